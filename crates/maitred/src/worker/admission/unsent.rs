@@ -38,12 +38,8 @@ impl Admission {
         let before = self.load.overload.levels();
         let share = |budget: &Arc<crate::budget::Budget>| Share { used: budget.used(), max: budget.max() };
         let (memory, descriptors) = (share(&self.shared.unsent), share(&self.shared.descriptors));
-        self.requests.exchanges.processes.clients.load.overload.update(
-            now,
-            self.requests.exchanges.processes.clients.load.turn_took,
-            memory,
-            descriptors,
-        );
+        let took = self.load.turn_took;
+        self.load.overload.update(now, took, memory, descriptors);
         let levels = self.load.overload.levels();
         self.row.loop_delay_us.set(self.load.overload.delay().as_micros() as u64);
         if levels != before {

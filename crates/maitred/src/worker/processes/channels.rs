@@ -130,43 +130,7 @@ impl Processes {
             if !self.pools.channels[key].away.is_empty() && self.pass_to_user(key, &frame, bytes)? {
                 continue;
             }
-            match frame {
-                FromApp::Hello(hello) => {
-                    let spoken = hello.version_min..=hello.version_max;
-                    if !spoken.contains(&VERSION) {
-                        return Err(format!(
-                            "it speaks versions {spoken:?} of the protocol; {VERSION} is needed"
-                        ));
-                    }
-                    self.on_hello(key, &hello)?;
-                }
-                FromApp::Done(done) => self.on_done(key, &done)?,
-                FromApp::Tail { connection, request, bytes } => {
-                    self.on_tail(key, connection, request, Segment::Bytes(bytes.into()))?;
-                }
-                FromApp::TailFile { connection, request, offset, length } => {
-                    let end = offset.checked_add(length).ok_or("it returned a file beyond all bounds")?;
-                    self.on_tail_file(key, connection, request, offset..end)?;
-                }
-                FromApp::Detach { connection, request, status } => {
-                    self.on_detach(key, connection, request, status)?;
-                }
-                FromApp::Skipped { descriptors } => {
-                    let received = &mut self.pools.channels[key].received;
-                    let skipped = usize::from(descriptors).min(received.len());
-                    received.drain(..skipped);
-                }
-                FromApp::Limits { open_files } => {
-                    let channel = &mut self.pools.channels[key];
-                    channel.allowance = Allowance::of(open_files);
-                    let id = channel.id;
-                    self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
-                }
-                FromApp::Pong { .. } => {
-                    self.pools.channels[key].answered();
-                    self.pong_to_users(key);
-                }
-            }
+            self.act_on_frame(key, frame)?;
         }
         input.drain(..at);
         if let Some(channel) = self.pools.channels.get_mut(key) {
@@ -176,7 +140,44 @@ impl Processes {
         Ok(frames)
     }
 
+    fn act_on_frame(&mut self, key: usize, frame: FromApp<'_>) -> Result<(), String> {
+        match frame {
+            FromApp::Hello(hello) => self.on_hello(key, &hello)?,
+            FromApp::Done(done) => self.on_done(key, &done)?,
+            FromApp::Tail { connection, request, bytes } => {
+                self.on_tail(key, connection, request, Segment::Bytes(bytes.into()))?;
+            }
+            FromApp::TailFile { connection, request, offset, length } => {
+                let end = offset.checked_add(length).ok_or("it returned a file beyond all bounds")?;
+                self.on_tail_file(key, connection, request, offset..end)?;
+            }
+            FromApp::Detach { connection, request, status } => {
+                self.on_detach(key, connection, request, status)?;
+            }
+            FromApp::Skipped { descriptors } => {
+                let received = &mut self.pools.channels[key].received;
+                let skipped = usize::from(descriptors).min(received.len());
+                received.drain(..skipped);
+            }
+            FromApp::Limits { open_files } => {
+                let channel = &mut self.pools.channels[key];
+                channel.allowance = Allowance::of(open_files);
+                let id = channel.id;
+                self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
+            }
+            FromApp::Pong { .. } => {
+                self.pools.channels[key].answered();
+                self.pong_to_users(key);
+            }
+        }
+        Ok(())
+    }
+
     fn on_hello(&mut self, key: usize, hello: &Hello<'_>) -> Result<(), String> {
+        let spoken = hello.version_min..=hello.version_max;
+        if !spoken.contains(&VERSION) {
+            return Err(format!("it speaks versions {spoken:?} of the protocol; {VERSION} is needed"));
+        }
         let payload_bytes_max = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let channel = &mut self.pools.channels[key];
         if channel.phase != Phase::Starting {

@@ -206,13 +206,11 @@ impl Requests {
         }
         let pool = self.pools.channels[key].id.pool;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
-        let waits_since = self.exchange_of(index).and_then(|exchange| exchange.waits_since);
-        let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
-        let queue_us = waited.unwrap_or_default().as_micros() as u64;
+        let queue_us = self.waited_us(index);
         let cookie = self.cookie_for(index, key, context.request);
         // Fields that Maitred adds need a relay, and so does a connection whose number is still in use on the channel.
         let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
-        let plan = given.routed.plan;
+        let (plan, last) = (given.routed.plan, RequestInput { last: true, ..given });
         let way = if relayed {
             ChosenTransport::Relay
         } else {
@@ -222,14 +220,8 @@ impl Requests {
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
         let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
         if way == ChosenTransport::Relay && relay.is_none() {
-            // No descriptors are left. The client's own socket must not be passed instead.
-            return self.pool_error(
-                index,
-                usize::from(pool),
-                context.request,
-                RequestInput { last: true, ..given },
-                503,
-            );
+            // No descriptors are left. That is no reason to give away what must not be.
+            return self.pool_error(index, pool.into(), context.request, last, 503);
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let keep = self.persistence(index, context.request, given.last) != Persistence::Close;
@@ -237,13 +229,7 @@ impl Requests {
         let Some(request) = self.write_frame(index, key, context, given, sent) else {
             // Its far end may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
-            return self.pool_error(
-                index,
-                usize::from(pool),
-                context.request,
-                RequestInput { last: true, ..given },
-                413,
-            );
+            return self.pool_error(index, pool.into(), context.request, last, 413);
         };
         self.note_handed_off(index, pool, queue_us, context.request, given);
         match relay_key {
@@ -258,7 +244,22 @@ impl Requests {
                 self.enter(index, State::HandedOff { channel: key as u32, request });
             }
         }
-        self.exchanges.processes.clients.base.wheel.arm(index, self.first_due(index, pool));
+        self.count_handoff(index, key, queue_us);
+        Step::Waits
+    }
+
+    /// How long a request has waited for a process, in microseconds.
+    fn waited_us(&self, index: u32) -> u64 {
+        let since = self.exchange_of(index).and_then(|exchange| exchange.waits_since);
+        let waited = since.map(|since| self.clock.now.saturating_duration_since(since));
+        waited.unwrap_or_default().as_micros() as u64
+    }
+
+    /// A process has the request now.
+    fn count_handoff(&mut self, index: u32, key: usize, queue_us: u64) {
+        let pool = self.pools.channels[key].id.pool;
+        let due = self.first_due(index, pool);
+        self.wheel.arm(index, due);
         self.row.handoffs.add(1);
         self.row.queue_us.add(queue_us);
         let handed = &self.shared.pools[usize::from(pool)].handed[self.number];
@@ -266,7 +267,6 @@ impl Requests {
         handed.wait_us.add(queue_us);
         self.touch(key);
         self.show_slot(key);
-        Step::Waits
     }
 
     /// A process that has no room for another descriptor closes an unused relay when it gets a connection.

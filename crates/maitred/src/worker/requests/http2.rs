@@ -111,8 +111,7 @@ impl Requests {
 
     /// Everything was sent that can be: how long the connection may stay as it is.
     pub(in crate::worker) fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
-        let now = self.clock.now;
-        let shared = self.shared;
+        let (now, head) = (self.clock.now, self.limits().head_timeout);
         let unsent = sent != Sent::All;
         if !unsent
             && self.is_short_of_memory()
@@ -122,15 +121,13 @@ impl Requests {
             http2.session.shrink_out();
         }
         self.count_session(index, key);
-        let Some(http2) = self.exchanges.processes.clients.sessions.get_mut(key as usize) else { return };
+        let Connection { requests, ended, .. } = self.connections[index as usize];
+        let idle = if requests == 0 { head } else { self.load.keep_alive_timeout };
+        let timeouts = Timeouts { idle, write: self.load.write_timeout };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         if !unsent && http2.session.is_over() {
             return self.linger(index);
         }
-        let Connection { requests, ended, .. } = self.exchanges.processes.clients.connections[index as usize];
-        let head = shared.start.config.limits.head_timeout;
-        let idle =
-            if requests == 0 { head } else { self.exchanges.processes.clients.load.keep_alive_timeout };
-        let timeouts = Timeouts { idle, write: self.exchanges.processes.clients.load.write_timeout };
         match http2.deadline(now, unsent, &timeouts) {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
