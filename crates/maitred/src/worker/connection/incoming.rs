@@ -116,8 +116,8 @@ impl Incoming {
         }
     }
 
-    /// Takes a piece, behind which the body ends if `ends`; what is kept of its content is appended to `body`. With the last piece
-    /// nothing is left to come. `None` if nothing was to come.
+    /// Takes a piece, behind which the body ends if `ends`; what is kept of its content is appended to `body`. With the last
+    /// piece nothing is left to come. `None` if nothing was to come.
     ///
     /// # Errors
     /// When the framing is broken, or the body is longer than its limit.

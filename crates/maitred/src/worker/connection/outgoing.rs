@@ -87,8 +87,8 @@ impl Outgoing {
         pieces.sum::<u64>() + self.unsent().len() as u64
     }
 
-    /// Memory that the pieces take. Of a file, that is the piece itself; entries of the cache count where they are, and what stands
-    /// in the configuration is there anyway.
+    /// Memory that the pieces take. Of a file, that is the piece itself; entries of the cache count where they are, and what
+    /// stands in the configuration is there anyway.
     pub(in crate::worker) fn segment_bytes(&self) -> usize {
         let segment = |segment: &Segment| match segment {
             Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),

@@ -321,13 +321,14 @@ impl Requests {
         let settings = &shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         // A process that takes the client's own socket over reads from it, where bytes that were read already are missing.
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
-        let (across, spool, id) = self.take_for_frame(index, switch.is_some());
-        let Processes { clients, pools, .. } = &mut self.exchanges.processes;
-        let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
+        let connection = &self.connections[index as usize];
         let client_takes = ClientTakes {
             early_hints: may_be_informed(connection, request, settings),
             trailers: takes_trailers(connection, request),
         };
+        let (across, spool, id) = self.take_for_frame(index, switch.is_some());
+        let Processes { clients, pools, .. } = &mut self.exchanges.processes;
+        let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
         let flags = RequestFlags {
             keep: sent.keep,
             http10: request.version == Version::Http10,
