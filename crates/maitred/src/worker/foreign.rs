@@ -12,9 +12,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 
-use super::connection::Connection;
 use crate::config::{AdminAddress, Config, Upstream};
 use crate::serve::passed::{Passed, closer};
+use crate::worker::entry::Entry;
 
 /// Whether there are such sockets.
 pub(super) fn is_wanted(config: &Config) -> bool {
@@ -23,7 +23,7 @@ pub(super) fn is_wanted(config: &Config) -> bool {
         || config.pools.iter().filter_map(|pool| pool.source.servers()).flatten().any(unix)
 }
 
-impl Connection {
+impl Entry {
     /// Whether its other end could pass descriptors: clients have TCP connections, operators may have others.
     pub(super) fn is_foreign(&self) -> bool {
         self.admin && self.remote.address.is_none()

@@ -3,12 +3,13 @@
 
 use maitred_http::request::{RequestHead, Version};
 
-use super::connection::{Connection, Exchange};
+use super::connection::Exchange;
 use super::shared::Shared;
 use super::upstream::Attempt;
 use crate::clock::Clock;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
+use crate::worker::entry::Entry;
 
 /// Status in the access log for an aborted request, as in nginx.
 pub(super) const ABORTED: u16 = 499;
@@ -64,7 +65,7 @@ pub(in crate::worker) fn first_line(head: &[u8]) -> Option<RequestLine<'_>> {
 pub(super) fn line<'a>(
     shared: &'a Shared,
     clock: &'a Clock,
-    connection: &'a Connection,
+    connection: &'a Entry,
     request: RequestLine<'a>,
     summary: Summary,
 ) -> Line<'a> {

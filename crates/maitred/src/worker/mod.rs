@@ -13,6 +13,7 @@
 //! | [`clients`] | the table of connections, and what carries their bytes |
 //! | [`base`] | what every part of a thread uses |
 //! | [`agenda`] | what one part of a thread leaves to a part above it |
+//! | [`entry`] | a connection with its socket, and its places in tables |
 //! | [`connection`] | what a connection consists of, and what it does about an event |
 //! | [`upstream`] | the state of a request at an upstream |
 //! | [`step`] | what follows a look at a request |
@@ -38,6 +39,7 @@ mod clock;
 pub mod connection;
 mod control;
 pub mod drain;
+mod entry;
 mod exchanges;
 mod fd_budget;
 mod foreign;

@@ -12,7 +12,8 @@ use rustix::net::SocketFlags;
 
 use super::Admission;
 use crate::worker::admission::listener::Listener;
-use crate::worker::connection::{After, Connection};
+use crate::worker::connection::After;
+use crate::worker::entry::Entry;
 use crate::worker::inbox::{ConnectionTransfer, Message, Origin};
 use crate::worker::requests::proxy_protocol::NotAProxy;
 use crate::worker::token::Token;
@@ -125,7 +126,7 @@ impl Admission {
             self.shared.transfer(other, transfer);
             return;
         }
-        let mut connection = Connection::new(socket, listen, remote, self.clock.now);
+        let mut connection = Entry::new(socket, listen, remote, self.clock.now);
         (connection.admin, connection.counted) = (admin, counted);
         connection.awaits_proxy = awaits_proxy;
         self.welcome(connection, deferred);
@@ -133,7 +134,7 @@ impl Admission {
 
     /// Takes a connection in, and reads from it at once if something is likely to be there: a connection that ends
     /// with its first response then never enters the epoll set.
-    pub(in crate::worker) fn welcome(&mut self, connection: Connection, read_at_once: bool) {
+    pub(in crate::worker) fn welcome(&mut self, connection: Entry, read_at_once: bool) {
         let index = self.insert(connection);
         if !self.connections[index as usize].awaits_proxy && !self.secure(index) {
             return self.close(index);
@@ -282,7 +283,7 @@ impl Admission {
             secure,
             across,
         } = transfer;
-        let mut connection = Connection::new(socket, listen, remote, self.clock.now);
+        let mut connection = Entry::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
         if let Some(across) = &across {

@@ -12,6 +12,7 @@ use rustix::io::ioctl_fionread;
 use super::Admission;
 use crate::worker::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::worker::connection::{Connection, State};
+use crate::worker::entry::Entry;
 
 /// Which part of all places may be taken up by HTTP/2 connections to which GOAWAY was sent, while the client has time to receive
 /// it.
@@ -29,8 +30,9 @@ impl Admission {
         if self.row.idle.get() + self.row.multiplexed.get() == 0 || !self.reclaim.may_scan(self.clock.now) {
             return false;
         }
-        let idle = |(index, connection): (usize, &Connection)| {
-            let (index, &Connection { serial, began, requests, .. }) = (index as u32, connection);
+        let idle = |(index, connection): (usize, &Entry)| {
+            let (index, &Entry { serial, connection: Connection { began, requests, .. }, .. }) =
+                (index as u32, connection);
             self.idle_since(index).map(|since| Candidate { index, serial, since, began, requests })
         };
         let found = self.connections.iter().filter_map(idle).collect();

@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 
 use super::Base;
-use crate::worker::connection::Connection;
 use crate::worker::connection::remote::Remote;
+use crate::worker::entry::Entry;
 
 impl Base {
     /// Counts a connection that comes from this address. False if it is to be closed, because the address is at its limit.
@@ -27,7 +27,7 @@ impl Base {
     }
 
     /// Counts a connection that was admitted before, by another thread or another worker process.
-    pub(in crate::worker) fn readmit(&self, connection: &mut Connection) {
+    pub(in crate::worker) fn readmit(&self, connection: &mut Entry) {
         if connection.is_client() && !connection.awaits_proxy {
             self.shared.addresses.enter_up_to(connection.remote.address, u32::MAX);
             connection.counted = true;

@@ -38,7 +38,7 @@ use maitred_http::request::{HeadLimits, RequestHead};
 use slab::Slab;
 
 use super::base::Base;
-use super::connection::{Connection, Exchange};
+use super::connection::Exchange;
 use super::drain::Drain;
 use super::layers::above;
 use super::origin::ForwardedHeaders;
@@ -51,6 +51,7 @@ use crate::serve::files::FileServer;
 use crate::worker::connection::http2::Http2Connection;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::worker::connection::wire::FILE_PIECE_BYTES;
+use crate::worker::entry::Entry;
 
 /// Bytes of the receive buffer that all connections of a thread share, beyond what a head may have.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -65,7 +66,7 @@ pub(in crate::worker) fn received_bytes_max(limits: &HeadLimits) -> usize {
 /// Connections, what carries their bytes, and what the server itself answers with.
 pub(in crate::worker) struct Clients {
     pub(in crate::worker) base: Base,
-    pub(in crate::worker) connections: Slab<Connection>,
+    pub(in crate::worker) connections: Slab<Entry>,
     /// How many of them are not accepted from clients: streams of HTTP/2 connections, and what other threads have sent.
     pub(in crate::worker) streams: usize,
     /// How many belong to the admin listener, and take no places from clients.

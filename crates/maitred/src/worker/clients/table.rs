@@ -6,7 +6,8 @@ use rustix::event::epoll;
 
 use super::Clients;
 use crate::worker::agenda::Next;
-use crate::worker::connection::{Connection, Exchange, State};
+use crate::worker::connection::{Exchange, State};
+use crate::worker::entry::Entry;
 use crate::worker::token::{SERIAL_MASK, Token};
 
 impl Clients {
@@ -73,7 +74,7 @@ impl Clients {
     }
 
     /// Adds a connection, idle.
-    pub(in crate::worker) fn insert(&mut self, mut connection: Connection) -> u32 {
+    pub(in crate::worker) fn insert(&mut self, mut connection: Entry) -> u32 {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert_eq!(connection.state, State::Idle);

@@ -37,13 +37,10 @@ pub mod unsent;
 pub mod wire;
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
-use slab::Slab;
 
 use self::incoming::Incoming;
 use self::outgoing::Outgoing;
@@ -56,7 +53,6 @@ use super::upstream::{Attempt, Source};
 use crate::budget::Permit;
 use crate::control::SlotId;
 use crate::exchange::Routed;
-use crate::handoff::ClientSockets;
 use crate::serve::{Segment, Summary};
 use crate::worker::connection::refusal::Refusal;
 use crate::worker::connection::tunnel::Tunnel;
@@ -115,41 +111,23 @@ pub enum After {
     Linger,
 }
 
-/// One client connection. Kept small: 10,000 idle ones cost little more than their descriptors.
+/// One client connection: its state, and what belongs to it. Its descriptor is the [`Entry`](super::entry::Entry)'s.
 #[derive(Debug)]
 pub struct Connection {
-    /// The client's socket. Only this process shuts it down and closes it for good. A stream has none.
-    pub socket: Option<OwnedFd>,
     /// What carries its bytes.
     pub wire: Wire,
-    /// Distinguishes this connection from an earlier one of the same index.
-    pub serial: u32,
     /// What it is doing.
     pub state: State,
     /// There may be more to read: epoll reported it while the connection did not read, or the last read filled its buffer.
     pub readable: bool,
-    /// Epoll reported that the client has finished sending. That makes no edge of its own after what came before it.
-    pub hung_up: bool,
-    /// It is to be looked at in the next turn already, or in the one in which its job is submitted to the disk helpers again.
-    pub again: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
-    /// An application process has, or had, a copy of the socket.
-    pub shared: bool,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
     /// The client's side is encrypted.
     pub secure: bool,
-    /// It came in by the admin listener.
-    pub admin: bool,
     /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
     pub internal: bool,
-    /// It is one of those that its address has.
-    pub counted: bool,
-    /// It is in the epoll set.
-    pub registered: bool,
-    /// Index of the listen entry that it came in by.
-    pub listen: u16,
     /// Requests answered.
     pub requests: u32,
     /// When the present request's first byte was seen.
@@ -266,49 +244,17 @@ impl Exchange {
     }
 }
 
-impl ClientSockets for Slab<Connection> {
-    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        self.get(index as usize)?.socket.as_ref().map(|socket| socket.as_fd())
-    }
-}
-
 impl Connection {
     /// A connection on which nothing has happened yet.
-    pub fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
+    pub fn new(wire: Wire, remote: Remote, secure: bool, now: Instant) -> Self {
         Connection {
-            socket: Some(socket),
-            ..Connection::blank(Wire::Clear, listen, Remote::new(remote), now)
-        }
-    }
-
-    /// A stream of the connection `parent`.
-    pub fn stream(parent: &Connection, wire: Wire, now: Instant) -> Self {
-        Connection {
-            secure: parent.secure,
-            // There is nothing to watch.
-            registered: true,
-            ..Connection::blank(wire, parent.listen, parent.remote, now)
-        }
-    }
-
-    fn blank(wire: Wire, listen: u16, remote: Remote, now: Instant) -> Self {
-        Connection {
-            socket: None,
             wire,
-            serial: 0,
             state: State::Idle,
             readable: false,
-            hung_up: false,
-            again: false,
             ended: false,
-            shared: false,
             awaits_proxy: false,
-            secure: false,
-            admin: false,
+            secure,
             internal: false,
-            counted: false,
-            registered: false,
-            listen,
             requests: 0,
             began: now,
             remote,
@@ -365,12 +311,5 @@ mod tests {
             let shown = text(&format!("[{address}]:80"));
             assert_eq!(shown.parse::<std::net::Ipv6Addr>(), address.parse(), "{shown}");
         }
-    }
-
-    #[test]
-    fn an_idle_connection_is_small() {
-        // The slab has no tag beside it. The timer's entry and what the allocator makes of tables that grow come on top.
-        assert!(size_of::<Connection>() <= 152, "{} bytes", size_of::<Connection>());
-        assert_eq!(size_of::<Option<Connection>>(), size_of::<Connection>());
     }
 }

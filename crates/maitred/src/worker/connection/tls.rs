@@ -9,9 +9,9 @@ use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use crate::tls::client::{self, Identity};
-use crate::worker::connection::Connection;
 use crate::worker::connection::http2::Http2Connection;
 use crate::worker::connection::wire::Wire;
+use crate::worker::entry::Entry;
 
 /// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
 /// what comes of them has to fit into the receive buffer.
@@ -128,7 +128,7 @@ impl TlsSession {
 pub(in crate::worker) struct TlsLookup<'a> {
     tls_sessions: &'a Slab<Box<TlsSession>>,
     sessions: &'a Slab<Box<Http2Connection>>,
-    connections: &'a Slab<Connection>,
+    connections: &'a Slab<Entry>,
 }
 
 impl<'a> TlsLookup<'a> {
@@ -136,7 +136,7 @@ impl<'a> TlsLookup<'a> {
     pub(in crate::worker) fn new(
         tls_sessions: &'a Slab<Box<TlsSession>>,
         sessions: &'a Slab<Box<Http2Connection>>,
-        connections: &'a Slab<Connection>,
+        connections: &'a Slab<Entry>,
     ) -> Self {
         TlsLookup { tls_sessions, sessions, connections }
     }

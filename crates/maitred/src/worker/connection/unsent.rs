@@ -2,8 +2,9 @@
 
 use crate::budget::Permit;
 use crate::serve::Segment;
+use crate::worker::connection::Exchange;
 use crate::worker::connection::tunnel::Tunnel;
-use crate::worker::connection::{Connection, Exchange};
+use crate::worker::entry::Entry;
 use crate::worker::upstream::Attempt;
 
 impl Exchange {
@@ -21,7 +22,7 @@ impl Exchange {
     /// Memory that is held meanwhile.
     pub(in crate::worker) fn unsent_bytes(&self) -> usize {
         let tail = self.tail_bytes + self.tail.len() * size_of::<Segment>();
-        let own = size_of::<Connection>() + size_of::<Exchange>() + self.capacity();
+        let own = size_of::<Entry>() + size_of::<Exchange>() + self.capacity();
         own + self.outgoing.segment_bytes() + tail + self.forwarded_bytes()
     }
 

@@ -2,12 +2,13 @@
 
 use super::Exchanges;
 use crate::worker::connection::{Connection, State};
+use crate::worker::entry::Entry;
 use crate::worker::foreign;
 
 impl Exchanges {
     /// Takes a connection out of everything that refers to it: queue, upstream, counts, timers. Its socket closes when the value
     /// is dropped.
-    pub(in crate::worker) fn remove(&mut self, index: u32) -> Option<Connection> {
+    pub(in crate::worker) fn remove(&mut self, index: u32) -> Option<Entry> {
         if !self.connections.contains(index as usize) {
             return None;
         }
@@ -25,7 +26,7 @@ impl Exchanges {
         self.forget_unsent(index);
         self.leave_queue(index);
         self.leave_upstream(index);
-        let Connection { state, wire, .. } = self.connections[index as usize];
+        let Connection { state, wire, .. } = *self.connections[index as usize];
         self.end_session(state);
         self.release_stream(wire);
         self.take_tls_session(wire);

@@ -3,12 +3,12 @@ use std::time::Instant;
 use maitred_handoff::{FromServer, PAYLOAD_BYTES_MAX, RequestFlags};
 use maitred_http::fields::FieldLines;
 use maitred_http::uri;
-use rustix::net::SocketType;
 
 use super::*;
 use crate::clock::Clock;
+use crate::worker::connection::remote::Remote;
 use crate::worker::connection::wire::Wire;
-use crate::worker::testing::{config, sockets, with_request};
+use crate::worker::testing::{config, with_request};
 use crate::worker::upstream::remote_thread::{Heard, RemoteRequest};
 
 fn passed(names: &[&str], rules: &RequestHeaders, proxied: bool) -> Vec<String> {
@@ -154,7 +154,7 @@ fn an_extended_connect_gets_no_success_from_what_cannot_switch() {
 /// Connections of a client over HTTP/1, of a stream, and of another thread, which sends what its client accepts.
 fn connections() -> [(&'static str, Connection); 4] {
     let now = Instant::now();
-    let plain = || Connection::new(sockets(SocketType::STREAM).0, 0, None, now);
+    let plain = || Connection::new(Wire::Clear, Remote::new(None), false, now);
     let across = |may_be_informed| {
         let mut connection = Connection { internal: true, ..plain() };
         let (heard, fields) = (Heard::default(), Vec::new());
@@ -163,7 +163,7 @@ fn connections() -> [(&'static str, Connection); 4] {
         connection.exchange().across = Some(Box::new(request));
         connection
     };
-    let stream = Connection::stream(&plain(), Wire::Stream { session: 0, stream: 1 }, now);
+    let stream = Connection::new(Wire::Stream { session: 0, stream: 1 }, Remote::new(None), false, now);
     [("http/1", plain()), ("stream", stream), ("thread", across(true)), ("mute thread", across(false))]
 }
 

@@ -21,7 +21,8 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::wire::Wire;
-use crate::worker::connection::{After, Connection, State};
+use crate::worker::connection::{After, State};
+use crate::worker::entry::Entry;
 use crate::worker::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
 use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::inbox::{ConnectionTransfer, Origin};
@@ -87,17 +88,16 @@ impl Requests {
         let secure = self.take_tls_session(wire);
         // Counted before it is removed here, so that it is counted at all times.
         self.shared.begin_transfer();
-        let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
-        else {
+        let Some(Entry { socket: Some(socket), listen, connection, .. }) = self.remove(index) else {
             if claimed {
                 self.shared.yield_place(thread);
             }
             return self.shared.end_transfer();
         };
         let transfer = ConnectionTransfer {
-            remote: remote.address,
+            remote: connection.remote.address,
             listen,
-            requests,
+            requests: connection.requests,
             input: exchange.input,
             head: exchange.head,
             text: Vec::new(),

@@ -121,7 +121,7 @@ impl Requests {
             http2.session.shrink_out();
         }
         self.count_session(index, key);
-        let Connection { requests, ended, .. } = self.connections[index as usize];
+        let Connection { requests, ended, .. } = *self.connections[index as usize];
         let idle = if requests == 0 { head } else { self.load.keep_alive_timeout };
         let timeouts = Timeouts { idle, write: self.load.write_timeout };
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };

@@ -7,7 +7,8 @@ use super::Requests;
 use crate::worker::connection::http2::SHARE_BYTES;
 use crate::worker::connection::stream::{FREE, NOBODY, Opened, Stream};
 use crate::worker::connection::wire::Wire;
-use crate::worker::connection::{After, Connection, State};
+use crate::worker::connection::{After, State};
+use crate::worker::entry::Entry;
 use crate::worker::step::Stop;
 
 impl Requests {
@@ -26,7 +27,7 @@ impl Requests {
         parent.requests = parent.requests.saturating_add(1);
         let last = parent.requests >= shared.start.config.limits.requests_per_connection_max;
         let wire = Wire::Stream { session: key, stream: stream.0 };
-        let connection = Connection::stream(parent, wire, now);
+        let connection = Entry::stream(parent, wire, now);
         let new = self.insert(connection);
         self.row.http2_streams.add(1);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
