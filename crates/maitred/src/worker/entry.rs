@@ -23,7 +23,7 @@ pub struct Entry {
     pub listen: u16,
     /// It is in the epoll set.
     pub registered: bool,
-    /// It has its place in the next turn already, or in the one in which the disk helpers are asked again.
+    /// It is looked at in the next turn already, or in the one in which its job is submitted to the disk helpers anew.
     pub again: bool,
     /// It is one of those that its address has.
     pub counted: bool,

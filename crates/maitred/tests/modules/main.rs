@@ -141,6 +141,34 @@ fn layers_of_a_thread_import_what_is_below_them() {
     );
 }
 
+/// What a connection consists of is values: it reads and writes nothing, asks no clock, counts nothing and logs nothing.
+#[test]
+fn a_connection_does_no_io() {
+    const NOT_THERE: &[&str] =
+        &["rustix::", "maitred_sys::", "os::fd", "tracing::", "scoreboard", "Instant::now", "SystemTime"];
+    // What the kernel has said of a socket, as a value.
+    const VALUES: &[&str] = &["use maitred_sys::delivery::Progress;"];
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/worker/connection");
+    let (mut found, mut files) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(directory).expect("the directory can be read") {
+        let path = entry.expect("its entries can be read").path();
+        if path.extension().is_none_or(|extension| extension != "rs") || path.ends_with("tests.rs") {
+            continue;
+        }
+        files += 1;
+        let text = std::fs::read_to_string(&path).expect("sources can be read");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for line in lines.filter(|line| !VALUES.contains(line)) {
+            found.extend(
+                NOT_THERE.iter().filter(|word| line.contains(**word)).map(|_| format!("{path:?}: {line}")),
+            );
+        }
+    }
+    assert!(files > 10, "{files} files: are they all there?");
+    report("I/O in worker::connection", &found);
+}
+
 /// The figure of the modules in `ARCHITECTURE.md`: the top line first, the names of a line before its explanation.
 #[test]
 fn the_architecture_shows_this_order() {

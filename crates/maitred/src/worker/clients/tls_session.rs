@@ -5,10 +5,12 @@
 //! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
 
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::{HandshakeKind, ServerConnection};
 
 use super::{Clients, received_bytes_max};
@@ -20,6 +22,29 @@ use crate::worker::connection::wire::{Received, Wire};
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
+
+/// Writes to a socket, never blocks, and never raises SIGPIPE.
+struct Socket<'a>(BorrowedFd<'a>);
+
+impl io::Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(sendmsg(self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sends what a session has encrypted. True if nothing is left.
+fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let flushed = session.flush(&mut Socket(socket));
+    flushed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
+}
 
 impl Clients {
     /// Makes a connection a TLS one, if its listener has TLS. False if that fails.
@@ -118,7 +143,7 @@ impl Clients {
             return Received::Broken;
         };
         // Handshake messages, tickets and alerts.
-        let flushed = secure.flush(socket.as_fd());
+        let flushed = flush(secure, socket.as_fd());
         let settles = !secure.settled && !secure.tls.is_handshaking();
         let begins = !secure.begun && (settles || bytes);
         let closed = secure.closed;
@@ -213,7 +238,7 @@ impl Clients {
         };
         let socket = socket.as_fd();
         let mut taken = 0;
-        while secure.flush(socket)? && taken < bytes.len() {
+        while flush(secure, socket)? && taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();
             // It writes into memory, and cannot fail.
             match secure.tls.writer().write(rest).unwrap_or(0) {
@@ -233,7 +258,7 @@ impl Clients {
         let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session as usize)) else {
             return Err(Errno::CONNRESET);
         };
-        secure.flush(socket.as_fd())
+        flush(secure, socket.as_fd())
     }
 
     /// Sends `close_notify`, so that the client knows that nothing is missing.

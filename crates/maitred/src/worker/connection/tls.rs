@@ -1,10 +1,7 @@
 //! TLS sessions: rustls, driven by the bytes of a socket.
 
-use std::io::{self, IoSlice, Read as _};
-use std::os::fd::BorrowedFd;
+use std::io::{self, Read as _};
 
-use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
@@ -49,33 +46,19 @@ pub struct TlsSession {
     pub(in crate::worker) identity: Option<Box<Identity>>,
 }
 
-/// Writes to a socket, never blocks, and never raises SIGPIPE.
-struct Socket<'a>(BorrowedFd<'a>);
-
-impl io::Write for Socket<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(sendmsg(self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl TlsSession {
-    /// Sends what waits. True if nothing is left.
-    pub(in crate::worker) fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    /// Has `write` take the encrypted bytes that wait, until it takes no more. True if nothing is left.
+    ///
+    /// # Errors
+    /// What `write` says.
+    pub(in crate::worker) fn flush(&mut self, write: &mut dyn io::Write) -> io::Result<bool> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut Socket(socket)) {
+            match self.tls.write_tls(write) {
                 Ok(sent) => self.unsent = self.unsent.saturating_sub(sent),
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::AGAIN) => return Ok(false),
-                    Some(Errno::INTR) => {}
-                    errno => return Err(errno.unwrap_or(Errno::CONNRESET)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(false),
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(error),
                 },
             }
         }

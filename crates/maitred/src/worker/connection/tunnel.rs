@@ -1,10 +1,5 @@
 //! A tunnel: the bytes from a client to the upstream after an upgrade, and which side has ended.
 
-use std::os::fd::BorrowedFd;
-
-use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
-
 /// The bytes from a client to the other end, and which side has ended.
 #[derive(Debug, Default)]
 pub struct Tunnel {
@@ -29,51 +24,40 @@ impl Tunnel {
         if self.sent < self.out.len() { self.out.capacity() } else { 0 }
     }
 
-    /// Sends what was read. True if that is out, and more may be read.
-    pub(in crate::worker) fn send_to(&mut self, far_end: BorrowedFd<'_>) -> bool {
-        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match send(far_end, rest, SendFlags::NOSIGNAL) {
-                Ok(sent) => self.sent += sent,
-                Err(Errno::INTR) => {}
-                // That it takes nothing any more shows when it is read.
-                Err(_) => return false,
-            }
+    /// What has yet to be sent on.
+    pub(in crate::worker) fn rest(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// So many bytes of that were sent on.
+    pub(in crate::worker) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if self.rest().is_empty() {
+            self.out.clear();
+            self.sent = 0;
         }
-        self.out.clear();
-        self.sent = 0;
-        if self.client_ended && !std::mem::replace(&mut self.far_end_told, true) {
-            let _ = shutdown(far_end, Shutdown::Write);
-        }
-        !self.client_ended
+    }
+
+    /// Whether the other end has to be told now that nothing follows: once.
+    pub(in crate::worker) fn ends_far_end(&mut self) -> bool {
+        let ends = self.client_ended && self.rest().is_empty();
+        ends && !std::mem::replace(&mut self.far_end_told, true)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::buffer::spare_capacity;
-    use rustix::event::{Timespec, epoll};
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use std::os::fd::AsFd as _;
-
     use super::*;
 
     #[test]
-    fn the_other_end_is_told_once_that_the_client_has_ended() {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (near, _far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(&poll, &near, epoll::EventData::new_u64(0), both).unwrap();
-        let events = || {
-            let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
-            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-            epoll::wait(&poll, spare_capacity(&mut events), Some(&now)).unwrap()
-        };
-        assert_eq!((events(), events()), (1, 0), "there is room");
-        let mut tunnel = Tunnel { client_ended: true, ..Tunnel::default() };
-        assert!(!tunnel.send_to(near.as_fd()));
-        assert_eq!(events(), 1, "a shutdown makes an event on the socket itself");
-        assert!(!tunnel.send_to(near.as_fd()));
-        assert_eq!(events(), 0, "what acts on it must not make another one");
+    fn what_is_sent_on_makes_room_and_the_end_comes_after_it_once() {
+        let mut tunnel = Tunnel { out: b"frames".to_vec(), client_ended: true, ..Tunnel::default() };
+        assert!(!tunnel.ends_far_end(), "bytes come first");
+        tunnel.advance(2);
+        assert_eq!((tunnel.rest(), tunnel.unsent_bytes() > 0), (&b"ames"[..], true));
+        tunnel.advance(4);
+        assert_eq!((tunnel.rest(), tunnel.unsent_bytes(), tunnel.sent), (&b""[..], 0, 0));
+        assert_eq!((tunnel.ends_far_end(), tunnel.ends_far_end()), (true, false));
+        assert!(!Tunnel::default().ends_far_end());
     }
 }

@@ -16,6 +16,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::Exchanges;
 use crate::worker::connection::State;
@@ -26,6 +28,22 @@ use crate::worker::upstream::{Attempt, Source};
 
 /// Reads of one client in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
+
+/// Sends what was read. True if that is out, and more may be read.
+fn send_to(tunnel: &mut Tunnel, far_end: BorrowedFd<'_>) -> bool {
+    while !tunnel.rest().is_empty() {
+        match send(far_end, tunnel.rest(), SendFlags::NOSIGNAL) {
+            Ok(sent) => tunnel.advance(sent),
+            Err(Errno::INTR) => {}
+            // That it takes nothing any more shows when it is read.
+            Err(_) => return false,
+        }
+    }
+    if tunnel.ends_far_end() {
+        let _ = shutdown(far_end, Shutdown::Write);
+    }
+    !tunnel.client_ended
+}
 
 impl Exchanges {
     /// The other end has switched to another protocol. What the client has sent already belongs to it.
@@ -70,7 +88,7 @@ impl Exchanges {
             .get_mut(index as usize)
             .and_then(|connection| connection.exchange.as_deref_mut());
         let Some(mut tunnel) = exchange.and_then(|exchange| exchange.tunnel.take()) else { return false };
-        let goes_on = self.far_end(index).is_some_and(|far_end| tunnel.send_to(far_end));
+        let goes_on = self.far_end(index).is_some_and(|far_end| send_to(&mut tunnel, far_end));
         self.exchange(index).tunnel = Some(tunnel);
         goes_on
     }
@@ -230,5 +248,35 @@ impl Exchanges {
             self.shut_down_sending(index);
         }
         self.arm_tunnel(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::buffer::spare_capacity;
+    use rustix::event::{Timespec, epoll};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn the_other_end_is_told_once_that_the_client_has_ended() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, _far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&poll, &near, epoll::EventData::new_u64(0), both).unwrap();
+        let events = || {
+            let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(&poll, spare_capacity(&mut events), Some(&now)).unwrap()
+        };
+        assert_eq!((events(), events()), (1, 0), "there is room");
+        let mut tunnel = Tunnel { client_ended: true, ..Tunnel::default() };
+        assert!(!send_to(&mut tunnel, near.as_fd()));
+        assert_eq!(events(), 1, "a shutdown makes an event on the socket itself");
+        assert!(!send_to(&mut tunnel, near.as_fd()));
+        assert_eq!(events(), 0, "what acts on it must not make another one");
     }
 }
