@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::clock::Environment;
-use super::connection::Connection;
+use super::entry::Entry;
 use super::reactor::Reactor;
 use super::shared::Shared;
 use super::{HelperThreads, shared_state};
@@ -138,7 +138,7 @@ pub(super) fn reactor(shared: &'static Shared, number: usize) -> Reactor {
 pub(super) fn client(reactor: &mut Reactor, remote: &str) -> (u32, OwnedFd) {
     let (socket, far_end) = sockets(SocketType::STREAM);
     let now = reactor.clock.now;
-    (reactor.insert(Connection::new(socket, 0, remote.parse().ok(), now)), far_end)
+    (reactor.insert(Entry::new(socket, 0, remote.parse().ok(), now)), far_end)
 }
 
 /// Two connected sockets, which do not block.

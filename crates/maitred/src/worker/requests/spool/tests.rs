@@ -1,7 +1,11 @@
 use std::io::{Read as _, Seek as _};
 
+use maitred_http::body::Decoder;
+use maitred_http::request::Framing;
+
 use super::*;
 use crate::budget::Budget;
+use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::reactor::Reactor;
 use crate::worker::testing::{client, reactor, shared_with};
 
@@ -25,7 +29,8 @@ fn thread(memory: u64, disk: u64, descriptors: u64) -> (Reactor, u32) {
 fn place(thread: &mut Reactor, index: u32, piece: u64, before: u64, expected: u64) -> &'static str {
     let exchange = thread.exchange(index);
     exchange.body = vec![b'x'; piece as usize];
-    exchange.expected = expected;
+    let framing = Framing::Length(expected);
+    exchange.incoming = Incoming::Kept(Coming::new(Decoder::new(framing, u64::MAX), framing));
     match thread.make_room(index, before + piece) {
         Ok(()) if thread.exchange(index).spool.as_ref().unwrap().on_disk => "disk",
         Ok(()) => "memory",
