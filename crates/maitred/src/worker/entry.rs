@@ -89,12 +89,44 @@ impl ClientSockets for Slab<Entry> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::SocketType;
+
     use super::*;
+    use crate::worker::testing::sockets;
 
     #[test]
     fn an_idle_connection_is_small() {
         // The slab has no tag beside it. The timer's entry and what the allocator makes of tables that grow come on top.
         assert!(size_of::<Entry>() <= 152, "{} bytes", size_of::<Entry>());
         assert_eq!(size_of::<Option<Entry>>(), size_of::<Entry>());
+    }
+
+    #[test]
+    fn a_stream_has_the_client_of_its_connection_and_no_socket() {
+        let (socket, _far_end) = sockets(SocketType::STREAM);
+        let now = Instant::now();
+        let mut parent = Entry::new(socket, 3, "192.0.2.1:1".parse().ok(), now);
+        (parent.secure, parent.requests, parent.counted) = (true, 9, true);
+        let stream = Entry::stream(&parent, Wire::Stream { session: 1, stream: 2 }, now);
+        assert!(stream.is_stream() && !stream.is_client() && stream.socket.is_none());
+        assert!(stream.registered && !stream.counted && !parent.registered, "epoll has nothing to watch");
+        assert_eq!((stream.listen, stream.secure, stream.remote.text()), (3, true, "192.0.2.1"));
+        assert_eq!((stream.requests, stream.is_idle()), (0, true), "its requests are its own");
+        assert!(parent.is_client());
+        parent.internal = true;
+        assert!(!parent.is_client(), "the other end is a thread");
+    }
+
+    #[test]
+    fn a_process_gets_the_sockets_of_connections_that_have_one() {
+        let (socket, far_end) = sockets(SocketType::STREAM);
+        let now = Instant::now();
+        let mut table = Slab::new();
+        let index = table.insert(Entry::new(socket, 0, None, now));
+        let stream = Entry::stream(&table[index], Wire::Stream { session: 0, stream: 0 }, now);
+        let stream = table.insert(stream);
+        rustix::io::write(table.client_socket(index as u32).unwrap(), b"x").unwrap();
+        assert_eq!(rustix::io::read(&far_end, &mut [0; 2]), Ok(1), "it is that connection's");
+        assert!(table.client_socket(stream as u32).is_none() && table.client_socket(99).is_none());
     }
 }

@@ -33,3 +33,6 @@ pub(super) fn append_body(
 pub(super) fn payload_bytes_max(body_inline_bytes_max: u32) -> u32 {
     body_inline_bytes_max.saturating_add(HEAD_ALLOWANCE)
 }
+
+#[cfg(test)]
+mod tests;

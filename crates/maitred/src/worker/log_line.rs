@@ -90,21 +90,4 @@ pub(super) fn line<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_is_known_by_its_whole_first_line() {
-        let parsed = |head: &str| match first_line(head.as_bytes()) {
-            Some(RequestLine::Parsed { method, target, version }) => format!("{method} {target} {version:?}"),
-            Some(RequestLine::Refused(bytes)) => format!("refused {}", String::from_utf8_lossy(bytes)),
-            None => "nothing".to_owned(),
-        };
-        assert_eq!(parsed("GET /a?b HTTP/1.1\r\nHost: lo"), "GET /a?b Http11");
-        assert_eq!(parsed("\r\nGET / HTTP/1.0\r\n"), "GET / Http10");
-        assert_eq!(parsed("GET /\r\n"), "refused GET /");
-        ["", "\r\n", "GET / HTTP/1.1", "GET / HTTP/1.1\r"]
-            .into_iter()
-            .for_each(|head| assert_eq!(parsed(head), "nothing"));
-    }
-}
+mod tests;

@@ -175,3 +175,6 @@ impl Http2Connection {
         bytes
     }
 }
+
+#[cfg(test)]
+mod tests;

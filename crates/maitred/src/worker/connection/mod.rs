@@ -289,27 +289,4 @@ impl Connection {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_shown_in_its_shortest_form() {
-        let text = |address: &str| Remote::new(address.parse().ok()).text().to_owned();
-        assert_eq!(text("192.0.2.1:80"), "192.0.2.1");
-        assert_eq!(text("[::ffff:192.0.2.1]:80"), "192.0.2.1");
-        assert_eq!(
-            text("[2001:db8:1111:2222:3333:4444:5555:6666]:80"),
-            "2001:db8:1111:2222:3333:4444:5555:6666"
-        );
-        assert_eq!(text("nowhere"), "unix:");
-        // Neither the longest addresses, nor those that some programs write with an IPv4 address at the end.
-        let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
-        assert_eq!(text(&format!("[{longest}]:80")), longest);
-        for address in
-            ["::192.0.2.1", "64:ff9b::192.0.2.1", "::ffff:0:255.255.255.255", "fe80::5efe:192.0.2.1"]
-        {
-            let shown = text(&format!("[{address}]:80"));
-            assert_eq!(shown.parse::<std::net::Ipv6Addr>(), address.parse(), "{shown}");
-        }
-    }
-}
+mod tests;
