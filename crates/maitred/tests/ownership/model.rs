@@ -91,6 +91,10 @@ pub(crate) struct Request {
     pub(crate) late: bool,
     /// Another thread than that of its connection may have it: what fails there ends a connection within the server.
     pub(crate) across: bool,
+    /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
+    pub(crate) server: Option<usize>,
+    /// All servers that could be relied on have lost it.
+    pub(crate) exhausted: bool,
 }
 
 impl Request {
@@ -108,6 +112,8 @@ impl Request {
             timed_out: false,
             late: false,
             across: false,
+            server: None,
+            exhausted: false,
         }
     }
 
@@ -141,7 +147,23 @@ impl Request {
         self.asked.transport == Transport::Relay && self.written < self.answer.head_bytes
     }
 
+    /// The same of one for a server. A status that is kept for it may be answered by another attempt that was not made.
+    fn may_be_error_of_server(&self, status: u16) -> bool {
+        match (self.fate, status) {
+            (_, 504) => self.timed_out,
+            (Fate::Waiting, 408) => self.late,
+            (Fate::Waiting, 502 | 503) => self.may_be_unseen,
+            (Fate::Lost, 502) => !self.is_safe() || self.exhausted,
+            (Fate::Lost, 503) => self.is_safe() && self.exhausted,
+            (Fate::Broken, 502) => self.is_headless(),
+            _ => false,
+        }
+    }
+
     fn may_be_error(&self, status: u16, refusals: bool) -> bool {
+        if self.server.is_some() {
+            return self.may_be_error_of_server(status);
+        }
         match (self.fate, status) {
             (_, 504) if self.timed_out => true,
             (Fate::Waiting, 200) => self.asked.fixed,
@@ -217,6 +239,8 @@ impl Connection {
                 // It had its answer, behind the back of its process.
                 _ if earlier.timed_out && earlier.asked.transport == Transport::Relay => {}
                 Fate::Lost if self.refusals && earlier.is_safe() && earlier.is_untouched() => {}
+                // It was answered by an error.
+                Fate::Lost | Fate::Broken if earlier.server.is_some() && earlier.is_headless() => {}
                 fate => return Err(format!("request {id} before it is {fate:?}")),
             }
         }
@@ -225,7 +249,11 @@ impl Connection {
             return Err("the client has not sent all of it".into());
         }
         let again = request.fate == Fate::Lost && request.is_safe() && request.is_untouched();
-        if request.deliveries > 0 && !(request.deliveries == 1 && again) {
+        // Its thread only sees that the connection between the two has ended.
+        let again = again
+            || request.across && request.fate == Fate::Broken && request.is_safe() && request.written == 0;
+        let times = if request.server.is_some() { 4 } else { 2 };
+        if request.deliveries > 0 && !(request.deliveries < times && again) {
             return Err(format!("it was given before, and is {:?}", request.fate));
         }
         request.deliveries += 1;
@@ -292,9 +320,12 @@ impl Connection {
         let id = next.asked.id;
         let excused = match next.fate {
             _ if next.timed_out => true,
+            Fate::Broken if next.server.is_some() => !next.is_headless(),
             Fate::Broken | Fate::Detached => true,
             // What happened to the socket before can hide that nothing was written.
-            Fate::Lost => next.offered > 0 || next.asked.transport == Transport::Direct,
+            Fate::Lost if next.offered > 0 || next.asked.transport == Transport::Direct => true,
+            // The connection between two threads has ended like that of a process that gives up for a client that has gone.
+            Fate::Lost => next.across && self.half_closed && !progress.partly,
             Fate::Nothing => self.half_closed && !progress.partly,
             // One that the test never saw may have been with a process that was lost.
             Fate::Waiting if next.may_be_unseen && next.asked.transport == Transport::Direct => true,

@@ -70,7 +70,7 @@ pub(super) struct Job {
 }
 
 /// Lengths of bodies.
-fn length(random: &mut Random) -> usize {
+pub(super) fn length(random: &mut Random) -> usize {
     let (from, to) = random.weighted(&[(2, (0, 1)), (10, (1, 300)), (3, (300, 6000)), (1, (6000, 40_000))]);
     random.within(from..to)
 }

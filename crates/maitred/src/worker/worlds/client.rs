@@ -1,7 +1,7 @@
 //! A client: the near end of a socketpair, whose far end the server has. The world chooses what it sends and takes, and when.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
@@ -9,14 +9,20 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, So
 use super::model::{Connection, Fate, Progress};
 use super::stage::{CLIENT_TIMEOUT, QUEUE_TIMEOUT, REQUEST_TIMEOUT};
 use super::time;
+use crate::worker::upstream::HALF_CLOSED_TIMEOUT;
 
 /// What a socket of a client with little room holds that has not been read; the kernel makes more of it.
 const NARROW_BYTES: usize = 2304;
+
+/// How long a thread may take to read what is there.
+pub(super) const MARGIN: Duration = Duration::from_secs(1);
 
 /// One connection of a client, and the model of it.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: Option<OwnedFd>,
+    /// It is a stream of an HTTP/2 connection, and has no socket of its own.
+    pub(super) is_stream: bool,
     /// The inode of the server's end.
     pub(super) inode: u64,
     pub(super) model: Connection,
@@ -27,6 +33,7 @@ pub(super) struct Client {
     came: Instant,
     /// When it last sent anything.
     pub(super) active: Instant,
+    half_closed_at: Option<Instant>,
     out: Vec<u8>,
     pub(super) sent: usize,
     pub(super) received: Vec<u8>,
@@ -53,10 +60,12 @@ impl Client {
         }
         let client = Client {
             socket: Some(near),
+            is_stream: false,
             inode: time::inode(&far),
             sent_at: vec![None; boundaries.len()],
             came: time::now(),
             active: time::now(),
+            half_closed_at: None,
             model,
             boundaries,
             out,
@@ -68,13 +77,38 @@ impl Client {
         (client, far)
     }
 
+    /// A stream with one request.
+    pub(super) fn of_stream(model: Connection) -> Client {
+        Client {
+            socket: None,
+            is_stream: true,
+            inode: 0,
+            sent_at: vec![None],
+            came: time::now(),
+            active: time::now(),
+            half_closed_at: None,
+            model,
+            boundaries: vec![0],
+            out: Vec::new(),
+            sent: 0,
+            received: Vec::new(),
+            ended: false,
+            early: false,
+        }
+    }
+
     pub(super) fn is_open(&self) -> bool {
+        !self.ended && if self.is_stream { !self.model.left } else { self.has_socket() }
+    }
+
+    /// Whether it has a connection of its own, which is open.
+    pub(super) fn has_socket(&self) -> bool {
         self.socket.is_some() && !self.ended
     }
 
     /// Whether anything is left to send, and can be sent.
     pub(super) fn may_send(&self) -> bool {
-        self.is_open() && !self.model.half_closed && self.sent < self.out.len()
+        self.has_socket() && !self.model.half_closed && self.sent < self.out.len()
     }
 
     /// Sends at most this many bytes. Whether any were sent.
@@ -85,6 +119,8 @@ impl Client {
         // The server may have closed; the next read shows how.
         let Ok(sent) = rustix::net::send(socket, piece, SendFlags::NOSIGNAL) else { return false };
         self.sent += sent;
+        // What comes so late may be unread when the time is over.
+        self.model.cut |= time::now().saturating_duration_since(self.active) >= CLIENT_TIMEOUT - MARGIN;
         self.active = time::now();
         let all = self.model.requests.iter_mut().zip(&self.boundaries).zip(&mut self.sent_at);
         for ((request, end), at) in all {
@@ -126,6 +162,7 @@ impl Client {
         // After that, a request that no process has read is not retried.
         self.model.requests.iter_mut().for_each(|request| request.may_be_unseen = true);
         self.active = time::now();
+        self.half_closed_at = Some(self.active);
         if let Some(socket) = &self.socket {
             let _ = rustix::net::shutdown(socket, Shutdown::Write);
         }
@@ -163,6 +200,10 @@ impl Client {
                 self.model.refusals = true;
             }
             request.timed_out |= waited.is_some_and(|waited| waited >= REQUEST_TIMEOUT);
+            // A server is given less time for a client that may have gone.
+            let ago = self.half_closed_at.map(|at| now.saturating_duration_since(at));
+            request.timed_out |=
+                request.server.is_some() && ago.is_some_and(|ago| ago >= HALF_CLOSED_TIMEOUT);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! What has to be true in a world: after each turn, when nothing can happen, and at its end.
 
+use maitred_http::h2::StreamKey;
+
 use super::time;
 use super::world::World;
 use crate::handoff::RELAY_BIT;
 use crate::worker::connection::State;
+use crate::worker::connection::wire::Wire;
 use crate::worker::reactor::Reactor;
 use crate::worker::upstream::Source;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,6 +28,17 @@ impl World<'_> {
         }
         for pool in 0..self.stage.kind.pools.len() {
             let threads = || self.reactors.iter().flatten();
+            let busy = |reactor: &Reactor| {
+                let all = reactor.upstreams.connections.iter();
+                all.filter(|(_, found)| usize::from(found.at.0) == pool && found.index.is_some()).count()
+            };
+            let (busy, load) = (threads().map(busy).sum::<usize>(), &shared.pools[pool].load);
+            let said: u32 = load.iter().map(|cell| cell.load(Relaxed)).sum();
+            if !load.is_empty() && busy != said as usize {
+                self.fail(&format!(
+                    "servers of pool {pool} are said to have {said} requests, and have {busy}"
+                ));
+            }
             let queued: usize = threads().map(|reactor| reactor.pools.pools[pool].queue.len()).sum();
             if queued as u64 != shared.queued(pool) {
                 self.fail(&format!(
@@ -87,6 +101,13 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
     }
     for (index, connection) in &reactor.connections {
         let index = index as u32;
+        if let Wire::Stream { session, stream } = connection.wire {
+            let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
+            let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
+            if found.is_none_or(|found| found.index != index) {
+                return Err(format!("connection {index} is a stream that its session does not have"));
+            }
+        }
         match connection.state {
             State::HandedOff { channel, request } => {
                 let channel = reactor.pools.channels.get(channel as usize);
@@ -104,14 +125,39 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
             {
                 return Err(format!("connection {index} has a relay that is not its own"));
             }
+            State::Upstream(Source::Server(key) | Source::Thread(key))
+                if reactor
+                    .upstreams
+                    .connections
+                    .get(key as usize)
+                    .is_none_or(|upstream| upstream.index != Some(index)) =>
+            {
+                return Err(format!("connection {index} has a connection to a server that is not its own"));
+            }
             State::Queued { pool } if !reactor.pools.pools[usize::from(pool)].queue.contains(&index) => {
                 return Err(format!("connection {index} waits in no queue"));
             }
             State::Spooling | State::Disk | State::Command => {}
+            // Its streams have theirs.
+            State::Http2 { session }
+                if reactor
+                    .sessions
+                    .get(session as usize)
+                    .is_some_and(|http2| http2.session.streams() > 0) => {}
             _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
                 return Err(format!("connection {index} is {:?} without a deadline", connection.state));
             }
             _ => {}
+        }
+    }
+    for (key, upstream) in &reactor.upstreams.connections {
+        let Some(index) = upstream.index else { continue };
+        let state = reactor.connections.get(index as usize).map(|connection| connection.state);
+        let is_it = |source| source == Source::Server(key as u32) || source == Source::Thread(key as u32);
+        if !matches!(state, Some(State::Upstream(source)) if is_it(source)) {
+            return Err(format!(
+                "a connection to a server belongs to connection {index}, which is {state:?}"
+            ));
         }
     }
     for (_, channel) in &reactor.pools.channels {

@@ -9,16 +9,26 @@
 //! |---|---|
 //! | [`world`] | the world and its steps |
 //! | [`application`] | what application processes do with requests |
+//! | [`server`] | the same of HTTP servers |
 //! | [`judge`] | what has to be true after a turn, when nothing can happen, and at the end |
 //! | [`stage`] | configurations, threads, and what must be left of a world: nothing |
+//! | [`http2`] | the same of clients that speak HTTP/2; each stream is a client of the model |
 //! | [`client`], [`puppet`] | the two sides around the server |
 //! | [`time`] | the clock, and when each client's socket was written to |
+//! | [`frame`], [`hpack`] | those of the black-box tests |
 //! | [`model`], [`response`], [`random`] | those of `tests/ownership` |
 //!
 //! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many.
 
 mod application;
 mod client;
+#[path = "../../../tests/support/h2_frame.rs"]
+#[allow(dead_code, reason = "the black-box tests use more of it")]
+mod frame;
+#[path = "../../../tests/support/h2_hpack.rs"]
+#[allow(dead_code, reason = "likewise")]
+mod hpack;
+mod http2;
 mod judge;
 #[path = "../../../tests/ownership/model.rs"]
 #[allow(dead_code, reason = "not all of it is used in both places")]
@@ -29,6 +39,7 @@ mod random;
 #[path = "../../../tests/ownership/response.rs"]
 #[allow(dead_code, reason = "likewise")]
 mod response;
+mod server;
 mod stage;
 mod time;
 mod world;
@@ -40,7 +51,7 @@ use self::stage::{KINDS, Stage};
 use self::world::World;
 
 /// Worlds that are played if the environment sets no other number.
-const WORLDS: u64 = 10_000;
+const WORLDS: u64 = 12_500;
 
 /// A number from the environment.
 fn variable(name: &str) -> Option<u64> {

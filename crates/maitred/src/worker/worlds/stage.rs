@@ -26,7 +26,11 @@ use crate::worker::shared::Shared;
 use crate::worker::{HelperThreads, shared_state};
 
 /// How many configurations there are.
-pub(super) const KINDS: u64 = 48;
+pub(super) const KINDS: u64 = 60;
+/// From this one on, pools of HTTP servers are among them.
+const WITH_SERVERS: u64 = 48;
+/// From this one on, some clients speak HTTP/2, and servers are rarer.
+const WITH_HTTP2: u64 = 54;
 /// Times of every configuration. What waits for a client waits longer than what waits for an application.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -40,6 +44,8 @@ pub(super) struct PoolKind {
     queue: usize,
     transport: &'static str,
     sticky: bool,
+    /// How many HTTP servers it consists of; 0: of application processes.
+    pub(super) servers: u16,
 }
 
 /// What differs between configurations.
@@ -48,6 +54,8 @@ pub(super) struct Kind {
     pub(super) threads: usize,
     pub(super) pools: Vec<PoolKind>,
     pub(super) connections_max: usize,
+    /// Some clients speak HTTP/2.
+    pub(super) http2: bool,
 }
 
 impl Kind {
@@ -59,17 +67,27 @@ impl Kind {
             queue: random.weighted(&[(1, 1), (2, 3), (3, 1000)]),
             transport: random.weighted(&[(3, "direct"), (3, "relay"), (2, "auto")]),
             sticky: random.percent(20),
+            servers: 0,
         };
         let threads = random.within(1..4);
         let pools = random.within(1..4);
-        Kind {
+        let mut kind = Kind {
             threads,
             pools: (0..pools).map(|_| pool(&mut random)).collect(),
             connections_max: random.weighted(&[(3, 1000), (1, 4)]),
+            http2: number >= WITH_HTTP2,
+        };
+        if number >= WITH_SERVERS {
+            for (at, pool) in kind.pools.iter_mut().enumerate() {
+                if at == 0 && !kind.http2 || random.percent(30) {
+                    (pool.servers, pool.slots) = (random.weighted(&[(3, 1), (3, 2), (2, 3)]), 0);
+                }
+            }
         }
+        kind
     }
 
-    fn configuration(&self) -> String {
+    fn configuration(&self, sockets: &Path) -> String {
         let mut text = format!(
             "[server]\nthreads = {}\n[[listen]]\naddress = \"127.0.0.1:8080\"\n[log]\naccess = \"off\"\n\
              [limits]\nconnections_per_thread_max = {}\nbody_inline_bytes_max = \"8KiB\"\n\
@@ -83,7 +101,17 @@ impl Kind {
             text += &format!("[[site.route]]\npath = \"/p{at}/*\"\npool = \"p{at}\"\n");
         }
         for (at, pool) in self.pools.iter().enumerate() {
-            let PoolKind { slots, queue, transport, sticky, .. } = pool;
+            let PoolKind { slots, queue, transport, sticky, servers, .. } = pool;
+            if *servers > 0 {
+                let name = |place| format!("\"http+unix:{}\"", socket_path(sockets, at, place).display());
+                let names: Vec<String> = (0..usize::from(*servers)).map(name).collect();
+                let seconds = REQUEST_TIMEOUT.as_secs();
+                text += &format!(
+                    "[pool.p{at}]\nconnect = [{}]\nrequest_timeout = \"{seconds}s\"\n",
+                    names.join(", ")
+                );
+                continue;
+            }
             text += &format!(
                 "[pool.p{at}]\ncommand = [\"application\"]\nworkers = {slots}\ntransport = \"{transport}\"\n\
                  request_timeout = \"{}s\"\nqueue = {{ max = {queue}, timeout = \"{}s\" }}\nupgrade = [\"puppet\"]\n",
@@ -96,6 +124,11 @@ impl Kind {
         }
         text
     }
+}
+
+/// Where a server of a pool listens.
+fn socket_path(sockets: &Path, pool: usize, place: usize) -> PathBuf {
+    sockets.join(format!("{pool}-{place}"))
 }
 
 /// A machine that has all that a configuration names.
@@ -119,14 +152,17 @@ impl Lookup for Machine {
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) shared: &'static Shared,
+    /// Where servers have their sockets.
+    sockets: tempfile::TempDir,
 }
 
 impl Stage {
     /// The stage of this kind.
     pub(super) fn new(number: u64) -> Stage {
         let kind = Kind::of(number);
+        let sockets = tempfile::tempdir().unwrap();
         let origin = Origin { name: "world.toml".into(), base: PathBuf::from("/") };
-        let config = match crate::config::read(&kind.configuration(), &origin, &Machine) {
+        let config = match crate::config::read(&kind.configuration(sockets.path()), &origin, &Machine) {
             Ok((config, _)) => config,
             Err(errors) => panic!("{errors:?}"),
         };
@@ -154,7 +190,12 @@ impl Stage {
         let passed = kind.pools.iter().map(|_| Helpers::new(0)).collect();
         let helpers = HelperThreads { disk: DiskPool::new(0), passed };
         let shared = shared_state(start, board, &[], TlsServer::none(), helpers).unwrap();
-        Stage { kind, shared: Box::leak(Box::new(shared)) }
+        Stage { kind, shared: Box::leak(Box::new(shared)), sockets }
+    }
+
+    /// Where a server of a pool listens.
+    pub(super) fn server_path(&self, pool: usize, place: usize) -> PathBuf {
+        socket_path(self.sockets.path(), pool, place)
     }
 
     /// The threads of one world.
@@ -228,6 +269,9 @@ impl Stage {
             pool.waiting
                 .iter()
                 .for_each(|cell| note(format!("waiting for pool {at}"), cell.load(Relaxed).into()));
+            pool.load.iter().for_each(|cell| {
+                note(format!("requests at a server of pool {at}"), cell.load(Relaxed).into())
+            });
             // A thread that ends does so with its processes.
             pool.room.iter().chain(&pool.live).chain(&pool.slots).for_each(|cell| cell.store(0, Relaxed));
         }

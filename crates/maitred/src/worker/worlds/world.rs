@@ -10,9 +10,11 @@ use rustix::event::{Timespec, epoll};
 
 use super::application::{Detached, Job};
 use super::client::Client;
+use super::http2::Carrier;
 use super::model::{Asked, Connection, Id, Request, Transport};
 use super::puppet::{Phase, Puppet};
 use super::random::Random;
+use super::server::Servers;
 use super::stage::Stage;
 use super::{response, time};
 use crate::control::{DrainTime, FromWorker, SlotId, Started};
@@ -38,6 +40,8 @@ pub(super) struct World<'s> {
     pub(super) clients: Vec<Client>,
     pub(super) puppets: Vec<Puppet>,
     pub(super) jobs: Vec<Job>,
+    pub(super) servers: Servers,
+    pub(super) carriers: Vec<Carrier>,
     pub(super) detached: Vec<Detached>,
     /// Which client a request belongs to, and which of its requests it is.
     pub(super) ids: BTreeMap<Id, (usize, usize)>,
@@ -73,6 +77,10 @@ enum Event {
     Retire,
     Moment,
     Wait,
+    Serve,
+    ServeAll,
+    Disturb,
+    Http2,
     Drain,
 }
 
@@ -91,6 +99,8 @@ impl World<'_> {
             clients: Vec::new(),
             puppets: Vec::new(),
             jobs: Vec::new(),
+            servers: Servers::default(),
+            carriers: Vec::new(),
             detached: Vec::new(),
             ids: BTreeMap::new(),
             vacant: vacant.collect(),
@@ -139,7 +149,8 @@ impl World<'_> {
                 false => self.vacant.push((pool, slot)),
             }
         }
-        let events = self.random.within(20..140);
+        self.open_servers();
+        let events = self.random.within(20..140) + if self.has_servers() { 30 } else { 0 };
         let drains = self.random.percent(15);
         for _ in 0..events {
             let event = self.next_event(drains);
@@ -157,6 +168,7 @@ impl World<'_> {
 
     fn next_event(&mut self, drains: bool) -> Event {
         let often = usize::from(self.wild);
+        let serves = usize::from(self.has_servers());
         self.random.weighted(&[
             (30, Event::Turn),
             (8, Event::Settle),
@@ -176,6 +188,10 @@ impl World<'_> {
             (1, Event::Retire),
             (4, Event::Moment),
             (1, Event::Wait),
+            (30 * serves, Event::Serve),
+            (12 * serves, Event::ServeAll),
+            (6 * serves * often, Event::Disturb),
+            (60 * usize::from(self.stage.kind.http2), Event::Http2),
             (usize::from(drains && !self.draining), Event::Drain),
         ])
     }
@@ -191,7 +207,7 @@ impl World<'_> {
             Event::Connect => self.connect(),
             Event::Send | Event::SendAll | Event::Read | Event::ReadAll => self.move_bytes(event),
             Event::HalfClose | Event::Leave => {
-                let Some(at) = self.any_client(|client| client.is_open()) else { return };
+                let Some(at) = self.any_client(Client::has_socket) else { return };
                 let leaves = matches!(event, Event::Leave);
                 self.note(|| format!("client {at}: leaves {leaves}"));
                 match leaves {
@@ -237,6 +253,10 @@ impl World<'_> {
                 let wait = self.random.within(500..12_000);
                 self.pass(Duration::from_millis(wait as u64));
             }
+            Event::Serve => self.serve_some(),
+            Event::ServeAll => _ = self.serve_all(),
+            Event::Disturb => self.disturb_server(),
+            Event::Http2 => self.http2_event(),
             Event::Drain => self.drain(),
         }
     }
@@ -270,7 +290,7 @@ impl World<'_> {
         let sends = matches!(event, Event::Send | Event::SendAll);
         let found = match sends {
             true => self.any_client(Client::may_send),
-            false => self.any_client(Client::is_open),
+            false => self.any_client(Client::has_socket),
         };
         let Some(at) = found else { return };
         let some = self.random.within(1..400);
@@ -290,13 +310,13 @@ impl World<'_> {
         let (mut bytes, mut boundaries, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         let at = self.clients.len();
         for place in 0..count {
-            self.next_id += 1;
-            let (asked, pool) = self.ask();
-            self.ids.insert(asked.id, (at, place));
-            bytes.extend(response::request_to(&pool, &asked, &mut self.random));
+            let (request, pool) = self.next_request((at, place));
+            let asked = &request.asked;
+            bytes.extend(response::request_to(&pool, asked, &mut self.random));
             boundaries.push(bytes.len());
-            self.note(|| format!("client {at}: {} {pool}/{} keep {}", asked.method, asked.id, asked.keep));
-            requests.push(Request::new(asked));
+            let (id, method, keep) = (asked.id, asked.method, asked.keep);
+            self.note(|| format!("client {at}: {method} {pool}/{id} keep {keep}"));
+            requests.push(request);
         }
         let model = Connection { requests, refusals: true, ..Connection::default() };
         let narrow = self.random.percent(40);
@@ -313,7 +333,22 @@ impl World<'_> {
         self.clients.push(client);
     }
 
-    fn ask(&mut self) -> (Asked, String) {
+    /// A request of a client, and the name of its pool; which of its requests it is.
+    pub(super) fn next_request(&mut self, place: (usize, usize)) -> (Request, String) {
+        self.next_id += 1;
+        let (asked, pool, server) = self.ask();
+        self.ids.insert(asked.id, place);
+        let mut request = Request::new(asked);
+        if let Some(pool) = server {
+            request.server = Some(pool);
+            request.may_be_unseen = self.may_be_unreachable(pool);
+            request.exhausted = request.may_be_unseen;
+        }
+        (request, pool)
+    }
+
+    /// A request, the name of its pool, and which that is if it consists of servers.
+    fn ask(&mut self) -> (Asked, String, Option<usize>) {
         let (id, random) = (self.next_id, &mut self.random);
         let method = random.weighted(&[(6, "GET"), (2, "HEAD"), (4, "POST")]);
         let http10 = random.percent(15);
@@ -321,7 +356,8 @@ impl World<'_> {
         let fixed = method == "GET" && random.percent(15);
         let pool = random.within(0..self.stage.kind.pools.len());
         let keep = if http10 { random.percent(50) } else { random.percent(85) };
-        let upgrade = method == "GET" && !http10 && keep && !fixed && random.percent(12);
+        let server = (!fixed && self.stage.kind.pools[pool].servers > 0).then_some(pool);
+        let upgrade = method == "GET" && !http10 && keep && !fixed && random.percent(12) && server.is_none();
         let asked = Asked {
             id,
             method,
@@ -332,7 +368,7 @@ impl World<'_> {
             fixed,
             body: if method == "POST" { response::pattern(id, length) } else { Vec::new() },
         };
-        (asked, if fixed { "fixed".to_owned() } else { format!("p{pool}") })
+        (asked, if fixed { "fixed".to_owned() } else { format!("p{pool}") }, server)
     }
 
     /// One turn of a thread, with at most this many events. Whether there was anything to do.
@@ -356,6 +392,8 @@ impl World<'_> {
         }
         time::pass(STEP);
         reactor.turn(&events);
+        // Otherwise a thread of its own would close them, in its own time.
+        reactor.upstreams.connections.iter_mut().for_each(|(_, upstream)| upstream.foreign = false);
         let finished = reactor.is_finished();
         if !events.is_empty() {
             let name = |event: &epoll::Event| {
@@ -439,11 +477,14 @@ impl World<'_> {
     pub(super) fn master(&mut self) -> bool {
         let idle =
             |world: &World<'_>, puppet: &Puppet| !world.jobs.iter().any(|job| job.epoch == puppet.id.epoch);
+        // One that reads nothing more does not see that the server has ended.
+        let orphaned = self.reactors.iter().all(Option::is_none);
         for at in 0..self.puppets.len() {
             let puppet = &self.puppets[at];
             let over = puppet.told_to_end || puppet.phase == Phase::Leaving;
             match puppet.phase {
                 Phase::Doomed => self.die(at),
+                Phase::Leaving if orphaned => self.die(at),
                 Phase::Dead => self.report_exit(at),
                 _ if over && puppet.has_spoken() && idle(self, puppet) => self.die(at),
                 _ => continue,
@@ -490,12 +531,12 @@ impl World<'_> {
         let began = time::now();
         loop {
             self.settle();
-            let mut moved = self.work();
+            let mut moved = self.work() | self.finish_http2();
             for (at, unfinished) in unfinished.iter().enumerate() {
                 moved |= self.conclude(at, *unfinished);
             }
             let open = self.clients.iter().any(Client::is_open);
-            match (moved, open || !self.jobs.is_empty()) {
+            match (moved, open || !self.jobs.is_empty() || self.are_servers_busy()) {
                 (true, _) => time::pass(STEP),
                 (false, false) => break,
                 (false, true) => self.wait_for_time(began),
@@ -537,6 +578,7 @@ impl World<'_> {
         for job in (0..self.jobs.len()).rev() {
             moved |= self.step(job);
         }
+        moved |= self.serve_all();
         while self.master() {
             moved = true;
         }
@@ -546,7 +588,7 @@ impl World<'_> {
     /// Brings one client nearer to its end. Whether anything happened.
     fn conclude(&mut self, at: usize, unfinished: bool) -> bool {
         let client = &mut self.clients[at];
-        if !client.is_open() {
+        if !client.has_socket() {
             return false;
         }
         let mut moved = client.read(usize::MAX);
