@@ -50,3 +50,6 @@ impl Environment {
         (since.as_secs(), since.subsec_micros())
     }
 }
+
+#[cfg(test)]
+mod tests;

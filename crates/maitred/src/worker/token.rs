@@ -69,4 +69,26 @@ mod tests {
             assert_eq!(Token::unpack(token.pack()), token);
         }
     }
+
+    proptest::proptest! {
+        /// A serial number is cut to 24 bits, and nothing of it reaches the kind or the index.
+        #[test]
+        fn any_number_packs_without_touching_its_neighbours(index: u32, serial: u32) {
+            let cut = serial & SERIAL_MASK;
+            let both = [
+                (Token::Connection { index, serial }, Token::Connection { index, serial: cut }),
+                (Token::Channel { key: index, epoch: serial }, Token::Channel { key: index, epoch: cut }),
+                (Token::Relay { key: index, channel: serial }, Token::Relay { key: index, channel: cut }),
+                (Token::Upstream { key: index, serial }, Token::Upstream { key: index, serial: cut }),
+                (Token::Link { key: index, epoch: serial }, Token::Link { key: index, epoch: cut }),
+                (Token::Listener(index), Token::Listener(index)),
+            ];
+            for (token, expected) in both {
+                proptest::prop_assert_eq!(Token::unpack(token.pack()), expected);
+            }
+            let distinct: std::collections::HashSet<u64> = both.iter().map(|(token, _)| token.pack().u64()).collect();
+            proptest::prop_assert_eq!(distinct.len(), both.len());
+            proptest::prop_assert_eq!(Token::epoch(u64::from(serial) | 7 << 32), cut);
+        }
+    }
 }

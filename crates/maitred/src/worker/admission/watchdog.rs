@@ -63,3 +63,6 @@ impl Admission {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

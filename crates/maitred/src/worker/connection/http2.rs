@@ -177,4 +177,4 @@ impl Http2Connection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::worker) mod tests;

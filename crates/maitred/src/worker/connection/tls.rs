@@ -157,3 +157,6 @@ impl<'a> TlsLookup<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -247,6 +247,8 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pki::Bytes;
+    use crate::worker::testing::{client, reactor, shared_with, with_request};
 
     #[test]
     fn paths_of_pool_commands_are_strict() {
@@ -292,6 +294,65 @@ mod tests {
             "localhost:80:80",
         ] {
             assert!(!is_local(host), "{host}");
+        }
+    }
+
+    /// Whether a request over TCP with these fields may command.
+    fn may_command(token: Option<&str>, fields: &[&str]) -> Result<(), &'static str> {
+        let shared = shared_with("[server]\nadmin = \"127.0.0.1:9180\"\n", 1, |shared| {
+            shared.start.admin_token = token.map(|token| Bytes(token.as_bytes().to_vec()));
+        });
+        let mut thread = reactor(shared, 0);
+        let (index, _far_end) = client(&mut thread, "127.0.0.1:1");
+        let may = with_request("POST /stop HTTP/1.1", fields, |request| thread.may_command(index, request));
+        thread.close(index);
+        may
+    }
+
+    #[test]
+    fn over_tcp_the_whole_token_commands_and_nothing_else() {
+        assert_eq!(may_command(Some("s3cret"), &["authorization: Bearer s3cret"]), Ok(()));
+        for fields in [
+            &[][..],
+            &["Authorization: Bearer s3cre"],
+            &["Authorization: Bearer s3crets"],
+            &["Authorization: Bearer S3cret"],
+            &["Authorization: Bearer  s3cret"],
+            &["Authorization: Bearer"],
+            &["Authorization: Basic s3cret"],
+            &["Authorization: s3cret"],
+            &["X-Authorization: Bearer s3cret"],
+            // The first one counts, as for every reader that looks for one.
+            &["Authorization: Bearer x", "Authorization: Bearer s3cret"],
+        ] {
+            assert_eq!(may_command(Some("s3cret"), fields), Err(WRONG_TOKEN), "{fields:?}");
+        }
+        assert_eq!(
+            may_command(None, &["Authorization: Bearer "]),
+            Err(NO_TOKEN),
+            "without a token commands are off"
+        );
+    }
+
+    #[test]
+    fn over_a_unix_socket_the_kernel_names_the_account() {
+        let own = rustix::process::getuid().as_raw();
+        for (master_uid, is_operator) in [(own, true), (own + 1, own == 0)] {
+            let shared = shared_with("[server]\nadmin = \"unix:/run/m.sock\"\n", 1, |shared| {
+                shared.start.master_uid = master_uid;
+            });
+            let mut thread = reactor(shared, 0);
+            let (index, _far_end) = client(&mut thread, "unix");
+            let may = |thread: &Requests| {
+                with_request("POST /stop HTTP/1.1", &["Authorization: Bearer x"], |request| {
+                    thread.may_command(index, request)
+                })
+            };
+            assert_eq!(may(&thread).is_ok(), is_operator, "{own} commands what {master_uid} has started");
+            let socket = thread.connections[index as usize].socket.take();
+            assert_eq!(may(&thread), Err(NOT_OPERATOR), "without a socket nothing is known of the peer");
+            thread.connections[index as usize].socket = socket;
+            thread.close(index);
         }
     }
 }

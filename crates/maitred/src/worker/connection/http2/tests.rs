@@ -16,7 +16,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// A connection whose client has sent its preface, and so many requests.
-fn connection(now: Instant, requests: u32) -> (Http2Connection, Vec<StreamKey>) {
+pub(in crate::worker) fn connection(now: Instant, requests: u32) -> (Http2Connection, Vec<StreamKey>) {
     let mut connection = Http2Connection {
         session: Session::new(&settings(&config("").limits), now),
         index: 3,

@@ -153,3 +153,19 @@ fn servers_are_named_as_they_were_written_and_spoken_to_in_their_own_way() {
     let speaks = |name| matches!(Dialect::of(pool(name)), Dialect::FastCgi(_));
     assert_eq!(["web", "php", "own"].map(speaks), [false, true, false]);
 }
+
+#[test]
+fn a_turn_has_its_bound_which_other_parts_of_it_have_used_already() {
+    let (near, far) = sockets(SocketType::STREAM);
+    let (mut http, mut body, mut got) = (call(Dialect::Http1), feed(1000, 1000), Vec::new());
+    assert_eq!(http.send(near.as_fd(), &mut body, &mut SENT_PER_TURN.clone()), Ok(true));
+    take(&far, &mut got);
+    assert!(got.is_empty(), "nothing is left of the turn");
+    let mut moved = SENT_PER_TURN - HEAD.len() as u64 - 100;
+    assert_eq!(http.send(near.as_fd(), &mut body, &mut moved), Ok(true));
+    take(&far, &mut got);
+    assert_eq!((got.len(), moved), (HEAD.len() + 100, SENT_PER_TURN));
+    assert_eq!(http.send(near.as_fd(), &mut body, &mut 0), Ok(false));
+    take(&far, &mut got);
+    assert_eq!(got.len(), HEAD.len() + 1000);
+}

@@ -1,0 +1,181 @@
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::SocketType;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConnection, ServerConfig, SupportedProtocolVersion};
+
+use super::*;
+use crate::pki::files;
+use crate::tls::testing::{self, Authority};
+use crate::worker::testing::sockets;
+
+/// A client, and the session of its handshake, which is over.
+fn session(version: &'static SupportedProtocolVersion) -> (ClientConnection, TlsSession) {
+    let authority = Authority::new("tests");
+    let made = authority.sign(&["a.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let chain = files::certificates(made.certificate.as_bytes()).unwrap();
+    let key = files::private_key(made.key.as_bytes()).unwrap();
+    let server = ServerConfig::builder_with_provider(Arc::clone(crate::pki::provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let client = Arc::new(authority.client(&[version], None));
+    let connected = testing::connect(&client, Arc::new(server), "a.test").unwrap();
+    let tls = connected.server;
+    (
+        connected.client,
+        TlsSession { tls, begun: true, settled: true, closed: false, unsent: 0, identity: None },
+    )
+}
+
+/// What the client sends, encrypted.
+fn encrypted(client: &mut ClientConnection) -> Vec<u8> {
+    let mut wire = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut wire).unwrap();
+    }
+    wire
+}
+
+#[test]
+fn records_are_decrypted_however_they_arrive() {
+    let (mut client, mut session) = session(&TLS13);
+    for size in [1, 7, 1000, 40_000] {
+        let text = vec![b'x'; 33_000];
+        // More than one record, and less than what a client keeps before it is sent.
+        client.writer().write_all(&text).unwrap();
+        let wire = encrypted(&mut client);
+        let mut rx = b"before".to_vec();
+        wire.chunks(size).for_each(|piece| session.take(piece, &mut rx).unwrap());
+        assert_eq!(rx.len(), 6 + text.len(), "pieces of {size}");
+        assert!(rx.starts_with(b"before") && rx[6..] == text[..] && !session.closed);
+    }
+}
+
+/// RFC 8446 section 6.1: whatever follows the alert is to be ignored.
+#[test]
+fn nothing_after_close_notify_is_read() {
+    for version in [&TLS12, &TLS13] {
+        let (mut client, mut session) = session(version);
+        client.writer().write_all(b"last").unwrap();
+        client.send_close_notify();
+        let mut wire = encrypted(&mut client);
+        wire.extend_from_slice(b"GET / HTTP/1.1\r\n");
+        let mut rx = Vec::new();
+        session.take(&wire, &mut rx).unwrap();
+        session.take(b"more", &mut rx).unwrap();
+        assert_eq!((&*rx, session.closed), (&b"last"[..], true));
+    }
+}
+
+#[test]
+fn what_is_no_record_ends_the_session() {
+    let (mut client, mut session) = session(&TLS13);
+    client.writer().write_all(b"text").unwrap();
+    let mut wire = encrypted(&mut client);
+    *wire.last_mut().unwrap() ^= 1;
+    let mut rx = Vec::new();
+    assert!(session.take(&wire, &mut rx).is_err(), "a record that was changed on its way");
+    assert!(rx.is_empty());
+    let (_, mut session) = super::tests::session(&TLS12);
+    assert!(session.take(b"GET / HTTP/1.1\r\n\r\n", &mut rx).is_err());
+}
+
+/// Takes so many bytes, and then none for now.
+struct Room(usize, Vec<u8>);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        if taken == 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.0 -= taken;
+        self.1.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn encrypted_bytes_wait_for_room() {
+    let (mut client, mut session) = session(&TLS13);
+    session.tls.writer().write_all(&[b'y'; 5000]).unwrap();
+    session.unsent = 5000;
+    let mut room = Room(100, Vec::new());
+    assert!(!session.flush(&mut room).unwrap());
+    assert_eq!(session.unsent(), 4900);
+    room.0 = 100_000;
+    assert!(session.flush(&mut room).unwrap());
+    assert_eq!(session.unsent(), 0, "the overhead of records is not left over");
+    let mut wire = &room.1[..];
+    while !wire.is_empty() {
+        client.read_tls(&mut wire).unwrap();
+        client.process_new_packets().unwrap();
+    }
+    let mut got = Vec::new();
+    let ended = client.reader().read_to_end(&mut got).map_err(|error| error.kind());
+    assert_eq!((got, ended), (vec![b'y'; 5000], Err(io::ErrorKind::WouldBlock)));
+}
+
+/// The fields that an application gets of a session.
+fn fields(change: impl FnOnce(&mut TlsSession), version: &'static SupportedProtocolVersion) -> Vec<String> {
+    let (_, mut session) = session(version);
+    change(&mut session);
+    let (mut tables, sessions, connections) = (Slab::new(), Slab::new(), Slab::new());
+    let session = tables.insert(Box::new(session)) as u32;
+    let lookup = TlsLookup::new(&tables, &sessions, &connections);
+    let mut fields = Vec::new();
+    let mut note =
+        |name: &str, value: &[u8]| fields.push(format!("{name}: {}", String::from_utf8_lossy(value)));
+    lookup.fields(Wire::Clear, &mut note);
+    lookup.fields(Wire::Tls { session: session + 1 }, &mut note);
+    lookup.fields(Wire::Stream { session: 0, stream: 1 }, &mut note);
+    lookup.fields(Wire::Tls { session }, &mut note);
+    fields
+}
+
+#[test]
+fn an_application_learns_version_suite_and_certificate_of_its_client() {
+    let new = fields(|_| (), &TLS13);
+    assert_eq!(new[0], "x-ssl-protocol: TLSv1.3");
+    assert!(new[1].starts_with("x-ssl-cipher: TLS_") && new.len() == 2, "{new:?}");
+    let old = fields(|_| (), &TLS12);
+    assert_eq!(old[0], "x-ssl-protocol: TLSv1.2");
+    assert!(old[1].starts_with("x-ssl-cipher: TLS_ECDHE_") && old.len() == 2, "{old:?}");
+    let early = fields(|session| session.settled = false, &TLS13);
+    assert_eq!(early[2..], ["early-data: 1"], "RFC 8470 section 5.1");
+    let identity = Identity { subject: "CN=Alice".into(), serial: "0A".into(), fingerprint: "ff".into() };
+    let known = fields(|session| session.identity = Some(Box::new(identity)), &TLS13);
+    let expected = ["Verify: SUCCESS", "S-DN: CN=Alice", "Serial: 0A", "Fingerprint: ff"]
+        .map(|end| format!("X-SSL-Client-{end}"));
+    assert_eq!(known[2..], expected);
+}
+
+#[test]
+fn a_stream_has_the_session_of_its_connection() {
+    let (_, session) = session(&TLS13);
+    let (mut tables, mut sessions, mut connections) = (Slab::new(), Slab::new(), Slab::new());
+    let key = tables.insert(Box::new(session)) as u32;
+    let mut parent = Entry::new(sockets(SocketType::STREAM).0, 0, None, Instant::now());
+    parent.wire = Wire::Tls { session: key };
+    let index = connections.insert(parent) as u32;
+    let mut http2 = crate::worker::connection::http2::tests::connection(Instant::now(), 0).0;
+    http2.index = index;
+    let of = sessions.insert(Box::new(http2)) as u32;
+    let found = |sessions: &Slab<_>, connections: &Slab<_>, session| {
+        TlsLookup::new(&tables, sessions, connections).secure(Wire::Stream { session, stream: 0 }).is_some()
+    };
+    assert!(found(&sessions, &connections, of) && !found(&sessions, &connections, of + 1));
+    connections[index as usize].wire = Wire::Clear;
+    assert!(!found(&sessions, &connections, of), "HTTP/2 without TLS");
+    connections.remove(index as usize);
+    assert!(!found(&sessions, &connections, of), "its connection has gone");
+}
