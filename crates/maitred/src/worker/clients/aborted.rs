@@ -9,8 +9,7 @@ use crate::log::access::Line;
 use crate::serve::Summary;
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
-use crate::worker::log_line::line;
-use crate::worker::log_line::{ABORTED, TIMED_OUT, aborted_status, first_line, line_of};
+use crate::worker::log_line::{ABORTED, TIMED_OUT, aborted_status, first_line, line, line_of};
 
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;

@@ -20,8 +20,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Exchange, State};
 use crate::worker::forward;
-use crate::worker::log_line::line;
-use crate::worker::log_line::line_of;
+use crate::worker::log_line::{line, line_of};
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
 

@@ -11,8 +11,7 @@ use crate::worker::connection::State;
 use crate::worker::connection::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
 use crate::worker::connection::rates::head_deadline;
 use crate::worker::connection::stream::NOBODY;
-use crate::worker::connection::wire::Sent;
-use crate::worker::connection::wire::Then;
+use crate::worker::connection::wire::{Sent, Then};
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.

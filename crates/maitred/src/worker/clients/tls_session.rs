@@ -4,13 +4,11 @@
 //! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at most
 //! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
 
-use std::io::Write as _;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use rustls::{HandshakeKind, ServerConnection};
 
 use super::{Clients, received_bytes_max};

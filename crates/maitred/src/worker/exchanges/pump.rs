@@ -9,13 +9,11 @@ use super::Exchanges;
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
 use crate::worker::connection::retry::RetryState;
-use crate::worker::connection::wire::Sent;
-use crate::worker::connection::wire::Then;
+use crate::worker::connection::wire::{Sent, Then};
 use crate::worker::connection::{After, State};
-use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::server::{Call, Dialect};
-use crate::worker::upstream::{Attempt, By, Source};
+use crate::worker::upstream::{Attempt, By, Read, Source};
 
 /// Bytes that one client may get in one turn, so that the others get their turn.
 const MOVED_PER_TURN: usize = 512 * 1024;

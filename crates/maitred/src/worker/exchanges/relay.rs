@@ -19,10 +19,9 @@ use crate::serve::passed::Passed;
 use crate::worker::connection::State;
 use crate::worker::processes::reasons::CANCEL_TIMEOUT;
 use crate::worker::token::Token;
-use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::relay::{Handed, unwatch};
-use crate::worker::upstream::{Attempt, By, Source};
+use crate::worker::upstream::{Attempt, By, Read, Source};
 
 /// Relays that are given back in one turn: each takes a system call, and a frame.
 const RELAYS_ENDED_PER_TURN: usize = 256;

@@ -40,10 +40,9 @@ use crate::serve::RequestContext;
 use crate::worker::connection::State;
 use crate::worker::origin;
 use crate::worker::step::{RequestInput, Step};
-use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::server::{Call, Dialect, name_of};
-use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source};
+use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;

@@ -16,8 +16,7 @@ use crate::exchange::Routed;
 use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::wire::{Received, Wire};
 use crate::worker::connection::{After, State};
-use crate::worker::step::{JOINED_BYTES, Stop};
-use crate::worker::step::{RequestInput, Step};
+use crate::worker::step::{JOINED_BYTES, RequestInput, Step, Stop};
 
 /// Requests that one connection may have answered in one turn, so that the others get their turn.
 const REQUESTS_PER_TURN_MAX: u32 = 256;
