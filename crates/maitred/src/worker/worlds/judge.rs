@@ -8,7 +8,7 @@ use crate::handoff::RELAY_BIT;
 use crate::worker::connection::State;
 use crate::worker::connection::wire::Wire;
 use crate::worker::reactor::Reactor;
-use crate::worker::upstream::Source;
+use crate::worker::upstream::{Attempt, Source};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl World<'_> {
@@ -55,6 +55,16 @@ impl World<'_> {
                 self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
             }
         }
+        for reactor in self.reactors.iter().flatten() {
+            if let Some(index) = reactor
+                .connections
+                .iter()
+                .map(|(index, _)| index as u32)
+                .find(|index| is_forgotten(reactor, *index))
+            {
+                self.fail(&format!("connection {index} waits for a process that is done with its request"));
+            }
+        }
     }
 
     /// Judges every client of the world.
@@ -93,6 +103,14 @@ impl World<'_> {
             self.fail(&format!("left over: {}", left.join(", ")));
         }
     }
+}
+
+/// Whether a response has come through its relay as a whole, the client has taken it, and the connection does not go on.
+fn is_forgotten(reactor: &Reactor, index: u32) -> bool {
+    let Some(exchange) = reactor.exchange_of(index) else { return false };
+    let done = exchange.attempt.as_deref().and_then(Attempt::handed).is_some_and(|handed| handed.done);
+    let is_out = exchange.outgoing.is_empty() && exchange.tail.is_empty() && !reactor.has_output(index);
+    done && is_out && !exchange.outgoing.awaits_disk && !reactor.is_tunnel(index)
 }
 
 fn is_consistent(reactor: &Reactor) -> Result<(), String> {
