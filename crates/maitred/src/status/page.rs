@@ -11,6 +11,6 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
     "style-src 'sha256-aSAqb0zZTa0KbO42T1WW3fXNxXz7IozlbBCprYnLNKQ='; ",
-    "script-src 'sha256-pqs7M9YGETPWDaiTC2AW6Hg0/mpMIM7UIiF3V8TByfY='; ",
+    "script-src 'sha256-iy9vjWNB6ChySasOpWceZSwI9H0hotciNi+aFta302o='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
