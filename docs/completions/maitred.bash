@@ -22,6 +22,9 @@ _maitred() {
             maitred,completions)
                 cmd="maitred__subcmd__completions"
                 ;;
+            maitred,import)
+                cmd="maitred__subcmd__import"
+                ;;
             maitred,man)
                 cmd="maitred__subcmd__man"
                 ;;
@@ -56,7 +59,7 @@ _maitred() {
 
     case "${cmd}" in
         maitred)
-            opts="-h -V --help --version serve run check status top reload upgrade stop pool completions man"
+            opts="-h -V --help --version serve run check import status top reload upgrade stop pool completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -98,6 +101,24 @@ _maitred() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        maitred__subcmd__import)
+            opts="-h --root --help nginx unit caddy"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

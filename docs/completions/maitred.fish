@@ -29,6 +29,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -s V -l version -d 'Print 
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "serve" -d 'Serve one directory, without a configuration file'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "import" -d 'Turn a configuration of nginx, Unit or Caddy into one of Maitred'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Make a running server read its configuration again'
@@ -52,6 +53,8 @@ complete -c maitred -n "__fish_maitred_using_subcommand run" -s c -l config -d '
 complete -c maitred -n "__fish_maitred_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand import" -l root -d 'Look up included files below this directory instead of /: for a copy of another machine\'s files' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand status" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F

@@ -64,6 +64,17 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
+(import)
+_arguments "${_arguments_options[@]}" : \
+'--root=[Look up included files below this directory instead of /\: for a copy of another machine'\''s files]:DIR:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':server -- The server that the configuration is for:((nginx\:"nginx.conf, or parts of it"
+unit\:"The JSON of NGINX Unit, as \`curl --unix-socket … http\://localhost/config\` prints it"
+caddy\:"A Caddyfile"))' \
+'*::files -- The files\: whole configurations, or parts such as a file of sites-available; `include` is followed:_files' \
+&& ret=0
+;;
 (status)
 _arguments "${_arguments_options[@]}" : \
 '(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
@@ -164,6 +175,7 @@ _maitred_commands() {
 'serve:Serve one directory, without a configuration file' \
 'run:Run a configuration file in the foreground' \
 'check:Check a configuration file\: bind nothing, start nothing' \
+'import:Turn a configuration of nginx, Unit or Caddy into one of Maitred' \
 'status:Show what a running server is doing' \
 'top:Watch what a running server is doing, in the terminal' \
 'reload:Make a running server read its configuration again' \
@@ -184,6 +196,11 @@ _maitred__subcmd__check_commands() {
 _maitred__subcmd__completions_commands() {
     local commands; commands=()
     _describe -t commands 'maitred completions commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__import_commands] )) ||
+_maitred__subcmd__import_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred import commands' commands "$@"
 }
 (( $+functions[_maitred__subcmd__man_commands] )) ||
 _maitred__subcmd__man_commands() {

@@ -15,7 +15,20 @@ const BASELINE: &str = "bench/instructions/baseline.toml";
 /// With this in the environment, what was counted becomes the baseline.
 const WRITE: &str = "MAITRED_WRITE_BASELINE";
 /// Parts of `crates/maitred-handoff/examples/hot_path.rs`.
-const PARTS: [&str; 7] = ["request", "response", "frame-write", "frame-read", "report", "date", "h2"];
+const PARTS: [&str; 10] = [
+    "request",
+    "route",
+    "routes-1000",
+    "response",
+    "frame-write",
+    "frame-read",
+    "report",
+    "date",
+    "h2",
+    "h2-judged",
+];
+/// What a request may cost with 1,000 routes, in what it costs with one.
+const ROUTES_MAX: f64 = 1.1;
 /// The difference between these is free of what starting and stopping cost.
 const FEW: u64 = 100;
 const MANY: u64 = 1100;
@@ -65,7 +78,11 @@ pub(crate) fn run(target: &Path) -> Result<()> {
         let recorded = baseline.instructions.get(part).copied().unwrap_or_default();
         println!("{part:12} {each:6.0}   recorded {recorded:6.0}");
     }
-    let wrong = differences(&baseline.instructions, &counted);
+    let mut wrong = differences(&baseline.instructions, &counted);
+    let of = |part: &str| counted.get(part).copied().unwrap_or_default();
+    if of("routes-1000") > ROUTES_MAX * of("route") {
+        wrong.push(format!("a request with 1,000 routes takes more than {ROUTES_MAX} times that with one"));
+    }
     if wrong.is_empty() {
         Ok(())
     } else {

@@ -14,6 +14,7 @@ use maitred_handoff::{
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::h2::frame::{self, flag, kind};
 use maitred_http::h2::{Event, Session, Settings};
+use maitred_http::paths::{Index, Shape};
 use maitred_http::request::{HeadLimits, HeadRoom, RequestHead, field_room, parse};
 use maitred_http::response::{Filter, ResponseHead, ResponsePolicy};
 use maitred_http::{date, h1, uri};
@@ -43,12 +44,18 @@ fn main() -> Result<()> {
     let (part, times) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
     let mut part: Part = match part.as_str() {
         "request" => Box::new(request),
+        "route" => routed(1),
+        "routes-1000" => routed(1000),
         "response" => Box::new(response),
         "frame-write" => Box::new(frame_write),
         "frame-read" => Box::new(frame_read),
         "report" => Box::new(report),
         "date" => Box::new(write_date),
-        "h2" => Box::new(Http2::new().exchange()),
+        "h2" => Box::new(Http2::new().exchange(|head| {
+            black_box(head);
+            Ok(())
+        })),
+        "h2-judged" => Box::new(Http2::new().exchange(judge)),
         other => return Err(format!("no part {other:?}").into()),
     };
     let mut out = Vec::with_capacity(64 * 1024);
@@ -66,6 +73,24 @@ fn request(_: &mut Vec<u8>) -> Result<()> {
     let (request, _) = parse(black_box(HEAD), &mut room, &LIMITS)?.ok_or("the head is whole")?;
     black_box(uri::normalise(request.path)?);
     Ok(())
+}
+
+/// The same, and the last of so many routes by the beginning of the path is found for it.
+fn routed(routes: usize) -> Part {
+    let starts: Vec<String> =
+        (1..routes).map(|number| format!("/r{number}/")).chain(["/articles/".into()]).collect();
+    let index = Index::new(starts.iter().map(|start| std::iter::once(Shape::Start(start))));
+    Box::new(move |_| {
+        let mut room = field_room();
+        let (request, _) = parse(black_box(HEAD), &mut room, &LIMITS)?.ok_or("the head is whole")?;
+        let path = uri::normalise(request.path)?;
+        let is_for = |number: &usize| Shape::Start(&starts[*number]).covers(&path);
+        let found = match &index {
+            Some(index) => index.candidates(&path).find(is_for),
+            None => (0..starts.len()).find(is_for),
+        };
+        if black_box(found) == Some(routes - 1) { Ok(()) } else { Err("another route".into()) }
+    })
 }
 
 /// What `server_header` makes of a response.
@@ -151,6 +176,13 @@ struct Http2 {
     file: FieldLines,
 }
 
+/// The head of a request of HTTP/2 is judged, as that of HTTP/1 is when it is parsed, and looked at.
+fn judge(head: &mut RequestHead) -> Result<()> {
+    head.judge(&LIMITS)?;
+    black_box(head.view(&mut HeadRoom::default()));
+    Ok(())
+}
+
 const FILE_DATE: &[u8; 29] = b"Fri, 20 Nov 2026 12:00:00 GMT";
 
 impl Http2 {
@@ -179,15 +211,17 @@ impl Http2 {
         client
     }
 
-    /// One request, which is judged, and its response of 1 KB, on a stream of their own.
-    fn exchange(mut self) -> impl FnMut(&mut Vec<u8>) -> Result<()> {
+    /// One request, which `look` looks at, and its response of 1 KB, on a stream of their own.
+    fn exchange(
+        mut self,
+        mut look: impl FnMut(&mut RequestHead) -> Result<()>,
+    ) -> impl FnMut(&mut Vec<u8>) -> Result<()> {
         move |out| {
             let event = self.session.next(self.now, black_box(&self.request), &mut 0, &mut self.head)?;
             let Some(Event::Request { stream, ended: true, .. }) = event else {
                 return Err("no request".into());
             };
-            self.head.judge(&LIMITS)?;
-            black_box(self.head.view(&mut HeadRoom::default()));
+            look(&mut self.head)?;
             let head = ResponseHead::own(200, black_box(self.file.all()));
             let further = FieldsRef::default();
             self.session.respond(stream, &head, FieldEdits::NONE, further, Some(FILE_DATE), false);

@@ -309,7 +309,8 @@ impl Worker {
                 FromServer::Welcome(_) => return Err(refuse("a version that was not offered")),
                 FromServer::Request(request) => self.answer(&request)?,
                 FromServer::Forget { connection } => drop(self.connections.remove(&connection)),
-                FromServer::Cancel { .. } => {}
+                // Its handlers are given what came in time.
+                FromServer::Cancel { .. } | FromServer::Trailers(_) => {}
                 FromServer::Ping { request } => encode_pong(&mut self.reports, request),
                 FromServer::Shutdown => {
                     self.report()?;

@@ -43,6 +43,8 @@ pub enum Rule {
     Meta,
     /// The head does not end with an empty line, or is not text.
     Head,
+    /// TRAILERS: no fields, too many, or something else than fields.
+    Trailers,
     /// HELLO: the lowest version is 0 or above the highest.
     VersionRange,
     /// HELLO: the capacity is 0 or over the limit.
@@ -87,6 +89,7 @@ impl fmt::Display for ProtocolError {
             Rule::PartLengths => f.write_str("a REQUEST whose parts do not add up"),
             Rule::Meta => f.write_str("a REQUEST whose meta part is not lines of key=value"),
             Rule::Head => f.write_str("a REQUEST whose head is not text that ends with an empty line"),
+            Rule::Trailers => f.write_str("a TRAILERS frame that is not 1 to 32 lines of fields"),
             Rule::VersionRange => f.write_str("a HELLO without a possible version"),
             Rule::Capacity => f.write_str("a HELLO with an impossible capacity"),
             Rule::Name => f.write_str("a HELLO whose name is not printable UTF-8"),

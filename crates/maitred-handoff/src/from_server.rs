@@ -1,7 +1,10 @@
 //! What Maitred sends.
 
-use crate::header::{Header, RequestFlags, kind};
-use crate::{META_BYTES_MAX, ProtocolError, REQUEST_DESCRIPTORS_MAX, Rule, Side};
+use crate::field::{append_field, is_token};
+use crate::header::{Header, OPTIONAL, RequestFlags, kind};
+use crate::{
+    META_BYTES_MAX, ProtocolError, REQUEST_DESCRIPTORS_MAX, Rule, Side, TRAILER_BYTES_MAX, TRAILERS_MAX,
+};
 
 /// Bytes of a REQUEST's payload before its parts: three lengths.
 pub(crate) const PART_LENGTHS_BYTES: usize = 12;
@@ -52,6 +55,37 @@ impl<'a> Request<'a> {
     }
 }
 
+/// The trailers of the request whose REQUEST follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trailers<'a> {
+    /// Number of the client's connection.
+    pub connection: u32,
+    /// Number of the request.
+    pub request: u32,
+    /// Lines of `name: value`, each with its CRLF.
+    lines: &'a [u8],
+}
+
+impl<'a> Trailers<'a> {
+    /// Names, in lower case, and values.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        field_lines(self.lines).flatten()
+    }
+}
+
+/// The fields of lines; `None` for a line that is no field.
+fn field_lines(lines: &[u8]) -> impl Iterator<Item = Option<(&str, &[u8])>> {
+    lines.split_inclusive(|byte| *byte == b'\n').map(|line| {
+        let line = line.strip_suffix(b"\r\n")?;
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at_checked(colon)?;
+        let value = value.strip_prefix(b": ")?;
+        let name = std::str::from_utf8(name).ok().filter(|name| is_token(name))?;
+        let is_lower = !name.bytes().any(|byte| byte.is_ascii_uppercase());
+        (is_lower && !value.iter().any(|byte| matches!(byte, b'\r' | 0))).then_some((name, value))
+    })
+}
+
 /// A frame from Maitred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FromServer<'a> {
@@ -59,6 +93,8 @@ pub enum FromServer<'a> {
     Welcome(Welcome),
     /// REQUEST
     Request(Request<'a>),
+    /// TRAILERS: the next frame is the REQUEST to which they belong.
+    Trailers(Trailers<'a>),
     /// FORGET: close the cached descriptor of `connection`, whose number may be used for another from now on.
     Forget {
         /// Which.
@@ -98,6 +134,7 @@ impl<'a> FromServer<'a> {
         };
         let frame = match header.kind {
             kind::REQUEST => Self::Request(decode_request(&header, payload)?),
+            kind::TRAILERS => Self::Trailers(decode_trailers(&header, payload)?),
             kind::FORGET => {
                 header.expect_plain(0, Side::Server)?;
                 Self::Forget { connection: header.connection }
@@ -130,6 +167,7 @@ impl<'a> FromServer<'a> {
             Self::Request(request) => request.descriptors,
             Self::Skipped { descriptors } => *descriptors,
             Self::Welcome(_)
+            | Self::Trailers(_)
             | Self::Forget { .. }
             | Self::Cancel { .. }
             | Self::Ping { .. }
@@ -185,6 +223,20 @@ fn decode_request<'a>(header: &Header, payload: &'a [u8]) -> Result<Request<'a>,
     })
 }
 
+fn decode_trailers<'a>(header: &Header, payload: &'a [u8]) -> Result<Trailers<'a>, ProtocolError> {
+    header.expect_flags(0, Side::Server)?;
+    header.expect_descriptors(0, Side::Server)?;
+    let (mut count, mut are_fields) = (0, true);
+    for field in field_lines(payload) {
+        count += 1;
+        are_fields &= field.is_some();
+    }
+    if !are_fields || !(1..=TRAILERS_MAX).contains(&count) || payload.len() > TRAILER_BYTES_MAX {
+        return Err(broken(Rule::Trailers));
+    }
+    Ok(Trailers { connection: header.connection, request: header.request, lines: payload })
+}
+
 /// Meta, head and body of a REQUEST's payload; `None` if the lengths do not add up to it exactly.
 fn parts(payload: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (lengths, rest) = payload.split_first_chunk::<PART_LENGTHS_BYTES>()?;
@@ -207,6 +259,36 @@ pub fn encode_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
     out.extend_from_slice(&welcome.version.to_le_bytes());
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(&welcome.payload_bytes_max.to_le_bytes());
+}
+
+/// Appends TRAILERS of the request whose REQUEST is appended next. Names are put into lower case.
+///
+/// False, and nothing appended, if there are none, one cannot be sent, or there are more than [`TRAILERS_MAX`] or
+/// [`TRAILER_BYTES_MAX`].
+pub fn encode_trailers<'f>(
+    out: &mut Vec<u8>,
+    connection: u32,
+    request: u32,
+    fields: impl IntoIterator<Item = (&'f str, &'f [u8])>,
+) -> bool {
+    let start = out.len();
+    let header = Header { kind: kind::TRAILERS, flags: OPTIONAL, connection, request, ..Header::default() };
+    out.extend_from_slice(&header.to_bytes());
+    let lines = out.len();
+    let mut count = 0;
+    let written = fields.into_iter().all(|(name, value)| {
+        let at = out.len();
+        let written = append_field(out, name, value);
+        out.get_mut(at..).and_then(|line| line.get_mut(..name.len())).map(<[u8]>::make_ascii_lowercase);
+        count += 1;
+        written && count <= TRAILERS_MAX && out.len() - lines <= TRAILER_BYTES_MAX
+    });
+    let bytes = (out.len() - lines) as u32;
+    match out.get_mut(start..start + 4) {
+        Some(length) if written && bytes > 0 => length.copy_from_slice(&bytes.to_le_bytes()),
+        _ => out.truncate(start),
+    }
+    out.len() > start
 }
 
 /// Appends FORGET of `connection`.

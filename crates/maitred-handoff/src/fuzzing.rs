@@ -3,7 +3,7 @@
 use crate::{
     FromApp, FromServer, HEADER_BYTES, PAYLOAD_BYTES_MAX, Request, begin_request, encode_cancel,
     encode_detach, encode_done, encode_forget, encode_hello, encode_limits, encode_ping, encode_pong,
-    encode_shutdown, encode_tail, encode_tail_file, encode_welcome,
+    encode_shutdown, encode_tail, encode_tail_file, encode_trailers, encode_welcome,
 };
 
 /// Reads `data` as a channel of either side. Whatever it is, decoding must end without a panic, never claim more bytes
@@ -35,6 +35,9 @@ fn write_from_server(frame: &FromServer<'_>) {
     let mut out = Vec::new();
     match frame {
         FromServer::Welcome(welcome) => encode_welcome(&mut out, welcome),
+        FromServer::Trailers(trailers) => {
+            assert!(encode_trailers(&mut out, trailers.connection, trailers.request, trailers.fields()));
+        }
         FromServer::Forget { connection } => encode_forget(&mut out, *connection),
         FromServer::Cancel { connection, request } => encode_cancel(&mut out, *connection, *request),
         FromServer::Ping { request } => encode_ping(&mut out, *request),
@@ -113,6 +116,7 @@ mod tests {
         let mut body = head.body(Some(3));
         body.extend(b"abc");
         assert!(body.finish(PAYLOAD_BYTES_MAX));
+        assert!(encode_trailers(&mut server, 7, 10, [("x-checksum", b"17".as_slice())]));
         encode_forget(&mut server, 7);
         encode_cancel(&mut server, 7, 9);
         encode_ping(&mut server, 1);

@@ -16,6 +16,8 @@ pub mod kind {
     pub const SHUTDOWN: u8 = 5;
     /// Answer to HELLO.
     pub const WELCOME: u8 = 6;
+    /// What the client has sent behind the body of the REQUEST that follows.
+    pub const TRAILERS: u8 = 7;
     /// First frame of an application.
     pub const HELLO: u8 = 65;
     /// A request is answered.
@@ -31,7 +33,7 @@ pub mod kind {
 }
 
 /// Flag of any frame: a receiver that does not know the kind skips the frame.
-pub(crate) const OPTIONAL: u8 = 1 << 7;
+pub const OPTIONAL: u8 = 1 << 7;
 
 /// Flags of a REQUEST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

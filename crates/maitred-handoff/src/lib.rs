@@ -18,6 +18,7 @@
 
 mod builder;
 mod error;
+mod field;
 mod from_app;
 mod from_server;
 pub mod fuzzing;
@@ -31,9 +32,10 @@ pub use from_app::{
     encode_tail, encode_tail_file,
 };
 pub use from_server::{
-    FromServer, Request, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown, encode_welcome,
+    FromServer, Request, Trailers, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown,
+    encode_trailers, encode_welcome,
 };
-pub use header::{Header, RequestFlags, kind};
+pub use header::{Header, OPTIONAL, RequestFlags, kind};
 pub use response::{
     INFORMATIONAL_BYTES_MAX, INFORMATIONAL_MAX, NOT_IN_TRAILERS, TRAILER_BYTES_MAX, TRAILERS_MAX,
     encode_informational, encode_last_chunk, is_sendable,

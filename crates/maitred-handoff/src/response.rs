@@ -1,6 +1,7 @@
 //! What an application may say in its response, and what an adapter makes of it (`adapters/PROTOCOL.md`, section 5).
 
 use crate::Request;
+use crate::field::append_field;
 
 /// Bytes of one informational response.
 pub const INFORMATIONAL_BYTES_MAX: usize = 16 * 1024;
@@ -170,23 +171,6 @@ pub fn encode_last_chunk(out: &mut Vec<u8>, trailers: &[(&str, &[u8])]) -> bool 
 /// Whether a field may stand behind the content: all but [`NOT_IN_TRAILERS`].
 fn is_for_trailers(name: &str) -> bool {
     !NOT_IN_TRAILERS.iter().any(|other| other.eq_ignore_ascii_case(name))
-}
-
-/// Appends one line; false, and nothing appended, if it cannot be sent.
-fn append_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> bool {
-    if !is_token(name) || value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-        return false;
-    }
-    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-        out.extend_from_slice(part);
-    }
-    true
-}
-
-/// RFC 9110, section 5.6.2.
-fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 #[cfg(test)]

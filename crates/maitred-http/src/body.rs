@@ -33,7 +33,7 @@ pub struct Progress {
 enum State {
     /// In a body of stated length.
     Length,
-    /// In a body that has frames of its own around it, and no stated length: it ends when that is said.
+    /// In a body that has frames of its own around it: it ends when that is said.
     Frames,
     /// In a chunk size of which so many digits were read.
     Size { digits: u8 },
@@ -76,13 +76,13 @@ impl Decoder {
         Self { state, remaining, allowance: body_bytes_max, extension_bytes: 0, trailer_bytes: 0 }
     }
 
-    /// A decoder for a body that comes in frames of HTTP/2: all input is content, until [`Decoder::end`] is called if no length
-    /// is stated.
+    /// A decoder for a body that comes in frames of HTTP/2: all input is content, until [`Decoder::end`] is called. So it is if
+    /// a length is stated, since trailers may follow; that the content has this length is a rule of HTTP/2 (9113-8.1.1).
     pub fn framed(framing: Framing, body_bytes_max: u64) -> Self {
         let decoder = Decoder::new(framing, body_bytes_max);
         match framing {
-            Framing::Chunked => Self { state: State::Frames, ..decoder },
-            Framing::None | Framing::Length(_) => decoder,
+            Framing::None | Framing::Length(0) => decoder,
+            Framing::Length(_) | Framing::Chunked => Self { state: State::Frames, ..decoder },
         }
     }
 

@@ -218,6 +218,8 @@ pub const IF_ABSENT_MAX: usize = 64;
 pub struct FieldEdits {
     /// Fields of responses that something is done about.
     watched: Vec<Watched>,
+    /// Their names.
+    names: NameBits,
     /// What is added in any case.
     added: FieldLines,
     /// What is added where the response has no field of that name.
@@ -235,6 +237,31 @@ struct Watched {
     absent: Option<u8>,
 }
 
+/// Names that may be in a list: a bit for a length and a first letter, which several names share. Most responses have none of the
+/// fields that something is done about, and this says so at once.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NameBits(u64);
+
+impl NameBits {
+    #[inline]
+    fn of(name: &[u8]) -> NameBits {
+        let first = name.first().map_or(0, |byte| byte | 0x20);
+        NameBits(1 << ((usize::from(first) ^ name.len()) % 64))
+    }
+
+    /// Notes a name, in any case.
+    #[inline]
+    pub(crate) fn add(&mut self, name: &[u8]) {
+        self.0 |= Self::of(name).0;
+    }
+
+    /// Whether a name may be in both lists.
+    #[inline]
+    fn meets(self, other: NameBits) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
 /// Which fields of one response are there: what [`FieldEdits::keeps`] has seen.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Present(u64);
@@ -243,6 +270,7 @@ impl FieldEdits {
     /// No edits.
     pub const NONE: &'static FieldEdits = &FieldEdits {
         watched: Vec::new(),
+        names: NameBits(0),
         added: FieldLines { text: Vec::new(), lines: Vec::new() },
         if_absent: FieldLines { text: Vec::new(), lines: Vec::new() },
     };
@@ -291,6 +319,17 @@ impl FieldEdits {
         }
     }
 
+    /// Whether fields of this name are removed, set or added.
+    pub fn settles(&self, name: &str) -> bool {
+        let lower = name.to_ascii_lowercase();
+        self.is_dropped(lower.as_bytes()) || self.added.all().get(lower.as_bytes()).is_some()
+    }
+
+    /// What is filled in where there is no field of this name.
+    pub fn filled_in(&self, name: &str) -> Option<&[u8]> {
+        self.if_absent.all().get(name.to_ascii_lowercase().as_bytes())
+    }
+
     /// Whether fields of this name, in lower case, do not go on.
     pub fn drops(&self, name: &str) -> bool {
         self.is_dropped(name.as_bytes())
@@ -302,6 +341,7 @@ impl FieldEdits {
 
     fn watch(&mut self, name: &[u8], absent: Option<u8>) {
         let first = name.first().copied().unwrap_or_default();
+        self.names.add(name);
         self.watched.push(Watched { name: name.into(), first, absent });
     }
 
@@ -331,15 +371,26 @@ impl FieldEdits {
             return;
         }
         self.watched.retain(|watched| watched.absent.is_none());
+        self.names = NameBits::default();
+        self.watched.iter().for_each(|watched| self.names.add(&watched.name));
         for (at, (name, _)) in left.all().iter().enumerate() {
             self.watch(&name.to_ascii_lowercase(), Some(at as u8));
         }
         self.if_absent = left;
     }
 
+    /// Whether something may be done about fields of these names.
+    #[inline]
+    pub(crate) fn watches(&self, names: NameBits) -> bool {
+        self.names.meets(names)
+    }
+
     /// Whether a field of the response goes on; noted as present if it does.
     #[inline]
     pub fn keeps(&self, name: &[u8], present: &mut Present) -> bool {
+        if !self.watches(NameBits::of(name)) {
+            return true;
+        }
         let first = name.first().map_or(0, u8::to_ascii_lowercase);
         for watched in &self.watched {
             if watched.first == first

@@ -4,7 +4,6 @@
 //! Both list the hops of a request, the client first; each proxy adds the address of *its* peer. A list is worth as much
 //! as the hops that wrote its parts, so that it is read from its end: see [`walk`].
 
-use std::io::Write as _;
 use std::net::IpAddr;
 
 /// One hop of a request, as the proxy behind it saw it.
@@ -157,8 +156,8 @@ fn port_of(text: Option<&str>) -> Option<u16> {
     }
 }
 
-/// Appends an element of `Forwarded`: a hop, and what it asked for. Nothing is said of an empty `host`.
-pub fn append_element(out: &mut Vec<u8>, address: IpAddr, host: &str, proto: &str) {
+/// Appends an element of `Forwarded`: a hop, by its address as text, and what it asked for. Nothing is said of an empty `host`.
+pub fn append_element(out: &mut Vec<u8>, address: &[u8], host: &str, proto: &str) {
     append_hop(out, address);
     if !host.is_empty() {
         out.extend_from_slice(b";host=");
@@ -169,35 +168,31 @@ pub fn append_element(out: &mut Vec<u8>, address: IpAddr, host: &str, proto: &st
 }
 
 /// Appends the part of an element that names a hop: `for=192.0.2.1`, `for="[2001:db8::1]"`.
-pub fn append_hop(out: &mut Vec<u8>, address: IpAddr) {
-    // Writing to memory does not fail.
-    let _ = match address {
-        IpAddr::V4(address) => {
-            // Each request has one of these, and formatting machinery costs several times as much.
-            out.extend_from_slice(b"for=");
-            for (place, octet) in address.octets().into_iter().enumerate() {
-                if place > 0 {
-                    out.push(b'.');
-                }
-                out.extend_from_slice(itoa::Buffer::new().format(octet).as_bytes());
-            }
-            Ok(())
-        }
-        IpAddr::V6(address) => write!(out, "for=\"[{address}]\""),
+pub fn append_hop(out: &mut Vec<u8>, address: &[u8]) {
+    let (before, behind): (&[u8], &[u8]) = match address.contains(&b':') {
+        true => (b"for=\"[", b"]\""),
+        false => (b"for=", b""),
     };
+    for part in [before, address, behind] {
+        out.extend_from_slice(part);
+    }
 }
 
 /// A token as it is, anything else as a quoted string (9110-5.6.4).
 fn append_value(out: &mut Vec<u8>, value: &str) {
-    if !value.is_empty() && value.bytes().all(|byte| crate::request::is_token_byte(&byte)) {
-        return out.extend_from_slice(value.as_bytes());
+    let value = value.as_bytes();
+    if !value.is_empty() && value.iter().all(crate::request::is_token_byte) {
+        return out.extend_from_slice(value);
     }
+    let is_escaped = |byte: &u8| matches!(byte, b'"' | b'\\');
     out.push(b'"');
-    for byte in value.bytes() {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(byte);
+    match memchr::memchr2(b'"', b'\\', value) {
+        // A host with a port, or an address in brackets.
+        None => out.extend_from_slice(value),
+        Some(_) => value.iter().for_each(|byte| {
+            out.extend(is_escaped(byte).then_some(b'\\'));
+            out.push(*byte);
+        }),
     }
     out.push(b'"');
 }

@@ -215,7 +215,7 @@ pub fn forwarded_lists(data: &[u8]) {
         assert_eq!(walk(hops.iter().copied(), |_| true), known.last());
         let Some(hop) = last else { continue };
         let mut written = Vec::new();
-        append_element(&mut written, hop.address, "a.example:80", "https");
+        append_element(&mut written, hop.address.to_string().as_bytes(), "a.example:80", "https");
         let mut read = forwarded(&written);
         let again = read.next().flatten().map(|again| (again.address, again.proto));
         assert_eq!(again, Some((hop.address, Some(b"https".as_slice()))));

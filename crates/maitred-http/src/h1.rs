@@ -98,7 +98,10 @@ pub fn put_head(
     out: &mut Vec<u8>,
 ) {
     match head.fields {
-        Fields::Received(received) if edits.is_empty() => put_received(head, &received, out),
+        Fields::Received(received) if !edits.watches(received.names) => {
+            put_received(head, &received, out);
+            edits.put_further(Present::default(), out);
+        }
         Fields::Own(fields) if edits.is_empty() => {
             put_status_line(head, out);
             out.extend_from_slice(fields.text());
@@ -254,18 +257,30 @@ fn received_status_line(bytes: &[u8], head: &ResponseHead<'_>, out: &mut Vec<u8>
 /// Appends a chunk (9112-7.1); nothing for no content, which would end the body.
 #[inline]
 pub fn put_chunk(content: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     if content.is_empty() {
         return;
     }
-    let bits = usize::BITS - content.len().leading_zeros();
     out.reserve(content.len() + 20);
+    put_chunk_start(content.len() as u64, out);
+    out.extend_from_slice(content);
+    put_chunk_end(out);
+}
+
+/// Appends what comes before the content of a chunk of so many bytes, at least one.
+#[inline]
+pub fn put_chunk_start(bytes: u64, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let bits = u64::BITS - bytes.leading_zeros();
     for digit in (0..bits.div_ceil(4)).rev() {
-        let value = content.len() >> (digit * 4) & 0xf;
+        let value = (bytes >> (digit * 4) & 0xf) as usize;
         out.push(DIGITS.get(value).copied().unwrap_or(b'0'));
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(content);
+}
+
+/// Appends what comes behind the content of a chunk.
+#[inline]
+pub fn put_chunk_end(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
@@ -322,7 +337,7 @@ mod tests {
         assert_eq!(parsed.parse(&bytes), Ok(httparse::Status::Complete(bytes.len())));
         let mut places = Dropped::default();
         dropped.iter().for_each(|at| places.set(*at));
-        let received = Received { bytes: &bytes, fields: parsed.headers, dropped: &places };
+        let received = Received::new(&bytes, parsed.headers, &places);
         let reason = parsed.reason.map(str::as_bytes);
         let head = ResponseHead { status: parsed.code.unwrap(), reason, fields: Fields::Received(received) };
         let interim = written(|out| put_interim(&head, out));
@@ -422,6 +437,26 @@ mod tests {
             passed(bytes, &[2], &edits()),
             "HTTP/1.1 200 Fine|A: b|vary:  Accept |X-Frame-Options: DENY|Server: maitred||"
         );
+    }
+
+    #[test]
+    fn names_of_one_bit_are_told_apart() {
+        let mut edits = FieldEdits::default();
+        edits.remove("Server");
+        edits.add_if_absent("Referer", b"a");
+        // All of these share the bit of `Server`, by length and first letter.
+        let bytes = "HTTP/1.1 200 OK|T: b|Qual: c|Prior: d|Referer: e||";
+        assert_eq!(passed(bytes, &[], &edits), bytes);
+        let all = "HTTP/1.1 200 OK|T: b|SERVER: c||";
+        assert_eq!(passed(all, &[], &edits), "HTTP/1.1 200 OK|T: b|Referer: a||");
+        assert_eq!(passed("HTTP/1.1 200 OK|A: b||", &[], &edits), "HTTP/1.1 200 OK|A: b|Referer: a||");
+        // One that nothing is done about any more leaves no bit behind.
+        edits.leave_out("Referer");
+        assert_eq!(passed("HTTP/1.1 200 OK|Server: b||", &[], &edits), "HTTP/1.1 200 OK||");
+        edits = FieldEdits::default();
+        edits.add_if_absent("Server", b"a");
+        edits.leave_out("server");
+        assert_eq!(edits, FieldEdits::default());
     }
 
     #[test]

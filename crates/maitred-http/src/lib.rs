@@ -15,6 +15,7 @@ pub mod h1;
 pub mod h2;
 pub mod limits;
 pub mod negotiate;
+pub mod paths;
 pub mod proxy_protocol;
 pub mod range;
 pub mod request;

@@ -223,6 +223,31 @@ fn push_encoded(byte: u8, out: &mut Vec<u8>) {
     out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
 }
 
+/// Appends a value that stands for itself anywhere in a URI: everything but unreserved characters (3986-2.3) is encoded.
+pub fn encode_component(value: &[u8], out: &mut Vec<u8>) {
+    for byte in value {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            _ => push_encoded(*byte, out),
+        }
+    }
+}
+
+/// A name or a value of a query, decoded as forms are encoded: `+` is a space. What is no encoding stays as it is.
+pub fn decode_parameter(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let hex = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
+        let encoded = match (first, after) {
+            (b'%', [high, low, ..]) => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        out.push(encoded.unwrap_or(if *first == b'+' { b' ' } else { *first }));
+        rest = after.get(if encoded.is_some() { 2 } else { 0 }..).unwrap_or_default();
+    }
+    out
+}
+
 /// Appends `path` with everything percent-encoded that may not stand for itself in a path: all but `/` and
 /// `pchar` without `&`, `'` and `;`, so that the result can also stand in HTML and in field values.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`cli`] | the one table of commands and flags |
+//! | [`import`] | configurations of nginx, Unit and Caddy, written as one of Maitred |
 //! | [`acme`] | automatic certificates |
 //! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
 //! | [`affinity`] | CPUs: what may be used, which thread is pinned where, and when it is unpinned |
@@ -12,6 +13,7 @@
 //! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
 //! | [`pool`] | how many application processes a pool has: a pure function |
 //! | [`worker`] | the event loops and the connections |
+//! | [`rewrite`] | a request as routes see it; placeholders filled in, targets rewritten |
 //! | [`route`] | the one function that chooses what answers a request |
 //! | [`plan`] | what happens to the requests of one route, compiled once |
 //! | [`filter`] | what is done to responses, route by route |
@@ -44,6 +46,7 @@ pub mod control;
 pub mod exchange;
 pub mod filter;
 pub mod handoff;
+pub mod import;
 pub mod log;
 pub mod master;
 pub mod overload;
@@ -51,6 +54,7 @@ pub mod pki;
 pub mod plan;
 pub mod pool;
 pub mod proxy;
+pub mod rewrite;
 pub mod route;
 pub mod sandbox;
 pub mod serve;

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::UpgradeCheck { arguments } => cli::upgrade_check::run(&arguments),
         Command::AcmeAgent => acme::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
+        Command::Import(arguments) => cli::import::run(&arguments),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
         Command::Serve(serve) => {
             let read = || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new() });

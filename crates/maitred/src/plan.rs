@@ -1,9 +1,13 @@
 //! What happens to a request of one route, compiled when the configuration is loaded.
 
 use maitred_http::fields::FieldEdits;
+use regex::bytes::Regex;
 
 use crate::config::RequestHeaderRules;
+use crate::filter::cors::Cors;
+use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
+use crate::rewrite::Rewrite;
 
 /// The plan of a route; or of a site, for what none of its routes matches; or of the server, for what is no request for any site.
 #[derive(Debug, Default)]
@@ -16,6 +20,16 @@ pub struct Plan {
     pub error_pages: Vec<(u16, String)>,
     /// The file set of the scripts of the route's pool.
     pub script_set: Option<usize>,
+    /// `path_regex`, whose groups placeholders refer to.
+    pub path_regex: Option<Regex>,
+    /// What is changed in the request's target.
+    pub rewrite: Option<Rewrite>,
+    /// The pool that gets requests for what is not among the route's files.
+    pub fallback: Option<usize>,
+    /// What is said about caches.
+    pub expires: Option<Expires>,
+    /// Which pages of other origins may use responses.
+    pub cors: Option<Cors>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -70,12 +84,23 @@ impl Plan {
             error_set: None,
             error_pages: compiled.error_pages,
             script_set: None,
+            path_regex: None,
+            rewrite: None,
+            fallback: None,
+            expires: compiled.expires.map(Expires::new),
+            cors: compiled.cors.as_ref().map(Cors::new),
             needs_response: compiled.needs_response,
             requests: RequestEdits::new(scope),
             clear: compiled.always,
             tls,
             only_tls,
         }
+    }
+
+    /// Whether anything in a response depends on its request, beyond its route.
+    #[inline]
+    pub fn depends_on_requests(&self) -> bool {
+        self.expires.is_some() || self.cors.is_some()
     }
 
     /// What is changed in the fields of a response.
@@ -125,15 +150,9 @@ mod tests {
             },
         ] {
             let site = config::Site {
-                hosts: vec![],
-                routes: vec![],
-                error_pages: vec![],
-                files: None,
-                certificates: vec![],
-                acme: false,
                 hsts: Some("max-age=1".into()),
                 response_headers: rules.clone(),
-                request_headers: RequestHeaderRules::default(),
+                ..config::Site::default()
             };
             let plan = Plan::new(0, &Scope { server_header: true, site: Some(&site), route: None });
             for own in ["Content-Type", hsts, "Server"] {

@@ -586,6 +586,9 @@ fn the_schema_refuses_what_is_wrong() {
     let schema: Value = serde_json::from_slice(&schema).unwrap();
     let good = "[[listen]]\naddress = \":1\"\n[[site]]\nroot = \"a\"\n";
     assert!(violations(&schema, &toml::from_str(good).unwrap()).is_empty());
+    let sizes =
+        "[limits]\nbody_bytes_max = \"100m\"\nhead_bytes_max = \"1.5 KiB\"\nhead_timeout = \"${TIME:-5}\"\n";
+    assert_eq!(violations(&schema, &toml::from_str(&format!("{good}{sizes}")).unwrap()), [""; 0]);
     for bad in [
         "[server]\nthread = 1\n",
         "[server]\nthreads = \"many\"\n",
@@ -594,6 +597,8 @@ fn the_schema_refuses_what_is_wrong() {
         "[pool.web]\ncommand = [\"a\"]\nworkers = \"many\"\n",
         "[pool.web]\ncommand = \"python3\"\n",
         "[log]\naccess = \"xml\"\n",
+        "[limits]\nbody_bytes_max = \"5mb\"\n",
+        "[limits]\nhead_timeout = \"${TIME\"\n",
     ] {
         let document = toml::from_str(&format!("{good}{bad}")).unwrap();
         assert!(!violations(&schema, &document).is_empty(), "{bad}");
@@ -668,14 +673,27 @@ fn has_type(document: &Value, wanted: &str) -> bool {
     }
 }
 
-/// The one form of pattern in the schema: `^[0-9]+ ?(UNIT|UNIT)$`, with `?` before the `$` where the unit can be left out.
+/// The forms of pattern in the schema: a placeholder, and `^[0-9]+ ?(UNIT|UNIT)$`, with `?` before the `$` where the unit can be
+/// left out, a fraction before the unit where there can be one, and `[AB]` for units of one letter.
 fn is_number_with_unit(text: &str, pattern: &str) -> bool {
-    let (_, units) = pattern.split_once("^[0-9]+ ?(").unwrap();
+    if pattern == r"\$\{.+\}" {
+        return text.split_once("${").is_some_and(|(_, rest)| rest.contains('}'));
+    }
+    let (number, units) = pattern.split_once(" ?(").unwrap();
     let (units, end) = units.split_once(')').unwrap();
-    let rest = text.trim_start_matches(|char: char| char.is_ascii_digit());
+    let digits = |text: &str| text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
+    let mut rest = &text[text.len() - digits(text)..];
+    match (number, rest.strip_prefix('.')) {
+        (r"^[0-9]+(\.[0-9]{1,9})?", Some(fraction)) => rest = &fraction[fraction.len() - digits(fraction)..],
+        ("^[0-9]+" | r"^[0-9]+(\.[0-9]{1,9})?", _) => {}
+        _ => panic!("the schema uses {pattern}"),
+    }
     let unit = rest.strip_prefix(' ').unwrap_or(rest);
-    rest.len() < text.len()
-        && (units.split('|').any(|known| known == unit) || (unit.is_empty() && end == "?$"))
+    let is = |known: &str| match known.strip_prefix('[') {
+        Some(letters) => unit.len() == 1 && letters.contains(unit),
+        None => known == unit,
+    };
+    rest.len() < text.len() && (units.split('|').any(is) || (unit.is_empty() && end == "?$"))
 }
 
 #[test]

@@ -96,6 +96,38 @@ fn a_client_is_told_of_and_not_believed() {
     assert!(lines.iter().all(|line| line["remote"] == "127.0.0.1"));
 }
 
+/// Cloudflare's field, and one of the operator's own: of a proxy it is the client, of another peer no application sees it.
+#[test]
+fn the_field_that_names_the_client_can_be_chosen() {
+    for field in ["CF-Connecting-IP", "X-Edge-Client"] {
+        let chosen = format!("client_address_from = \"{field}\"");
+        let fields =
+            format!("X-Forwarded-For: 203.0.113.1\r\nForwarded: for=203.0.113.1\r\n{field}: 2001:db8::7\r\n");
+        let key = format!("HTTP_{}", field.to_uppercase().replace('-', "_"));
+        let server = with_application(setup().server(TRUSTING).server(&chosen));
+        let seen = shown(&server.connect().method("GET", "/app/show", &fields));
+        assert_shown(
+            &seen,
+            &[
+                ("REMOTE_ADDR", "2001:db8::7"),
+                ("HTTP_X_FORWARDED_FOR", "2001:db8::7, 127.0.0.1"),
+                ("HTTP_FORWARDED", "for=\"[2001:db8::7]\", for=127.0.0.1;host=localhost;proto=http"),
+                (&key, "2001:db8::7"),
+            ],
+        );
+        server.connect().method("GET", "/a.txt", &fields);
+        let lines = server.stop().json_lines();
+        assert!(lines.iter().all(|line| line["remote"] == "2001:db8::7"), "{lines:?}");
+
+        let server = with_application(setup().server("trusted_proxies = [\"10.0.0.0/8\"]").server(&chosen));
+        let seen = shown(&server.connect().method("GET", "/app/show", &fields));
+        assert_shown(&seen, &[("REMOTE_ADDR", "127.0.0.1"), ("HTTP_X_FORWARDED_FOR", "127.0.0.1")]);
+        assert!(seen[&key].is_null(), "{seen}");
+        let lines = server.stop().json_lines();
+        assert!(lines.iter().all(|line| line["remote"] == "127.0.0.1"), "{lines:?}");
+    }
+}
+
 #[test]
 fn a_trusted_proxy_is_believed() {
     let server = with_application(setup().server(TRUSTING));

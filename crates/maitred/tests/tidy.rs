@@ -1,4 +1,4 @@
-//! The house rules that a program can check: length of files, banned calls, `SAFETY:` comments, documents that name
+//! The house rules that a program can check: length of files and functions, banned calls, `SAFETY:` comments, documents that name
 //! things which exist.
 
 #![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
@@ -9,6 +9,8 @@ use std::process::Command;
 
 /// Lines of a source file. Longer files are split by state or by RFC section.
 const FILE_LINES_MAX: usize = 800;
+/// Lines of a function, with its signature: it fits on a screen. One that is longer is split by what it does.
+const FUNCTION_LINES_MAX: usize = 60;
 /// Columns of a line of code or comment.
 const LINE_COLUMNS_MAX: usize = 130;
 
@@ -83,6 +85,57 @@ fn files_and_lines_are_short() {
     report("too long", found);
 }
 
+/// The name of the function that begins in a line.
+fn function_in(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let word = |word: &str| {
+        ["pub", "const", "async", "unsafe", "extern", "\"C\"", "default"].contains(&word)
+            || word.starts_with("pub(")
+            || word.ends_with(')')
+    };
+    let name = after.split(['(', '<']).next()?;
+    (before.split_whitespace().all(word) && name.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        .then_some(name)
+}
+
+/// How many lines the function has that begins in the first line, as rustfmt writes it: to the brace that is indented as that.
+fn lines_of_function(lines: &[&str]) -> usize {
+    let Some(first) = lines.first() else { return 0 };
+    let indent = &first[..first.len() - first.trim_start().len()];
+    if first.ends_with(['}', ';']) {
+        return 1;
+    }
+    let is_last = |line: &str| {
+        line.strip_prefix(indent)
+            .is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
+    };
+    lines.iter().position(|line| is_last(line)).map_or(lines.len(), |last| last + 1)
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".rs"]) {
+        // Where a test is a table of cases, it is as long as that.
+        let for_tests = ["/tests/", "tests.rs"].iter().any(|place| name.contains(place));
+        if for_tests || name.starts_with("bench/prototypes/") {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let Some(function) = function_in(line) else { continue };
+            seen += 1;
+            let length = lines_of_function(&lines[number..]);
+            if length > FUNCTION_LINES_MAX {
+                found.push(format!("{name}:{}: {function} has {length} lines", number + 1));
+            }
+        }
+    }
+    assert!(seen > 3000, "only {seen} functions found: has their form changed?");
+    report("functions that are too long", found);
+}
+
 #[test]
 fn banned_calls_are_not_made() {
     let mut found = Vec::new();
@@ -100,6 +153,30 @@ fn banned_calls_are_not_made() {
         }
     }
     report("banned calls", found);
+}
+
+/// Heads and bodies are written and read by the codecs of `maitred-http`; elsewhere they are values. `cli` has a client of the
+/// admin address, which shares nothing with the server.
+#[test]
+fn only_codecs_know_how_a_line_of_a_message_ends() {
+    let (mut found, mut read) = (Vec::new(), 0);
+    for (name, text) in files(&[".rs"]) {
+        let Some(file) = name.strip_prefix("crates/maitred/src/") else { continue };
+        let is_test = ["tests.rs", "testing.rs"].iter().any(|end| file.ends_with(end))
+            || ["/tests/", "/worlds/"].iter().any(|part| file.contains(part));
+        if is_test || file == "cli/client.rs" {
+            continue;
+        }
+        read += 1;
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            if line.split("//").next().unwrap_or_default().contains("\\r\\n") {
+                found.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(read > 200, "{read} files: are they all there?");
+    report("line ends of HTTP outside of the codecs", found);
 }
 
 /// Where scripts of the tests may let time pass: the one function of each that waits for a condition, with a deadline; and

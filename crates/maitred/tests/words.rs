@@ -282,6 +282,48 @@ fn retired_words_are_gone_from_what_users_read() {
     assert!(found.is_empty(), "{} retired words:\n  {}", found.len(), found.join("\n  "));
 }
 
+/// Parts of identifiers that are retired as well, and what to call it. `"patience_ms"` is a word between two versions, and text.
+const RETIRED_NAMES: &[(&str, &str)] = &[
+    ("breath", "elastic"),
+    ("clings", "stuck"),
+    ("come_home", "reclaim"),
+    ("condemn", "fail"),
+    ("disown", "orphan"),
+    ("hear_out", "read"),
+    ("luggage", "upgrade state"),
+    ("nobody", "none"),
+    ("patience", "timeout"),
+    ("somebody", "peer"),
+    ("unheard", "unread"),
+    ("whoever", "peer"),
+];
+
+/// Only what is code: comments and strings have their own rules.
+fn identifiers(line: &str) -> String {
+    let mut within = false;
+    let code = line.split("//").next().unwrap_or_default().chars().filter(|character| {
+        within ^= *character == '"';
+        !within
+    });
+    code.collect::<String>().to_lowercase()
+}
+
+#[test]
+fn retired_words_are_gone_from_identifiers() {
+    assert_eq!(identifiers("let Patience = \"nobody\"; // somebody"), "let patience = \"; ");
+    let mut found = Vec::new();
+    for (name, text) in code() {
+        for (at, line) in text.lines().enumerate() {
+            let line = identifiers(line);
+            let retired = RETIRED_NAMES.iter().filter(|(word, _)| line.contains(word));
+            found.extend(
+                retired.map(|(word, instead)| format!("{name}:{}: {word}; instead: {instead}", at + 1)),
+            );
+        }
+    }
+    assert!(found.is_empty(), "retired names:\n  {}", found.join("\n  "));
+}
+
 /// The search finds a word in each form that it can have.
 #[test]
 fn the_search_finds_words() {

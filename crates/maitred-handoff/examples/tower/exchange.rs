@@ -60,16 +60,26 @@ impl Connection {
 /// client may not have is dropped.
 pub(crate) type Hints = Sender<HeaderMap>;
 
-/// The body of a request, which is all here: in memory or in a file.
-pub(crate) enum Incoming {
+/// Content that is all here: in memory or in a file.
+enum Content {
     Bytes(Bytes),
     File { file: File, at: u64, end: u64 },
+}
+
+/// The body of a request.
+pub(crate) struct Incoming {
+    content: Content,
+    trailers: Option<HeaderMap>,
 }
 
 impl Incoming {
     /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`. `None` if the crate
     /// `http` does not take it.
-    pub(crate) fn request(sent: &maitred_handoff::Request<'_>, file: Option<File>) -> Option<Request<Self>> {
+    pub(crate) fn request(
+        sent: &maitred_handoff::Request<'_>,
+        file: Option<File>,
+        trailers: Option<HeaderMap>,
+    ) -> Option<Request<Self>> {
         let mut lines = sent.head.split(|byte| *byte == b'\n').map(|line| line.trim_ascii_end());
         let mut first = lines.next()?.split(|byte| *byte == b' ');
         let mut request = Request::builder().method(first.next()?).uri(first.next()?);
@@ -86,19 +96,24 @@ impl Incoming {
             }
             request = request.header(HeaderName::from_bytes(name).ok()?, value);
         }
-        let body = match file {
-            Some(file) => Self::File { file, at: 0, end: length },
+        let content = match file {
+            Some(file) => Content::File { file, at: 0, end: length },
             // With MAY_DETACH they are no body.
-            None if sent.flags.may_detach => Self::Bytes(Bytes::new()),
-            None => Self::Bytes(Bytes::copy_from_slice(sent.body)),
+            None if sent.flags.may_detach => Content::Bytes(Bytes::new()),
+            None => Content::Bytes(Bytes::copy_from_slice(sent.body)),
         };
-        request.extension(sent.meta.to_owned()).body(body).ok()
+        request.extension(sent.meta.to_owned()).body(Self { content, trailers }).ok()
+    }
+
+    /// A response of the adapter's own.
+    fn outgoing(content: Content) -> Self {
+        Self { content, trailers: None }
     }
 
     fn left(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { at, end, .. } => end - at,
+        match &self.content {
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::File { at, end, .. } => end - at,
         }
     }
 }
@@ -112,11 +127,11 @@ impl Body for Incoming {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         if self.left() == 0 {
-            return Poll::Ready(None);
+            return Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
         }
-        let data = match &mut *self {
-            Self::Bytes(bytes) => Ok(std::mem::take(bytes)),
-            Self::File { file, at, end } => {
+        let data = match &mut self.content {
+            Content::Bytes(bytes) => Ok(std::mem::take(bytes)),
+            Content::File { file, at, end } => {
                 let mut piece = vec![0; READ_BYTES.min(usize::try_from(*end - *at).unwrap_or(READ_BYTES))];
                 // A file in memory, or one that was written a moment ago: reading it does not wait for a disk.
                 file.read_exact_at(&mut piece, *at).map(|()| {
@@ -129,7 +144,7 @@ impl Body for Incoming {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left() == 0
+        self.left() == 0 && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -315,7 +330,7 @@ impl Exchange {
     async fn respond_with(&mut self, parts: &Parts, file: File, size: u64) -> Result<(), String> {
         let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         if size < FILE_BYTES_MIN || self.flags.head || bodiless {
-            return self.respond(parts, Incoming::File { file, at: 0, end: size }).await;
+            return self.respond(parts, Incoming::outgoing(Content::File { file, at: 0, end: size })).await;
         }
         let framing = Framing::Length(size);
         let head = self.head(parts, framing, Some(size));
@@ -329,7 +344,8 @@ impl Exchange {
     async fn refuse(&mut self, status: StatusCode) -> Result<(), String> {
         let (mut parts, ()) = Response::new(()).into_parts();
         parts.status = status;
-        self.respond(&parts, Incoming::Bytes(Bytes::from_static(b"The request failed.\n"))).await
+        let content = Content::Bytes(Bytes::from_static(b"The request failed.\n"));
+        self.respond(&parts, Incoming::outgoing(content)).await
     }
 
     async fn respond<B>(&mut self, parts: &Parts, body: B) -> Result<(), String>

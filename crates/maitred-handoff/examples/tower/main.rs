@@ -2,8 +2,8 @@
 //! Many requests run at a time, on one thread.
 //!
 //! The application answers as the conformance kit's reference application does: `/bytes/N`, `/chunks/N/SIZE`, `/slow/MS`,
-//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/trailers`, `/sendfile/N`, `/sendfile-path?PATH`; besides,
-//! `/count` says what the body is. Anything else is 404.
+//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/trailers`, `/request-trailers`, `/sendfile/N`,
+//! `/sendfile-path?PATH`; besides, `/count` says what the body is. Anything else is 404.
 //!
 //! In `maitred.toml`: `command = ["target/debug/examples/tower"]`, `workers` as many as there are CPUs.
 
@@ -79,6 +79,7 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
             Some(Pieces::whole(Bytes::from_static(b"hinted")))
         }
         "trailers" => return Ok(with_trailers()),
+        "request-trailers" => Some(trailers_of(request.into_body()).await?),
         "sendfile" => return sendfile(number().unwrap_or_default()),
         "sendfile-path" => {
             let path = unescaped(request.uri().query().unwrap_or_default());
@@ -120,6 +121,22 @@ fn with_trailers() -> Response<Pieces> {
     let mut response = Response::new(body);
     response.headers_mut().insert(TRAILER, HeaderValue::from_static("X-Sum"));
     response
+}
+
+/// How long the body of a request is, and what came behind it.
+async fn trailers_of(body: Incoming) -> Result<Pieces, &'static str> {
+    let collected = body.collect().await.map_err(|_| "the body cannot be read")?;
+    let fields = collected.trailers().cloned().unwrap_or_default();
+    let mut lines: Vec<Vec<u8>> = fields
+        .keys()
+        .map(|name| {
+            let values: Vec<&[u8]> = fields.get_all(name).iter().map(HeaderValue::as_bytes).collect();
+            [name.as_str().as_bytes(), b": ", &values.join(b", ".as_slice()), b"\n"].concat()
+        })
+        .collect();
+    lines.sort();
+    let count = format!("{}\n", collected.to_bytes().len());
+    Ok(Pieces::whole([count.into_bytes(), lines.concat()].concat().into()))
 }
 
 /// Fields of the connection, as applications set them that know another server.

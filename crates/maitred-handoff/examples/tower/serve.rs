@@ -9,11 +9,12 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 use maitred_handoff::{
-    CHANNEL_VARIABLE, FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, VERSION, encode_hello,
-    encode_limits, encode_pong,
+    CHANNEL_VARIABLE, FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, Trailers, VERSION,
+    encode_hello, encode_limits, encode_pong,
 };
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, Shutdown, recvmsg, shutdown,
@@ -142,6 +143,32 @@ async fn leave_on(terminate: &mut Signal, channel: &Channel, stays: &Cell<bool>)
     std::future::pending().await
 }
 
+/// What came behind the body of a request, until its REQUEST has come, which is the next frame.
+struct Trailed {
+    connection: u32,
+    request: u32,
+    fields: HeaderMap,
+}
+
+impl Trailed {
+    /// What the crate `http` does not take is left out.
+    fn new(trailers: &Trailers<'_>) -> Self {
+        let fields = trailers.fields().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_bytes(value).ok()?))
+        });
+        let mut kept = HeaderMap::new();
+        for (name, value) in fields {
+            kept.append(name, value);
+        }
+        Self { connection: trailers.connection, request: trailers.request, fields: kept }
+    }
+
+    fn belong_to(&self, frame: &FromServer<'_>) -> bool {
+        matches!(frame, FromServer::Request(request)
+            if (request.connection, request.request) == (self.connection, self.request) && !request.flags.may_detach)
+    }
+}
+
 /// Reads the channel.
 struct Reader<S> {
     channel: Rc<Channel>,
@@ -152,6 +179,7 @@ struct Reader<S> {
     requests: JoinSet<()>,
     payload_bytes_max: u32,
     welcomed: bool,
+    trailed: Option<Trailed>,
 }
 
 impl<S, B> Reader<S>
@@ -171,6 +199,7 @@ where
             requests: JoinSet::new(),
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             welcomed: false,
+            trailed: None,
         }
     }
 
@@ -228,13 +257,20 @@ where
             if self.welcomed == matches!(frame, FromServer::Welcome(_)) {
                 return Err(refuse("WELCOME is not the first frame, or not the only one"));
             }
+            let trailed = self.trailed.take();
+            if trailed.as_ref().is_some_and(|trailed| !trailed.belong_to(&frame)) {
+                return Err(refuse("TRAILERS that do not stand before their REQUEST"));
+            }
             match frame {
                 FromServer::Welcome(welcome) if welcome.version == VERSION => {
                     self.payload_bytes_max = welcome.payload_bytes_max;
                     self.welcomed = true;
                 }
                 FromServer::Welcome(_) => return Err(refuse("a version that was not offered")),
-                FromServer::Request(request) => self.begin(&request)?,
+                FromServer::Request(request) => {
+                    self.begin(&request, trailed.map(|trailed| trailed.fields))?
+                }
+                FromServer::Trailers(trailers) => self.trailed = Some(Trailed::new(&trailers)),
                 // Requests that run hold it, too.
                 FromServer::Forget { connection } => drop(self.connections.remove(&connection)),
                 FromServer::Cancel { request, .. } => {
@@ -260,7 +296,11 @@ where
         self.arrived.pop_front().ok_or_else(|| refuse("a descriptor that was announced did not come"))
     }
 
-    fn begin(&mut self, request: &maitred_handoff::Request<'_>) -> io::Result<()> {
+    fn begin(
+        &mut self,
+        request: &maitred_handoff::Request<'_>,
+        trailers: Option<HeaderMap>,
+    ) -> io::Result<()> {
         if request.passes_connection() {
             let connection = Connection::new(request.connection, self.take()?);
             self.connections.insert(request.connection, Rc::new(connection));
@@ -272,7 +312,7 @@ where
         let cancelled = Rc::new(Notify::new());
         self.channel.running.borrow_mut().insert(request.request, cancelled.clone());
         let exchange = Exchange::new(self.channel.clone(), connection, request);
-        let parsed = Incoming::request(request, file);
+        let parsed = Incoming::request(request, file, trailers);
         let service = self.service.clone();
         self.requests.spawn_local(exchange.run(service, parsed, cancelled));
         Ok(())

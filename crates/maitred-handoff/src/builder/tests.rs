@@ -72,3 +72,18 @@ fn what_concerns_the_connection_is_not_forwarded() {
         assert!(is_forwardable(name), "{name}");
     }
 }
+
+#[test]
+fn names_of_any_length_are_put_into_lower_case() {
+    for length in 0..=40 {
+        for byte in 0..=u8::MAX {
+            for at in 0..length {
+                let mut name = vec![b'x'; length];
+                name[at] = byte;
+                let expected = name.to_ascii_lowercase();
+                make_small(&mut name);
+                assert_eq!(name, expected);
+            }
+        }
+    }
+}

@@ -117,6 +117,64 @@ fn small_frames_come_back() {
 }
 
 #[test]
+fn trailers_come_back_in_lower_case() {
+    let fields = [("X-Checksum", b"17".as_slice()), ("grpc-status", b""), ("x-a", b"b: c")];
+    let mut bytes = Vec::new();
+    assert!(encode_trailers(&mut bytes, 5, 7, fields));
+    assert_eq!(bytes.get(5).map(|flags| flags & 0x80), Some(0x80), "an old worker has to skip it");
+    let Ok(Some((FromServer::Trailers(trailers), used))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX)
+    else {
+        panic!("does not decode")
+    };
+    assert_eq!((trailers.connection, trailers.request, used), (5, 7, bytes.len()));
+    let back: Vec<_> = trailers.fields().collect();
+    assert_eq!(back, [("x-checksum", b"17".as_slice()), ("grpc-status", b""), ("x-a", b"b: c")]);
+}
+
+#[test]
+fn trailers_that_cannot_be_sent_leave_nothing() {
+    let mut out = b"before".to_vec();
+    let mut refused = |fields: &[(&str, &[u8])]| {
+        assert!(!encode_trailers(&mut out, 1, 2, fields.iter().copied()));
+        assert_eq!(out, b"before");
+    };
+    refused(&[]);
+    refused(&[("a b", b"c")]);
+    refused(&[("a", b"b"), ("c", b"d\r\ne: f")]);
+    refused(&[("x", b"y".as_slice()); TRAILERS_MAX + 1]);
+    let long = vec![b'y'; TRAILER_BYTES_MAX - 4];
+    refused(&[("x", &long)]);
+    assert!(encode_trailers(&mut out, 1, 2, [("x", &long[1..])]));
+    let mut out = Vec::new();
+    assert!(encode_trailers(&mut out, 1, 2, [("x", b"y".as_slice()); TRAILERS_MAX]));
+}
+
+#[test]
+fn what_is_no_trailers_is_refused() {
+    let frame = |payload: &[u8]| {
+        let payload_bytes = payload.len() as u32;
+        let header = Header { kind: kind::TRAILERS, payload_bytes, flags: 0x80, ..Header::default() };
+        [&header.to_bytes(), payload].concat()
+    };
+    let bad: [&[u8]; 9] = [
+        b"",
+        b"a: b",
+        b"a: b\n",
+        b"a:b\r\n",
+        b": b\r\n",
+        b"A: b\r\n",
+        b"a: b\0\r\n",
+        b"a: b\r\n\r\n",
+        b"a: b\rc\r\n",
+    ];
+    for payload in bad {
+        assert_eq!(rule_of(&frame(payload)), Rule::Trailers, "{}", payload.escape_ascii());
+    }
+    assert_eq!(rule_of(&frame(&b"x: y\r\n".repeat(TRAILERS_MAX + 1))), Rule::Trailers);
+    assert_eq!(rule_of(&frame(&[b"x: ", [b'y'; 8190].as_slice(), b"\r\n"].concat())), Rule::Trailers);
+}
+
+#[test]
 fn frames_of_the_other_side_are_refused() {
     let header = Header { kind: kind::DONE, ..Header::default() };
     assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind::DONE));

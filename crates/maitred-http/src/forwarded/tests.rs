@@ -78,7 +78,7 @@ fn the_client_is_the_last_who_is_not_trusted() {
 fn elements_are_written_as_the_standard_has_them() {
     let written = |address: &str, host: &str| {
         let mut out = Vec::new();
-        append_element(&mut out, address.parse().unwrap(), host, "http");
+        append_element(&mut out, address.as_bytes(), host, "http");
         String::from_utf8(out).unwrap()
     };
     assert_eq!(written("192.0.2.1", "example.com"), "for=192.0.2.1;host=example.com;proto=http");

@@ -3,6 +3,9 @@
 /// What a client sends first (9113-3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// Its first line, which no request of HTTP/1 begins with.
+pub const PREFACE_LINE: &[u8] = PREFACE.split_at(16).0;
+
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 9;
 

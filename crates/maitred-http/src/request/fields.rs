@@ -1,6 +1,7 @@
 //! The one pass over the fields: everything that this server acts on.
 
 use super::{Known, List, Reject, bad_request, framing};
+use crate::bytes::is_name;
 use crate::limits::CONNECTION_OPTIONS_MAX;
 
 /// What the one pass over the fields finds.
@@ -52,22 +53,6 @@ pub(super) fn facts<'h, 'b>(fields: &'h [httparse::Header<'b>]) -> Result<Facts<
         }
     }
     Ok(facts)
-}
-
-/// Whether a token is this name, which is written in small letters and hyphens, and is as long. Eight bytes
-/// at a time: setting bit 5 makes letters small, and changes no byte of a token into a small letter or a
-/// hyphen that was not one but for case.
-#[inline(always)]
-fn is_name(token: &[u8], name: &[u8]) -> bool {
-    let (mut tokens, mut names) = (token.chunks_exact(8), name.chunks_exact(8));
-    let whole = tokens.by_ref().zip(names.by_ref()).all(|(token, name)| word(token) == word(name));
-    whole && tokens.remainder().eq_ignore_ascii_case(names.remainder())
-}
-
-#[inline(always)]
-fn word(bytes: &[u8]) -> u64 {
-    const BIT_5: u64 = u64::from_ne_bytes([0x20; 8]);
-    bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes) | BIT_5)
 }
 
 #[inline]

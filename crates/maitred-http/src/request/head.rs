@@ -2,9 +2,13 @@
 //! later.
 
 use super::{Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early, judge};
+use crate::limits::FIELDS_MAX;
 
 /// Fields of which a [`HeadRoom`] has the places on the stack; browsers send about 20.
 const FEW: usize = 24;
+
+/// Heads with so many bytes are looked at as a whole; of larger ones most are long values, cookies above all.
+const AT_ONCE_BYTES_MAX: usize = 2048;
 
 /// An owned request head: the bytes, and where in them everything is. [`RequestHead::view`] gives what [`parse`](super::parse)
 /// gave, without looking at the bytes again.
@@ -36,6 +40,27 @@ pub struct HeadRoom<'b> {
 pub(crate) struct Span {
     start: u32,
     end: u32,
+}
+
+/// The parts of a head that are text. To look at all of its bytes at once takes less time than to look at each part, unless
+/// they are many, or a value is something else.
+#[derive(Clone, Copy)]
+struct Texts<'h> {
+    bytes: &'h [u8],
+    whole: Option<&'h str>,
+}
+
+impl<'h> Texts<'h> {
+    #[inline]
+    fn of(self, span: Span) -> &'h str {
+        let part = span.start as usize..span.end as usize;
+        let text = match self.whole {
+            Some(whole) => whole.get(part),
+            None => self.bytes.get(part).and_then(|part| std::str::from_utf8(part).ok()),
+        };
+        // What is no text was refused by the check.
+        text.unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +111,18 @@ impl At {
     const TWICE: At = At(u8::MAX - 1);
 }
 
-const _: () = assert!(crate::limits::FIELDS_MAX < At::TWICE.0 as usize);
+/// Each field stands where it stood.
+static ALL: [At; FIELDS_MAX] = {
+    let mut all = [At::NONE; FIELDS_MAX];
+    let mut at = 0;
+    while at < FIELDS_MAX {
+        all[at] = At(at as u8);
+        at += 1;
+    }
+    all
+};
+
+const _: () = assert!(FIELDS_MAX < At::TWICE.0 as usize);
 const _: () = assert!(size_of::<Facts>() <= 104, "what a request in a queue takes besides its head");
 
 /// Where the parts of HTTP/2's field section are that are no fields (9113-8.3.1).
@@ -254,7 +290,7 @@ impl RequestHead {
         self.clear();
         self.bytes.extend_from_slice(head);
         // Where the fields that are taken stand among all.
-        let mut taken = [At::NONE; crate::limits::FIELDS_MAX];
+        let mut taken = [At::NONE; FIELDS_MAX];
         for (field, place) in request.fields.iter().zip(&mut taken) {
             if wanted(field.name) {
                 *place = At(self.fields.len() as u8);
@@ -366,9 +402,10 @@ impl RequestHead {
     }
 
     #[inline]
-    fn text(&self, span: Span) -> &str {
-        // What is no text was refused by the check.
-        std::str::from_utf8(self.part(span)).unwrap_or_default()
+    fn texts(&self) -> Texts<'_> {
+        let few = self.bytes.len() <= AT_ONCE_BYTES_MAX;
+        let whole = if few { std::str::from_utf8(&self.bytes).ok() } else { None };
+        Texts { bytes: &self.bytes, whole }
     }
 
     /// Applies the rules to what HTTP/2 has put into it.
@@ -380,18 +417,18 @@ impl RequestHead {
         let Some(parts) = self.parts else { return Err(bad_request("no request line")) };
         self.judge_parts(parts, limits)?;
         let mut room = HeadRoom::default();
-        let (fields, mut taken) = (self.headers(&mut room), [At::NONE; crate::limits::FIELDS_MAX]);
+        let text = self.texts();
+        let fields = self.headers(text, &mut room);
         let lines = judge::Lines {
-            method: self.text(parts.method),
-            target: self.text(parts.target),
+            method: text.of(parts.method),
+            target: text.of(parts.target),
             version: Version::Http2,
             fields,
             // Where no length is stated, the end of the stream ends the content.
             unknown_length: !parts.ended,
         };
         let request = judge::judge_lines(lines, limits)?;
-        (0..).map(At).zip(&mut taken).for_each(|(at, place)| *place = at);
-        let known = KnownAt::of(&request.known, request.fields, &taken);
+        let known = KnownAt::of(&request.known, request.fields, &ALL);
         let within = |part: &str| self.span_of(part.as_bytes());
         // The asterisk is the whole target, and stands for the path.
         let path = if request.path == "*" { parts.target } else { within(request.path) };
@@ -417,8 +454,8 @@ impl RequestHead {
     /// What the parser of HTTP/1 says first: what is too long is refused as that, whatever is wrong besides.
     #[inline]
     fn judge_parts(&self, parts: Parts, limits: &HeadLimits) -> Result<(), Reject> {
-        judge::within_bounds(self.text(parts.method), self.text(parts.target), limits)?;
-        if self.fields.len() > limits.header_count_max.min(crate::limits::FIELDS_MAX) {
+        judge::within_bounds(self.part(parts.method), self.part(parts.target), limits)?;
+        if self.fields.len() > limits.header_count_max.min(FIELDS_MAX) {
             return Err(early::TOO_MANY_FIELDS);
         }
         if self.invalid_value {
@@ -440,15 +477,16 @@ impl RequestHead {
     #[inline]
     pub fn view<'h>(&'h self, room: &'h mut HeadRoom<'h>) -> Option<Request<'h, 'h>> {
         let facts = self.judged.then_some(&self.facts)?;
-        let fields = self.headers(room);
+        let text = self.texts();
+        let fields = self.headers(text, room);
         Some(Request {
             method: facts.method,
-            method_text: self.text(facts.method_text),
+            method_text: text.of(facts.method_text),
             version: facts.version,
-            target: self.text(facts.target),
-            path: self.text(facts.path),
-            query: facts.query.map(|query| self.text(query)),
-            authority: self.text(facts.authority),
+            target: text.of(facts.target),
+            path: text.of(facts.path),
+            query: facts.query.map(|query| text.of(query)),
+            authority: text.of(facts.authority),
             https: facts.https,
             fields,
             framing: facts.framing,
@@ -459,9 +497,10 @@ impl RequestHead {
         })
     }
 
-    fn headers<'h>(&'h self, room: &'h mut HeadRoom<'h>) -> &'h [httparse::Header<'h>] {
+    #[inline]
+    fn headers<'h>(&'h self, text: Texts<'h>, room: &'h mut HeadRoom<'h>) -> &'h [httparse::Header<'h>] {
         let header =
-            |field: &Field| httparse::Header { name: self.text(field.name), value: self.part(field.value) };
+            |field: &Field| httparse::Header { name: text.of(field.name), value: self.part(field.value) };
         if self.fields.len() <= FEW {
             let places = room.few.iter_mut().zip(&self.fields);
             places.for_each(|(place, field)| *place = header(field));

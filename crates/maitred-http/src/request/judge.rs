@@ -17,7 +17,7 @@ pub(super) fn judge<'h, 'b>(
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
     let lines = Lines { method, target, version, fields: parsed.headers, unknown_length: false };
     // What is too long is refused as that, whatever stands behind it.
-    within_bounds(method, target, limits)?;
+    within_bounds(method.as_bytes(), target.as_bytes(), limits)?;
     judge_line_ends(head, target, lines.fields)?;
     judge_lines(lines, limits)
 }
@@ -33,7 +33,7 @@ pub(super) struct Lines<'h, 'b> {
 }
 
 #[inline]
-pub(super) fn within_bounds(method: &str, target: &str, limits: &HeadLimits) -> Result<(), Reject> {
+pub(super) fn within_bounds(method: &[u8], target: &[u8], limits: &HeadLimits) -> Result<(), Reject> {
     if method.len() > METHOD_BYTES_MAX {
         return Err(early::METHOD_TOO_LONG);
     }

@@ -17,6 +17,7 @@ pub use list::List;
 
 use std::mem::MaybeUninit;
 
+use crate::bytes::{ByteSet, byte_set};
 use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX};
 
 /// Room for the fields of one head, on the caller's stack; never initialised before use.
@@ -104,7 +105,7 @@ pub enum Framing {
 }
 
 /// A head that may be acted on. Everything borrows from the bytes that were received.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Request<'h, 'b> {
     /// Its method.
     pub method: Method,
@@ -246,7 +247,10 @@ impl Method {
 }
 
 /// `tchar` of 9110-5.6.2.
+static TOKEN_BYTES: ByteSet = byte_set(&[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')], b"!#$%&'*+-.^_`|~");
+
+/// Whether a token may have this byte.
+#[inline]
 pub(crate) fn is_token_byte(byte: &u8) -> bool {
-    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
-        || byte.is_ascii_alphanumeric()
+    TOKEN_BYTES[usize::from(*byte)]
 }

@@ -3,8 +3,9 @@
 use std::mem::MaybeUninit;
 
 use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, ResponsePolicy};
+use crate::bytes::is_name;
 use crate::fastcgi;
-use crate::fields::FieldLines;
+use crate::fields::{FieldLines, NameBits};
 use crate::h1::Persistence;
 use crate::limits::{
     CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
@@ -105,6 +106,8 @@ struct Source<'h, 'b> {
 /// What the pass over the fields finds.
 #[derive(Default)]
 struct Seen {
+    /// Names of all fields.
+    names: NameBits,
     length: Option<u64>,
     chunked: bool,
     /// Whether a field `Date` goes on to the client.
@@ -133,7 +136,12 @@ impl Source<'_, '_> {
         let mut dropped = Dropped::default();
         let seen = self.judge(&mut dropped)?;
         let framing = self.framing(&seen, wanted)?;
-        let fields = Fields::Received(Received { bytes: self.bytes, fields: self.fields, dropped: &dropped });
+        let fields = Fields::Received(Received {
+            bytes: self.bytes,
+            fields: self.fields,
+            dropped: &dropped,
+            names: seen.names,
+        });
         let head = ResponseHead { status: self.status, reason: reason.map(str::as_bytes), fields };
         if self.status == 101 {
             let ending = Ending { dated: true, ..Ending::of(Persistence::Switched) };
@@ -204,7 +212,8 @@ impl Source<'_, '_> {
     fn goes_on(&self, field: &httparse::Header<'_>, seen: &mut Seen) -> Result<bool, Bad> {
         let (name, value) = (field.name.as_bytes(), field.value);
         let first = name.first().map_or(0, |byte| byte | 0x20);
-        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+        seen.names.add(name);
+        let is = |expected: &[u8]| is_name(name, expected);
         match (name.len(), first) {
             (4, b'd') if is(b"date") => seen.date = true,
             (7, b'u') if is(b"upgrade") => {
@@ -385,7 +394,7 @@ fn names_field(option: &[u8]) -> bool {
 /// looked at before.
 #[inline]
 fn is_hop_by_hop(name: &[u8]) -> bool {
-    let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+    let is = |expected: &[u8]| is_name(name, expected);
     match name.len() {
         2 => is(b"te"),
         10 => is(b"keep-alive"),

@@ -1,6 +1,6 @@
 //! The head of a response as a value: what handlers make, decoders give, filters change, and encoders write.
 
-use crate::fields::FieldsRef;
+use crate::fields::{FieldsRef, NameBits};
 use crate::limits::RESPONSE_FIELDS_MAX;
 
 /// The head of a response (9110-15, 9110-6.3).
@@ -30,6 +30,17 @@ pub struct Received<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) fields: &'a [httparse::Header<'a>],
     pub(crate) dropped: &'a Dropped,
+    /// Names of all of them.
+    pub(crate) names: NameBits,
+}
+
+#[cfg(test)]
+impl<'a> Received<'a> {
+    pub(crate) fn new(bytes: &'a [u8], fields: &'a [httparse::Header<'a>], dropped: &'a Dropped) -> Self {
+        let mut names = NameBits::default();
+        fields.iter().for_each(|field| names.add(field.name.as_bytes()));
+        Received { bytes, fields, dropped, names }
+    }
 }
 
 /// Which of the received fields do not go on.
@@ -112,7 +123,7 @@ mod tests {
         for (places, expected) in [(&[][..], "A=b;X-Hop=c;A=d;"), (&[1], "A=b;A=d;"), (&[0, 1, 2], "")] {
             let mut dropped = Dropped::default();
             places.iter().for_each(|at| dropped.set(*at));
-            let received = Received { bytes, fields: parsed.headers, dropped: &dropped };
+            let received = Received::new(bytes, parsed.headers, &dropped);
             let head = ResponseHead { status: 200, reason: None, fields: Fields::Received(received) };
             assert_eq!(shown(&head), expected);
         }

@@ -97,6 +97,34 @@ enum SessionsArgument {
     None,
 }
 
+/// The thread that reads the log.
+struct Planner {
+    summary: Arc<Mutex<Summary>>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Planner {
+    fn start(plan: impl FnOnce(Arc<Mutex<Summary>>) + Send + 'static) -> Result<Planner, Failed> {
+        let summary = Arc::new(Mutex::new(Summary::default()));
+        let (for_planner, (lives, ended)) = (summary.clone(), mpsc::channel());
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || {
+                plan(for_planner);
+                drop(lives);
+            })
+            .map_err(|error| Failed::Measuring(format!("starting a thread: {error}")))?;
+        Ok(Planner { summary, ended })
+    }
+
+    /// What it has read.
+    fn finish(self) -> Summary {
+        // It ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
+        let _ = self.ended.recv_timeout(PLANNER_WAIT_MAX);
+        self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 impl Replay {
     pub(super) fn run(self) -> Result<u8, Failed> {
         let (target, tls) = self.common.target()?;
@@ -128,24 +156,14 @@ impl Replay {
         };
         let (senders, sources): (Vec<_>, Vec<Source>) =
             (0..threads).map(|_| replay::channel(settings.keep_alive)).unzip();
-        let summary = Arc::new(Mutex::new(Summary::default()));
-        let (for_planner, requests_max) = (summary.clone(), settings.requests_max);
-        let (planner_lives, planner_ended) = mpsc::channel::<()>();
-        std::thread::Builder::new()
-            .name("log".to_owned())
-            .spawn(move || {
-                replay::plan(open, settings, senders, for_planner);
-                drop(planner_lives);
-            })
-            .map_err(|error| Failed::Measuring(format!("starting a thread: {error}")))?;
+        let requests_max = settings.requests_max;
+        let planner = Planner::start(move |summary| replay::plan(open, settings, senders, summary))?;
         let shares = shares(connections, threads).map(rules);
         let parts = shares.zip(sources).collect();
         let mut progress = Progress::new(requests_max, Duration::from_nanos(end), self.common.quiet);
         let outcome = run::run(parts, Some(&signals), &mut progress)
             .map_err(|error| Failed::Measuring(error.to_string()))?;
-        // It ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
-        let _ = planner_ended.recv_timeout(PLANNER_WAIT_MAX);
-        let summary = summary.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let summary = planner.finish();
         check_log(&summary, &self.log)?;
         if summary.is_whole || requests_max.is_some_and(|max| summary.planned >= max) {
             notes.clear();

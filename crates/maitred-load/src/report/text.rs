@@ -37,13 +37,8 @@ pub fn duration_text(micros: f64) -> String {
     }
 }
 
-/// The summary.
-pub fn table(report: &Report) -> String {
-    let mut out = String::new();
-    let mut row = |name: &str, value: String| {
-        // Writing to a string cannot fail.
-        let _ = writeln!(out, "{name:<16}{value}");
-    };
+/// What was sent, and what became of it.
+fn answered(report: &Report, row: &mut impl FnMut(&str, String)) {
     row(
         "responses",
         format!(
@@ -76,6 +71,16 @@ pub fn table(report: &Report) -> String {
             ),
         );
     }
+}
+
+/// The summary.
+pub fn table(report: &Report) -> String {
+    let mut out = String::new();
+    let mut row = |name: &str, value: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{name:<16}{value}");
+    };
+    answered(report, &mut row);
     if report.responses > 0 {
         row("latency", distribution(&report.latency_us));
         row("", format!("counted from the {}", report.latency_from));
@@ -90,18 +95,7 @@ pub fn table(report: &Report) -> String {
             row("", format!("line {}: {}: {}", example.line, example.wrong, example.start));
         }
     }
-    if let Some(specweb) = &report.specweb {
-        row(
-            "conforming",
-            format!(
-                "{} of {} connections got at least 320 kbit/s; mean {:.0} kbit/s, slowest {:.0} kbit/s",
-                count_text(specweb.conforming),
-                count_text(specweb.connections),
-                specweb.mean_bits_per_second / 1e3,
-                specweb.min_bits_per_second / 1e3
-            ),
-        );
-    }
+    conforming(report, &mut row);
     if let Some(search) = &report.search {
         row("found", found_text(search));
     }
@@ -110,6 +104,21 @@ pub fn table(report: &Report) -> String {
         row("note", note.clone());
     }
     out
+}
+
+/// How many connections were as fast as SPECweb99 demands.
+fn conforming(report: &Report, row: &mut impl FnMut(&str, String)) {
+    let Some(specweb) = &report.specweb else { return };
+    row(
+        "conforming",
+        format!(
+            "{} of {} connections got at least 320 kbit/s; mean {:.0} kbit/s, slowest {:.0} kbit/s",
+            count_text(specweb.conforming),
+            count_text(specweb.connections),
+            specweb.mean_bits_per_second / 1e3,
+            specweb.min_bits_per_second / 1e3
+        ),
+    );
 }
 
 /// The answer of a search, and how sure it is.

@@ -149,7 +149,7 @@ impl Thread {
         self.decided.is_none_or(|decided| now >= decided + SETTLE)
     }
 
-    fn may_come_home(&self, now: Instant) -> bool {
+    fn may_return_home(&self, now: Instant) -> bool {
         self.place != Place::Home
             && self.quiet_since.is_some_and(|since| now >= since + QUIET_MIN)
             && self.left.is_none_or(|left| now >= left + self.hold)
@@ -241,7 +241,7 @@ impl Adapter {
             self.forget_streaks();
             return None;
         }
-        let decision = self.leave(now).or_else(|| self.come_home(now))?;
+        let decision = self.leave(now).or_else(|| self.return_home(now))?;
         let place = match decision.action {
             Action::Move(cpu) => Place::Away(cpu),
             Action::Release => Place::Released,
@@ -321,8 +321,8 @@ impl Adapter {
     }
 
     /// The thread that has been away longest, of those whose home is quiet.
-    fn come_home(&self, now: Instant) -> Option<Decision> {
-        let candidates = self.threads.iter().enumerate().filter(|(_, thread)| thread.may_come_home(now));
+    fn return_home(&self, now: Instant) -> Option<Decision> {
+        let candidates = self.threads.iter().enumerate().filter(|(_, thread)| thread.may_return_home(now));
         let (thread, home) = candidates
             .min_by_key(|(_, thread)| thread.left)
             .and_then(|(index, thread)| Some((index, thread.home?)))?;

@@ -6,6 +6,7 @@ mod client;
 pub mod control;
 pub mod exit;
 pub mod generated;
+pub mod import;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,13 @@ pub enum Command {
     ///
     /// Prints every error of the file, each with its line, and what was probably meant.
     Check(ConfigFile),
+    /// Turn a configuration of nginx, Unit or Caddy into one of Maitred
+    ///
+    /// Prints the configuration on standard output, with the origin of each part as a comment, and on standard error a table that
+    /// says of each directive what became of it. The output passes `maitred check` on this machine: what is not there (a
+    /// directory, a certificate, the address of a name) is written as a comment, to be used when it is there. Exit code: 0 if
+    /// all is translated, 2 if something is not possible, 1 if a file cannot be read.
+    Import(Import),
     /// Show what a running server is doing
     Status(Status),
     /// Watch what a running server is doing, in the terminal
@@ -148,6 +156,31 @@ pub struct ConfigFile {
     /// The configuration file
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
     pub config: PathBuf,
+}
+
+/// `maitred import`
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The server that the configuration is for
+    #[arg(value_name = "SERVER")]
+    pub server: Foreign,
+    /// The files: whole configurations, or parts such as a file of sites-available; `include` is followed
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Look up included files below this directory instead of /: for a copy of another machine's files
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// Servers whose configurations can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Foreign {
+    /// nginx.conf, or parts of it
+    Nginx,
+    /// The JSON of NGINX Unit, as `curl --unix-socket … http://localhost/config` prints it
+    Unit,
+    /// A Caddyfile
+    Caddy,
 }
 
 /// Selects a running server.

@@ -1,24 +1,16 @@
-//! What is found while a file is read: errors and warnings with their byte ranges, before they are shown.
+//! What reading a configuration needs, and what it finds: errors and warnings with their byte ranges, before they are shown.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::expanded::Expanded;
 use super::lookup::Lookup;
-use super::report::{Place, Problem};
-
-/// A byte range of the file.
-pub(super) type Span = Range<usize>;
-
-/// Where a configuration comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// The file's name, as messages show it.
-    pub name: String,
-    /// The directory where its relative paths start; absolute.
-    pub base: PathBuf,
-}
+use super::meaning::Network;
+use super::source::Sources;
+pub use super::span::Origin;
+pub(super) use super::span::{Finding, Severity, Span};
+use super::syntax::Noise;
 
 /// A value, and where it stands (or where the table stands that it is missing from).
 #[derive(Debug, Clone)]
@@ -27,29 +19,19 @@ pub(super) struct At<T> {
     pub(super) span: Span,
 }
 
-/// Something that was found in the file.
-#[derive(Debug)]
-pub(super) struct Finding {
-    pub(super) message: String,
-    pub(super) span: Span,
-    pub(super) related: Option<(String, Span)>,
-    pub(super) hint: Option<String>,
-    /// Something is missing: says little when the syntax is broken somewhere.
-    pub(super) absence: bool,
-    pub(super) severity: Severity,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Severity {
-    Error,
-    Warning,
-}
-
-/// What reading one file needs, and what it has found.
+/// What reading a configuration needs, and what it has found.
 pub(super) struct Context<'c> {
-    pub(super) origin: &'c Origin,
     pub(super) lookup: &'c dyn Lookup,
+    pub(super) sources: RefCell<Sources>,
     pub(super) findings: RefCell<Vec<Finding>>,
+    /// Values that had placeholders.
+    pub(super) expanded: RefCell<Expanded>,
+    /// `[networks]`, once it is read.
+    pub(super) networks: RefCell<BTreeMap<String, Vec<Network>>>,
+    /// Where the names of keys start that a site has from `[defaults]`.
+    pub(super) inherited: RefCell<BTreeSet<usize>>,
+    /// A file that is imported could not be read: what seems to be missing may be there.
+    incomplete: Cell<bool>,
     /// Files that were looked at.
     seen: RefCell<BTreeSet<PathBuf>>,
     /// (title, key) of all that was asked for: a test holds it against the declarations.
@@ -58,19 +40,53 @@ pub(super) struct Context<'c> {
 }
 
 impl<'c> Context<'c> {
-    pub(super) fn new(origin: &'c Origin, lookup: &'c dyn Lookup) -> Context<'c> {
+    pub(super) fn new(lookup: &'c dyn Lookup) -> Context<'c> {
         Context {
-            origin,
             lookup,
+            sources: RefCell::default(),
             findings: RefCell::new(Vec::new()),
+            expanded: RefCell::default(),
+            networks: RefCell::default(),
+            inherited: RefCell::default(),
+            incomplete: Cell::new(false),
             seen: RefCell::default(),
             #[cfg(test)]
             asked: RefCell::default(),
         }
     }
 
-    fn note(&self, finding: Finding) {
+    pub(super) fn note(&self, finding: Finding) {
+        let finding = self.expanded.borrow().redact(finding);
         self.findings.borrow_mut().push(finding);
+    }
+
+    /// The directory where relative paths start that stand at a place: that of its file.
+    pub(super) fn base(&self, span: &Span) -> PathBuf {
+        self.sources.borrow().base(span)
+    }
+
+    /// That a part of the configuration could not be read.
+    pub(super) fn failed_import(&self) {
+        self.incomplete.set(true);
+    }
+
+    /// What was found and counts: each once, in the order of the files.
+    pub(super) fn findings(&self, noise: &Noise) -> Vec<Finding> {
+        let expanded = self.expanded.borrow();
+        let counts = |finding: &Finding| {
+            noise.lets_through(finding)
+                && !(finding.absence && self.incomplete.get())
+                && (finding.is_placeholder || !expanded.has_failed(&finding.span))
+        };
+        let mut findings: Vec<_> = self.findings.take().into_iter().filter(counts).collect();
+        findings.sort_by_key(|finding| finding.span.start);
+        let mut said = BTreeSet::new();
+        // What all sites inherit is looked at for each of them, and what is imported when it is found, and again in the whole.
+        findings.retain(|finding| {
+            let related = finding.related.as_ref().map(|(_, span)| (span.start, span.end));
+            said.insert((finding.span.start, finding.span.end, finding.message.clone(), related))
+        });
+        findings
     }
 
     /// Whether a file was not asked for here before.
@@ -86,6 +102,11 @@ impl<'c> Context<'c> {
     /// Notes an error with a hint.
     pub(super) fn error_with(&self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
         self.note(Finding { hint: Some(hint.into()), ..Finding::error(span, message) });
+    }
+
+    /// Notes an error of a placeholder: of its value nothing else is said.
+    pub(super) fn placeholder(&self, span: &Span, message: String, hint: Option<String>) {
+        self.note(Finding { hint, is_placeholder: true, ..Finding::error(span, message) });
     }
 
     /// Notes an error that concerns two places.
@@ -107,33 +128,5 @@ impl<'c> Context<'c> {
     /// The value, or an error with what the parser of that value says.
     pub(super) fn accept<T>(&self, span: &Span, what: &str, parsed: Result<T, String>) -> Option<T> {
         parsed.map_err(|why| self.error_with(span, what, why)).ok()
-    }
-}
-
-impl Finding {
-    fn error(span: &Span, message: impl Into<String>) -> Finding {
-        Finding {
-            message: message.into(),
-            span: span.clone(),
-            related: None,
-            hint: None,
-            absence: false,
-            severity: Severity::Error,
-        }
-    }
-
-    /// What the TOML parser says.
-    pub(super) fn syntax(span: Span, message: &str) -> Finding {
-        Finding::error(&span, format!("not valid TOML: {message}"))
-    }
-
-    /// With its places worked out.
-    pub(super) fn locate(self, file: &str, text: &str) -> Problem {
-        Problem {
-            message: self.message,
-            place: Place::locate(file, text, &self.span),
-            related: self.related.map(|(what, span)| (what, Place::locate(file, text, &span))),
-            hint: self.hint,
-        }
     }
 }

@@ -3,10 +3,16 @@
 /// A directive of nginx, Caddy, HAProxy or Apache, and its counterpart, as a hint says it.
 pub(super) type Word = (&'static str, &'static str);
 
+const HIDE: &str =
+    "`response_headers = { remove = [\"NAME\"] }` in [[site]] or [[site.route]]: docs/headers.md";
+
 /// In alphabetical order. `docs/from-nginx.md` explains them; a test compares the two.
 pub(super) const WORDS: &[Word] = &[
     ("access_log", "`access` and `access_file` in [log]"),
-    ("add_header", "`headers = { set = { NAME = \"value\" } }` in [[site]] or [[site.route]], for files"),
+    (
+        "add_header",
+        "`response_headers = { set = { NAME = \"value\" } }` in [[site]] or [[site.route]]: docs/headers.md",
+    ),
     ("alias", "`root` with `strip_prefix` in [[site.route]]"),
     ("allow", "there is no access by address yet"),
     ("auth_basic", "there is no authentication yet: the application, or a proxy in front, has to ask"),
@@ -16,6 +22,7 @@ pub(super) const WORDS: &[Word] = &[
     ("client_body_timeout", "`body_timeout` in [limits]"),
     ("client_header_timeout", "`head_timeout` in [limits]"),
     ("client_max_body_size", "`body_bytes_max` in [limits], such as \"100MiB\""),
+    ("default_type", "`types = { default = \"text/plain\" }` in [[site]] or [[site.route]]"),
     (
         "deny",
         "there is no access by address yet; `respond = { status = 403 }` in [[site.route]] refuses a path",
@@ -23,16 +30,23 @@ pub(super) const WORDS: &[Word] = &[
     ("encode", "`precompressed` in [[site]]: files are compressed beforehand"),
     ("error_log", "`error_file` and `level` in [log]"),
     ("error_page", "`error_pages = { 404 = \"/404.html\" }` in [[site]]"),
-    ("expires", "`headers = { set = { Cache-Control = \"max-age=3600\" } }` in [[site.route]]"),
+    ("expires", "`expires = { default = \"1h\" }` in [[site]] or [[site.route]]: docs/headers.md"),
+    ("fastcgi_hide_header", HIDE),
+    ("fastcgi_index", "`index` in [pool.NAME]; \"index.php\" is the default"),
+    (
+        "fastcgi_param",
+        "nothing to set: docs/php.md has the variables; php-fpm's pool can have others (`env[NAME]`)",
+    ),
     (
         "fastcgi_pass",
         "`connect = \"fastcgi+unix:/run/php/php-fpm.sock\"` in [pool.NAME], with `root` and `php = true`: docs/php.md",
     ),
+    ("fastcgi_read_timeout", "`request_timeout` in [pool.NAME]"),
     ("file_server", "`root` in [[site]] or [[site.route]]"),
     ("frontend", "[[listen]] and [[site]]"),
     ("gzip", "`precompressed` in [[site]]: files are compressed beforehand"),
     ("gzip_static", "`precompressed = [\"gzip\"]` in [[site]]"),
-    ("include", "a configuration is one file"),
+    ("include", "`import = [\"conf.d/*.toml\"]` at the top of the file: docs/configuration-files.md"),
     ("keepalive_timeout", "`keep_alive_timeout` in [limits]"),
     ("limit_conn", "`connections_per_address_max` in [limits]"),
     ("limit_req", "there are no rates of requests yet"),
@@ -42,18 +56,24 @@ pub(super) const WORDS: &[Word] = &[
     ),
     ("proxy_buffering", "nothing to set: responses are passed on as they come"),
     ("proxy_connect_timeout", "`connect_timeout` in [pool.NAME]"),
+    ("proxy_hide_header", HIDE),
     (
         "proxy_pass",
         "`connect = \"http://127.0.0.1:9000\"` in [pool.NAME], and `pool = \"NAME\"` in [[site.route]]",
     ),
     ("proxy_read_timeout", "`request_timeout` in [pool.NAME]"),
-    ("proxy_set_header", "nothing to set: X-Forwarded-For, -Proto, -Host and Forwarded are always there"),
+    (
+        "proxy_set_header",
+        "`request_headers = { set = { NAME = \"value\" } }` in [[site]] or [[site.route]]; X-Forwarded-For, -Proto, -Host and \
+         Forwarded are always there",
+    ),
+    ("real_ip_header", "`client_address_from` in [server], with `trusted_proxies`"),
     ("return", "`redirect` or `respond` in [[site.route]]"),
     (
         "reverse_proxy",
         "`connect = \"http://127.0.0.1:9000\"` in [pool.NAME], and `pool = \"NAME\"` in [[site.route]]",
     ),
-    ("rewrite", "`redirect` in [[site.route]]; there are no regular expressions"),
+    ("rewrite", "`rewrite`, `reroute` or `redirect` in [[site.route]], with `path_regex`: docs/routing.md"),
     ("server_name", "`hosts = [\"example.com\"]` in [[site]]"),
     ("server_tokens", "`server_header` in [server]"),
     ("set_real_ip_from", "`trusted_proxies` in [server]"),

@@ -79,7 +79,7 @@ pub(super) const RESPONSE: Table = Table {
             "if_absent",
             Kind::Map("name = value"),
             Default::Absent("none"),
-            "Fields to add to responses that have none of the name. At most 31.",
+            "Fields to add to responses that have none of the name. At most 26.",
         ),
     ],
 };

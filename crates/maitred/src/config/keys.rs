@@ -24,7 +24,7 @@ pub struct Table {
 }
 
 /// A key of a table.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
@@ -39,7 +39,7 @@ pub struct Key {
 }
 
 /// What a key takes.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// A string of the form that is described.
     Text(&'static str),
@@ -47,6 +47,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
+    /// `true`, `false`, or one of these strings.
+    FlagOrChoice(&'static [&'static str]),
     /// A whole number.
     Whole {
         /// Smallest allowed.
@@ -101,6 +103,8 @@ pub enum Kind {
     Choices(&'static [&'static str]),
     /// A table whose keys are free, and whose values are strings.
     Map(&'static str),
+    /// A table whose keys are free, and whose values are arrays of strings.
+    Lists(&'static str),
     /// A table.
     Section(&'static Table),
     /// An array of tables.
@@ -162,6 +166,7 @@ impl Kind {
         match self {
             Kind::Text(_) | Kind::Choice(_) => "a string".into(),
             Kind::Flag => "true or false".into(),
+            Kind::FlagOrChoice(words) => format!("true, false or {}", quoted_list(words, " or ")),
             Kind::Whole { .. } => "a whole number".into(),
             Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
             Kind::WholeOrSection { .. } => "a whole number or a table".into(),
@@ -170,7 +175,7 @@ impl Kind {
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
             Kind::TextOrTexts(_) => "a string or an array of strings".into(),
-            Kind::Map(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
+            Kind::Map(_) | Kind::Lists(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
             Kind::Sections(_) => "an array of tables".into(),
         }
     }
@@ -181,6 +186,7 @@ impl Kind {
             Kind::Text(form) => (*form).into(),
             Kind::Choice(words) => code_list(words),
             Kind::Flag => "`true`, `false`".into(),
+            Kind::FlagOrChoice(words) => format!("`true`, `false`, {}", code_list(words)),
             Kind::Whole { min, max } => format!("a whole number, {min} to {max}"),
             Kind::WordOrWhole { words, min, max } => {
                 format!("{} or a whole number, {min} to {max}", code_list(words))
@@ -196,7 +202,7 @@ impl Kind {
             Kind::Texts(form) => format!("an array: {form}"),
             Kind::TextOrTexts(form) => format!("{form}; or an array of several"),
             Kind::Choices(words) => format!("an array of {}", code_list(words)),
-            Kind::Map(form) => format!("a table: {form}"),
+            Kind::Map(form) | Kind::Lists(form) => format!("a table: {form}"),
             Kind::Section(table) => format!("a table, see `{}`", table.title),
             Kind::Sections(table) | Kind::Named(table) => format!("tables, see `{}`", table.title),
         }

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::disk::{self, FILES_MAX};
 use super::meaning::Identity;
 
 /// Answers about the machine.
@@ -22,6 +23,26 @@ pub trait Lookup {
     /// What stands in a file of certificates or keys.
     fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::NotFound.into())
+    }
+    /// The text of a configuration file.
+    fn text(&self, _path: &Path) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+    /// The files that a pattern matches, in order: relative to `base`, unless the pattern is absolute. Otherwise why not.
+    fn matching(&self, _base: &Path, _pattern: &str) -> Result<Vec<PathBuf>, String> {
+        Ok(Vec::new())
+    }
+    /// A path without symbolic links, if it leads anywhere.
+    fn real_path(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+    /// What stands in the file of a secret.
+    fn secret(&self, _path: &Path) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+    /// A variable of the environment; an error if it is not UTF-8.
+    fn variable(&self, _name: &str) -> Option<Result<String, ()>> {
+        None
     }
     /// The beginning of a regular file that may be an application's source: 256 KiB, which hold what it imports.
     fn source(&self, _path: &Path) -> Option<String> {
@@ -80,6 +101,48 @@ impl Lookup for System {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         crate::pki::files::read(path)
+    }
+
+    fn text(&self, path: &Path) -> io::Result<String> {
+        disk::contents(path)
+    }
+
+    fn matching(&self, base: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
+        let whole = match Path::new(pattern).is_absolute() {
+            true => pattern.to_owned(),
+            false => format!("{}/{pattern}", glob::Pattern::escape(&base.to_string_lossy())),
+        };
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        let found = glob::glob_with(&whole, options).map_err(|error| error.msg.to_owned())?;
+        let mut paths = Vec::new();
+        for path in found.take(FILES_MAX + 1) {
+            let path = path.map_err(|error| {
+                let why = disk::unreadable(error.error());
+                format!("{}: {why}", error.path().display())
+            })?;
+            paths.push(path.strip_prefix(base).map(Path::to_owned).unwrap_or(path));
+        }
+        paths.sort();
+        match paths.is_empty() && !pattern.contains('*') {
+            true => Err("it matches no file".to_owned()),
+            false => Ok(paths),
+        }
+    }
+
+    fn real_path(&self, path: &Path) -> PathBuf {
+        path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    }
+
+    fn secret(&self, path: &Path) -> io::Result<Vec<u8>> {
+        disk::read_secret(path)
+    }
+
+    fn variable(&self, name: &str) -> Option<Result<String, ()>> {
+        Some(std::env::var_os(name)?.into_string().map_err(drop))
     }
 
     fn source(&self, path: &Path) -> Option<String> {

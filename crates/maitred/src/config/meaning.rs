@@ -3,14 +3,23 @@
 //! Nothing later re-checks what stands here: an impossible combination has no value of these types, or was refused
 //! with its place in the file. The types are serialised to hand them to the worker process.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::acme::Acme;
+use super::conditions::Conditions;
+use super::cors::Cors;
+use super::expires::Expires;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
+use super::media::MediaTypes;
+pub use super::paths::PathPattern;
+use super::rewrites::Rewrite;
+use super::security::SecurityHeaders;
+use super::template::Template;
+pub use super::values::Network;
 use crate::pool::settings::Settings;
 
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
@@ -56,8 +65,8 @@ pub struct Server {
     pub grace_streams: Option<Duration>,
     /// `old_workers_max`: how many that were replaced may be there at a time.
     pub old_workers_max: u16,
-    /// `trusted_proxies`: peers whose forwarding headers are kept.
-    pub trusted_proxies: Vec<Network>,
+    /// `trusted_proxies`, with `client_address_from`.
+    pub trusted_proxies: TrustedProxies,
     /// `spool`: the directory of the unnamed files that hold bodies over `body_memory_bytes_max`; absolute.
     pub spool: PathBuf,
     /// `state`: the directory of persistent state; absolute.
@@ -70,6 +79,23 @@ pub struct Server {
     pub encoded_slashes: EncodedSlashes,
     /// `path_parameters`: whether a path may have `;`.
     pub path_parameters: bool,
+}
+
+/// Peers whose forwarding headers are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustedProxies {
+    /// `trusted_proxies`
+    pub networks: Vec<Network>,
+    /// `client_address_from`, in small letters: the field that has the client's address. `None` is `X-Forwarded-For`, and
+    /// `Forwarded` where that is missing.
+    pub field: Option<String>,
+}
+
+impl TrustedProxies {
+    /// Whether this is the field that has the client's address.
+    pub fn names(&self, field: &str) -> bool {
+        self.field.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(field))
+    }
 }
 
 /// `encoded_slashes = "decode" | "keep" | "reject"`: what `%2F` in a path is.
@@ -222,9 +248,6 @@ pub enum Certificate {
     Automatic(PathBuf),
 }
 
-/// An IP network: its first address, and the length of its prefix in bits.
-pub type Network = (IpAddr, u8);
-
 /// `buckets = "auto" | "per-thread" | N`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Buckets {
@@ -254,7 +277,7 @@ impl Buckets {
 }
 
 /// `[[site]]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
     /// `hosts`; empty only for a single catch-all site.
     pub hosts: Vec<HostPattern>,
@@ -274,6 +297,12 @@ pub struct Site {
     pub acme: bool,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
+    /// `expires`; `None` where it is not given.
+    pub expires: Option<Expires>,
+    /// `cors`
+    pub cors: Option<Cors>,
+    /// `security_headers`; `None` where it is not given.
+    pub security_headers: Option<SecurityHeaders>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
 }
@@ -290,34 +319,30 @@ pub enum HostPattern {
 /// `[[site.route]]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Route {
-    /// `path`
-    pub pattern: PathPattern,
+    /// `path`: any of these; never empty.
+    pub patterns: Vec<PathPattern>,
+    /// `path_regex`
+    pub path_regex: Option<String>,
+    /// `match`
+    pub conditions: Conditions,
     /// `methods`: upper case; empty is all that the target knows.
     pub methods: Vec<String>,
+    /// What is changed in the request's target before it is answered.
+    pub rewrite: Rewrite,
     /// What answers.
     pub target: Target,
     /// For a pool with scripts: its `root`, with the options that the site has for files.
     pub scripts: Option<Files>,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
+    /// `expires`; `None` where it is not given.
+    pub expires: Option<Expires>,
+    /// `cors`
+    pub cors: Option<Cors>,
+    /// `security_headers`; `None` where it is not given.
+    pub security_headers: Option<SecurityHeaders>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
-}
-
-/// `path = "/exact" | "/prefix/*" | "*.php" | "/a/*/b"`; `*` stands for any run of characters, `/` included.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PathPattern {
-    /// Everything: `*` or `/*`.
-    All,
-    /// The path as it is.
-    Exact(String),
-    /// `/prefix/*`, kept as `/prefix/`; does not match `/prefix`.
-    Prefix(String),
-    /// `*.php`, kept as `.php`.
-    Suffix(String),
-    /// Any other place of the stars; the literal pieces between them, in order. First and last piece are anchored
-    /// (and may be empty).
-    Glob(Vec<String>),
 }
 
 /// What answers a request.
@@ -328,7 +353,7 @@ pub enum Target {
     /// `redirect = "https://example.com{uri}"`, `status` 301, 302, 303, 307 or 308. `{path}` and `{uri}` are filled in.
     Redirect {
         /// The template of the `Location` field.
-        to: String,
+        to: Template,
         /// The status.
         status: u16,
     },
@@ -343,6 +368,28 @@ pub enum Target {
     },
     /// `pool = "web"`, as an index into [`Config::pools`].
     Pool(usize),
+    /// `reroute = "/index.php"`: the routes are tried again, with this path, and this query if it has one.
+    Reroute(Template),
+}
+
+impl Route {
+    /// A route for these paths that changes nothing.
+    pub fn new(pattern: PathPattern, target: Target) -> Route {
+        Route {
+            patterns: vec![pattern],
+            path_regex: None,
+            conditions: Conditions::default(),
+            methods: Vec::new(),
+            rewrite: Rewrite::default(),
+            target,
+            scripts: None,
+            expires: None,
+            cors: None,
+            security_headers: None,
+            response_headers: ResponseHeaders::default(),
+            request_headers: RequestHeaderRules::default(),
+        }
+    }
 }
 
 /// Files below a directory: a site's `root`, or a route's.
@@ -367,6 +414,8 @@ pub struct Files {
     pub try_files: Vec<TryItem>,
     /// `headers`: what is set on, or removed from, responses of files.
     pub headers: HeaderRules,
+    /// `types`, `charset`, `charset_types`
+    pub media: Box<MediaTypes>,
 }
 
 /// An item of `try`.
@@ -378,6 +427,8 @@ pub enum TryItem {
     Fixed(String),
     /// `=404`
     Status(u16),
+    /// `pool:web`, as an index into [`Config::pools`].
+    Pool(usize),
 }
 
 /// A content coding that a precompressed sibling can have.
@@ -477,6 +528,8 @@ pub struct RequestHeaders {
     pub keep: Vec<String>,
     /// `underscores`
     pub underscores: bool,
+    /// `client_address_from` of `[server]`, in small letters: passed on if a trusted proxy has sent it, and from no other peer.
+    pub client_address: Option<String>,
 }
 
 impl Pool {

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
+use super::defaults::DEFAULTS;
 use super::finding::{At, Context, Span};
 use super::foreign::{as_array, counterpart};
 use super::keys::{Default, Key, Kind, Table, quoted_list};
@@ -69,9 +70,33 @@ impl<'a> Section<'a> {
         self.table?.get_key_value(name).map(|(key, _)| key.span())
     }
 
+    /// Whether a string had a placeholder: it can stand for a number or a truth value, too.
+    fn is_expanded(&self, value: &Spanned<DeValue<'_>>) -> bool {
+        self.cx.expanded.borrow().is_at(&value.span())
+    }
+
+    /// Where a key has its name that the table has by itself, and not from `[defaults]`.
+    pub(super) fn own_key_span(&self, name: &str) -> Option<Span> {
+        self.key_span(name).filter(|span| !self.cx.inherited.borrow().contains(&span.start))
+    }
+
+    /// Notes that all keys of this table are read elsewhere, as those of other tables.
+    pub(super) fn read_elsewhere(&self) {
+        for key in self.spec.keys {
+            let _ = self.key(key.name);
+        }
+    }
+
     fn wrong_type(&self, key: &Key, found: &Spanned<DeValue<'_>>) {
-        let found_text = type_name(found.get_ref());
         let expected = key.kind.expected();
+        let found_text = match found.get_ref() {
+            DeValue::String(text) if self.is_expanded(found) => {
+                let message = format!("`{}`: expected {expected}, found \"{}\"", key.name, shorten(text));
+                let hint = format!("`{}` takes {}", key.name, key.kind.described());
+                return self.cx.error_with(&found.span(), message, hint);
+            }
+            other => type_name(other),
+        };
         let hint = match (&key.kind, found.get_ref()) {
             (Kind::Texts(_), DeValue::String(text)) if key.name == "command" => {
                 format!("write {} = {}", key.name, as_array(text))
@@ -112,6 +137,11 @@ impl<'a> Section<'a> {
         let Some(key) = self.key(name) else { return false };
         match self.value(name).map(|value| (value, value.get_ref())) {
             Some((_, DeValue::Boolean(flag))) => return *flag,
+            Some((value, DeValue::String(text))) if self.is_expanded(value) => match text.trim() {
+                "true" => return true,
+                "false" => return false,
+                _ => self.wrong_type(key, value),
+            },
             Some((value, _)) => self.wrong_type(key, value),
             None => self.require(key),
         }
@@ -152,6 +182,14 @@ impl<'a> Section<'a> {
             (Kind::Size { min, max }, DeValue::String(text)) => {
                 let what = format!("`{name}`: \"{}\" is not a size", shorten(text));
                 (*min, *max, self.cx.accept(&span, &what, values::bytes(text))?.into())
+            }
+            (
+                Kind::Whole { min, max }
+                | Kind::WordOrWhole { min, max, .. }
+                | Kind::WholeOrSection { min, max, .. },
+                DeValue::String(text),
+            ) if self.is_expanded(value) && is_number(text) => {
+                (*min, *max, text.trim().parse().unwrap_or(i128::MAX))
             }
             _ => {
                 self.wrong_type(key, value);
@@ -210,6 +248,9 @@ impl<'a> Section<'a> {
             DeValue::Integer(seconds) => {
                 u64::from_str_radix(seconds.as_str(), seconds.radix()).ok().map(Duration::from_secs)
             }
+            DeValue::String(text) if is_number(text) && self.is_expanded(value) => {
+                text.trim().parse().ok().map(Duration::from_secs)
+            }
             DeValue::String(text) => {
                 let what = format!("`{}`: \"{}\" is not a time", key.name, shorten(text));
                 Some(self.cx.accept(&span, &what, values::duration(text))?)
@@ -251,10 +292,24 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A truth value, or one of the words that are declared.
+    pub(super) fn flag_or_choice(&self, name: &str) -> Result<bool, &'static str> {
+        if let Some(DeValue::String(text)) = self.value(name).map(|value| value.get_ref())
+            && !matches!(text.trim(), "true" | "false")
+        {
+            return self.choice(name).map_or(Ok(false), Err);
+        }
+        Ok(self.flag(name))
+    }
+
     /// One of the words that are declared.
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
         let key = self.key(name)?;
-        let (Kind::Choice(words) | Kind::ChoiceOrSection { words, .. }) = key.kind else { return None };
+        let (Kind::Choice(words) | Kind::FlagOrChoice(words) | Kind::ChoiceOrSection { words, .. }) =
+            key.kind
+        else {
+            return None;
+        };
         let text = self.text(name)?;
         self.choose(key, words, &text.value, &text.span)
     }
@@ -310,13 +365,17 @@ impl<'a> Section<'a> {
             self.wrong_type(key, value);
             return Vec::new();
         };
+        self.strings(key, array)
+    }
+
+    fn strings(&self, key: &Key, array: &DeArray<'_>) -> Vec<At<String>> {
         let mut texts = Vec::new();
         for item in array.iter() {
             match item.get_ref() {
                 DeValue::String(text) => texts.push(At { value: text.to_string(), span: item.span() }),
                 other => self.cx.error(
                     &item.span(),
-                    format!("`{name}`: expected strings in this array, found {}", type_name(other)),
+                    format!("`{}`: expected strings in this array, found {}", key.name, type_name(other)),
                 ),
             }
         }
@@ -345,6 +404,28 @@ impl<'a> Section<'a> {
             }
         }
         entries
+    }
+
+    /// A table with free keys and arrays of strings as values, in the order of the file.
+    pub(super) fn lists(&self, name: &str) -> Vec<(At<String>, Vec<At<String>>)> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(key, value);
+            return Vec::new();
+        };
+        let mut lists = Vec::new();
+        for (name, value) in table {
+            let name = At { value: name.get_ref().to_string(), span: name.span() };
+            match value.get_ref() {
+                DeValue::Array(items) => lists.push((name, self.strings(key, items))),
+                other => self.cx.error(
+                    &value.span(),
+                    format!("`{}`: expected arrays of strings, found {}", key.name, type_name(other)),
+                ),
+            }
+        }
+        lists
     }
 
     /// A table; an empty one if it is not given, or is not a table.
@@ -462,6 +543,9 @@ fn meant(name: &str, spec: &'static Table) -> String {
 
 /// The titles of all tables that have a key of this name.
 fn places_of(name: &str, table: &'static Table, places: &mut Vec<&'static str>) {
+    if table.title == DEFAULTS.title {
+        return;
+    }
     if table.key(name).is_some() && !places.contains(&table.title) {
         places.push(table.title);
     }
@@ -473,6 +557,11 @@ fn places_of(name: &str, table: &'static Table, places: &mut Vec<&'static str>) 
 pub(super) enum WordOrNumber {
     Word(&'static str),
     Number(u64),
+}
+
+fn is_number(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn label(spec: &Table, name: &str) -> String {

@@ -1,5 +1,6 @@
 //! Errors and warnings of a configuration file, each with its place, in the manner of rustc.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::Range;
@@ -146,8 +147,13 @@ impl fmt::Display for Errors {
             writeln!(out)?;
         }
         let count = self.0.len();
-        let file = self.0.first().map_or("", |problem| problem.place.file.as_str());
-        writeln!(out, "{file}: {count} error{}", if count == 1 { "" } else { "s" })
+        let files: BTreeSet<_> = self.0.iter().map(|problem| problem.place.file.as_str()).collect();
+        match files.first() {
+            Some(file) if files.len() == 1 => {
+                writeln!(out, "{file}: {count} error{}", if count == 1 { "" } else { "s" })
+            }
+            _ => writeln!(out, "{count} errors in {} files", files.len()),
+        }
     }
 }
 

@@ -96,6 +96,15 @@ pub(super) const ENCODED_SLASHES: Key = Key::new(
      as does `%5C`.",
 );
 
+/// `client_address_from`
+pub(super) const CLIENT_ADDRESS_FROM: Key = Key::new(
+    "client_address_from",
+    Kind::Text("the name of a field, such as `\"CF-Connecting-IP\"`"),
+    Default::Absent("`X-Forwarded-For`, or `Forwarded` in requests without it"),
+    "With `trusted_proxies`: the field that has the client's address, or a list of addresses of which the last one counts that is \
+     not a trusted proxy. Only this field is believed then. From other peers applications do not get it.",
+);
+
 /// `path_parameters`
 pub(super) const PATH_PARAMETERS: Key = Key::new(
     "path_parameters",

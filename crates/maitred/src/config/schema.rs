@@ -6,10 +6,15 @@ use serde_json::{Map, Value, json};
 use super::keys::{Default, Key, Kind, Table};
 use super::tables::ROOT;
 
+/// `${NAME}`, somewhere in a string.
+const PLACEHOLDER: &str = "\\$\\{.+\\}";
+
 /// The whole schema.
 pub fn schema() -> Value {
     let mut schema = table(&ROOT);
     if let Value::Object(object) = &mut schema {
+        // What one file lacks may be in another one.
+        object.remove("required");
         object.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
         object.insert("title".into(), "Configuration of Maitred".into());
     }
@@ -42,11 +47,38 @@ fn property(key: &Key) -> Value {
     schema
 }
 
+/// A string with a placeholder can stand for anything but arrays and tables.
 fn kind(kind: &Kind) -> Value {
+    let placeholder = || json!({ "type": "string", "pattern": PLACEHOLDER });
+    let mut schema = plain(kind);
+    match kind {
+        Kind::Choices(words) => {
+            let items = json!({ "anyOf": [{ "enum": words }, placeholder()] });
+            schema["items"] = items;
+        }
+        Kind::Choice(_) | Kind::Flag | Kind::FlagOrChoice(_) | Kind::Whole { .. } => {
+            schema = json!({ "anyOf": [schema, placeholder()] });
+        }
+        Kind::WordOrWhole { .. }
+        | Kind::WholeOrSection { .. }
+        | Kind::ChoiceOrSection { .. }
+        | Kind::Size { .. }
+        | Kind::Time { .. } => {
+            if let Some(any) = schema["anyOf"].as_array_mut() {
+                any.push(placeholder());
+            }
+        }
+        _ => {}
+    }
+    schema
+}
+
+fn plain(kind: &Kind) -> Value {
     match kind {
         Kind::Text(_) => json!({ "type": "string" }),
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Flag => json!({ "type": "boolean" }),
+        Kind::FlagOrChoice(words) => json!({ "anyOf": [{ "type": "boolean" }, { "enum": words }] }),
         Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::WordOrWhole { words, min, max } => {
             json!({ "anyOf": [{ "enum": words }, { "type": "integer", "minimum": min, "maximum": max }] })
@@ -57,7 +89,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::ChoiceOrSection { words, table: spec } => json!({ "anyOf": [{ "enum": words }, table(spec)] }),
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
-            { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|MB|GB)?$" },
+            { "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,9})? ?(B|[kKmMgG]|KiB|MiB|GiB|kB|MB|GB)?$" },
         ] }),
         Kind::Time { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min.as_secs(), "maximum": max.as_secs() },
@@ -71,6 +103,10 @@ fn kind(kind: &Kind) -> Value {
             json!({ "type": "array", "items": { "enum": words }, "uniqueItems": true })
         }
         Kind::Map(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Lists(_) => json!({
+            "type": "object",
+            "additionalProperties": { "type": "array", "items": { "type": "string" } },
+        }),
         Kind::Section(spec) => table(spec),
         Kind::Sections(spec) => json!({ "type": "array", "minItems": 1, "items": table(spec) }),
         Kind::Named(spec) => json!({ "type": "object", "additionalProperties": table(spec) }),

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::acme::ACME;
+use super::defaults::DEFAULTS;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::logs::LOG;
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
-use super::{fastcgi, headers, reload, requests};
+use super::{cors, expires, fastcgi, files, headers, media, parts, reload, requests, routes, security};
 use crate::bounds::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,6 +21,8 @@ pub const ROOT: Table = Table {
     doc: "",
     example: "",
     keys: &[
+        parts::IMPORT,
+        parts::NETWORKS,
         Key::new(
             "server",
             Kind::Section(&SERVER),
@@ -27,6 +30,12 @@ pub const ROOT: Table = Table {
             "The process as a whole.",
         ),
         Key::new("listen", Kind::Sections(&LISTEN), Default::Required, "Addresses to listen on."),
+        Key::new(
+            "defaults",
+            Kind::Section(&DEFAULTS),
+            Default::Absent("nothing in common"),
+            "What all sites have in common.",
+        ),
         Key::new("site", Kind::Sections(&SITE), Default::Required, "Sites; the first is the default site."),
         Key::new("pool", Kind::Named(&POOL), Default::Absent("none"), "Application processes."),
         Key::new(
@@ -112,8 +121,10 @@ pub const SERVER: Table = Table {
             Default::Texts(&[]),
             "Proxies in front of this server. Their fields about the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) \
              are trusted, extended and passed to applications; those of any other peer are replaced. The client's address in \
-             logs is then the last one in `X-Forwarded-For` (or `Forwarded`) that is not a trusted proxy.",
+             logs is then the last one in `X-Forwarded-For` (or `Forwarded`) that is not a trusted proxy; see \
+             `client_address_from`.",
         ),
+        requests::CLIENT_ADDRESS_FROM,
         Key::new(
             "spool",
             Kind::Text("a directory"),
@@ -156,9 +167,9 @@ pub const LISTEN: Table = Table {
     keys: &[
         Key::new(
             "address",
-            Kind::Text("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`"),
+            Kind::TextOrTexts("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`"),
             Default::Required,
-            "Address and port. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. `\"[::]:8080\"` is all \
+            "Address and port; of several, each gets the other keys of this entry. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. `\"[::]:8080\"` is all \
              addresses of IPv6, and of IPv4 too if no other entry has that port. Port 0 lets the kernel choose.",
         ),
         Key::new(
@@ -300,49 +311,6 @@ pub const TLS: Table = Table {
     ],
 };
 
-const FILE_INDEX: Key = Key::new(
-    "index",
-    Kind::Texts("file names"),
-    Default::Texts(&["index.html"]),
-    "Names that are tried in a directory, in order.",
-);
-const FILE_LISTING: Key = Key::new(
-    "listing",
-    Kind::Flag,
-    Default::Flag(false),
-    "Whether a directory without an index file is listed.",
-);
-const FILE_HIDDEN: Key = Key::new(
-    "hidden",
-    Kind::Flag,
-    Default::Flag(false),
-    "Whether names that start with a dot are served. `.well-known` always is.",
-);
-const FILE_SYMLINKS: Key = Key::new(
-    "symlinks",
-    Kind::Choice(&["inside", "anywhere"]),
-    Default::Text("inside"),
-    "Where symbolic links may lead: inside the root only, or anywhere.",
-);
-const FILE_PRECOMPRESSED: Key = Key::new(
-    "precompressed",
-    Kind::Choices(&["br", "zstd", "gzip"]),
-    Default::Texts(&[]),
-    "Compressed siblings to look for (`name.br`, `name.zst`, `name.gz`), the preferred one first.",
-);
-const FILE_TRY: Key = Key::new(
-    "try",
-    Kind::Texts("`\"{path}\"`, `\"{path}.html\"`, `\"/app.html\"`, and last perhaps `\"=404\"`"),
-    Default::Texts(&[]),
-    "Paths that are tried, in order, instead of the request path alone: for single-page applications, for example.",
-);
-const FILE_HEADERS: Key = Key::new(
-    "headers",
-    Kind::Section(&HEADERS),
-    Default::Absent("as they are"),
-    "Header fields to set on, or remove from, responses of files.",
-);
-
 /// `[[site]]`
 pub const SITE: Table = Table {
     title: "[[site]]",
@@ -366,13 +334,16 @@ pub const SITE: Table = Table {
             "Directory of the site's files, for every path that no route takes. A relative path starts at the \
              configuration file.",
         ),
-        FILE_INDEX,
-        FILE_LISTING,
-        FILE_HIDDEN,
-        FILE_SYMLINKS,
-        FILE_PRECOMPRESSED,
-        FILE_TRY,
-        FILE_HEADERS,
+        files::INDEX,
+        files::LISTING,
+        files::HIDDEN,
+        files::SYMLINKS,
+        files::PRECOMPRESSED,
+        files::TRY,
+        files::HEADERS,
+        media::TYPES,
+        media::CHARSET,
+        media::CHARSET_TYPES,
         Key::new(
             "error_pages",
             Kind::Map("status = path"),
@@ -382,6 +353,9 @@ pub const SITE: Table = Table {
              itself stay as they are.",
         ),
         headers::RESPONSE_KEY,
+        expires::KEY,
+        cors::KEY,
+        security::KEY,
         headers::REQUEST_KEY,
         Key::new(
             "certificates",
@@ -408,7 +382,7 @@ pub const SITE: Table = Table {
         ),
         Key::new(
             "route",
-            Kind::Sections(&ROUTE),
+            Kind::Sections(&routes::ROUTE),
             Default::Absent("none"),
             "Handlers of particular paths; the first route that matches decides.",
         ),
@@ -442,116 +416,6 @@ pub const CERTIFICATE: Table = Table {
             Default::Absent("none"),
             "An OCSP response for the certificate, in DER, to send along (stapling).",
         ),
-    ],
-};
-
-/// `[[site.route]]`
-pub const ROUTE: Table = Table {
-    title: "[[site.route]]",
-    doc: "The handler of some paths of the site above it: exactly one of `root`, `redirect`, `respond` and `pool`. Routes \
-          are tried in the order of the file.",
-    example: "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[[site.route]]\npath = \"/old/*\"\n\
-              redirect = \"https://example.com{uri}\"\nstatus = 301\n\n[[site.route]]\npath = \"*.bak\"\n\
-              respond = { status = 404 }\n",
-    keys: &[
-        Key::new(
-            "path",
-            Kind::Text("`\"/exact\"`, `\"/prefix/*\"`, `\"*.php\"`, `\"/a/*/b\"`"),
-            Default::Required,
-            "Paths of this route. `*` stands for any characters, `/` included. `/prefix/*` does not match `/prefix`.",
-        ),
-        Key::new(
-            "methods",
-            Kind::Texts("methods such as `\"GET\"`"),
-            Default::Texts(&[]),
-            "Methods of this route; empty: all that its handler supports. `GET` includes `HEAD`. A request with another \
-             method goes to the next route that matches; without one it gets 405.",
-        ),
-        Key::new(
-            "root",
-            Kind::Text("a directory"),
-            Default::Absent("no files"),
-            "Answer with files below this directory. The whole request path is looked up there, less `strip_prefix`.",
-        ),
-        Key::new(
-            "strip_prefix",
-            Kind::Text("a path that ends with `/`"),
-            Default::Text("/"),
-            "With `root`: the prefix that is removed from the request path before the file is looked up.",
-        ),
-        FILE_INDEX,
-        FILE_LISTING,
-        FILE_HIDDEN,
-        FILE_SYMLINKS,
-        FILE_PRECOMPRESSED,
-        FILE_TRY,
-        FILE_HEADERS,
-        Key::new(
-            "redirect",
-            Kind::Text("a URI; `{path}` and `{uri}` are filled in"),
-            Default::Absent("no redirect"),
-            "Answer with a redirect. `{path}` is the request's path, `{uri}` the path with its query.",
-        ),
-        Key::new(
-            "status",
-            Kind::Whole { min: 301, max: 308 },
-            Default::Whole(302),
-            "With `redirect`: 301, 302, 303, 307 or 308.",
-        ),
-        Key::new(
-            "respond",
-            Kind::Section(&RESPOND),
-            Default::Absent("nothing fixed"),
-            "Answer with a fixed response.",
-        ),
-        Key::new(
-            "pool",
-            Kind::Text("the name of a pool"),
-            Default::Absent("no pool"),
-            "Hand the request to `[pool.NAME]`.",
-        ),
-        headers::RESPONSE_KEY,
-        headers::REQUEST_KEY,
-    ],
-};
-
-/// `respond`
-pub const RESPOND: Table = Table {
-    title: "respond",
-    doc: "A fixed response of a route.",
-    example: "[[site.route]]\npath = \"/gone\"\nrespond = { status = 410, body = \"This page is gone.\\n\" }\n",
-    keys: &[
-        Key::new("status", Kind::Whole { min: 200, max: 599 }, Default::Whole(200), "The status."),
-        Key::new(
-            "body",
-            Kind::Text("text"),
-            Default::Text(""),
-            "The body. An error status without a body has the site's error page.",
-        ),
-        Key::new(
-            "content_type",
-            Kind::Text("a media type"),
-            Default::Text("text/plain; charset=utf-8"),
-            "The body's media type.",
-        ),
-    ],
-};
-
-/// `headers`
-pub const HEADERS: Table = Table {
-    title: "headers",
-    doc: "Header fields of responses of files. Fields that delimit the message (`Content-Length`, `Transfer-Encoding`, \
-          `Connection` and similar ones) are written by Maitred and cannot be named.",
-    example: "[[site]]\nroot = \"/srv/www\"\n\
-              headers = { set = { \"Cache-Control\" = \"max-age=3600\" }, remove = [\"ETag\"] }\n",
-    keys: &[
-        Key::new(
-            "set",
-            Kind::Map("name = value"),
-            Default::Absent("none"),
-            "Fields to set; an existing field is replaced.",
-        ),
-        Key::new("remove", Kind::Texts("field names"), Default::Texts(&[]), "Fields to remove."),
     ],
 };
 

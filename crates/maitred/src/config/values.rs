@@ -3,6 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+/// An IP network: its first address, and the length of its prefix in bits.
+pub type Network = (IpAddr, u8);
+
 /// `"250ms"`, `"5s"`, `"2m"`, `"1h"`; what is wrong with it otherwise, in words.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = number_and_unit(text)?;
@@ -17,22 +20,52 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "this is too long".into())
 }
 
-/// `"16KiB"`, `"1MiB"`, `"64kB"`, `"100"`; in bytes. What is wrong with it otherwise, in words.
+/// Digits after the point of a size: enough for any that is written by hand, and too few to overflow.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+/// `"16KiB"`, `"1.5MiB"`, `"64kB"`, `"100m"`, `"100"`; in bytes. What is wrong with it otherwise, in words.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
-    let (number, unit) = number_and_unit(text)?;
-    let factor: u64 = match unit {
+    let (whole, rest) = number_and_unit(text)?;
+    let (fraction, unit) = match rest.strip_prefix('.') {
+        None => ("", rest),
+        Some(rest) => {
+            let (fraction, unit) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+            match (1..=FRACTION_DIGITS_MAX).contains(&fraction.len()) {
+                true => (fraction, unit.trim_start()),
+                false => return Err(format!("after the point stand 1 to {FRACTION_DIGITS_MAX} digits")),
+            }
+        }
+    };
+    let scaled: u128 =
+        format!("{whole}{fraction}").parse().map_err(|_| "this number is too large".to_owned())?;
+    let scale = fraction.bytes().fold(1_u128, |scale, _| scale.saturating_mul(10));
+    let bytes = scaled.saturating_mul(unit_of_size(unit)?.into());
+    match bytes.is_multiple_of(scale) {
+        true => u64::try_from(bytes / scale).map_err(|_| "this is too much".into()),
+        false => Err("this is not a whole number of bytes".into()),
+    }
+}
+
+/// How many bytes a unit is. A letter alone is binary, as in nginx and Apache.
+fn unit_of_size(unit: &str) -> Result<u64, String> {
+    Ok(match unit {
         "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
+        "k" | "K" | "KiB" => 1 << 10,
+        "m" | "M" | "MiB" => 1 << 20,
+        "g" | "G" | "GiB" => 1 << 30,
         "kB" => 1000,
         "MB" => 1_000_000,
         "GB" => 1_000_000_000,
         unit => {
-            return Err(format!("`{unit}` is not a unit of size: \"B\", \"KiB\", \"MiB\" and \"GiB\" are"));
+            let meant = match unit.to_ascii_lowercase().as_str() {
+                "kb" | "kib" => "\"KiB\" (1024 bytes) and \"kB\" (1000) are",
+                "mb" | "mib" => "\"MiB\" (1024 KiB) and \"MB\" (1000 kB) are",
+                "gb" | "gib" => "\"GiB\" (1024 MiB) and \"GB\" (1000 MB) are",
+                _ => "\"B\", \"KiB\", \"MiB\" and \"GiB\" are, or for short \"k\", \"m\" and \"g\"",
+            };
+            return Err(format!("`{unit}` is not a unit of size: {meant}"));
         }
-    };
-    number.checked_mul(factor).ok_or_else(|| "this is too much".into())
+    })
 }
 
 fn number_and_unit(text: &str) -> Result<(u64, &str), String> {
@@ -163,6 +196,20 @@ pub(super) fn is_field_value(text: &str) -> bool {
     !padded && text.bytes().all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
 }
 
+/// Whether an address is in one of `networks`.
+pub fn is_within(address: IpAddr, networks: &[Network]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|(network, bits)| match (network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
+        }
+        _ => false,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,6 +223,41 @@ mod tests {
             assert_eq!(show_bytes(bytes(text).unwrap()), text);
         }
         assert_eq!(bytes("5 kB"), Ok(5000));
+    }
+
+    #[test]
+    fn sizes_are_taken_as_people_write_them() {
+        for (text, meant) in [
+            ("100m", 100 << 20),
+            ("10M", 10 << 20),
+            ("1g", 1 << 30),
+            ("2G", 2 << 30),
+            ("16k", 16 << 10),
+            ("16K", 16 << 10),
+            ("1.5MiB", 3 << 19),
+            ("0.5g", 1 << 29),
+            ("2.50 kB", 2500),
+            ("1.000000000", 1),
+        ] {
+            assert_eq!(bytes(text), Ok(meant), "{text}");
+        }
+        for (text, why) in [
+            ("1.5", "this is not a whole number of bytes"),
+            ("0.1k", "this is not a whole number of bytes"),
+            ("1.k", "after the point stand 1 to 9 digits"),
+            ("1.0000000000k", "after the point stand 1 to 9 digits"),
+            (".5k", "this does not start with a whole number"),
+            (
+                "1,5m",
+                "`,5m` is not a unit of size: \"B\", \"KiB\", \"MiB\" and \"GiB\" are, or for short \"k\", \"m\" and \"g\"",
+            ),
+            ("5mb", "`mb` is not a unit of size: \"MiB\" (1024 KiB) and \"MB\" (1000 kB) are"),
+            ("5KB", "`KB` is not a unit of size: \"KiB\" (1024 bytes) and \"kB\" (1000) are"),
+            ("99999999999g", "this is too much"),
+            ("18446744073709551615.999999999GB", "this is too much"),
+        ] {
+            assert_eq!(bytes(text), Err(why.to_owned()), "{text}");
+        }
     }
 
     #[test]

@@ -22,12 +22,16 @@ pub enum Decision {
     Admin,
     /// Nothing: its target is refused.
     Refused(Reject),
+    /// The server itself: a browser asks which requests pages of another origin may make.
+    Preflight,
     /// A redirect to TLS.
     ToTls,
     /// The server itself: it is about no path.
     NoPath,
     /// Nothing: it asks for a protocol that its target does not give.
     Misleading,
+    /// Nothing: its routes lead to one another without an end.
+    Endless,
     /// The proof that an authority for certificates asks for.
     Challenge,
     /// What its route names.
@@ -39,6 +43,8 @@ impl Routed {
     pub fn pool(&self) -> Option<usize> {
         match self.decision {
             Decision::Route(Choice::Pool(pool)) => Some(pool),
+            // For what is not among the files.
+            Decision::Route(Choice::Files(_)) => self.plan.fallback,
             _ => None,
         }
     }

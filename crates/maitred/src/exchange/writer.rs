@@ -5,6 +5,8 @@ use maitred_http::h1::{self, Persistence};
 use maitred_http::h2::{Session, StreamKey};
 use maitred_http::response::{Encode, Ending, ResponseHead};
 
+use crate::filter::expires::{Expiry, Facts};
+
 /// What a response has to say besides its own.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplyContext<'t> {
@@ -18,6 +20,10 @@ pub struct ReplyContext<'t> {
     pub edits: &'t FieldEdits,
     /// What of that is not in the heads yet that were prepared for the route.
     pub late_edits: &'t FieldEdits,
+    /// What it says about caches, where that is not in its head yet.
+    pub expiry: Option<Expiry<'t>>,
+    /// It has fields that are about its request, and that [`ResponseWriter::with`] gets.
+    pub further: bool,
 }
 
 /// Takes one response, and writes it as the client's protocol has it.
@@ -54,6 +60,11 @@ impl<'t> ResponseWriter<'t> {
         ResponseWriter { further, ..self }
     }
 
+    /// Whether the response has fields besides its own.
+    pub fn has_further(&self) -> bool {
+        !self.further.is_empty()
+    }
+
     /// Whether the content is left out.
     #[inline]
     pub fn head_only(&self) -> bool {
@@ -76,7 +87,7 @@ impl<'t> ResponseWriter<'t> {
     #[inline]
     pub fn prepared(&mut self, text: &[u8], fields: FieldsRef<'_>, ended: bool) {
         let late = self.context.late_edits;
-        if self.stream.is_none() && late.is_empty() {
+        if self.stream.is_none() && late.is_empty() && self.further.is_empty() {
             let frame = h1::Frame::of(&self.context.date, self.context.persistence);
             return h1::put_prepared(text, &frame, self.out);
         }
@@ -93,6 +104,10 @@ impl<'t> ResponseWriter<'t> {
         let mut lines = std::mem::take(self.lines);
         lines.clear();
         put(&mut lines);
+        let expiry = if prepared { None } else { self.context.expiry };
+        if let Some(value) = cache_control(expiry, &ResponseHead::own(status, lines.all())) {
+            lines.push(b"Cache-Control", value);
+        }
         let edits = if prepared { self.context.late_edits } else { self.context.edits };
         self.write(&ResponseHead::own(status, lines.all()), edits, ended);
         *self.lines = lines;
@@ -106,12 +121,18 @@ impl<'t> ResponseWriter<'t> {
 
     fn write(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits, ended: bool) {
         let ending = Ending { ended, ..Ending::of(self.context.persistence) };
-        self.encode(head, edits, &ending);
+        self.encode(head, edits, self.further, &ending);
     }
 
     #[inline]
-    fn encode(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits, ending: &Ending) {
-        let (date, further) = (&self.context.date, self.further);
+    fn encode(
+        &mut self,
+        head: &ResponseHead<'_>,
+        edits: &FieldEdits,
+        further: FieldsRef<'_>,
+        ending: &Ending,
+    ) {
+        let date = &self.context.date;
         self.begun = true;
         match &mut self.stream {
             Some((session, stream)) => {
@@ -135,11 +156,29 @@ impl Encode for ResponseWriter<'_> {
     /// against the client's streams here, and has to there.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
-        self.encode(head, self.context.edits, &Ending { ended: false, ..*ending });
+        let ending = Ending { ended: false, ..*ending };
+        let Some(value) = cache_control(self.context.expiry, head) else {
+            return self.encode(head, self.context.edits, self.further, &ending);
+        };
+        let mut lines = std::mem::take(self.lines);
+        lines.clear();
+        lines.extend(self.further);
+        lines.push(b"Cache-Control", value);
+        self.encode(head, self.context.edits, lines.all(), &ending);
+        *self.lines = lines;
     }
 
     #[inline]
     fn content(&mut self) -> &mut Vec<u8> {
         self.out
     }
+}
+
+/// What `expires` says of a response.
+#[inline]
+fn cache_control<'e>(expiry: Option<Expiry<'e>>, head: &ResponseHead<'_>) -> Option<&'e [u8]> {
+    let expiry = expiry?;
+    let mut facts = Facts::new(head.status);
+    head.for_each(|name, value| facts.note(name, value));
+    expiry.of(facts)
 }

@@ -6,16 +6,22 @@
 //!
 //! | file | filter | where |
 //! |---|---|---|
+//! | [`cors`] | `cors` of a site and of a route | every response |
 //! | [`error_pages`] | `error_pages` of a site | errors of the server, of files and of pools that give no answer |
+//! | [`expires`] | `expires` of a site and of a route | successful responses |
 //! | [`headers`] | `response_headers` of a site and of a route | every response |
 //! | [`hsts`] | `hsts` of a site | over TLS |
+//! | [`security`] | `security_headers` of a site and of a route | every response |
 //! | [`scope`] | – | what a filter is given, and what it adds to |
 //! | [`server`] | `server_header` | where the application names no server |
 
+pub mod cors;
 pub mod error_pages;
+pub mod expires;
 pub mod headers;
 pub mod hsts;
 mod scope;
+pub mod security;
 pub mod server;
 
 pub use scope::{Compiled, Scope};
@@ -25,7 +31,15 @@ pub type Filter = fn(&Scope<'_>, &mut Compiled);
 
 /// All filters, in the order in which they are compiled: the last rule about a field counts, and what is filled in where a
 /// field is absent comes after what is set in any case.
-pub const FILTERS: [Filter; 4] = [error_pages::compile, headers::compile, hsts::compile, server::compile];
+pub const FILTERS: [Filter; 7] = [
+    error_pages::compile,
+    headers::compile,
+    security::compile,
+    expires::compile,
+    cors::compile,
+    hsts::compile,
+    server::compile,
+];
 
 /// The filters of a route.
 pub fn compile(scope: &Scope<'_>) -> Compiled {

@@ -22,6 +22,10 @@ pub struct Compiled {
     pub always: FieldEdits,
     /// Changes of responses over TLS, besides.
     pub over_tls: FieldEdits,
+    /// What is said about caches; and what is filled in where that says nothing.
+    pub expires: Option<(config::Expires, Option<Vec<u8>>)>,
+    /// Which pages of other origins may use responses.
+    pub cors: Option<config::Cors>,
     /// Which of the site's own files is shown for a status.
     pub error_pages: Vec<(u16, String)>,
     /// Responses have to pass here: no application may write to the client's socket itself.

@@ -76,7 +76,7 @@ pub enum Phase {
     Leaving,
     /// It has failed: it cannot be trusted any more, and the master was asked to end it. Until it has, it may
     /// still write to the connections that it has, so nothing is done with them.
-    Condemned(String),
+    Failed(String),
 }
 
 /// Whether, and how, an application process is about to leave this thread.
@@ -364,7 +364,7 @@ impl Channel {
             Phase::Leaving if self.linked => return false,
             Phase::Live | Phase::Leaving if self.exited.is_none() => self.load() as usize,
             Phase::Live | Phase::Leaving => 1,
-            Phase::Starting | Phase::Condemned(_) => return false,
+            Phase::Starting | Phase::Failed(_) => return false,
         };
         late > 0 && late >= bound
     }
@@ -530,6 +530,7 @@ impl Channel {
     /// Takes back what was done for the request that was entered last, whose frame could not be written.
     pub fn withdraw(&mut self, request: u32) {
         let Some((offset, _)) = self.frames.pop() else { return };
+        self.out.truncate(offset);
         self.in_flight.remove(&request);
         while self.passing.last().is_some_and(|passing| passing.offset == offset) {
             if let Some(Passing { carried: Carried::Connection(index), .. }) = self.passing.pop() {

@@ -117,14 +117,7 @@ impl Choice {
                 *busy += 1;
                 let recent = |at| sample.at.saturating_duration_since(at) < TRIAL_EVERY;
                 if *busy >= BUSY_PERIODS && !self.tried_at.is_some_and(recent) {
-                    self.state = State::Trial {
-                        period: 0,
-                        before: self.relay,
-                        direct: Duration::ZERO,
-                        relay: Duration::ZERO,
-                        quiet_since: None,
-                    };
-                    self.relay = false;
+                    self.begin_trial();
                 }
                 false
             }
@@ -159,15 +152,31 @@ impl Choice {
                 if *period < TRIAL_PERIODS {
                     return false;
                 }
-                let before = *before;
-                let each = TRIAL_PERIODS / 2;
-                self.costs = Some(Costs { direct: *direct / each, relay: *relay / each });
-                self.relay = cheaper(*direct, *relay, before);
-                self.tried_at = Some(sample.at);
-                self.state = State::default();
+                let (before, total) = (*before, Costs { direct: *direct, relay: *relay });
+                self.end_trial(sample.at, total, before);
                 self.relay != before
             }
         }
+    }
+
+    fn begin_trial(&mut self) {
+        self.state = State::Trial {
+            period: 0,
+            before: self.relay,
+            direct: Duration::ZERO,
+            relay: Duration::ZERO,
+            quiet_since: None,
+        };
+        self.relay = false;
+    }
+
+    /// The verdict, from what all periods of each way have cost.
+    fn end_trial(&mut self, at: Instant, Costs { direct, relay }: Costs, before: bool) {
+        let each = TRIAL_PERIODS / 2;
+        self.costs = Some(Costs { direct: direct / each, relay: relay / each });
+        self.relay = cheaper(direct, relay, before);
+        self.tried_at = Some(at);
+        self.state = State::default();
     }
 }
 

@@ -34,7 +34,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use maitred_handoff::{HEADER_BYTES, Header, MESSAGE_DESCRIPTORS_MAX};
+use maitred_handoff::{HEADER_BYTES, Header, MESSAGE_DESCRIPTORS_MAX, kind};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -129,6 +129,8 @@ pub struct Frame {
     pub header: Header,
     /// What follows the header.
     pub payload: Vec<u8>,
+    /// The payload of TRAILERS directly before it; empty if there is none.
+    pub trailers: Vec<u8>,
     /// Its descriptors.
     pub descriptors: Vec<OwnedFd>,
 }
@@ -160,6 +162,17 @@ pub struct Link {
     out: Vec<u8>,
     sent: usize,
     passing: VecDeque<(usize, Passed)>,
+}
+
+/// The first frame, if it is there as a whole.
+fn split_frame(input: &[u8]) -> Result<Option<(Header, &[u8])>, &'static str> {
+    let Some((head, rest)) = input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+    let header = Header::from_bytes(*head);
+    let length = header.payload_bytes as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err("a frame is too long");
+    }
+    Ok(rest.get(..length).map(|payload| (header, payload)))
 }
 
 impl Link {
@@ -229,25 +242,30 @@ impl Link {
         }
     }
 
-    /// The next frame that is there as a whole.
+    /// The next frame that is there as a whole. TRAILERS come with the frame behind them.
     ///
     /// # Errors
     /// If that is none.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, &'static str> {
-        let Some((head, rest)) = self.input.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
-        let header = Header::from_bytes(*head);
-        let length = header.payload_bytes as usize;
-        if length > FRAME_BYTES_MAX {
-            return Err("a frame is too long");
+        let Some((first, mut payload)) = split_frame(&self.input)? else { return Ok(None) };
+        let (mut header, mut used) = (first, HEADER_BYTES + payload.len());
+        let mut trailers = &[][..];
+        if first.kind == kind::TRAILERS {
+            let Some(next) = split_frame(self.input.get(used..).unwrap_or_default())? else {
+                return Ok(None);
+            };
+            trailers = std::mem::replace(&mut payload, next.1);
+            header = next.0;
+            used += HEADER_BYTES + payload.len();
         }
-        let Some(payload) = rest.get(..length).map(<[u8]>::to_vec) else { return Ok(None) };
         let count = usize::from(header.descriptors);
         if count > self.received.len() {
             return Err("a frame is without its descriptors");
         }
         let descriptors = self.received.drain(..count).collect();
-        self.input.drain(..HEADER_BYTES + length);
-        Ok(Some(Frame { header, payload, descriptors }))
+        let frame = Frame { header, payload: payload.to_vec(), trailers: trailers.to_vec(), descriptors };
+        self.input.drain(..used);
+        Ok(Some(frame))
     }
 
     /// Has a frame of the process leave with the next [`Link::flush`]. False if its user takes nothing.

@@ -34,7 +34,7 @@ pub struct LocalPool {
     /// How many of them wait for the process of one slot.
     pub pinned: usize,
     /// When the master was last told that requests wait.
-    pub pressed_at: Option<Instant>,
+    pub pressure_at: Option<Instant>,
     /// Bytes of content that its processes have answered with.
     pub answered_bytes: u64,
     /// Which way of answering costs less.

@@ -200,23 +200,39 @@ pub fn run(source: Source<'_>, options: Options) -> ExitCode {
     }
 }
 
+/// What the image before has left of them goes on; without one, the service manager is asked.
+fn surroundings(
+    upgrade_state: &mut Option<UpgradeState>,
+    unpacker: &mut Unpacker,
+) -> Result<Surroundings, String> {
+    let (inherited, inherited_admin) = match upgrade_state {
+        Some(upgrade_state) => (
+            unpacker.groups(std::mem::take(&mut upgrade_state.inherited))?,
+            upgrade_state.inherited_admin.map(Unpacker::take).transpose()?,
+        ),
+        None => of_service_manager()?,
+    };
+    let tickets = match upgrade_state {
+        Some(upgrade_state) => upgrade_state.tickets.clone(),
+        None => Seed::new(unix_time::secs()).map_err(|_| "there are no random numbers".to_owned())?,
+    };
+    let self_signed = upgrade_state.as_ref().and_then(|upgrade_state| upgrade_state.self_signed.clone());
+    Ok(Surroundings {
+        reuseport: sockets::detect_reuseport(),
+        inherited,
+        inherited_admin,
+        terminal: std::io::stdout().is_terminal(),
+        tickets: RefCell::new(tickets),
+        self_signed: self_signed.map(OnceCell::from).unwrap_or_default(),
+    })
+}
+
 impl<'a> Shell<'a> {
     fn new(source: Source<'a>, options: Options) -> Result<Self, String> {
         let signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
         let executable = crate::upgrade::executable();
         let (mut upgrade_state, mut unpacker) = (UpgradeState::find()?, Unpacker::default());
-        let (inherited, inherited_admin) = match &mut upgrade_state {
-            Some(upgrade_state) => (
-                unpacker.groups(std::mem::take(&mut upgrade_state.inherited))?,
-                upgrade_state.inherited_admin.map(Unpacker::take).transpose()?,
-            ),
-            None => of_service_manager()?,
-        };
-        let tickets = match &upgrade_state {
-            Some(upgrade_state) => upgrade_state.tickets.clone(),
-            None => Seed::new(unix_time::secs()).map_err(|_| "there are no random numbers".to_owned())?,
-        };
-        let self_signed = upgrade_state.as_ref().and_then(|upgrade_state| upgrade_state.self_signed.clone());
+        let around = surroundings(&mut upgrade_state, &mut unpacker)?;
         let machine = match &mut upgrade_state {
             Some(upgrade_state) => {
                 Master::resume(Instant::now(), std::mem::take(&mut upgrade_state.inherited_state))
@@ -228,14 +244,7 @@ impl<'a> Shell<'a> {
             source,
             options,
             signals,
-            around: Surroundings {
-                reuseport: sockets::detect_reuseport(),
-                inherited,
-                inherited_admin,
-                terminal: std::io::stdout().is_terminal(),
-                tickets: RefCell::new(tickets),
-                self_signed: self_signed.map(OnceCell::from).unwrap_or_default(),
-            },
+            around,
             open_files: raise_open_files(),
             stderr: rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).ok(),
             started_at: unix_time::secs(),
@@ -282,9 +291,9 @@ impl<'a> Shell<'a> {
             self.show();
             self.wait();
             self.take_signals();
-            let pressed = self.take_messages();
+            let pressure = self.take_messages();
             let due = self.machine.next_deadline().is_some_and(|deadline| deadline <= Instant::now());
-            if pressed || due {
+            if pressure || due {
                 self.observe();
             }
             if due {
@@ -355,7 +364,7 @@ impl<'a> Shell<'a> {
 
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
-        let (mut pressed, mut in_place, mut private) = (false, Vec::new(), Vec::new());
+        let (mut pressure, mut in_place, mut private) = (false, Vec::new(), Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             if worker.channel.is_stuck() {
@@ -370,7 +379,7 @@ impl<'a> Shell<'a> {
                 FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
                 FromWorker::Private => private.push(*generation),
                 message => {
-                    pressed |= matches!(message, FromWorker::QueuePressure(_));
+                    pressure |= matches!(message, FromWorker::QueuePressure(_));
                     self.events.push_back(Event::Worker(*generation, message));
                 }
             });
@@ -379,7 +388,7 @@ impl<'a> Shell<'a> {
         for (generation, serial) in in_place {
             self.challenge_in_place(generation, serial);
         }
-        pressed
+        pressure
     }
 
     /// Shows the machine what the scoreboards say of application processes. A row is found by the machine's own numbers, and

@@ -32,7 +32,7 @@ pub struct Watch {
     max_spare: usize,
     queue: u32,
     waiting_since: Option<Instant>,
-    pressed: bool,
+    under_pressure: bool,
     doublings: u32,
     /// When there was last pressure, or when its consequences were last halved.
     pressure: Option<Instant>,
@@ -49,7 +49,7 @@ impl Watch {
             max_spare: 0,
             queue: 0,
             waiting_since: None,
-            pressed: false,
+            under_pressure: false,
             doublings: 0,
             pressure: None,
             trial: None,
@@ -69,16 +69,16 @@ impl Watch {
     pub fn see(&mut self, now: Instant, queue: u32) {
         self.queue = queue;
         if queue == 0 {
-            (self.waiting_since, self.pressed) = (None, false);
+            (self.waiting_since, self.under_pressure) = (None, false);
         } else {
             let since = *self.waiting_since.get_or_insert(now);
-            let pressed = now.saturating_duration_since(since) >= PRESSURE_AFTER;
-            if pressed && !self.pressed {
+            let under_pressure = now.saturating_duration_since(since) >= PRESSURE_AFTER;
+            if under_pressure && !self.under_pressure {
                 self.blame(now);
             }
-            self.pressed = pressed;
+            self.under_pressure = under_pressure;
         }
-        if self.pressed {
+        if self.under_pressure {
             self.pressure = Some(now);
         } else if let Some(last) = self.pressure
             && now.saturating_duration_since(last) >= self.wait() * 4
@@ -125,7 +125,7 @@ impl Watch {
         let needed = (used / BUSY_SHARE).ceil().clamp(0.0, f64::from(u16::MAX)) as usize;
         let count = ready.len();
         let most = count.saturating_sub(self.min_spare);
-        let busy = match (self.pressed, self.queue, self.held(now)) {
+        let busy = match (self.under_pressure, self.queue, self.held(now)) {
             (true, ..) => count,
             (_, 0, false) => needed.min(most),
             (_, 0, true) => needed.max(count.saturating_sub(self.max_spare)).min(most),
@@ -137,7 +137,7 @@ impl Watch {
                 (slot.phase, slot.busy) = (Phase::Busy, 1);
             }
         }
-        match self.pressed {
+        match self.under_pressure {
             true => self.queue.min(u32::try_from(count).unwrap_or(u32::MAX).max(1)),
             false => 0,
         }

@@ -58,12 +58,11 @@ impl Balancer {
         let count = self.servers.len();
         let order = (0..count).map(|step| (self.next + step) % count);
         let candidates = order.filter(|server| !tried.iter().any(|tried| usize::from(*tried) == *server));
-        let candidates: Vec<usize> = candidates.collect();
-        let good = candidates.iter().copied().filter(|server| self.takes(*server, now));
+        let good = candidates.clone().filter(|server| self.takes(*server, now));
         let chosen = match good.min_by_key(|server| load(*server)) {
             Some(server) => server,
             // An instant that has passed comes first; one on trial may be no better, but is at least due.
-            None => candidates.into_iter().min_by_key(|server| self.servers[*server].out_until)?,
+            None => candidates.min_by_key(|server| self.servers[*server].out_until)?,
         };
         self.next = (chosen + 1) % count;
         let server = &mut self.servers[chosen];

@@ -77,6 +77,23 @@ impl DiskPool {
         Ok(())
     }
 
+    /// A pool whose jobs are done by [`DiskPool::work_once`] alone.
+    #[cfg(test)]
+    pub fn by_hand() -> DiskPool {
+        DiskPool { owner: Arc::new(Owner { shared: Arc::default(), threads: 1 }) }
+    }
+
+    /// Does one of the jobs that wait. False if there is none.
+    #[cfg(test)]
+    pub fn work_once(&self, place: usize) -> bool {
+        let mut state = self.owner.shared.lock();
+        let waiting = state.queue.len().max(1);
+        let Some((job, done)) = state.queue.remove(place % waiting) else { return false };
+        drop(state);
+        done(job.run());
+        true
+    }
+
     /// Jobs that no thread has taken yet.
     pub fn queued(&self) -> usize {
         self.owner.shared.lock().queue.len()

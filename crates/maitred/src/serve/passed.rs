@@ -110,6 +110,34 @@ impl Helpers {
         Helpers { owner: Arc::new(Owner { shared, threads: started, apart: None }) }
     }
 
+    /// Helpers whose work is done by [`Helpers::work_once`] alone.
+    #[cfg(test)]
+    pub fn by_hand() -> Helpers {
+        Helpers { owner: Arc::new(Owner { shared: Arc::default(), threads: 1, apart: None }) }
+    }
+
+    /// Whether jobs wait.
+    #[cfg(test)]
+    pub fn has_jobs(&self) -> bool {
+        self.owner.shared.lock().lanes.values().any(|queue| queue.jobs > 0)
+    }
+
+    /// Does the next piece of work. False if there is none.
+    #[cfg(test)]
+    pub fn work_once(&self) -> bool {
+        let taken = self.owner.shared.lock().take();
+        let Some((slot, work)) = taken else { return false };
+        match work {
+            Work::Do(job) => job(),
+            Work::Close(descriptor, holder) => {
+                close(descriptor);
+                drop(holder);
+            }
+        }
+        self.owner.shared.lock().put_back(slot);
+        true
+    }
+
     /// The way for the process in this slot of the pool.
     pub fn lane(&self, slot: u16) -> Lane {
         Lane { helpers: self.clone(), slot }

@@ -80,6 +80,10 @@ pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
         return true;
     }
+    #[cfg(test)]
+    if cold::is_cold() {
+        return false;
+    }
     let last = offset.saturating_add(len - 1);
     let page = rustix::param::page_size() as u64;
     let pages = last / page - offset / page + 1;
@@ -135,6 +139,30 @@ fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> Option<u64> {
             CACHESTAT_REFUSED.store(matches!(errno, Errno::NOSYS | Errno::PERM), Ordering::Relaxed);
             None
         }
+    }
+}
+
+/// What tests say about memory: to so many of a hundred questions of a thread, the answer is that it has to wait. To which of
+/// them is for a seed to say.
+#[cfg(test)]
+pub mod cold {
+    use std::cell::Cell;
+
+    thread_local! {
+        static COLD: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    }
+
+    /// So many of a hundred questions from now on.
+    pub fn set(seed: u64, percent: usize) {
+        COLD.set((seed, percent));
+    }
+
+    /// The answer to the next question.
+    pub fn is_cold() -> bool {
+        let (seed, percent) = COLD.get();
+        let next = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        COLD.set((next, percent));
+        ((next >> 33) % 100) < percent as u64
     }
 }
 

@@ -36,6 +36,8 @@ impl Written {
             head_only: self.head_only,
             edits: FieldEdits::NONE,
             late_edits: FieldEdits::NONE,
+            expiry: None,
+            further: false,
         };
         ResponseWriter::new(&mut self.out, None, &mut self.lines, context)
     }

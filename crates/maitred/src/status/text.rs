@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// The letter of a slot without a process.
-const NOBODY: char = '.';
+const NO_PROCESS: char = '.';
 /// What the letters mean.
 const LEGEND: &str = "_ waiting for a request  W working  S starting  D draining  . no process";
 /// Letters in one line of a pool's row.
@@ -210,9 +210,9 @@ pub(super) fn troubles(totals: &Value) -> Vec<String> {
 pub(super) fn failing(pool: &Value, now: u64) -> Vec<String> {
     let slots = list(&pool["slots"]);
     let dead = |slot: &&Value| slot["state"] == "dead";
-    let nobody = slots.iter().all(|slot| dead(&slot));
+    let none_lives = slots.iter().all(|slot| dead(&slot));
     let delayed = |slot: &Value| slot["delayed_until"].as_u64().filter(|until| *until > now);
-    let fails = |slot: &&Value| nobody || slot["deaths"].as_u64() > Some(0) || delayed(slot).is_some();
+    let fails = |slot: &&Value| none_lives || slot["deaths"].as_u64() > Some(0) || delayed(slot).is_some();
     let mut groups: Vec<(String, Vec<&Value>)> = Vec::new();
     for slot in slots.iter().filter(dead).filter(fails).filter(|slot| slot["last_end"].is_string()) {
         let why = show(&slot["last_end"]);
@@ -313,7 +313,7 @@ fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Res
     for text in &failing {
         writeln!(out, "  {text}")?;
     }
-    if failing.is_empty() && !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
+    if failing.is_empty() && !letters.is_empty() && letters.iter().all(|letter| *letter == NO_PROCESS) {
         writeln!(out, "  none of its processes is there: the error log says why")?;
     }
     for line in letters.chunks(LETTERS_PER_LINE) {

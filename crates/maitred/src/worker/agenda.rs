@@ -2,8 +2,9 @@
 //!
 //! Calls go down: a process that reports a request as done is below the connection whose next request may begin then, and what is
 //! below cannot call what is above. It enters into the agenda what has to follow, and the event loop does that as soon as the
-//! present step has returned, in the order of the entries, before it looks at another event. So no part is called again in the
-//! middle of what it does, and no chain of events is a chain of calls.
+//! present step has returned, in the order of the entries, before it looks at another event. So no layer is called again from
+//! below in the middle of what it does. Within a layer, methods may still call one another in a circle; ARCHITECTURE.md names
+//! those that do.
 //!
 //! An entry about a connection that has gone by its turn is void, like an event of epoll.
 
@@ -78,6 +79,12 @@ impl Agenda {
         if self.0.back() != Some(&todo) {
             self.0.push_back(todo);
         }
+    }
+
+    /// Whether nothing has to follow.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The first entry.

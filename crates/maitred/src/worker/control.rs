@@ -19,7 +19,7 @@ use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
-use crate::control::{Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+use crate::control::{Challenge, Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker};
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
@@ -186,7 +186,7 @@ impl<'a> Control<'a> {
 
     fn tell(&mut self, message: &FromWorker) {
         if self.orphan_mode.alone {
-            return self.tell_nobody(message);
+            return self.act_without_master(message);
         }
         self.orphan_mode.note(message);
         let Ok(text) = serde_json::to_vec(message) else { return };
@@ -239,58 +239,32 @@ impl<'a> Control<'a> {
     fn on_message(&mut self, message: ToWorker, descriptor: Option<OwnedFd>) {
         match (message, descriptor) {
             (ToWorker::SlotStarted(id, started), Some(channel)) => {
-                let home = self.shared.home_of(id);
-                let _ = rustix::io::ioctl_fionbio(&channel, true);
-                self.shared.inboxes[home].send(Message::SlotStarted { id, started, channel });
+                self.pass_socket(id, channel, |channel| Message::SlotStarted { id, started, channel });
             }
-            (ToWorker::Retire(id), _) => {
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::Retire(id));
-            }
+            (ToWorker::Retire(id), _) => self.pass(id, Message::Retire(id)),
             (ToWorker::Release(id, _), Some(link)) => {
-                let _ = rustix::io::ioctl_fionbio(&link, true);
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::HandOn(id, link));
+                self.pass_socket(id, link, |link| Message::HandOn(id, link));
             }
+            (ToWorker::Release(id, at_once), None) => self.pass(id, Message::Release(id, at_once)),
             (ToWorker::Link(id), Some(link)) => {
-                let _ = rustix::io::ioctl_fionbio(&link, true);
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::LinkComes(id, link));
+                self.pass_socket(id, link, |link| Message::LinkComes(id, link));
             }
             (ToWorker::Guest(id), Some(link)) => {
-                let _ = rustix::io::ioctl_fionbio(&link, true);
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::GuestComes(id, link));
+                self.pass_socket(id, link, |link| Message::GuestComes(id, link));
             }
-            (ToWorker::Release(id, at_once), None) => {
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
-            }
-            (ToWorker::Trouble(pool, why), _) => {
-                // An external server may be restarted, and take longer for it than usual: requests go on waiting.
-                let pool_of = self.shared.start.config.pools.get(usize::from(pool));
-                let comes_back = pool_of.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
-                let hopeless = why.is_some() && !comes_back;
-                self.shared.set_trouble(pool, why);
-                for inbox in self.shared.inboxes.iter().filter(|_| hopeless) {
-                    inbox.send(Message::PoolUnavailable(pool));
-                }
-            }
+            (ToWorker::Trouble(pool, why), _) => self.on_trouble(pool, why),
             (ToWorker::SlotExited(id, how), _) => {
                 self.orphan_mode.forget(id);
-                self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
+                self.pass(id, Message::SlotExited { id, how });
             }
             (ToWorker::Drain(time), successor) => self.drain(time, successor.map(Arc::new)),
             (ToWorker::Hurry(left_ms), _) => {
-                for inbox in &self.shared.inboxes {
-                    inbox.send(Message::Hurry(Duration::from_millis(left_ms)));
-                }
+                self.tell_threads(|| Message::Hurry(Duration::from_millis(left_ms)));
             }
-            (ToWorker::Adopt, Some(predecessor)) => {
-                self.shared.predecessors.fetch_add(1, AcqRel);
-                self.room.resize(ROOM_BYTES, 0);
-                self.predecessors.push(predecessor);
-            }
+            (ToWorker::Adopt, Some(predecessor)) => self.adopt_from(predecessor),
             (ToWorker::Successor, Some(successor)) => {
                 let successor = Arc::new(successor);
-                for inbox in &self.shared.inboxes {
-                    inbox.send(Message::Successor(Arc::clone(&successor)));
-                }
+                self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
             }
             (ToWorker::CommandWaits(number, text), _) => {
                 self.asking.get(&number).into_iter().for_each(|asking| self.progress(asking, text.clone()));
@@ -306,26 +280,53 @@ impl<'a> Control<'a> {
                 self.tell(&FromWorker::Outlives);
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
-            (ToWorker::Challenge(challenge), _) => {
-                let serial = challenge.serial;
-                self.shared.acme.set(challenge);
-                self.tell(&FromWorker::ChallengeInPlace(serial));
-            }
+            (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
-            (
-                ToWorker::SlotStarted(..)
-                | ToWorker::Link(_)
-                | ToWorker::Guest(_)
-                | ToWorker::Adopt
-                | ToWorker::Successor
-                | ToWorker::Watch(_)
-                | ToWorker::Certificates,
-                None,
-            ) => {
+            (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
+            | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
+            | (ToWorker::Certificates, None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
         }
+    }
+
+    /// To the thread that has the channel of an application process.
+    fn pass(&self, id: SlotId, message: Message) {
+        self.shared.inboxes[self.shared.home_of(id)].send(message);
+    }
+
+    /// The same with a socket, which no thread waits for.
+    fn pass_socket(&self, id: SlotId, socket: OwnedFd, message: impl FnOnce(OwnedFd) -> Message) {
+        let _ = rustix::io::ioctl_fionbio(&socket, true);
+        self.pass(id, message(socket));
+    }
+
+    fn tell_threads(&self, message: impl Fn() -> Message) {
+        self.shared.inboxes.iter().for_each(|inbox| inbox.send(message()));
+    }
+
+    fn on_trouble(&self, pool: u16, why: Option<String>) {
+        // An external server may be restarted, and take longer for it than usual: requests go on waiting.
+        let pool_of = self.shared.start.config.pools.get(usize::from(pool));
+        let comes_back = pool_of.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
+        let hopeless = why.is_some() && !comes_back;
+        self.shared.set_trouble(pool, why);
+        if hopeless {
+            self.tell_threads(|| Message::PoolUnavailable(pool));
+        }
+    }
+
+    fn adopt_from(&mut self, predecessor: OwnedFd) {
+        self.shared.predecessors.fetch_add(1, AcqRel);
+        self.room.resize(ROOM_BYTES, 0);
+        self.predecessors.push(predecessor);
+    }
+
+    fn put_in_place(&mut self, challenge: Challenge) {
+        let serial = challenge.serial;
+        self.shared.acme.set(challenge);
+        self.tell(&FromWorker::ChallengeInPlace(serial));
     }
 
     /// The master has checked them; what cannot be used all the same changes nothing.
@@ -366,9 +367,7 @@ impl<'a> Control<'a> {
             self.accepting = self.shared.inboxes.len();
         }
         self.shared.close_watched();
-        for inbox in &self.shared.inboxes {
-            inbox.send(Message::Drain { time, successor: successor.clone() });
-        }
+        self.tell_threads(|| Message::Drain { time, successor: successor.clone() });
     }
 
     /// Distributes the predecessors' connections over the threads.

@@ -7,14 +7,14 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use maitred_http::request::RequestHead;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
 
-use super::connection::retry::RetryState;
+use super::connection::body::RequestBody;
+use super::connection::transfer::RequestTransfer;
 use super::inbox::{ConnectionTransfer, Origin};
 use super::shared::NO_LISTEN;
 
@@ -175,17 +175,13 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         requests,
         awaits_proxy,
         input: carried.input.to_vec(),
-        head: RequestHead::default(),
+        request: RequestTransfer {
+            body: RequestBody { content: carried.body.to_vec(), ..RequestBody::default() },
+            ..RequestTransfer::default()
+        },
         text: carried.head.to_vec(),
-        routed: None,
-        path: None,
-        body: carried.body.to_vec(),
-        spool: None,
-        again: RetryState::Never,
-        waits_since: None,
         origin: Origin::Predecessor,
         secure: None,
-        across: None,
         socket,
     }))
 }

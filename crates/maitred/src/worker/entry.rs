@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
+use rustix::io::ioctl_fionbio;
 use slab::Slab;
 
 use super::connection::Connection;
@@ -83,7 +84,10 @@ impl Entry {
 
 impl ClientSockets for Slab<Entry> {
     fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        self.get(index as usize)?.socket.as_ref().map(|socket| socket.as_fd())
+        let socket = self.get(index as usize)?.socket.as_ref()?;
+        // Another application may have made it block, and each is promised that it does not.
+        let _ = ioctl_fionbio(socket, true);
+        Some(socket.as_fd())
     }
 }
 
@@ -127,6 +131,10 @@ mod tests {
         let stream = table.insert(stream);
         rustix::io::write(table.client_socket(index as u32).unwrap(), b"x").unwrap();
         assert_eq!(rustix::io::read(&far_end, &mut [0; 2]), Ok(1), "it is that connection's");
+        ioctl_fionbio(table[index].socket.as_ref().unwrap(), false).unwrap();
+        let passed = table.client_socket(index as u32).unwrap();
+        let flags = rustix::fs::fcntl_getfl(passed).unwrap();
+        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "whatever another process has made of it");
         assert!(table.client_socket(stream as u32).is_none() && table.client_socket(99).is_none());
     }
 }

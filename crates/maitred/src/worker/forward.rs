@@ -4,7 +4,7 @@ mod identity;
 
 use std::borrow::Cow;
 
-use maitred_http::fields::{FieldEdits, Present};
+use maitred_http::fields::{FieldEdits, FieldLines, Present};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
 
@@ -19,7 +19,15 @@ use crate::serve::RequestContext;
 /// browsers do not encode are encoded.
 pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server) -> Cow<'r, str> {
     let request = context.request;
-    let untouched = context.path == request.path.as_bytes() && request.target.starts_with('/');
+    // A route may have rewritten path and query; the target stays as it was sent.
+    let as_sent = || {
+        let rest = request.target.strip_prefix(request.path);
+        rest.is_some_and(|rest| match request.query {
+            Some(query) => rest.strip_prefix('?') == Some(query),
+            None => rest.is_empty(),
+        })
+    };
+    let untouched = context.path == request.path.as_bytes() && as_sent();
     if untouched && uri::is_canonical(request.path, request.query) {
         return Cow::Borrowed(request.target);
     }
@@ -60,7 +68,9 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
             Choice::Files(_) => true,
             Choice::Pool(pool) => pools.get(*pool).is_none_or(|pool| protocol(request, pool).is_none()),
             Choice::Respond { status, .. } => (200..300).contains(status),
-            Choice::Redirect { .. } | Choice::Nothing | Choice::NotThisMethod(_) => false,
+            Choice::Redirect { .. } | Choice::Reroute(_) | Choice::Nothing | Choice::NotThisMethod(_) => {
+                false
+            }
         }
 }
 
@@ -69,7 +79,7 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
 pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>, pool: &Pool) -> bool {
     if connection.internal {
         // The thread that has the client has decided it.
-        let across = connection.exchange.as_deref().and_then(|exchange| exchange.across.as_deref());
+        let across = connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.across.as_deref());
         return across.is_some_and(|across| across.may_be_informed);
     }
     match pool.early_hints {
@@ -105,12 +115,18 @@ pub(super) fn append_fields(
     proxied: bool,
 ) {
     let mut present = Present::default();
+    // Mostly it names nothing that would go on (`keep-alive`), so that it is not looked at again for each field.
+    let names_any = named_by_connection(request)
+        .any(|name| std::str::from_utf8(name).is_ok_and(maitred_handoff::is_forwardable));
+    let is_named = |name: &str| {
+        names_any && named_by_connection(request).any(|named| named.eq_ignore_ascii_case(name.as_bytes()))
+    };
     for field in request.fields {
         if maitred_handoff::is_forwardable(field.name)
-            && !named_by_connection(request, field.name)
+            && !is_named(field.name)
             && !origin::tells(field.name)
             && passes(field.name, kept, proxied)
-            && keeps(&rules.fields, field.name, &mut present)
+            && (rules.fields.is_empty() || keeps(&rules.fields, field.name, &mut present))
         {
             head.field(field.name, field.value);
         }
@@ -118,6 +134,32 @@ pub(super) fn append_fields(
     for (name, value) in rules.fields.further(present) {
         head.field(std::str::from_utf8(name).unwrap_or_default(), value);
     }
+}
+
+/// The trailers of a request that go on, by the rules of its other fields. What the route sets stands in the head, and nothing
+/// behind the body says anything else.
+#[cold]
+pub(super) fn passed_trailers(
+    trailers: &FieldLines,
+    request: &Request<'_, '_>,
+    (kept, rules): (&RequestHeaders, &RequestEdits),
+    proxied: bool,
+) -> FieldLines {
+    let (mut present, mut passed) = (Present::default(), FieldLines::default());
+    let is_named =
+        |name: &str| named_by_connection(request).any(|named| named.eq_ignore_ascii_case(name.as_bytes()));
+    for (name, value) in trailers.all().iter() {
+        let Ok(name) = std::str::from_utf8(name) else { continue };
+        if maitred_handoff::is_forwardable(name)
+            && !is_named(name)
+            && !origin::tells(name)
+            && passes(name, kept, proxied)
+            && keeps(&rules.fields, name, &mut present)
+        {
+            passed.push(name.to_ascii_lowercase().as_bytes(), value);
+        }
+    }
+    passed
 }
 
 /// The `content-length` that is sent on: none if the client has sent none. 0 is sent on, since applications distinguish it from a
@@ -144,11 +186,7 @@ pub(super) fn append_switch(head: &mut impl PutField, switch: Option<&str>) {
 
 /// Whether the rules of the route let a field pass. For an application that gets fields as variables (RFC 3875 section 4.1.18) a
 /// name with `_` or `.` is the same as one with `-`, which the rules may name.
-#[inline]
 fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
-    if rules.is_empty() {
-        return true;
-    }
     let alias = name.replace(['_', '.'], "-");
     rules.keeps(name.as_bytes(), present) && rules.keeps(alias.as_bytes(), present)
 }
@@ -156,16 +194,36 @@ fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
 /// Whether a field may be sent on whose name may be another one for an application, or that an application may trust.
 #[inline]
 fn passes(name: &str, rules: &RequestHeaders, proxied: bool) -> bool {
-    let ambiguous = name.bytes().any(|byte| matches!(byte, b'_' | b'.'));
-    let refused = ambiguous && !rules.underscores || (ambiguous || !proxied) && identity::is_identity(name);
+    let ambiguous = is_ambiguous(name.as_bytes());
+    let is_claim = || identity::is_identity(name) || is_client_address(name, rules);
+    let refused = ambiguous && !rules.underscores || (ambiguous || !proxied) && is_claim();
     !refused || rules.keep.iter().any(|kept| kept.eq_ignore_ascii_case(name))
 }
 
-/// Whether `Connection` names a field, which makes it one of this hop only (9110-7.6.1).
-fn named_by_connection(request: &Request<'_, '_>, name: &str) -> bool {
+/// Whether a field has the client's address, by the configuration.
+#[inline]
+fn is_client_address(name: &str, rules: &RequestHeaders) -> bool {
+    rules.client_address.as_deref().is_some_and(|known| {
+        name.len() == known.len() && origin::starts_alike(name.as_bytes(), known.as_bytes())
+    })
+}
+
+/// Whether the name may be the same as another one for an application that gets fields as variables. Eight bytes are compared at
+/// a time, which the compiler does by vector instructions: byte by byte, this was a twentieth of a browser's request.
+fn is_ambiguous(name: &[u8]) -> bool {
+    let is_one = |byte: &u8| matches!(byte, b'_' | b'.');
+    let has_one = |word: &[u8; 8]| word.iter().fold(false, |any, byte| any | is_one(byte));
+    match name.last_chunk() {
+        // The last word may have some bytes of the one before it.
+        Some(last) => name.as_chunks().0.iter().chain([last]).any(has_one),
+        None => name.iter().any(is_one),
+    }
+}
+
+/// What `Connection` names: fields of this hop only, among others (9110-7.6.1).
+fn named_by_connection<'b>(request: &Request<'_, 'b>) -> impl Iterator<Item = &'b [u8]> {
     let connections = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
-    let mut tokens = connections.flat_map(|field| field.value.split(|byte| *byte == b','));
-    tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    connections.flat_map(|field| field.value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }
 
 #[cfg(test)]

@@ -4,18 +4,14 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use maitred_http::request::RequestHead;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::connection::retry::RetryState;
-use super::connection::spool::Spool;
-use super::upstream::remote_thread::RemoteRequest;
+use super::connection::tls::TlsSession;
+use super::connection::transfer::RequestTransfer;
 use crate::control::{DrainTime, SlotId, Started};
-use crate::exchange::Routed;
 use crate::handoff::Arrival;
-use crate::worker::connection::tls::TlsSession;
 
 /// A message from one thread to another.
 #[derive(Debug)]
@@ -136,54 +132,32 @@ pub struct ConnectionTransfer {
     pub requests: u32,
     /// Bytes received and not yet acted on.
     pub input: Vec<u8>,
-    /// Head of a request that has yet to be answered; empty for none.
-    pub head: RequestHead,
-    /// The same as the predecessor has received it; empty if it does not come from there.
+    /// A request that has yet to be answered.
+    pub request: RequestTransfer,
+    /// Its head as the predecessor has received it; empty if it does not come from there.
     pub text: Vec<u8>,
-    /// What was decided about it.
-    pub routed: Option<Routed>,
-    /// Its path, if routes and files go by another one than it has sent.
-    pub path: Option<Box<[u8]>>,
-    /// Body of that request, decoded.
-    pub body: Vec<u8>,
-    /// The body, if it is too large for memory.
-    pub spool: Option<Spool>,
-    /// Whether the request may be retried, should a process die.
-    pub again: RetryState,
-    /// Since when its request waits for an application process.
-    pub waits_since: Option<Instant>,
     /// How it came here, for the counters.
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
     /// Its TLS session, if it had begun.
     pub secure: Option<Box<TlsSession>>,
-    /// It is one end of a socketpair; another thread has the client.
-    pub across: Option<Box<RemoteRequest>>,
 }
 
 impl ConnectionTransfer {
     /// A connection on which nothing was read yet.
     pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
-        let (input, body) = (Vec::new(), Vec::new());
         ConnectionTransfer {
             socket,
             remote,
             listen,
             requests: 0,
-            input,
-            head: RequestHead::default(),
+            input: Vec::new(),
+            request: RequestTransfer::default(),
             text: Vec::new(),
-            routed: None,
-            path: None,
-            body,
-            spool: None,
-            again: RetryState::Never,
-            waits_since: None,
-            secure: None,
-            across: None,
             origin: Origin::Accepted,
             awaits_proxy,
+            secure: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use maitred_http::request::{RequestHead, Version};
 
-use super::connection::Exchange;
+use super::connection::{Connection, Exchange};
 use super::shared::Shared;
 use super::upstream::Attempt;
 use crate::clock::Clock;
@@ -32,11 +32,12 @@ pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
 }
 
 /// The status in the access log of a response that ends in its middle. It depends on the cause: client, timeout, or lost process.
-pub(super) fn aborted_status(exchange: &Exchange) -> u16 {
-    let lost = exchange.lost
-        || exchange.attempt.as_deref().and_then(Attempt::handed).is_some_and(|handed| handed.lost);
+pub(super) fn aborted_status(connection: &Connection) -> u16 {
+    let Some(Exchange { dispatch, .. }) = connection.exchange.as_deref() else { return ABORTED };
+    let relayed = connection.attempt().and_then(Attempt::handed);
+    let lost = dispatch.lost || relayed.is_some_and(|handed| handed.lost);
     // If the client had gone before the process, the client is the cause.
-    match (exchange.overdue, lost && !exchange.cancelled) {
+    match (dispatch.overdue, lost && !dispatch.cancelled) {
         (true, _) => TIMED_OUT,
         (false, true) => LOST,
         (false, false) => ABORTED,
@@ -70,10 +71,10 @@ pub(super) fn line<'a>(
     summary: Summary,
 ) -> Line<'a> {
     let exchange = connection.exchange.as_deref();
-    let pool = exchange.and_then(|exchange| exchange.pool);
+    let pool = exchange.and_then(|exchange| exchange.dispatch.pool);
     Line {
         clock,
-        remote: connection.remote.text(),
+        remote: connection.remote.bytes(),
         request,
         host: b"",
         status: summary.status,
@@ -85,7 +86,7 @@ pub(super) fn line<'a>(
         pool: pool
             .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
             .map(|pool| pool.name.as_str()),
-        queue_us: exchange.map_or(0, |exchange| exchange.queue_us),
+        queue_us: exchange.map_or(0, |exchange| exchange.dispatch.queue_us),
     }
 }
 

@@ -283,15 +283,7 @@ fn shared_state(
     let (router, plans) = Router::new(&start.config);
     let file_sets = plans.into_iter().map(|plan| {
         let set = FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages);
-        set.with_edits(plan.edits).withholding_sources(plan.withholds_sources)
-    });
-    let pools = start.config.pools.iter().map(|pool| PoolShared {
-        room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
-        live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
-        waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
-        handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
-        load: std::iter::repeat_with(AtomicU32::default).take(fd_budget::servers(pool)).collect(),
-        slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
+        set.with_edits(plan.edits).with_expires(plan.expires).withholding_sources(plan.withholds_sources)
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
@@ -302,7 +294,7 @@ fn shared_state(
         inboxes: (0..threads).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
         loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         only_tunnels: std::iter::repeat_with(AtomicBool::default).take(threads).collect(),
-        pools: pools.collect(),
+        pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads)).collect(),
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
         connections_max: share.connections as usize,
@@ -335,6 +327,18 @@ fn shared_state(
         shared.status.note_automatic(report.clone());
     }
     Ok(shared)
+}
+
+/// What all threads share of a pool.
+fn shared_pool(pool: &Pool, threads: usize) -> PoolShared {
+    PoolShared {
+        room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
+        load: std::iter::repeat_with(AtomicU32::default).take(fd_budget::servers(pool)).collect(),
+        slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
+    }
 }
 
 /// The threads for what processes of a pool pass. One is enough for one process: no other process has to wait for it.

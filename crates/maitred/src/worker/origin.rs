@@ -6,7 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use maitred_handoff::HeadPart;
 use maitred_http::fields::FieldLines;
@@ -14,7 +14,8 @@ use maitred_http::forwarded::{self, Hop};
 use maitred_http::request::Request;
 
 use super::connection::remote::Remote;
-use crate::config::Network;
+use crate::config::TrustedProxies;
+pub(super) use crate::config::is_within;
 
 /// Bytes of the longest request id that is taken from a proxy.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -41,32 +42,59 @@ pub(super) struct Client {
     pub https: bool,
     /// Whether the peer is a trusted proxy.
     pub proxied: bool,
+    /// What has named the client's address.
+    pub named_by: NamedBy,
+}
+
+/// What names the client's address, if the peer is a trusted proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NamedBy {
+    /// `X-Forwarded-For`, or `Forwarded` without it.
+    Either,
+    /// One of these alone.
+    Only(Told),
+    /// Another field. Those two are made from what it says.
+    Another,
 }
 
 impl Client {
     /// The client of a request that came from `peer`.
-    pub(super) fn of(request: &Request<'_, '_>, peer: &Peer, proxies: &[Network]) -> Client {
+    pub(super) fn of(request: &Request<'_, '_>, peer: &Peer, proxies: &TrustedProxies) -> Client {
         match peer.remote.address {
-            Some(address) if is_within(address.ip(), proxies) => Client::behind(request, peer, proxies),
-            _ => Client { remote: peer.remote, https: peer.secure, proxied: false },
+            Some(address) if is_within(address.ip(), &proxies.networks) => {
+                Client::behind(request, peer, proxies)
+            }
+            _ => {
+                let (remote, https) = (peer.remote, peer.secure);
+                Client { remote, https, proxied: false, named_by: NamedBy::Either }
+            }
         }
     }
 
     /// `X-Forwarded-For` decides if it is there, because most proxies set it, and pass on what a client has put into
     /// `Forwarded`.
-    fn behind(request: &Request<'_, '_>, peer: &Peer, proxies: &[Network]) -> Client {
-        let trusted = |address| is_within(address, proxies);
-        let hop = match values(request, Told::For).next() {
-            Some(_) => {
-                forwarded::walk(values(request, Told::For).flat_map(forwarded::x_forwarded_for), trusted)
+    fn behind(request: &Request<'_, '_>, peer: &Peer, proxies: &TrustedProxies) -> Client {
+        let trusted = |address| is_within(address, &proxies.networks);
+        let by_list =
+            || forwarded::walk(values(request, Told::For).flat_map(forwarded::x_forwarded_for), trusted);
+        let by_elements =
+            || forwarded::walk(values(request, Told::Forwarded).flat_map(forwarded::forwarded), trusted);
+        let named_by = NamedBy::of(proxies);
+        let hop = match named_by {
+            NamedBy::Either if values(request, Told::For).next().is_some() => by_list(),
+            NamedBy::Either | NamedBy::Only(Told::Forwarded) => by_elements(),
+            NamedBy::Only(_) => by_list(),
+            NamedBy::Another => {
+                let fields = request.fields.iter().filter(|field| proxies.names(field.name));
+                forwarded::walk(fields.flat_map(|field| forwarded::x_forwarded_for(field.value)), trusted)
             }
-            None => forwarded::walk(values(request, Told::Forwarded).flat_map(forwarded::forwarded), trusted),
         };
         let proto = values(request, Told::Proto).last().map(last_item).or(hop.and_then(|hop| hop.proto));
         Client {
             remote: hop.map_or(peer.remote, |hop| Remote::new(Some(SocketAddr::new(hop.address, hop.port)))),
             https: proto.map_or(peer.secure, |proto| proto.eq_ignore_ascii_case(b"https")),
             proxied: true,
+            named_by,
         }
     }
 
@@ -87,23 +115,20 @@ impl Client {
     }
 }
 
-/// Whether an address is in one of `networks`.
-pub(super) fn is_within(address: IpAddr, networks: &[Network]) -> bool {
-    let address = address.to_canonical();
-    networks.iter().any(|(network, bits)| match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
+impl NamedBy {
+    fn of(proxies: &TrustedProxies) -> NamedBy {
+        match proxies.field.as_deref() {
+            None => NamedBy::Either,
+            Some("x-forwarded-for") => NamedBy::Only(Told::For),
+            Some("forwarded") => NamedBy::Only(Told::Forwarded),
+            Some(_) => NamedBy::Another,
         }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
-        }
-        _ => false,
-    })
+    }
 }
 
 /// What a field says about a request's past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
+pub(super) enum Told {
     /// `X-Forwarded-For`: the hops
     For,
     /// `Forwarded`: the same, by RFC 7239
@@ -143,22 +168,23 @@ fn told(name: &str) -> Option<Told> {
     if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F' | b'e' | b'E')) {
         return None;
     }
-    let known = KNOWN.iter().find(|(known, _)| name.len() == known.len() && starts_alike(name, known));
+    let starts = |known: &str| starts_alike(name.as_bytes(), known.as_bytes());
+    let known = KNOWN.iter().find(|(known, _)| name.len() == known.len() && starts(known));
     let told = match known {
         Some((_, told)) => *told,
-        None if starts_alike(name, PREFIX) => Told::Other,
-        None if starts_alike(name, TLS_PREFIX) => Told::Tls,
+        None if starts(PREFIX) => Told::Other,
+        None if starts(TLS_PREFIX) => Told::Tls,
         None => return None,
     };
     Some(if name.contains(['_', '.']) { Told::Disguised } else { told })
 }
 
 /// Whether `name` starts with `known`, letter case and the difference of `_`, `.` and `-` aside.
-pub(super) fn starts_alike(name: &str, known: &str) -> bool {
-    let alike = |(byte, known): (u8, u8)| {
-        byte.to_ascii_lowercase() == known || known == b'-' && matches!(byte, b'_' | b'.')
+pub(super) fn starts_alike(name: &[u8], known: &[u8]) -> bool {
+    let alike = |(byte, known): (&u8, &u8)| {
+        byte.to_ascii_lowercase() == *known || *known == b'-' && matches!(byte, b'_' | b'.')
     };
-    name.len() >= known.len() && name.bytes().zip(known.bytes()).all(alike)
+    name.len() >= known.len() && name.iter().zip(known).all(alike)
 }
 
 /// Whether a field is about a request's past, so that only [`ForwardedHeaders::tell`] may write it.
@@ -182,12 +208,22 @@ fn last_item(value: &[u8]) -> &[u8] {
 pub(super) trait PutField {
     /// Takes a field. Neither name nor value holds CR, LF or NUL.
     fn field(&mut self, name: &str, value: &[u8]);
+
+    /// The same of a name in lower case.
+    fn small_field(&mut self, name: &'static str, value: &[u8]) {
+        self.field(name, value);
+    }
 }
 
 impl PutField for HeadPart<'_> {
     #[inline]
     fn field(&mut self, name: &str, value: &[u8]) {
         HeadPart::field(self, name, value);
+    }
+
+    #[inline]
+    fn small_field(&mut self, name: &'static str, value: &[u8]) {
+        HeadPart::small_field(self, name, value);
     }
 }
 
@@ -235,21 +271,21 @@ impl ForwardedHeaders {
         }
         let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
         if missing(Told::Proto) {
-            head.field("x-forwarded-proto", arrival.client.scheme().as_bytes());
+            head.small_field("x-forwarded-proto", arrival.client.scheme().as_bytes());
         }
         if missing(Told::Host) && !request.authority.is_empty() {
-            head.field("x-forwarded-host", request.authority.as_bytes());
+            head.small_field("x-forwarded-host", request.authority.as_bytes());
         }
-        if let Some(peer) = arrival.peer.remote.address {
-            self.tell_hops(head, request, arrival, peer.ip().to_canonical());
+        if arrival.peer.remote.address.is_some() {
+            self.tell_hops(head, request, arrival);
         }
         // These come last, because they differ each time: an adapter may have cached the part before them.
         match arrival.client.given_request_id(request) {
-            Some(id) => head.field("x-request-id", id),
-            None => head.field("x-request-id", &hexadecimal(arrival.id)),
+            Some(id) => head.small_field("x-request-id", id),
+            None => head.small_field("x-request-id", &hexadecimal(arrival.id)),
         }
         match arrival.client.proxied.then(|| values(request, Told::RequestStart).next()).flatten() {
-            Some(start) => head.field("x-request-start", start),
+            Some(start) => head.small_field("x-request-start", start),
             None => self.tell_start(head, arrival.began_unix_us),
         }
     }
@@ -261,42 +297,46 @@ impl ForwardedHeaders {
         self.scratch.extend_from_slice(itoa::Buffer::new().format(secs).as_bytes());
         let digit = |unit: u64| b'0' + (millis / unit % 10) as u8;
         self.scratch.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
-        head.field("x-request-start", &self.scratch);
+        head.small_field("x-request-start", &self.scratch);
     }
 
-    /// `X-Forwarded-For` and `Forwarded`. If a proxy sends only one of them, the other is made from that, so that the two never
-    /// contradict each other by omission.
-    fn tell_hops(
-        &mut self,
-        head: &mut impl PutField,
-        request: &Request<'_, '_>,
-        arrival: Arrival<'_>,
-        peer: IpAddr,
-    ) {
-        let scratch = &mut self.scratch;
+    /// `X-Forwarded-For` and `Forwarded`. If a proxy sends only one of them, or only one is believed, the other is made from
+    /// that, so that the two never contradict each other by omission. If another field names the client, both are made from it.
+    fn tell_hops(&mut self, head: &mut impl PutField, request: &Request<'_, '_>, arrival: Arrival<'_>) {
+        let (scratch, client, peer) = (&mut self.scratch, arrival.client, arrival.peer.remote);
+        let is_read = |told| {
+            client.proxied && (client.named_by == NamedBy::Either || client.named_by == NamedBy::Only(told))
+        };
+        // Without the field, or without an address in it, the peer is the client.
+        let named = (client.named_by == NamedBy::Another && client.remote.address != peer.address)
+            .then_some(client.remote);
         scratch.clear();
-        if arrival.client.proxied {
+        if is_read(Told::For) {
             append_list(scratch, values(request, Told::For));
-            if scratch.is_empty() {
-                let hops = values(request, Told::Forwarded).flat_map(forwarded::forwarded);
-                hops.for_each(|hop| append_address(scratch, hop));
-            }
         }
+        if is_read(Told::Forwarded) && scratch.is_empty() {
+            let hops = values(request, Told::Forwarded).flat_map(forwarded::forwarded);
+            hops.for_each(|hop| append_address(scratch, hop));
+        }
+        scratch.extend_from_slice(named.as_ref().map_or(b"", |remote| remote.bytes()));
         append_separator(scratch);
-        scratch.extend_from_slice(arrival.peer.remote.text().as_bytes());
-        head.field("x-forwarded-for", scratch);
+        scratch.extend_from_slice(peer.bytes());
+        head.small_field("x-forwarded-for", scratch);
 
         scratch.clear();
-        if arrival.client.proxied {
+        if is_read(Told::Forwarded) {
             append_list(scratch, values(request, Told::Forwarded));
-            if scratch.is_empty() {
-                let hops = values(request, Told::For).flat_map(forwarded::x_forwarded_for);
-                hops.for_each(|hop| append_element(scratch, hop));
-            }
+        }
+        if is_read(Told::For) && scratch.is_empty() {
+            let hops = values(request, Told::For).flat_map(forwarded::x_forwarded_for);
+            hops.for_each(|hop| append_element(scratch, hop));
+        }
+        if let Some(remote) = named {
+            forwarded::append_hop(scratch, remote.bytes());
         }
         append_separator(scratch);
-        forwarded::append_element(scratch, peer, request.authority, scheme(arrival.peer.secure));
-        head.field("forwarded", scratch);
+        forwarded::append_element(scratch, peer.bytes(), request.authority, scheme(arrival.peer.secure));
+        head.small_field("forwarded", scratch);
     }
 }
 
@@ -336,15 +376,32 @@ fn append_address(out: &mut Vec<u8>, hop: Option<Hop<'_>>) {
 fn append_element(out: &mut Vec<u8>, hop: Option<Hop<'_>>) {
     append_separator(out);
     match hop {
-        Some(hop) => forwarded::append_hop(out, hop.address),
+        Some(hop) => {
+            forwarded::append_hop(out, Remote::new(Some(SocketAddr::new(hop.address, hop.port))).bytes())
+        }
         None => out.extend_from_slice(b"for=unknown"),
     }
 }
 
+/// The two digits of each byte: a request has its id written twice, and digit by digit that took five times as long.
+static HEX_PAIRS: [[u8; 2]; 256] = {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
+
 /// A request id as it is written.
 pub(super) fn hexadecimal(id: u128) -> [u8; 32] {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    std::array::from_fn(|at| DIGITS[(id >> (124 - 4 * at)) as usize & 15])
+    let mut text = [0; 32];
+    for (pair, byte) in text.as_chunks_mut().0.iter_mut().zip(id.to_be_bytes()) {
+        *pair = HEX_PAIRS[usize::from(byte)];
+    }
+    text
 }
 
 #[cfg(test)]

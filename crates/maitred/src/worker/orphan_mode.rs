@@ -185,7 +185,7 @@ impl Control<'_> {
     }
 
     /// A message to the master while there is none: if a process has to be ended, that is done here; other messages are dropped.
-    pub(super) fn tell_nobody(&self, message: &FromWorker) {
+    pub(super) fn act_without_master(&self, message: &FromWorker) {
         if let Some((id, signal)) = given_up(message) {
             self.end_process(id, signal);
         }

@@ -28,6 +28,9 @@ use crate::tls::TlsServer;
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
 pub(super) const NO_LISTEN: u16 = u16::MAX;
 
+/// In a thread's load: one of the places is claimed for what it tries to accept at the moment.
+const ATTEMPT: u32 = 1 << 31;
+
 /// What all threads share.
 #[derive(Debug)]
 pub struct Shared {
@@ -43,7 +46,7 @@ pub struct Shared {
     pub file_sets: Vec<FileSet>,
     /// One inbox per thread.
     pub inboxes: Vec<Inbox<Message>>,
-    /// Open connections per thread, with those that are on their way there, and those whose place is claimed.
+    /// Open connections per thread, with those that are on their way there, and those whose place is claimed; and [`ATTEMPT`].
     pub loads: Vec<AtomicU32>,
     /// Per thread, while the process ends: whether it has nothing but tunnels.
     pub only_tunnels: Vec<AtomicBool>,
@@ -192,11 +195,21 @@ impl Shared {
         Ok(self.descriptors.take(1).ok_or(Errno::MFILE)?)
     }
 
+    /// Connections of a thread, and places that were claimed there.
+    pub fn load(&self, thread: usize) -> u32 {
+        self.loads[thread].load(Acquire) & !ATTEMPT
+    }
+
+    /// Whether a thread has room, or has it again as soon as it has found out that there is no connection to accept.
+    pub fn has_room(&self, thread: usize) -> bool {
+        let load = self.loads[thread].load(Acquire);
+        let attempt = load / ATTEMPT;
+        ((load & !ATTEMPT).saturating_sub(attempt) as usize) < self.connections_max
+    }
+
     /// Claims a place on a thread for one more connection, if there is room for it.
     pub fn claim(&self, thread: usize) -> bool {
-        let max = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
-        let one_more = |load: u32| (load < max).then_some(load.saturating_add(1));
-        self.loads[thread].fetch_update(AcqRel, Acquire, one_more).is_ok()
+        self.try_add(thread, 1)
     }
 
     /// Claims a place, whether there is room or not.
@@ -207,6 +220,28 @@ impl Shared {
     /// Releases a place on a thread: that of a closed connection, or a claim.
     pub fn yield_place(&self, thread: usize) {
         self.loads[thread].fetch_sub(1, AcqRel);
+    }
+
+    /// Claims a place for a connection that this thread is about to accept, if there is one, and if there is room for it. Once
+    /// accepted it is counted by itself, and the claim is left out where room is asked for.
+    pub fn begin_accept(&self, thread: usize) -> bool {
+        self.try_add(thread, 1 + ATTEMPT)
+    }
+
+    /// The same, whether there is room or not.
+    pub fn force_accept(&self, thread: usize) {
+        self.loads[thread].fetch_add(1 + ATTEMPT, AcqRel);
+    }
+
+    /// The connection was accepted and is counted, or there was none.
+    pub fn end_accept(&self, thread: usize) {
+        self.loads[thread].fetch_sub(1 + ATTEMPT, AcqRel);
+    }
+
+    fn try_add(&self, thread: usize, claim: u32) -> bool {
+        let max = u32::try_from(self.connections_max).unwrap_or(ATTEMPT).min(ATTEMPT - 2);
+        let one_more = |load: u32| (load & !ATTEMPT < max).then_some(load.wrapping_add(claim));
+        self.loads[thread].fetch_update(AcqRel, Acquire, one_more).is_ok()
     }
 
     /// Sends a connection that belongs to no thread yet to one. Unless it is internal, it has a place there.

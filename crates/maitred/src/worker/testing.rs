@@ -124,6 +124,11 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
 
 /// One of these threads, which nothing runs.
 pub(super) fn reactor(shared: &'static Shared, number: usize) -> Reactor {
+    reactor_at(shared, number, Environment::SYSTEM)
+}
+
+/// The same with another clock.
+pub(super) fn reactor_at(shared: &'static Shared, number: usize, environment: Environment) -> Reactor {
     let limits = Limits { file_cache_files_max: 16, ..shared.start.config.limits.clone() };
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
@@ -131,7 +136,7 @@ pub(super) fn reactor(shared: &'static Shared, number: usize) -> Reactor {
     let settings = Settings { format: AccessFormat::Off, colour: false, threads: 1, buffer_bytes_max: 0 };
     let sink = shared.board.file().as_fd().try_clone_to_owned().unwrap();
     let log = Writer::start(sink, settings).unwrap().thread_log();
-    Reactor::new(shared, number, &shared.board.threads[number], files, log, Environment::SYSTEM).unwrap()
+    Reactor::new(shared, number, &shared.board.threads[number], files, log, environment).unwrap()
 }
 
 /// A client's connection in its table, and the client's end.

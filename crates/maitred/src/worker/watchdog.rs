@@ -11,7 +11,6 @@ pub(super) const EVENTS_PER_MARK: usize = 16;
 /// A turn while it lasts.
 #[derive(Debug)]
 pub(super) struct Turn {
-    pub(in crate::worker) began: Instant,
     marked: Instant,
     /// Events before the last mark.
     pub(in crate::worker) done: usize,
@@ -21,7 +20,7 @@ pub(super) struct Turn {
 
 impl Turn {
     pub(super) fn begin(now: Instant) -> Turn {
-        Turn { began: now, marked: now, done: 0, slowest: (Duration::ZERO, 0..0) }
+        Turn { marked: now, done: 0, slowest: (Duration::ZERO, 0..0) }
     }
 
     /// This many more events were handled.

@@ -118,6 +118,33 @@ fn an_application_that_does_not_read_costs_only_its_own_requests() {
     server.stop();
 }
 
+/// The flag belongs to the open socket, so that an application can clear it for the server, too.
+#[test]
+fn a_socket_that_an_application_makes_block_holds_nobody_up() {
+    let server = setup("").file("middle", &vec![b'm'; 30_000]).start();
+    // More than sockets take, so that it is sent whenever there is room: by sendfile(2), by send(2), and by sendfile(2) of what
+    // the application returns.
+    for (path, count, bytes) in
+        [("/large", 1, 8 << 20), ("/middle", 400, 30_000), ("/app/blocks/8388608", 1, 8 << 20)]
+    {
+        let mut slow = server.connect();
+        slow.send(get("/app/blocks"));
+        assert_eq!(next(&mut slow).body, b"ok\n");
+        slow.send(get(path).repeat(count));
+        let first = slow.head().unwrap();
+        assert_eq!(first.status, 200, "{path}");
+        for _ in 0..10 {
+            assert_eq!(server.connect().get("/small").body, b"small\n", "{path}");
+        }
+        assert_eq!(slow.exactly(bytes).unwrap().len(), bytes, "{path}");
+        for _ in 1..count {
+            assert_eq!(next(&mut slow).body.len(), bytes, "{path}");
+        }
+        assert_eq!(slow.get("/small").body, b"small\n", "{path}");
+    }
+    server.stop();
+}
+
 /// What it says that it takes, and does not read, counts as what clients do not take, and is bounded: the other requests wait in
 /// the queue.
 #[test]

@@ -197,6 +197,20 @@ def act(path, connection, request, body):
             for _ in range(count):
                 tail_file(file.fileno(), connection, request)
         done(connection, request, body_bytes=5 * count)
+    elif path == "/app/blocks":
+        write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n")
+        os.set_blocking(kept[connection], True)
+        done(connection, request)
+    elif path.startswith("/app/blocks/"):
+        # What its client does not take yet is left to Maitred.
+        length = int(path.rpartition("/")[2])
+        write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length)
+        os.set_blocking(kept[connection], True)
+        file = os.memfd_create("tail")
+        os.truncate(file, length)
+        tail_file(file, connection, request, length)
+        os.close(file)
+        done(connection, request, body_bytes=length)
     elif path.startswith("/app/kept/"):
         # What a client may not take yet, in a file of some kind.
         _, _, _, where, length = path.split("/")

@@ -167,6 +167,30 @@ fn scripts_are_never_files() {
     server.stop();
 }
 
+/// Nor by another name of the same directory, in a site that runs none.
+#[test]
+fn links_to_scripts_show_no_source() {
+    let setup = files().route("/*", "pool = \"php\"").table(&format!(
+        "[pool.php]\nconnect = \"fastcgi://127.0.0.1:1\"\n{FRONT}\n\
+         [[site]]\nhosts = [\"linked.test\"]\nroot = \"current\"\n\
+         [[site]]\nhosts = [\"outer.test\"]\nroot = \"outer\"\nsymlinks = \"anywhere\"\n"
+    ));
+    let directory = setup.directory.path();
+    symlink("root", directory.join("current")).unwrap();
+    fs::create_dir(directory.join("outer")).unwrap();
+    symlink("../root", directory.join("outer/app")).unwrap();
+    let server = setup.start();
+    let mut client = server.connect();
+    for (host, below) in [("linked.test", ""), ("outer.test", "/app")] {
+        for (name, status) in [("vars.php", 404), ("a.txt", 200)] {
+            client.send(format!("GET {below}/{name} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            let response = client.response("GET");
+            assert_eq!(response.status, status, "{host} {name}: {response:?}");
+        }
+    }
+    server.stop();
+}
+
 /// The connection of a client is kept, whatever PHP does with its own.
 #[test]
 fn connections_of_clients_are_kept() {

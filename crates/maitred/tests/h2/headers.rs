@@ -167,3 +167,26 @@ fn trailers_reach_clients_that_take_them() {
     assert_eq!((response.text(), response.field("trailer")), ("body", None));
     server.stop();
 }
+
+#[test]
+fn a_server_gets_as_many_trailers_as_over_http_1() {
+    let (sender, coding) = channel();
+    let upstream = Upstream::start(move |peer| {
+        sender.send(peer.request()?.field("transfer-encoding").map(str::to_owned)).unwrap();
+        peer.answer("ok")
+    });
+    let server = Setup::with_files()
+        .route("/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = \"{}\"\n", upstream.name()))
+        .start();
+    let mut connection = crate::h2::Connection::new(server.address);
+    for (trailers, expected) in [(32, Some("chunked")), (33, None)] {
+        let id = connection.request("POST", "/", &[], false);
+        let block = crate::h2::hpack::block(&vec![("x-a", "1"); trailers]);
+        connection.send(crate::h2::frame::headers(id, &block, true));
+        assert_eq!(connection.response(id).text(), "ok");
+        assert_eq!(coding.recv().unwrap().as_deref(), expected, "{trailers} trailers");
+    }
+    drop(connection);
+    server.stop();
+}

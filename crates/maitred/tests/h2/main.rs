@@ -7,6 +7,7 @@ mod attacks;
 mod backpressure;
 mod bodies;
 mod busy;
+mod fields;
 mod files;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]

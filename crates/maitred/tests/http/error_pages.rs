@@ -135,6 +135,9 @@ fn lost_and_late_requests_have_the_page() {
         is_page(&response, 502);
         assert!(response.says_close(), "{transport}");
         assert_eq!(client.end(), End::Closed);
+        // Two processes in a row may have died before the master was told that they were ready: so requests are refused until
+        // one is.
+        server.wait_for_processes();
         let mut client = server.connect();
         let response = client.get("/app/wait");
         assert_eq!((response.status, response.body.len()), (504, LARGE_BYTES), "{transport}");

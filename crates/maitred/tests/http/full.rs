@@ -102,7 +102,8 @@ fn nobody_is_closed_while_another_thread_has_room() {
     assert!(clients.iter().all(Client::is_quiet));
     assert_eq!(server.total("reclaimed"), 0);
     assert_eq!(server.connect().get("/a.txt").status, 200);
-    assert_eq!(server.total("reclaimed"), 1);
+    // The thread may answer before it closes one.
+    eventually("one is closed for it", || server.total("reclaimed") == 1);
     server.stop();
 }
 

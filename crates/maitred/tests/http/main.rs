@@ -25,6 +25,7 @@ mod rates;
 mod reloading;
 mod replacing;
 mod routing;
+mod several_files;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;

@@ -97,6 +97,20 @@ fn a_half_closed_client_gets_its_answer() {
 }
 
 #[test]
+fn a_half_closed_client_gets_what_it_has_asked_for_behind_a_file_that_leaves_at_once() {
+    let server = Setup::with_files().file("large.bin", &vec![b'l'; 100_000]).start();
+    let mut client = server.connect();
+    let target = |at: usize| if at.is_multiple_of(3) { "/a.txt" } else { "/large.bin" };
+    let ask = |at| format!("GET {} HTTP/1.1\r\nHost: localhost\r\n\r\n", target(at));
+    client.send((0..12).map(ask).collect::<String>());
+    client.finish_sending();
+    let bytes = |at: usize| if at.is_multiple_of(3) { 7 } else { 100_000 };
+    (0..12).for_each(|at| assert_eq!(client.response("GET").body.len(), bytes(at), "request {at}"));
+    assert_eq!(client.end(), End::Closed);
+    server.stop();
+}
+
+#[test]
 fn half_a_head_and_the_end_get_a_close() {
     let server = Setup::with_files().start();
     let mut client = server.connect();

@@ -129,3 +129,17 @@ fn a_tower_service_has_trailers() {
         server.stop();
     }
 }
+
+#[test]
+fn a_tower_service_sees_what_comes_behind_a_request() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport);
+        let mut client = server.connect();
+        let request = "POST /request-trailers HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n";
+        let said = client.ask(format!("{request}X-Sum: 4\r\nHost: evil\r\nX-A: b\r\n\r\n"));
+        assert_eq!(said.text(), "4\nx-a: b\nx-sum: 4\n", "{transport}");
+        assert_eq!(client.ask(format!("{request}\r\n")).text(), "4\n", "{transport}");
+        drop(client);
+        server.stop();
+    }
+}

@@ -4,6 +4,8 @@
 //! The model says whether Maitred was allowed to give a request away, and whether the client may have received what it has
 //! received.
 
+use std::sync::Arc;
+
 /// Names a request in the whole test.
 pub(crate) type Id = u32;
 
@@ -93,8 +95,12 @@ pub(crate) struct Request {
     pub(crate) across: bool,
     /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
     pub(crate) server: Option<usize>,
-    /// All servers that could be relied on have lost it.
+    /// All servers that could be relied on have lost it, or refused it.
     pub(crate) exhausted: bool,
+    /// The server that had it last has refused it without acting on it.
+    pub(crate) refused: bool,
+    /// Maitred answers it with these bytes of a file.
+    pub(crate) content: Option<Arc<[u8]>>,
 }
 
 impl Request {
@@ -114,12 +120,25 @@ impl Request {
             across: false,
             server: None,
             exhausted: false,
+            refused: false,
+            content: None,
         }
     }
 
     /// No application has it any more.
     fn has_ended(&self) -> bool {
         !matches!(self.fate, Fate::Waiting | Fate::UnderWay)
+    }
+
+    /// Its application has ended otherwise than with a response that it has said to be whole.
+    fn is_unreported(&self) -> bool {
+        self.fate != Fate::Whole && self.has_ended()
+    }
+
+    /// Whether the connection may go on all the same once the client has every byte: another thread does not see what
+    /// happened, and a FastCGI application that does not report the end is not waited for without limit.
+    fn may_go_on(&self) -> bool {
+        self.across || self.server.is_some() && self.timed_out
     }
 
     /// Its application failed when it had begun, as far as can be known, so that Maitred cuts the connection.
@@ -135,6 +154,11 @@ impl Request {
     /// Asking twice does no harm (9110-9.2.1).
     fn is_safe(&self) -> bool {
         self.asked.method != "POST"
+    }
+
+    /// The same, or no application has acted on it.
+    fn may_be_sent_twice(&self) -> bool {
+        self.is_safe() || self.refused
     }
 
     /// Whether a client can have received nothing, as far as Maitred can know.
@@ -153,8 +177,8 @@ impl Request {
             (_, 504) => self.timed_out,
             (Fate::Waiting, 408) => self.late,
             (Fate::Waiting, 502 | 503) => self.may_be_unseen,
-            (Fate::Lost, 502) => !self.is_safe() || self.exhausted,
-            (Fate::Lost, 503) => self.is_safe() && self.exhausted,
+            (Fate::Lost, 502) => !self.may_be_sent_twice() || self.exhausted,
+            (Fate::Lost, 503) => self.may_be_sent_twice() && self.exhausted,
             (Fate::Broken, 502) => self.is_headless(),
             _ => false,
         }
@@ -213,6 +237,8 @@ pub(crate) struct Connection {
     pub(crate) left: bool,
     /// The client has finished sending.
     pub(crate) half_closed: bool,
+    /// Maitred stops: it may end the connection between two responses.
+    pub(crate) may_close: bool,
     /// The worker process was killed while it may have held the connection.
     pub(crate) cut: bool,
     /// Maitred answers 503 when the queue is full.
@@ -248,7 +274,7 @@ impl Connection {
         if !request.sent {
             return Err("the client has not sent all of it".into());
         }
-        let again = request.fate == Fate::Lost && request.is_safe() && request.is_untouched();
+        let again = request.fate == Fate::Lost && request.may_be_sent_twice() && request.is_untouched();
         // Its thread only sees that the connection between the two has ended.
         let again = again
             || request.across && request.fate == Fate::Broken && request.is_safe() && request.written == 0;
@@ -257,7 +283,7 @@ impl Connection {
             return Err(format!("it was given before, and is {:?}", request.fate));
         }
         request.deliveries += 1;
-        request.fate = Fate::UnderWay;
+        (request.fate, request.refused) = (Fate::UnderWay, false);
         (request.offered, request.written) = (0, 0);
         Ok(())
     }
@@ -280,8 +306,7 @@ impl Connection {
                 }
                 // Without a report it is not known that this was all.
                 Reply::Whole { used, closes } => {
-                    let unreported = request.fate != Fate::Whole && request.has_ended() && !request.across;
-                    (used, closes || unreported)
+                    (used, closes || request.is_unreported() && !request.may_go_on())
                 }
                 Reply::Error { status, .. } if !request.may_be_error(status, self.refusals) => {
                     return Err(format!("request {id}, which is {:?}, is answered {status}", request.fate));
@@ -304,14 +329,13 @@ impl Connection {
     /// Judges a connection that has ended. `early` if the server ended it before the client did.
     pub(crate) fn ended(&self, stream: &[u8], early: bool) -> Result<(), String> {
         let progress = self.progress(stream)?;
-        let unreported =
-            |request: &Request| request.across && request.fate != Fate::Whole && request.has_ended();
+        let unreported = |request: &Request| request.is_unreported() && request.may_go_on();
         if self.left || self.cut || progress.over || self.requests[..progress.answered].iter().any(unreported)
         {
             return Ok(());
         }
         let Some(next) = self.requests.get(progress.answered) else {
-            return if early {
+            return if early && !self.may_close {
                 Err("ended after its last response, which was to keep it".into())
             } else {
                 Ok(())
@@ -329,7 +353,7 @@ impl Connection {
             Fate::Nothing => self.half_closed && !progress.partly,
             // One that the test never saw may have been with a process that was lost.
             Fate::Waiting if next.may_be_unseen && next.asked.transport == Transport::Direct => true,
-            Fate::Waiting => !next.sent && !early && !progress.partly,
+            Fate::Waiting => (!next.sent && !early || self.may_close) && !progress.partly,
             // A connection that is cut in the middle of a response may take those before it along, if they are on their way.
             Fate::Whole => self.requests[progress.answered..].iter().any(Request::may_be_cut),
             Fate::UnderWay => false,
@@ -360,6 +384,7 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Reply, String> {
     let Some(head) = Head::of(bytes)? else { return Ok(Reply::Part(None)) };
     let body = bytes.get(head.bytes..).unwrap_or_default();
     match head.id {
+        None if head.status == 200 && request.content.is_some() => served(request, &head, body),
         None => {
             let length = if request.asked.method == "HEAD" { 0 } else { head.length.ok_or("no length")? };
             let used = head.bytes + length;
@@ -375,6 +400,23 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Reply, String> {
             Err(format!("its response is not as written from byte {same} on: {}", shown(rest)))
         }
         Some(_) => relayed(request, &head, body),
+    }
+}
+
+/// A file.
+fn served(request: &Request, head: &Head, bytes: &[u8]) -> Result<Reply, String> {
+    let content = request.content.as_deref().unwrap_or_default();
+    if head.length != Some(content.len()) {
+        return Err(format!("{:?} bytes of a file of {}", head.length, content.len()));
+    }
+    let wanted = if request.asked.method == "HEAD" { 0 } else { content.len() };
+    let there = bytes.len().min(wanted);
+    if bytes.get(..there) != content.get(..there) {
+        return Err("the content is not that of the file".into());
+    }
+    match there == wanted {
+        true => Ok(Reply::Error { status: 200, used: head.bytes + wanted, closes: head.closes }),
+        false => Ok(Reply::Part(None)),
     }
 }
 

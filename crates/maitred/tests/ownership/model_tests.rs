@@ -85,6 +85,19 @@ fn only_a_safe_request_that_nobody_saw_is_given_again_and_once() {
 }
 
 #[test]
+fn any_request_that_a_server_has_refused_is_given_to_another() {
+    for refused in [true, false] {
+        let mut line = connection(&["POST"], Transport::Relay);
+        line.requests[0].server = Some(0);
+        line.deliver(0).unwrap();
+        end(&mut line, 0, Fate::Lost, 0);
+        line.requests[0].refused = refused;
+        assert_eq!(line.deliver(0).is_ok(), refused);
+        assert!(!line.requests[0].refused, "the next server has not refused it");
+    }
+}
+
+#[test]
 fn a_client_receives_its_own_responses_in_their_order() {
     let mut line = connection(&["GET", "POST"], Transport::Direct);
     let (first, second) = (answered(&mut line, 0), answered(&mut line, 1));
@@ -191,4 +204,15 @@ fn a_whole_response_may_be_taken_along_only_by_one_that_is_cut() {
     assert!(line.ended(part, true).unwrap_err().contains("its response ended"));
     end(&mut line, 1, Fate::Broken, 5);
     line.ended(part, true).unwrap();
+}
+
+#[test]
+fn a_server_that_stops_ends_a_connection_only_between_two_responses() {
+    let mut line = connection(&["GET", "GET"], Transport::Direct);
+    let first = answered(&mut line, 0);
+    assert!(line.ended(&first, true).is_err(), "the second request was lost");
+    line.may_close = true;
+    line.ended(&first, true).unwrap();
+    line.deliver(1).unwrap();
+    assert!(line.ended(&first, true).is_err(), "the second request is under way");
 }

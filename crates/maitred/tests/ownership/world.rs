@@ -110,6 +110,10 @@ fn play(seed: u64, slots: usize) -> usize {
     wait_until(&mut stage, "the processes start", |stage| is_staffed(stage, slots));
     // What opens its descriptors on first use has opened them after a first client.
     episode::run(&mut stage, Mood { events: 1, wild: false, kills: false, refusals, restless, links });
+    // A process that was refused then is started again after a delay, and the master has a descriptor less until it is.
+    wait_until(&mut stage, "the processes are there again", |stage| {
+        is_quiet(stage).and_then(|()| is_staffed(stage, slots))
+    });
     let before = descriptors(&stage);
     for part in 0..EPISODES {
         let wild = part % 2 == 1;

@@ -322,3 +322,64 @@ fn names_that_an_application_could_mistake_are_removed() {
         server.stop();
     }
 }
+
+/// The lengths of a body in chunks, and what comes behind it.
+fn chunks(peer: &mut Peer) -> std::io::Result<(Vec<usize>, String)> {
+    let line = |peer: &mut Peer| {
+        let mut line = String::new();
+        while !line.ends_with("\r\n") {
+            line.push(char::from(peer.take(1)?[0]));
+        }
+        Ok::<_, std::io::Error>(line)
+    };
+    let mut lengths = Vec::new();
+    loop {
+        let length = usize::from_str_radix(line(peer)?.trim_end(), 16).unwrap();
+        if length == 0 {
+            break;
+        }
+        lengths.push(length);
+        assert!(peer.take(length + 2)?.ends_with(b"\r\n"));
+    }
+    let mut trailers = String::new();
+    while !trailers.ends_with("\r\n\r\n") && trailers != "\r\n" {
+        trailers += &line(peer)?;
+    }
+    Ok((lengths, trailers))
+}
+
+#[test]
+fn trailers_of_a_request_reach_the_server() {
+    let (sender, got) = channel();
+    let upstream = Upstream::start(move |peer| {
+        loop {
+            let asked = peer.request()?;
+            let behind = match asked.field("transfer-encoding") {
+                Some(coding) => {
+                    assert_eq!((coding, asked.field("content-length")), ("chunked", None));
+                    Some((asked.field("trailer").unwrap_or_default().to_owned(), chunks(peer)?))
+                }
+                None => None,
+            };
+            sender.send(behind).unwrap();
+            peer.answer("ok")?;
+        }
+    });
+    let server = start(&upstream, "");
+    let mut client = server.connect();
+    // The last body is kept in a file, and sent from there.
+    for bytes in [0, 5, 3_000_000] {
+        let head = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = if bytes > 0 { format!("{bytes:x}\r\n{}\r\n", "x".repeat(bytes)) } else { String::new() };
+        let trailers = "0\r\nX-Sum: 17\r\nHost: evil\r\nX-B: c\r\n\r\n";
+        assert_eq!(client.ask(format!("{head}{chunk}{trailers}")).text(), "ok");
+        let (names, (lengths, behind)) = got.recv().unwrap().expect("no chunks");
+        assert_eq!(behind, "x-sum: 17\r\nx-b: c\r\n\r\n", "{bytes} bytes");
+        assert_eq!((names.as_str(), lengths.iter().sum()), ("x-sum, x-b", bytes));
+        // A body without trailers has a length.
+        assert_eq!(client.ask(format!("{head}{chunk}0\r\n\r\n")).text(), "ok");
+        assert_eq!(got.recv().unwrap(), None);
+    }
+    assert_eq!(upstream.connections(), 1, "the connection was good for all of them");
+    server.stop();
+}

@@ -12,6 +12,7 @@ mod retired;
 mod silent;
 #[path = "../support/mod.rs"]
 mod support;
+mod trailers;
 #[path = "../proxy/upstream.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod upstream;
@@ -20,12 +21,17 @@ use support::{Server, Setup};
 
 /// A server with one process; `lines` are further lines of its pool.
 fn setup(transport: &str, lines: &str) -> Setup {
+    setup_with("", transport, lines)
+}
+
+/// The same; `rules` are further lines of its route.
+fn setup_with(rules: &str, transport: &str, lines: &str) -> Setup {
     let queue = if lines.contains("queue") { "" } else { "queue = { max = 1000, timeout = \"60s\" }" };
     let workers = if lines.contains("workers") { "" } else { "workers = 1\n" };
     Setup::with_files()
         .outside("process.py", include_bytes!("process.py"))
         .log("access = \"json\"")
-        .route("/*", "pool = \"app\"")
+        .route("/*", &format!("pool = \"app\"\n{rules}"))
         .table(&format!(
             "[pool.app]\ncommand = [\"python3\", \"-u\", \"process.py\"]\n{workers}transport = \"{transport}\"\n\
              {queue}\n{lines}\n"

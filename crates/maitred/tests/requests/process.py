@@ -15,6 +15,7 @@ kept = {}
 held = {}
 detached = []
 answers_pings = True
+trailers = (0, b"none")
 
 
 def send(kind, payload=b"", connection=0, request=0, flags=0):
@@ -58,6 +59,9 @@ def act(path, meta, connection, request):
     name, *rest = path.strip("/").split("/")
     if name == "meta":
         answer(connection, request, meta)
+    elif name == "trailers":
+        number, lines = trailers
+        answer(connection, request, lines if number == request else b"none")
     elif name == "hints":
         count, size = map(int, rest)
         answer_bytes = hint(size) * count + OK % (2, b"ok")
@@ -114,12 +118,20 @@ def cancel(connection, request):
 
 
 def frame():
-    global answers_pings
-    length, kind, _, descriptors, connection, request = HEADER.unpack(read(HEADER.size))
+    global answers_pings, trailers
+    length, kind, flags, descriptors, connection, request = HEADER.unpack(read(HEADER.size))
     payload = read(length)
-    if kind == 1:
-        if descriptors:
+    if kind == 7:
+        # Nothing but its REQUEST may follow.
+        _, behind, _, _, where, number = HEADER.unpack(channel.recv(HEADER.size, socket.MSG_PEEK | socket.MSG_WAITALL))
+        assert (behind, where, number) == (1, connection, request) and flags == 0x80
+        trailers = (request, payload)
+    elif kind == 1:
+        body = flags >> 3 & 1
+        if descriptors > body:
             kept[connection] = passed.pop(0)
+        if body:
+            os.close(passed.pop(0))
         meta_length, head_length, _ = struct.unpack_from("<III", payload)
         meta = payload[12 : 12 + meta_length]
         path = payload[12 + meta_length : 12 + meta_length + head_length].split(b" ")[1].decode()

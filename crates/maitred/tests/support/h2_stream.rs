@@ -154,7 +154,7 @@ impl Response {
         for (at, (name, _)) in fields.iter().enumerate() {
             let again = fields[..at].iter().any(|(before, _)| before == name);
             assert!(
-                !again || name == "set-cookie" || name.starts_with("x-"),
+                !again || ["set-cookie", "vary"].contains(&name.as_str()) || name.starts_with("x-"),
                 "{name} stands twice: {fields:?}"
             );
         }

@@ -73,7 +73,9 @@ impl Response {
     fn judge(&self) {
         for (at, (name, _)) in self.fields.iter().enumerate() {
             let again = self.fields[..at].iter().any(|(before, _)| before.eq_ignore_ascii_case(name));
-            assert!(!again || name.eq_ignore_ascii_case("set-cookie"), "{name} stands twice: {self:?}");
+            // `Vary` is a list, to which a route may add (9110-5.3).
+            let may = ["set-cookie", "vary"].iter().any(|other| name.eq_ignore_ascii_case(other));
+            assert!(!again || may, "{name} stands twice: {self:?}");
         }
         let (length, coding) = (self.field("content-length"), self.field("transfer-encoding"));
         assert!(length.is_none() || coding.is_none(), "length and coding: {self:?}");

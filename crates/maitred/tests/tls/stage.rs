@@ -244,10 +244,16 @@ pub(crate) fn connect(server: &Server, client: &Arc<ClientConfig>) -> Client {
 /// Connects, makes a request, and says whether the session was resumed.
 #[track_caller]
 pub(crate) fn resumes(server: &Server, client: &Arc<ClientConfig>) -> bool {
+    resumes_and_stays(server, client).0
+}
+
+/// The same, with the connection.
+#[track_caller]
+pub(crate) fn resumes_and_stays(server: &Server, client: &Arc<ClientConfig>) -> (bool, Client) {
     let mut connection = connect(server, client);
     // Tickets come behind the handshake; with the response they have been read.
     assert_eq!(connection.get("/a.txt").text(), "file a\n");
-    connection.tls().handshake_kind() == Some(HandshakeKind::Resumed)
+    (connection.tls().handshake_kind() == Some(HandshakeKind::Resumed), connection)
 }
 
 /// The certificate that the client was shown, in DER.

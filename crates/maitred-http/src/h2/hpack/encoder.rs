@@ -26,8 +26,10 @@ const FIELD_SHARE: usize = 2;
 const SETS: usize = 32;
 /// Places of a set.
 const WAYS: usize = 2;
-/// Places for fields that were seen once.
-const SEEN: usize = 64;
+/// Sets of places for fields that were seen once.
+const SEEN_SETS: usize = 8;
+/// Places of such a set: fields of one response must not take each other's place each time, or none of them is ever seen again.
+const SEEN_WAYS: usize = 8;
 /// Fields of a block that are looked for first where they were in the block before.
 const PREVIOUS: usize = 16;
 
@@ -56,8 +58,8 @@ pub struct Encoder {
     update: Option<usize>,
     /// By the lower bits of a field's hash: where it may be in the table. The newest is the first of its set.
     places: [[Place; WAYS]; SETS],
-    /// Parts of the hashes of fields that were seen lately and are not in the table.
-    seen: [u16; SEEN],
+    /// Parts of the hashes of fields that were seen lately and are not in the table. The newest is the first of its set.
+    seen: [[u16; SEEN_WAYS]; SEEN_SETS],
     /// By the place in a block: number of the entry that was found there last.
     previous: [u32; PREVIOUS],
     /// Place of the next field in its block.
@@ -86,7 +88,7 @@ impl Encoder {
             told_bytes_max: TABLE_BYTES_DEFAULT,
             update: None,
             places: [[Place::default(); WAYS]; SETS],
-            seen: [0; SEEN],
+            seen: [[0; SEEN_WAYS]; SEEN_SETS],
             previous: [0; PREVIOUS],
             position: 0,
         }
@@ -189,9 +191,14 @@ impl Encoder {
 
     /// Whether a field was seen before; from now on it was.
     fn was_seen(&mut self, hash: u64) -> bool {
-        let seen = &mut self.seen[(hash >> 8) as usize % SEEN];
+        let set = &mut self.seen[(hash >> 8) as usize % SEEN_SETS];
         let part = (hash >> 16) as u16;
-        std::mem::replace(seen, part) == part
+        if set.contains(&part) {
+            return true;
+        }
+        set.copy_within(..SEEN_WAYS - 1, 1);
+        set[0] = part;
+        false
     }
 
     fn insert(&mut self, hash: u64, name: &[u8], value: &[u8]) -> u32 {

@@ -6,7 +6,7 @@
 use super::priority::Priority;
 use crate::bytes::{ByteSet, byte_set};
 use crate::fields::{self, FieldLines};
-use crate::limits::TRAILER_BYTES_MAX;
+use crate::limits::{TRAILER_BYTES_MAX, TRAILERS_MAX};
 use crate::request::{Parts, RequestHead, Span, is_token_byte};
 
 /// A key of the right form (RFC 6455 section 4.1); HTTP/2 has none, and the answer to it goes nowhere.
@@ -341,6 +341,8 @@ pub(super) struct Trailers {
     fields: FieldLines,
     /// As many as there would be over HTTP/1, of those that are dropped, too.
     bytes: usize,
+    /// Those that are dropped, too.
+    count: usize,
     fault: Option<&'static str>,
 }
 
@@ -368,14 +370,20 @@ impl Trailers {
         if self.bytes > TRAILER_BYTES_MAX as usize {
             return Err("trailer section too big");
         }
+        self.count += 1;
         if fields::is_for_trailers(name) {
             self.fields.push(name, value);
         }
         Ok(())
     }
 
+    /// Those that go on. Of more than [`TRAILERS_MAX`], none do, as over HTTP/1.
     pub(super) fn finish(self) -> Result<FieldLines, &'static str> {
-        self.fault.map_or(Ok(self.fields), Err)
+        match self.fault {
+            Some(fault) => Err(fault),
+            None if self.count > TRAILERS_MAX => Ok(FieldLines::default()),
+            None => Ok(self.fields),
+        }
     }
 }
 

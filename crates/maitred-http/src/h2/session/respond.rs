@@ -1,6 +1,7 @@
 //! Response heads become header blocks (9113-8.2, 9113-8.3.2, 8441-5).
 
 use super::{Code, Session, StreamKey};
+use crate::bytes::is_name;
 use crate::fields::{FieldEdits, FieldsRef, Present};
 use crate::h2::frame::{self, FRAME_BYTES_MIN, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::h2::hpack::Encoder;
@@ -140,7 +141,7 @@ impl Session {
 /// it can be.
 #[inline]
 fn is_for_client(name: &[u8], tunnel: bool) -> bool {
-    let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+    let is = |expected: &[u8]| is_name(name, expected);
     match (name.len(), name.first().map_or(0, |byte| byte | 0x20)) {
         (0, _) => false,
         (7, b'u') => !is(b"upgrade"),

@@ -1,37 +1,28 @@
 //! Values that several tables have: paths, accounts, networks, times.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::finding::{At, Context};
 use super::super::meaning::{Identity, Network};
+use super::super::networks;
 use super::super::reader::{Section, shorten};
-use super::super::values;
-
-/// Loopback addresses.
-pub(super) const LOOPBACK: [Network; 2] =
-    [(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)];
 
 /// A time that has no default.
 pub(super) fn given_time(section: &Section<'_>, name: &str) -> Option<Duration> {
     section.given(name).map(|_| section.time(name))
 }
 
-/// IP networks.
+/// IP networks, and lists of them.
 pub(super) fn networks(section: &Section<'_>, name: &str) -> Vec<Network> {
-    let network = |text: &At<String>| {
-        let what = format!("`{name}`: \"{}\" is not a network", shorten(&text.value));
-        section.cx.accept(&text.span, &what, values::network(&text.value))
-    };
-    section.texts(name).iter().filter_map(network).collect()
+    section.texts(name).iter().flat_map(|item| networks::resolve(section.cx, name, item)).collect()
 }
 
 /// A path that may not exist yet; a relative one starts at the configuration file.
 pub(super) fn path(section: &Section<'_>, name: &str) -> Option<PathBuf> {
     let text = section.text(name)?;
-    check_path(section.cx, name, &text).then(|| section.cx.origin.base.join(&text.value))
+    check_path(section.cx, name, &text).then(|| section.cx.base(&text.span).join(&text.value))
 }
 
 /// A directory that exists.
@@ -40,7 +31,7 @@ pub(super) fn directory(section: &Section<'_>, name: &str) -> Option<At<PathBuf>
     if !check_path(section.cx, name, &text) {
         return None;
     }
-    let resolved = normal(&section.cx.origin.base.join(&text.value));
+    let resolved = normal(&section.cx.base(&text.span).join(&text.value));
     if let Err(error) = section.cx.lookup.directory(&resolved) {
         let why = match error.kind() {
             io::ErrorKind::NotFound => "there is no such directory".into(),

@@ -2,17 +2,29 @@
 
 use std::path::PathBuf;
 
+use super::super::finding::At;
 use super::super::foreign::NO_NAMED_LOCATIONS;
 use super::super::meaning::{Coding, Files, TryItem};
 use super::super::reader::{Section, shorten};
-use super::headers;
+use super::pools::Known;
+use super::{headers, media};
 
 /// Keys about files, which a site and its routes share.
-pub(super) const KEYS: [&str; 7] =
-    ["index", "listing", "hidden", "symlinks", "precompressed", "try", "headers"];
+pub(super) const KEYS: [&str; 10] = [
+    "index",
+    "listing",
+    "hidden",
+    "symlinks",
+    "precompressed",
+    "try",
+    "headers",
+    "types",
+    "charset",
+    "charset_types",
+];
 
 /// Files without a root yet: what the keys of `section` say.
-pub(super) fn options(section: &Section<'_>) -> Files {
+pub(super) fn options(section: &Section<'_>, pools: &Known<'_>) -> Files {
     Files {
         root: PathBuf::new(),
         strip_prefix: "/".into(),
@@ -21,14 +33,15 @@ pub(super) fn options(section: &Section<'_>) -> Files {
         hidden: section.flag("hidden"),
         symlinks_may_leave: section.choice("symlinks") == Some("anywhere"),
         precompressed: precompressed(section),
-        try_files: try_files(section),
+        try_files: try_files(section, pools),
         headers: headers::of_files(&section.section("headers")),
+        media: Box::new(media::of_files(section)),
     }
 }
 
 /// The options of a route: its own where it says something, otherwise its site's.
-pub(super) fn inherited(route: &Section<'_>, site: &Files) -> Files {
-    let own = options(route);
+pub(super) fn inherited(route: &Section<'_>, site: &Files, pools: &Known<'_>) -> Files {
+    let own = options(route, pools);
     let given = |name| route.given(name).is_some();
     Files {
         root: own.root,
@@ -40,6 +53,7 @@ pub(super) fn inherited(route: &Section<'_>, site: &Files) -> Files {
         precompressed: if given("precompressed") { own.precompressed } else { site.precompressed.clone() },
         try_files: if given("try") { own.try_files } else { site.try_files.clone() },
         headers: if given("headers") { own.headers } else { site.headers.clone() },
+        media: Box::new(media::inherited(route, *own.media, &site.media)),
     }
 }
 
@@ -64,14 +78,21 @@ fn precompressed(section: &Section<'_>) -> Vec<Coding> {
     section.choices("precompressed").into_iter().map(coding).collect()
 }
 
-fn try_files(section: &Section<'_>) -> Vec<TryItem> {
+fn try_files(section: &Section<'_>, pools: &Known<'_>) -> Vec<TryItem> {
     let texts = section.texts("try");
     let mut items = Vec::new();
     for (i, text) in texts.iter().enumerate() {
         let what = format!("`try` does not take \"{}\"", shorten(&text.value));
-        let Some(item) = section.cx.accept(&text.span, &what, try_item(&text.value)) else { continue };
+        let item = match text.value.strip_prefix("pool:") {
+            Some(name) => {
+                let name = At { value: name.to_owned(), span: text.span.clone() };
+                pools.takes_requests(section, &name).map(TryItem::Pool)
+            }
+            None => section.cx.accept(&text.span, &what, try_item(&text.value)),
+        };
+        let Some(item) = item else { continue };
         let last = i + 1 == texts.len();
-        if matches!(item, TryItem::Status(_)) && !last {
+        if matches!(item, TryItem::Status(_) | TryItem::Pool(_)) && !last {
             section
                 .cx
                 .error(&text.span, format!("`try`: nothing is tried after \"{}\"", shorten(&text.value)));

@@ -42,8 +42,8 @@ pub(super) fn of_files(section: &Section<'_>) -> HeaderRules {
 pub(super) fn of_responses(section: &Section<'_>) -> ResponseHeaders {
     let pairs = |key| pairs(section, key, check_name);
     let (set, add, if_absent) = (pairs("set"), pairs("add"), pairs("if_absent"));
-    // Those of the site and of the route come together, and two of the server's own.
-    let most = maitred_http::fields::IF_ABSENT_MAX / 2 - 1;
+    // Those of the site and of the route come together, and those of `security_headers`, `hsts` and `server_header`.
+    let most = maitred_http::fields::IF_ABSENT_MAX / 2 - 6;
     if let (true, Some(span)) = (if_absent.len() > most, section.key_span("if_absent")) {
         section.cx.error(&span, format!("`if_absent` has more than {most} fields"));
     }
@@ -82,7 +82,10 @@ fn check_request_name(section: &Section<'_>, name: &At<String>) {
             format!("`{}` says who the client is, and is written by Maitred", shorten(&name.value)),
             "`trusted_proxies` says whose word about that is believed",
         );
-    } else if is_token(&name.value) && !maitred_handoff::is_forwardable(&alike) {
+    } else if is_token(&name.value)
+        && !FRAMING.contains(&name.value.to_ascii_lowercase().as_str())
+        && !maitred_handoff::is_forwardable(&alike)
+    {
         section.cx.error_with(
             &name.span,
             format!("`{}` is never sent to a pool by this rule", shorten(&name.value)),
@@ -134,8 +137,8 @@ fn check_name(section: &Section<'_>, name: &At<String>) {
     } else if FRAMING.contains(&lower.as_str()) {
         section.cx.error_with(
             &name.span,
-            format!("`{}` delimits the message and cannot be changed", shorten(&name.value)),
-            "Maitred writes this field itself, so that no response has a wrong length",
+            format!("`{}` is written by Maitred and cannot be changed", shorten(&name.value)),
+            "fields that delimit a message, or are about one connection, and `Date`, are facts",
         );
     }
 }

@@ -1,6 +1,6 @@
 //! `[[listen]]`
 
-use super::super::finding::Span;
+use super::super::finding::{At, Span};
 use super::super::meaning::{Buckets, Listen, Network};
 use super::super::reader::{Section, shorten};
 use super::super::values;
@@ -19,20 +19,23 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, t
     let mut listens: Vec<(Listen, Span)> = Vec::new();
     let mut spans = Vec::new();
     for section in &sections {
-        let Some((listen, span)) = listen(section, trusted) else { continue };
-        let same =
-            listens.iter().find(|(other, _)| other.address == listen.address && listen.address.port() != 0);
-        if let Some((_, other)) = same {
-            let message = format!("the address {} is listed twice", listen.address);
-            root.cx.conflict(&span, message, "it is first listed here", other);
+        for (listen, span) in listen(section, trusted) {
+            let same = listens
+                .iter()
+                .find(|(other, _)| other.address == listen.address && listen.address.port() != 0);
+            if let Some((_, other)) = same {
+                let message = format!("the address {} is listed twice", listen.address);
+                root.cx.conflict(&span, message, "it is first listed here", other);
+            }
+            listens.push((listen, span));
+            spans.push(tls::Spans::of(section));
         }
-        listens.push((listen, span));
-        spans.push(tls::Spans::of(section));
     }
     listens.into_iter().map(|(listen, _)| listen).zip(spans).collect()
 }
 
-fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> {
+/// One for each address of an entry.
+fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let buckets = super::pools::buckets(section);
     let steer_by_cpu = section.flag("steer_by_cpu");
     if let (true, Buckets::Number(1), Some(span)) = (steer_by_cpu, buckets, section.given("steer_by_cpu")) {
@@ -48,21 +51,30 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> 
     let tls = tls::listener(section);
     let http2 = section.flag("http2");
     let redirect_http = section.flag("redirect_http");
-    let text = section.text("address")?;
-    let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
-    let address = section.cx.accept(&text.span, &what, values::listen_address(&text.value))?;
-    let listen = Listen {
+    if let Some(span) = section.empty_array("address") {
+        section.cx.error_with(
+            &span,
+            "`address` is empty",
+            "it takes at least one address, such as \":8080\"",
+        );
+    }
+    let address = |text: &At<String>| {
+        let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
+        section.cx.accept(&text.span, &what, values::listen_address(&text.value))
+    };
+    let listen = |address| Listen {
         address,
         buckets,
         backlog,
         steer_by_cpu,
         defer_accept,
-        proxy_protocol_from,
-        tls,
+        proxy_protocol_from: proxy_protocol_from.clone(),
+        tls: tls.clone(),
         http2,
         redirect_http,
     };
-    Some((listen, text.span))
+    let texts = section.texts("address");
+    texts.iter().filter_map(|text| Some((listen(address(text)?), text.span.clone()))).collect()
 }
 
 /// Peers that may send a PROXY header. Such a peer can claim to be any client, so that the list is never open to all

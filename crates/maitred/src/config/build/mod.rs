@@ -5,21 +5,29 @@
 mod accounts;
 mod acme;
 mod common;
+mod conditions;
+mod cors;
+mod expires;
 mod fastcgi;
 mod files;
 mod headers;
 mod hosts;
 mod listen;
+mod media;
+mod paths;
 mod pools;
+mod rewrites;
 mod routes;
+mod security;
 mod server;
 mod sites;
 mod stateful;
 mod tls;
 
 use super::meaning::{AccessFormat, Config, Limits, Log, Network};
+use super::networks::LOOPBACK;
 use super::reader::{Section, shorten};
-use common::{LOOPBACK, directory, given_time, networks, path, user};
+use common::{directory, given_time, networks, path, user};
 
 pub(super) use accounts::DEFAULT_USER;
 pub(super) use server::{admin, admin_address, admin_token};
@@ -27,16 +35,19 @@ pub(super) use server::{admin, admin_address, admin_token};
 /// The whole file.
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
-    let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
+    let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
     let mut acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
     let section = root.section("server");
     let mut server = server::server(&section);
+    for pool in &mut pools {
+        pool.request_headers.client_address.clone_from(&server.trusted_proxies.field);
+    }
     acme::add_certificates(&mut sites, &server.state);
-    let listens = listen::listens(root, &server.trusted_proxies);
+    let listens = listen::listens(root, &server.trusted_proxies.networks);
     tls::check_together(root.cx, &listens, &sites, &certified);
-    let limits = limits(&root.section("limits"), &server.trusted_proxies);
+    let limits = limits(&root.section("limits"), &server.trusted_proxies.networks);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     accounts::assign(root, &section, &named, &mut server, &pools);
@@ -47,67 +58,20 @@ pub(super) fn config(root: &Section<'_>) -> Config {
 }
 
 fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
-    let head_bytes_max = section.number("head_bytes_max");
-    let target_bytes_max = section.number("target_bytes_max");
-    let file_cache_bytes_max = section.number("file_cache_bytes_max");
-    let inline_file_bytes_max = section.number::<u32>("inline_file_bytes_max");
-    let body_inline_bytes_max = section.number::<u32>("body_inline_bytes_max");
-    let body_memory_bytes_max = section.number::<u32>("body_memory_bytes_max");
-    not_above(
-        section,
-        "body_inline_bytes_max",
-        body_inline_bytes_max.value,
-        "body_memory_bytes_max",
-        body_memory_bytes_max.value,
-    );
-    let bodies_memory_bytes_max = section.number::<u64>("bodies_memory_bytes_max");
-    let bodies_disk_bytes_max = section.number::<u64>("bodies_disk_bytes_max");
-    let body_bytes_max = section.number::<u64>("body_bytes_max");
-    not_above(
-        section,
-        "body_memory_bytes_max",
-        body_memory_bytes_max.value.into(),
-        "bodies_memory_bytes_max",
-        bodies_memory_bytes_max.value,
-    );
-    not_above(
-        section,
-        "body_bytes_max",
-        body_bytes_max.value,
-        "bodies_disk_bytes_max",
-        bodies_disk_bytes_max.value,
-    );
-    let unsent_memory_bytes_max = section.number::<u64>("unsent_memory_bytes_max");
-    let unsent_connection_bytes_max = section.number::<u64>("unsent_connection_bytes_max");
-    not_above(
-        section,
-        "unsent_connection_bytes_max",
-        unsent_connection_bytes_max.value,
-        "unsent_memory_bytes_max",
-        unsent_memory_bytes_max.value,
-    );
-    not_above(section, "target_bytes_max", target_bytes_max.value, "head_bytes_max", head_bytes_max.value);
-    not_above(
-        section,
-        "inline_file_bytes_max",
-        inline_file_bytes_max.value.into(),
-        "file_cache_bytes_max",
-        file_cache_bytes_max.value,
-    );
-    Limits {
+    let limits = Limits {
         connections_per_thread_max: section.number("connections_per_thread_max").value,
         connections_per_address_max: section.number("connections_per_address_max").value,
         connections_per_address_exempt: exempt(section, trusted),
-        head_bytes_max: head_bytes_max.value,
+        head_bytes_max: section.number("head_bytes_max").value,
         header_count_max: section.number("header_count_max").value,
-        target_bytes_max: target_bytes_max.value,
-        body_bytes_max: body_bytes_max.value,
-        body_inline_bytes_max: body_inline_bytes_max.value,
-        body_memory_bytes_max: body_memory_bytes_max.value,
-        bodies_memory_bytes_max: bodies_memory_bytes_max.value,
-        bodies_disk_bytes_max: bodies_disk_bytes_max.value,
-        unsent_memory_bytes_max: unsent_memory_bytes_max.value,
-        unsent_connection_bytes_max: unsent_connection_bytes_max.value,
+        target_bytes_max: section.number("target_bytes_max").value,
+        body_bytes_max: section.number("body_bytes_max").value,
+        body_inline_bytes_max: section.number("body_inline_bytes_max").value,
+        body_memory_bytes_max: section.number("body_memory_bytes_max").value,
+        bodies_memory_bytes_max: section.number("bodies_memory_bytes_max").value,
+        bodies_disk_bytes_max: section.number("bodies_disk_bytes_max").value,
+        unsent_memory_bytes_max: section.number("unsent_memory_bytes_max").value,
+        unsent_connection_bytes_max: section.number("unsent_connection_bytes_max").value,
         unsent_files_bytes_max: section.number("unsent_files_bytes_max").value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
         streams_per_connection_max: section.number("streams_per_connection_max").value,
@@ -128,12 +92,50 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         relay_idle_timeout: section.time("relay_idle_timeout"),
         linger_timeout: section.time("linger_timeout"),
         loop_delay_max: section.time("loop_delay_max"),
-        file_cache_bytes_max: file_cache_bytes_max.value,
+        file_cache_bytes_max: section.number("file_cache_bytes_max").value,
         file_cache_files_max: section.number("file_cache_files_max").value,
-        inline_file_bytes_max: inline_file_bytes_max.value,
+        inline_file_bytes_max: section.number("inline_file_bytes_max").value,
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
-    }
+    };
+    check_limits(section, &limits);
+    limits
+}
+
+/// Limits of which one bounds another.
+fn check_limits(section: &Section<'_>, limits: &Limits) {
+    let not_above = |small, value, large, bound| not_above(section, (small, value), (large, bound));
+    not_above(
+        "body_inline_bytes_max",
+        limits.body_inline_bytes_max.into(),
+        "body_memory_bytes_max",
+        limits.body_memory_bytes_max.into(),
+    );
+    not_above(
+        "body_memory_bytes_max",
+        limits.body_memory_bytes_max.into(),
+        "bodies_memory_bytes_max",
+        limits.bodies_memory_bytes_max,
+    );
+    not_above("body_bytes_max", limits.body_bytes_max, "bodies_disk_bytes_max", limits.bodies_disk_bytes_max);
+    not_above(
+        "unsent_connection_bytes_max",
+        limits.unsent_connection_bytes_max,
+        "unsent_memory_bytes_max",
+        limits.unsent_memory_bytes_max,
+    );
+    not_above(
+        "target_bytes_max",
+        limits.target_bytes_max.into(),
+        "head_bytes_max",
+        limits.head_bytes_max.into(),
+    );
+    not_above(
+        "inline_file_bytes_max",
+        limits.inline_file_bytes_max.into(),
+        "file_cache_bytes_max",
+        limits.file_cache_bytes_max,
+    );
 }
 
 /// Whose connections are not counted by address.
@@ -147,7 +149,7 @@ fn exempt(section: &Section<'_>, trusted: &[Network]) -> Vec<Network> {
 
 /// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the
 /// other down with it, so that only what was written can be wrong.
-fn not_above<T: PartialOrd>(section: &Section<'_>, small: &str, value: T, large: &str, bound: T) {
+fn not_above(section: &Section<'_>, (small, value): (&str, u64), (large, bound): (&str, u64)) {
     if value <= bound {
         return;
     }

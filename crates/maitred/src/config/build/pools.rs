@@ -18,7 +18,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);
     let queue = section.section("queue");
     let cwd =
-        super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value);
+        super::directory(section, "cwd").map_or_else(|| section.cx.base(&section.span), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let source = source(section, &cwd);
     if source.servers().is_none()
@@ -35,10 +35,6 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         has_no_effect(section, &workers);
     }
     let sendfile_root = sendfile_root(section);
-    if let (Some(_), Some(span)) = (source.servers(), section.given("sendfile_root")) {
-        let why = "such a server sends its files by itself";
-        section.cx.warn(&span, "`sendfile_root` has no effect".to_owned(), why);
-    }
     let upgrade = upgrade(section);
     // There is nothing behind such a pool that could switch.
     let upgrade = if matches!(source, Source::FastCgi(_)) { Vec::new() } else { upgrade };
@@ -246,7 +242,7 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
                 section.cx.error(&text.span, "`connect`: a socket of the handoff protocol stands alone");
             }
             fastcgi::only_here(section);
-            return Source::Channel(section.cx.origin.base.join(path));
+            return Source::Channel(section.cx.base(&section.span).join(path));
         }
         match upstream(section, &text.value) {
             Ok((spoken, _)) if dialect.is_some_and(|dialect| dialect != spoken) => {
@@ -285,7 +281,7 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
             if path.as_os_str().is_empty() {
                 return Err("there is no path in it".into());
             }
-            return Ok((dialect, Upstream::Unix(section.cx.origin.base.join(path))));
+            return Ok((dialect, Upstream::Unix(section.cx.base(&section.span).join(path))));
         }
     }
     let (dialect, name) = match (text.strip_prefix("http://"), text.strip_prefix("fastcgi://")) {
@@ -398,6 +394,24 @@ fn no_workers(section: &Section<'_>) -> Settings {
         let hint = "leave it out: of several servers the one with the fewest requests gets the next";
         section.cx.error_with(&span, "`sticky` is for application processes", hint);
     }
+    for key in [
+        "transport",
+        "isolate",
+        "health_interval",
+        "start_timeout",
+        "cwd",
+        "env",
+        "open_files",
+        "sendfile_root",
+    ] {
+        if let Some(span) = section.given(key) {
+            let why = match key {
+                "sendfile_root" => "such a server sends its files by itself",
+                _ => "it is for application processes: a pool with `command`, or `connect = \"unix:…\"`",
+            };
+            section.cx.warn(&span, format!("`{key}` has no effect"), why);
+        }
+    }
     Settings::fixed(0)
 }
 
@@ -484,7 +498,7 @@ fn request_headers(section: &Section<'_>) -> RequestHeaders {
         }
     }
     let keep = keep.into_iter().map(|name| name.value.to_ascii_lowercase()).collect();
-    RequestHeaders { keep, underscores: section.flag("underscores") }
+    RequestHeaders { keep, underscores: section.flag("underscores"), client_address: None }
 }
 
 /// `upgrade`. Never HTTP itself, or what hides it: its requests would pass routes, limits and the log (h2c smuggling).

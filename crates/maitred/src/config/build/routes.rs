@@ -1,75 +1,84 @@
 //! `[[site.route]]`
 
+use regex::bytes::Regex;
+
 use super::super::finding::{At, Span};
-use super::super::foreign::path_hint;
 use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
+use super::super::template;
 use super::super::values::{is_field_value, is_token};
+use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
-use super::{files, headers};
+use super::{conditions, cors, expires, files, headers, rewrites, security};
 
 /// The keys that say what answers.
-const TARGETS: [&str; 4] = ["root", "redirect", "respond", "pool"];
+const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
 
 pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) -> Vec<Route> {
     let mut routes: Vec<(Route, Span)> = Vec::new();
     for section in sections {
-        let pattern = path(section);
+        let regex = path_regex(section);
+        let conditions = conditions::of_route(section);
+        let patterns = route_paths(section);
         let methods = methods(section);
-        let target = target(section, site, pools, pattern.as_ref());
-        let (Some(pattern), Some(target)) = (pattern, target) else { continue };
+        let compiled = regex.as_ref().map(|(_, compiled)| compiled);
+        let rewrite = rewrites::of_route(section, &patterns, compiled);
+        let target = target(section, (site, pools), &patterns, compiled);
+        let (false, Some(target)) = (patterns.is_empty(), target) else { continue };
+        let span = patterns.first().map_or(section.span.clone(), |first| first.span.clone());
         let route = Route {
-            pattern: pattern.value,
+            patterns: patterns.into_iter().map(|pattern| pattern.value).collect(),
+            path_regex: regex.map(|(text, _)| text),
+            conditions,
             methods,
+            rewrite,
             scripts: scripts(&target, site, pools),
             target,
             response_headers: headers::of_responses(&section.section("response_headers")),
+            expires: expires::of(section),
+            cors: cors::of(section),
+            security_headers: security::of(section),
             request_headers: headers::of_requests(&section.section("request_headers")),
         };
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
-                &pattern.span,
+                &span,
                 "no request reaches this route: an earlier one takes all its paths and methods",
                 "the first route that matches path and method decides",
                 earlier,
             );
         }
-        routes.push((route, pattern.span));
+        routes.push((route, span));
     }
     routes.into_iter().map(|(route, _)| route).collect()
 }
 
-fn path(section: &Section<'_>) -> Option<At<PathPattern>> {
-    let text = section.text("path")?;
-    let what = format!("`path`: \"{}\" is not a pattern", shorten(&text.value));
-    let value = section.cx.accept(&text.span, &what, pattern(&text.value))?;
-    Some(At { value, span: text.span })
+/// `path`; all paths, if the route has other conditions. Nothing, if it is missing or has no pattern.
+fn route_paths(section: &Section<'_>) -> Vec<At<PathPattern>> {
+    if section.given("path").is_some() {
+        if let Some(span) = section.empty_array("path") {
+            section.cx.error(&span, "`path` has no pattern");
+        }
+        return patterns(section, "path");
+    }
+    if section.given("path_regex").is_none() && section.given("match").is_none() {
+        section.cx.missing(
+            &section.span,
+            "[[site.route]] has no `path`",
+            "`path` takes \"/exact\", \"/prefix/*\", \"*.php\"; for any path, write path = \"*\"",
+        );
+        return Vec::new();
+    }
+    vec![At { value: PathPattern::All, span: section.span.clone() }]
 }
 
-/// A pattern of paths; what is wrong with it otherwise.
-fn pattern(text: &str) -> Result<PathPattern, String> {
-    if !text.starts_with(['/', '*']) {
-        return Err(path_hint(&shorten(text)));
-    }
-    if text.contains(['?', '#']) {
-        return Err("only the path is matched, without query and fragment".into());
-    }
-    if text.contains('\0') || text.split('/').any(|part| part == "." || part == "..") {
-        return Err("paths have no `.` and `..` in them when they are matched".into());
-    }
-    // Two stars in a row are one: an empty piece between stars says nothing.
-    let count = text.split('*').count();
-    let says_something = |i: usize, piece: &str| i == 0 || i + 1 == count || !piece.is_empty();
-    let pieces = text.split('*').enumerate().filter(|(i, piece)| says_something(*i, piece));
-    let mut pieces: Vec<String> = pieces.map(|(_, piece)| piece.to_owned()).collect();
-    Ok(match pieces.as_mut_slice() {
-        [only] => PathPattern::Exact(std::mem::take(only)),
-        [before, after] if after.is_empty() && (before.is_empty() || before == "/") => PathPattern::All,
-        [before, after] if after.is_empty() => PathPattern::Prefix(std::mem::take(before)),
-        [before, after] if before.is_empty() => PathPattern::Suffix(std::mem::take(after)),
-        _ => PathPattern::Glob(pieces),
-    })
+/// `path_regex`, as it is and compiled.
+fn path_regex(section: &Section<'_>) -> Option<(String, Regex)> {
+    let text = section.text("path_regex")?;
+    let what = format!("`path_regex`: \"{}\" is not a regular expression", shorten(&text.value));
+    let compiled = section.cx.accept(&text.span, &what, template::regex(&text.value))?;
+    Some((text.value, compiled))
 }
 
 fn methods(section: &Section<'_>) -> Vec<String> {
@@ -93,9 +102,9 @@ fn methods(section: &Section<'_>) -> Vec<String> {
 
 fn target(
     section: &Section<'_>,
-    site: &Files,
-    pools: &Known<'_>,
-    pattern: Option<&At<PathPattern>>,
+    (site, pools): (&Files, &Known<'_>),
+    patterns: &[At<PathPattern>],
+    regex: Option<&Regex>,
 ) -> Option<Target> {
     let given: Vec<(&str, Span)> =
         TARGETS.iter().filter_map(|name| Some((*name, section.key_span(name)?))).collect();
@@ -104,7 +113,7 @@ fn target(
         [] => section.cx.missing(
             &section.span,
             "this route does not say what answers",
-            "add one of `root`, `redirect`, `respond` and `pool`",
+            "add one of `root`, `redirect`, `respond`, `pool` and `reroute`",
         ),
         [(first, place), rest @ ..] => {
             for (other, span) in rest {
@@ -113,59 +122,53 @@ fn target(
             }
         }
     }
-    only_with(section, chosen, "redirect", &["status"]);
-    only_with(section, chosen, "root", &["strip_prefix"]);
-    only_with(section, chosen, "root", &files::KEYS);
+    only_with(section, chosen, &["redirect"], &["status"]);
+    only_with(section, chosen, &["root", "pool"], &["strip_prefix", "rewrite"]);
+    only_with(section, chosen, &["pool"], &["replace_prefix", "query"]);
+    only_with(section, chosen, &["root"], &files::KEYS);
+    only_with(section, chosen, &["pool"], &["request_headers"]);
     // All of them are read, so that all errors are found.
-    let root = files_target(section, site, pattern);
-    let redirect = redirect_target(section);
+    let root = files_target(section, (site, pools), patterns);
+    let redirect = redirect_target(section, regex);
     let respond = respond_target(&section.section("respond"));
-    let pool = pool_target(section, pools, pattern);
+    let pool = pool_target(section, pools, patterns);
+    let reroute = rewrites::path_template(section, "reroute", regex).map(Target::Reroute);
     match chosen? {
         "root" => root,
         "redirect" => redirect,
         "respond" => Some(respond),
+        "reroute" => reroute,
         _ => pool,
     }
 }
 
 /// Reports keys that belong to another target than the one that is given.
-fn only_with(section: &Section<'_>, chosen: Option<&str>, target: &str, keys: &[&str]) {
-    if chosen.is_none_or(|chosen| chosen == target) {
+fn only_with(section: &Section<'_>, chosen: Option<&str>, targets: &[&str], keys: &[&str]) {
+    if chosen.is_none_or(|chosen| targets.contains(&chosen)) {
         return;
     }
+    let targets = targets.join("` or `");
     for key in keys {
         if let Some(span) = section.key_span(key) {
-            section.cx.error(&span, format!("`{key}` goes with `{target}`, which this route does not have"));
+            section.cx.error(&span, format!("`{key}` goes with `{targets}`, which this route does not have"));
         }
     }
 }
 
-fn files_target(section: &Section<'_>, site: &Files, pattern: Option<&At<PathPattern>>) -> Option<Target> {
-    let options = files::inherited(section, site);
-    let strip = section.text("strip_prefix")?;
+fn files_target(
+    section: &Section<'_>,
+    (site, pools): (&Files, &Known<'_>),
+    patterns: &[At<PathPattern>],
+) -> Option<Target> {
+    let options = files::inherited(section, site, pools);
     let root = super::directory(section, "root");
-    let text = strip.value.as_str();
-    if !text.starts_with('/') || !text.ends_with('/') {
-        section.cx.error_with(
-            &strip.span,
-            format!("`strip_prefix`: \"{}\" is not the start of a path", shorten(text)),
-            "it starts and ends with `/`: \"/static/\"",
-        );
-    } else if let (true, Some(pattern)) =
-        (root.is_some(), pattern.filter(|pattern| !below(&pattern.value, text)))
-    {
-        section.cx.conflict(
-            &strip.span,
-            format!("`path` also takes paths that do not start with \"{}\"", shorten(text)),
-            "this is the route's path",
-            &pattern.span,
-        );
-    }
-    Some(Target::Files(Files { root: root?.value, strip_prefix: strip.value, ..options }))
+    // What is rewritten may begin otherwise.
+    let judged = root.is_some() && section.given("rewrite").is_none();
+    let strip_prefix = strip_prefix(section, if judged { patterns } else { &[] })?;
+    Some(Target::Files(Files { root: root?.value, strip_prefix, ..options }))
 }
 
-fn redirect_target(section: &Section<'_>) -> Option<Target> {
+fn redirect_target(section: &Section<'_>, regex: Option<&Regex>) -> Option<Target> {
     let status = section.number::<u16>("status");
     if ![301, 302, 303, 307, 308].contains(&status.value) {
         section.cx.error_with(
@@ -175,39 +178,9 @@ fn redirect_target(section: &Section<'_>) -> Option<Target> {
         );
     }
     let to = section.text("redirect")?;
-    if let Err(why) = check_template(&to.value) {
-        let message = format!("`redirect`: \"{}\" is not a place to redirect to", shorten(&to.value));
-        section.cx.error_with(&to.span, message, why);
-    }
-    Some(Target::Redirect { to: to.value, status: status.value })
-}
-
-fn check_template(to: &str) -> Result<(), String> {
-    let plain = to.replace("{path}", "").replace("{uri}", "");
-    if plain.contains(['{', '}']) {
-        return Err("the placeholders are `{path}` and `{uri}`".into());
-    }
-    if to.is_empty() || !to.is_ascii() || !is_field_value(to) || to.contains(' ') {
-        return Err("a URI has only printable ASCII characters and no spaces; encode others as `%XX`".into());
-    }
-    // `//host` after a placeholder was filled in would lead to any host that the client names.
-    if to.starts_with('{') || to.starts_with("/{") || to.starts_with("//") {
-        return Err(
-            "a client could make it lead to any host: start it with \"https://example.com\", or with a path \
-                    of its own before the placeholder"
-                .into(),
-        );
-    }
-    let scheme = to.split_once("://").is_some_and(|(scheme, rest)| {
-        !scheme.is_empty()
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
-            && !rest.is_empty()
-            && !rest.starts_with(['/', '{'])
-    });
-    match scheme || to.starts_with('/') {
-        true => Ok(()),
-        false => Err("it starts with \"https://\" and a host, or with `/`".into()),
-    }
+    let what = format!("`redirect`: \"{}\" is not a place to redirect to", shorten(&to.value));
+    let to = section.cx.accept(&to.span, &what, rewrites::location(&to.value, regex))?;
+    Some(Target::Redirect { to, status: status.value })
 }
 
 fn respond_target(section: &Section<'_>) -> Target {
@@ -231,27 +204,13 @@ fn respond_target(section: &Section<'_>) -> Target {
     Target::Respond { status: status.value, body: text(body), content_type: text(content_type) }
 }
 
-fn pool_target(
-    section: &Section<'_>,
-    pools: &Known<'_>,
-    pattern: Option<&At<PathPattern>>,
-) -> Option<Target> {
+fn pool_target(section: &Section<'_>, pools: &Known<'_>, patterns: &[At<PathPattern>]) -> Option<Target> {
     let name = section.text("pool")?;
-    let found = pools.pools.iter().enumerate().find(|(_, pool)| pool.name == name.value);
-    let Some((index, pool)) = found else {
-        let hint = match nearest(&name.value, pools.pools.iter().map(|pool| pool.name.as_str())) {
-            Some(meant) => format!("did you mean \"{}\"?", shorten(meant)),
-            None => format!("add [pool.{}] with the command to start", shorten(&name.value)),
-        };
-        let message = format!("there is no pool \"{}\"", shorten(&name.value));
-        section.cx.error_with(&name.span, message, hint);
-        return None;
-    };
-    if let Source::Listen { .. } = pool.source {
-        leads_to_listen_pool(section, &name, pools.listens.get(index));
-        return None;
-    }
-    if let Some(pattern) = pattern.filter(|pattern| !mounted_at(&pattern.value, &pool.mount)) {
+    let index = pools.takes_requests(section, &name)?;
+    let pool = pools.pools.get(index)?;
+    let changed = ["strip_prefix", "rewrite"].iter().any(|key| section.given(key).is_some());
+    let elsewhere = patterns.iter().find(|pattern| !mounted_at(&pattern.value, &pool.mount));
+    if let Some(pattern) = elsewhere.filter(|_| !changed) {
         let message = format!(
             "this path is not below \"{}\", where pool \"{}\" is mounted",
             shorten(&pool.mount),
@@ -264,6 +223,28 @@ fn pool_target(
         );
     }
     Some(Target::Pool(index))
+}
+
+impl Known<'_> {
+    /// The pool of this name, to which requests can be sent.
+    pub(super) fn takes_requests(&self, section: &Section<'_>, name: &At<String>) -> Option<usize> {
+        let pools = self;
+        let found = pools.pools.iter().enumerate().find(|(_, pool)| pool.name == name.value);
+        let Some((index, pool)) = found else {
+            let hint = match nearest(&name.value, pools.pools.iter().map(|pool| pool.name.as_str())) {
+                Some(meant) => format!("did you mean \"{}\"?", shorten(meant)),
+                None => format!("add [pool.{}] with the command to start", shorten(&name.value)),
+            };
+            let message = format!("there is no pool \"{}\"", shorten(&name.value));
+            section.cx.error_with(&name.span, message, hint);
+            return None;
+        };
+        if let Source::Listen { .. } = pool.source {
+            leads_to_listen_pool(section, name, pools.listens.get(index));
+            return None;
+        }
+        Some(index)
+    }
 }
 
 /// The files beside the scripts of a pool. Neither `listing` nor `try` has a meaning there: what is not found is the script's.
@@ -292,23 +273,16 @@ fn mounted_at(pattern: &PathPattern, mount: &str) -> bool {
     }
 }
 
-/// Whether all paths that the pattern takes start with this.
-fn below(pattern: &PathPattern, prefix: &str) -> bool {
-    match pattern {
-        PathPattern::All | PathPattern::Suffix(_) => prefix == "/",
-        PathPattern::Exact(path) | PathPattern::Prefix(path) => path.starts_with(prefix),
-        PathPattern::Glob(pieces) => {
-            prefix == "/" || pieces.first().is_some_and(|first| first.starts_with(prefix))
-        }
-    }
-}
-
 /// Whether the earlier route takes every request that the later one would. May miss some; is never wrong when it
 /// says yes.
 fn takes_all_of(earlier: &Route, later: &Route) -> bool {
+    if earlier.path_regex.is_some() || !earlier.conditions.is_empty() {
+        return false;
+    }
     let all_methods = earlier.methods.is_empty()
         || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
-    all_methods && covers(&earlier.pattern, &later.pattern)
+    let covered = |path: &PathPattern| earlier.patterns.iter().any(|pattern| covers(pattern, path));
+    all_methods && later.patterns.iter().all(covered)
 }
 
 /// Whether every path that the later pattern takes is taken by the earlier one. May miss some; is never wrong when it
@@ -340,6 +314,7 @@ fn glob_matches(pieces: &[String], path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::paths::pattern;
     use super::*;
 
     fn parsed(text: &str) -> PathPattern {
@@ -386,27 +361,6 @@ mod tests {
             ("/a/*", "/ab/*"),
         ] {
             assert!(!covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
-        }
-    }
-
-    #[test]
-    fn a_redirect_never_leads_where_the_client_says() {
-        for to in ["https://example.com{uri}", "/new/{path}", "/", "https://example.com/?from={uri}"] {
-            assert_eq!(check_template(to), Ok(()), "{to}");
-        }
-        for to in [
-            "",
-            "{uri}",
-            "/{uri}",
-            "//x{uri}",
-            "https://{path}",
-            "https:///x",
-            "x",
-            "/a b",
-            "/{host}",
-            "/\r\nA: b",
-        ] {
-            assert!(check_template(to).is_err(), "{to}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::meaning::{AdminAddress, Affinity, EncodedSlashes, Server};
+use super::super::meaning::{AdminAddress, Affinity, EncodedSlashes, Server, TrustedProxies};
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::reload::GRACE_STREAMS_MAX;
 use super::super::values;
@@ -31,7 +31,7 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         grace: section.time("grace"),
         grace_streams: grace_streams(section),
         old_workers_max: section.number("old_workers_max").value,
-        trusted_proxies: super::networks(section, "trusted_proxies"),
+        trusted_proxies: trusted_proxies(section),
         spool: spool(section),
         state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
         server_header: section.flag("server_header"),
@@ -43,6 +43,26 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         path_parameters: section.choice("path_parameters") != Some("reject"),
         seccomp: section.flag("seccomp"),
     }
+}
+
+fn trusted_proxies(section: &Section<'_>) -> TrustedProxies {
+    let networks = super::networks(section, "trusted_proxies");
+    let field = section.text("client_address_from").and_then(|name| {
+        let valid = match values::is_token(&name.value) {
+            true if name.value.contains(['_', '.']) => {
+                Err("a name with `_` or `.` is never trusted: proxies take it for `-`")
+            }
+            true => Ok(name.value.to_ascii_lowercase()),
+            false => Err("it takes the name of a field, such as \"CF-Connecting-IP\""),
+        };
+        let what = format!("`client_address_from` does not take \"{}\"", shorten(&name.value));
+        section.cx.accept(&name.span, &what, valid.map_err(str::to_owned))
+    });
+    if let (true, Some(span)) = (networks.is_empty(), section.given("client_address_from")) {
+        let why = "without `trusted_proxies`, no peer may say who the client is";
+        section.cx.warn(&span, "`client_address_from` has no effect", why);
+    }
+    TrustedProxies { networks, field }
 }
 
 /// Not looked up: a configuration without a pool does not need it, and the worker process may see another directory.
@@ -79,7 +99,7 @@ pub(in super::super) fn admin(section: &Section<'_>) -> Option<AdminAddress> {
     let cx = section.cx;
     match admin_address(&text.value) {
         Ok(AdminAddress::Unix(path)) => {
-            let path = cx.origin.base.join(path);
+            let path = cx.base(&text.span).join(path);
             if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
                 let message = format!("`admin`: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
                 cx.error_with(&text.span, message, format!("this one is {}", path.display()));

@@ -1,11 +1,10 @@
 //! `[[site]]`
 
 use super::super::finding::{At, Span};
-use super::super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{acme, files, headers, hosts, routes, tls};
+use super::{acme, cors, expires, files, headers, hosts, routes, security, tls};
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is whether there is an `[acme]`.
 pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>, acme: bool) -> (Vec<Site>, Vec<tls::Certified>) {
@@ -58,7 +57,7 @@ fn site(
     certificates: Vec<Certificate>,
     pools: &Known<'_>,
 ) -> Site {
-    let options = files::options(section);
+    let options = files::options(section, pools);
     let routes = section.sections("route");
     let root = super::directory(section, "root");
     let files = root.map(|root| Files { root: root.value, ..options.clone() });
@@ -70,14 +69,7 @@ fn site(
     }
     if let Some(files) = &files {
         let target = Target::Files(files.clone());
-        routes.push(Route {
-            pattern: PathPattern::All,
-            methods: Vec::new(),
-            target,
-            scripts: None,
-            response_headers: ResponseHeaders::default(),
-            request_headers: RequestHeaderRules::default(),
-        });
+        routes.push(Route::new(PathPattern::All, target));
     }
     let error_pages = error_pages(section);
     Site {
@@ -89,6 +81,9 @@ fn site(
         acme: false,
         hsts: tls::hsts(section),
         response_headers: headers::of_responses(&section.section("response_headers")),
+        expires: expires::of(section),
+        cors: cors::of(section),
+        security_headers: security::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
     }
 }
@@ -107,7 +102,7 @@ fn without_root(section: &Section<'_>, routes: &[Section<'_>]) {
         return;
     }
     for key in files::KEYS {
-        if let Some(span) = section.key_span(key) {
+        if let Some(span) = section.own_key_span(key) {
             let message = format!("`{key}` is about files, and this site has none");
             section.cx.error_with(&span, message, "add `root`, or take it out");
         }
@@ -116,7 +111,7 @@ fn without_root(section: &Section<'_>, routes: &[Section<'_>]) {
 
 fn error_pages(section: &Section<'_>) -> Vec<(u16, String)> {
     let entries = section.map("error_pages");
-    if let (true, Some(span)) = (section.given("root").is_none(), section.key_span("error_pages")) {
+    if let (true, Some(span)) = (section.given("root").is_none(), section.own_key_span("error_pages")) {
         section.cx.error_with(
             &span,
             "`error_pages` are files of the site, and this site has no `root`",

@@ -180,7 +180,8 @@ fn what_is_missing_is_said_where_it_belongs() {
     assert_eq!(
         brief("[[listen]]\n[[site]]\n[pool.a]\n"),
         [
-            "1:1 [[listen]] has no `address` | `address` takes `\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`",
+            "1:1 [[listen]] has no `address` | `address` takes `\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`; or an \
+             array of several",
             "2:1 this site has neither `root` nor a route, so that it answers nothing | add root = \"public\", or a \
              [[site.route]]",
             "3:1 [pool.a] has no `command` | `command` takes an array: program and arguments; or set `connect`",
@@ -285,15 +286,17 @@ fn http_is_no_other_protocol() {
 #[test]
 fn fields_that_are_maitreds_own_cannot_be_set_in_requests() {
     let text = "listen = [{ address = \":1\" }]\n[[site]]\nroot = \"www\"\n\
-        request_headers = { remove = [\"X_Real.IP\", \"Content_Length\", \"Proxy\", \"Host\", \"Early-Data\", \"Cookie\"] }\n\
+        request_headers = { remove = [\"X_Real.IP\", \"Content_Length\", \"Upgrade\", \"Proxy\", \"Host\", \"Early-Data\", \"Cookie\"] }\n\
         [[site.route]]\npath = \"/a\"\nrespond = { status = 200 }\nrequest_headers = { set = { Host = \"a b\" } }\n";
     let problems = brief(text);
     let starts = [
         "`X_Real.IP` says",
         "`Content_Length` is never",
+        "`Upgrade` is written",
         "`Proxy` is never",
         "`Host` is never",
         "`Early-Data` says",
+        "`request_headers` goes with `pool`",
         "`Host` cannot be",
     ];
     assert_eq!(problems.len(), starts.len(), "{problems:#?}");

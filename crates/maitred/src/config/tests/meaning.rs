@@ -7,13 +7,20 @@ use proptest::test_runner::RngSeed;
 
 use super::super::finding::Context;
 use super::super::keys::{Kind, Table};
-use super::super::reader::Section;
-use super::super::{build, fuzzing, tables::ROOT};
+use super::super::{build, fuzzing, open_all, tables::ROOT};
 use super::*;
 use crate::pool::settings::Settings;
 
 /// Sets every key to something other than its default.
-const EVERYTHING: &str = r#"
+pub(super) const EVERYTHING: &str = r#"
+import = ["none.d/*.toml"]
+
+[networks]
+office = ["192.0.2.0/24", "@loopback"]
+
+[defaults]
+hsts = "max-age=60"
+
 [server]
 threads = 3
 affinity = "2,0-1"
@@ -26,6 +33,7 @@ grace = 90
 grace_streams = "10m"
 old_workers_max = 3
 trusted_proxies = ["10.0.0.0/8", "::1"]
+client_address_from = "CF-Connecting-IP"
 spool = "spool"
 state = "state"
 server_header = false
@@ -72,6 +80,11 @@ precompressed = ["zstd", "br", "gzip"]
 try = ["{path}", "{path}.html", "/x{path}", "/index.html", "=410"]
 headers = { set = { X-A = "1" }, remove = ["ETag"] }
 error_pages = { 500 = "/500.html", 404 = "/404.html" }
+types = { wasm = "application/x-wasm", default = "text/plain" }
+charset = "iso-8859-1"
+charset_types = ["text/*", "application/json"]
+expires = { default = "2h", "image/*" = "30d", hashed = "immutable", "*.html" = "no-cache", "sw.js" = "off" }
+security_headers = "strict"
 
 hsts = "max-age=31536000; includeSubDomains"
 response_headers = { set = { X-Frame-Options = "DENY" }, add = { Link = "</a>" }, remove = ["X-Powered-By"], if_absent = { X-C = "d" } }
@@ -95,10 +108,27 @@ path = "*.bak"
 respond = { status = 410, body = "gone", content_type = "text/html" }
 
 [[site.route]]
-path = "/app/*"
+path = ["/app/*", "/app/x"]
+path_regex = '^/app/(\d+)'
+match = { header = { X-A = "v*1" }, query = { q = "~^a" }, cookie = { c = "1" }, scheme = "https", client = ["10.0.0.0/8"], any = [{ path = "/app/x", header = { b = "*" } }], not = [{ query = { no = "*" } }] }
+strip_prefix = "/app/"
+replace_prefix = "/v2/"
+query = { set = { id = "{capture.1}" }, remove = ["utm_*"] }
 pool = "web"
 response_headers = { set = { X-Frame-Options = "SAMEORIGIN" } }
+expires = {}
+security_headers = true
+cors = { origins = ["https://a.example", "https://*.b.example"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 request_headers = { remove = ["X-Debug"] }
+
+[[site.route]]
+path = "/moved"
+reroute = "/new?from={path}"
+
+[[site.route]]
+path = "/images/*"
+root = "/srv/static"
+rewrite = "/img{path}"
 
 [[site]]
 hosts = ["acme.example"]
@@ -232,7 +262,14 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(server.pid_file, Some("/etc/maitred/run/pid".into()));
     assert_eq!(server.grace, Duration::from_secs(90));
     assert_eq!((server.grace_streams, server.old_workers_max), (Some(Duration::from_secs(600)), 3));
-    assert_eq!(server.trusted_proxies, [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
+    assert_eq!(
+        server.trusted_proxies.networks,
+        [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]
+    );
+    assert_eq!(server.trusted_proxies.field.as_deref(), Some("cf-connecting-ip"));
+    assert!(
+        config.pools.iter().all(|pool| pool.request_headers.client_address == server.trusted_proxies.field)
+    );
     assert_eq!(server.spool, std::path::Path::new("/etc/maitred/spool"));
     assert!(!server.path_parameters && server.encoded_slashes == EncodedSlashes::Keep);
     assert!(!server.server_header && !server.seccomp);
@@ -318,6 +355,40 @@ fn keys_about_tls_reach_their_meaning() {
     assert_eq!(defaults.listens[0].tls, Some(Tls::default()), "what `maitred serve --tls` has");
 }
 
+fn conditions_and_rewrites(pool: &Route, moved: &Route, images: &Route) {
+    let regex = crate::config::regex(r"^/app/(\d+)").ok();
+    let template = |text: &str| Template::parse(text, regex.as_ref()).unwrap();
+    let glob = |text: &str| ValuePattern::Glob(text.split('*').map(str::to_owned).collect());
+    let one = |name: &str, value: ValuePattern| vec![(name.to_owned(), value)];
+    assert_eq!(pool.patterns, [PathPattern::Prefix("/app/".into()), PathPattern::Exact("/app/x".into())]);
+    assert_eq!(pool.path_regex.as_deref(), Some(r"^/app/(\d+)"));
+    let all = ConditionSet {
+        headers: one("x-a", glob("v*1")),
+        query: one("q", ValuePattern::Regex("^a".into())),
+        cookies: one("c", glob("1")),
+        https: Some(true),
+        clients: vec![("10.0.0.0".parse().unwrap(), 8)],
+        ..ConditionSet::default()
+    };
+    let any = ConditionSet {
+        paths: vec![PathPattern::Exact("/app/x".into())],
+        headers: one("b", glob("*")),
+        ..ConditionSet::default()
+    };
+    let not = ConditionSet { query: one("no", glob("*")), ..ConditionSet::default() };
+    assert_eq!(pool.conditions, Conditions { all, any: vec![any], not: vec![not] });
+    let rewrite = Rewrite {
+        strip_prefix: Some("/app/".into()),
+        replace_prefix: "/v2/".into(),
+        to: None,
+        set_query: vec![("id".into(), template("{capture.1}"))],
+        remove_query: vec!["utm_*".into()],
+    };
+    assert_eq!(pool.rewrite, rewrite);
+    assert_eq!(moved.target, Target::Reroute(template("/new?from={path}")));
+    assert_eq!(images.rewrite.to, Some(template("/img{path}")));
+}
+
 #[test]
 fn sites_and_routes_reach_their_meaning() {
     let config = good(EVERYTHING);
@@ -339,7 +410,10 @@ fn sites_and_routes_reach_their_meaning() {
     let headers = HeaderRules { set: vec![("X-A".into(), "1".into())], remove: vec!["etag".into()] };
     assert_eq!(files.headers, headers);
 
-    let [first, redirect, respond, pool, last] = site.routes.as_slice() else { panic!("{:?}", site.routes) };
+    let [first, redirect, respond, pool, moved, images, last] = site.routes.as_slice() else {
+        panic!("{:?}", site.routes)
+    };
+    conditions_and_rewrites(pool, moved, images);
     let Target::Files(inherited) = &first.target else { panic!("{first:?}") };
     assert_eq!(
         (inherited.strip_prefix.as_str(), inherited.listing, inherited.hidden),
@@ -348,11 +422,15 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!(inherited.index, ["a.html", "b.html"]);
     assert_eq!(inherited.root, Path::new("/srv/static"));
     assert_eq!(first.methods, ["GET"]);
-    assert_eq!(redirect.target, Target::Redirect { to: "https://example.com{uri}".into(), status: 301 });
+    let to = Template::parse("https://example.com{uri}", None).unwrap();
+    assert_eq!(redirect.target, Target::Redirect { to, status: 301 });
     let Target::Respond { status: 410, body, content_type } = &respond.target else { panic!("{respond:?}") };
     assert_eq!((body.as_str(), content_type.as_str()), ("gone", "text/html"));
     assert_eq!(pool.target, Target::Pool(0));
-    assert_eq!((&last.pattern, &last.target), (&PathPattern::All, &Target::Files(files.clone())));
+    assert_eq!(
+        (last.patterns.as_slice(), &last.target),
+        ([PathPattern::All].as_slice(), &Target::Files(files.clone()))
+    );
 
     let pool = &config.pools[0];
     assert_eq!((pool.name.as_str(), pool.workers, pool.queue_max), ("web", Settings::fixed(5), 7));
@@ -474,10 +552,9 @@ fn declared(table: &'static Table, all: &mut BTreeSet<(&'static str, &'static st
 
 #[test]
 fn every_declared_key_is_read_and_set_in_the_test_above() {
-    let (table, _) = toml::de::DeTable::parse_recoverable(EVERYTHING);
-    let (origin, machine) = (origin(), Machine { root: true, packaged: true });
-    let cx = Context::new(&origin, &machine);
-    build::config(&Section::open(&cx, Some(table.get_ref()), &ROOT, 0..0, "the file".into()));
+    let machine = Machine { root: true, packaged: true };
+    let cx = Context::new(&machine);
+    drop(open_all(&cx, EVERYTHING, &origin(), build::config));
     let mut all = BTreeSet::new();
     declared(&ROOT, &mut all);
     assert_eq!(cx.asked.take(), all);

@@ -4,8 +4,10 @@ mod accounts;
 mod acme;
 mod errors;
 mod fastcgi;
+mod fields;
 mod meaning;
 mod relations;
+mod several;
 mod tls;
 
 use std::io;

@@ -16,14 +16,15 @@ fn a_route_has_one_target_that_exists() {
     assert_eq!(
         brief(&text),
         [
-            "4:1 this route does not say what answers | add one of `root`, `redirect`, `respond` and `pool`",
+            "4:1 this route does not say what answers | add one of `root`, `redirect`, `respond`, \
+             `pool` and `reroute`",
             "7:8 this path is not below \"/app\", where pool \"web\" is mounted | write \"/app/*\", or change `mount`",
             "9:1 a route has one target, and this one has `redirect` and `pool`",
             "12:8 there is no pool \"wbe\" | did you mean \"web\"?",
             "15:8 there is no pool \"php\" | add [pool.php] with the command to start",
             "17:8 this path is not below \"/app\", where pool \"web\" is mounted | write \"/app/*\", or change `mount`",
-            "19:1 [[site.route]] has no `path` | `path` takes `\"/exact\"`, `\"/prefix/*\"`, `\"*.php\"`, \
-             `\"/a/*/b\"`",
+            "19:1 [[site.route]] has no `path` | `path` takes \"/exact\", \"/prefix/*\", \"*.php\"; for any path, write \
+             path = \"*\"",
         ]
     );
 }
@@ -74,10 +75,60 @@ fn keys_of_another_target_are_errors() {
         brief(&text),
         [
             "7:1 `listing` goes with `root`, which this route does not have",
-            "8:1 `strip_prefix` goes with `root`, which this route does not have",
+            "8:1 `strip_prefix` goes with `root` or `pool`, which this route does not have",
             "12:1 `status` goes with `redirect`, which this route does not have",
         ]
     );
+}
+
+#[test]
+fn conditions_and_rewrites_are_checked() {
+    let text = site(&format!(
+        "[[site.route]]\npath_regex = '^/(a'\nreroute = \"x{{capture.1}}\"\n\
+         [[site.route]]\npath = []\nmatch = {{ header = {{ \"a b\" = \"*\", c = \"~(\" }}, client = [\"x\"], any = [{{}}] }}\n\
+         redirect = \"/x{{nothing}}\"\n\
+         [[site.route]]\npath = \"/app/*\"\npool = \"web\"\nstrip_prefix = \"/c/\"\nrewrite = \"/a/../b\"\n\
+         replace_prefix = \"v2\"\nquery = {{ set = {{ q = \"{{capture.1}}\" }} }}\n\
+         [[site.route]]\npath = \"/d\"\npool = \"web\"\nreplace_prefix = \"/x/\"\nrewrite = \"b\"\n\
+         [[site.route]]\npath = \"/e\"\nroot = \"www\"\ntry = [\"pool:web\", \"pool:none\"]\n{POOL}"
+    ));
+    assert_eq!(
+        brief(&text),
+        [
+            "5:14 `path_regex`: \"^/(a\" is not a regular expression | unclosed group",
+            "6:11 `reroute`: \"x{capture.1}\" is not a path | `{capture.…}` refers to `path_regex`, which this route does \
+             not have",
+            "8:8 `path` has no pattern",
+            "9:22 `header`: \"a b\" cannot be a name | a name has letters, digits and `-`",
+            "9:39 `header`: \"(\" is not a regular expression | unclosed group",
+            "9:57 `client`: \"x\" is not a network | `x` is not an IP address",
+            "9:70 this table has no condition, so that it would hold for every request | add one, or take the table out",
+            "10:12 `redirect`: \"/x{nothing}\" is not a place to redirect to | the placeholders are {path}, {query}, {uri}, \
+             {host}, {port}, {scheme}, {client}, {capture.N}, {header.NAME} and {query.NAME}",
+            "14:16 `path` also takes paths that do not start with \"/c/\"",
+            "15:11 `rewrite`: \"/a/../b\" is not a path | a path has no `..`, no `#` and no control characters",
+            "16:18 `replace_prefix`: \"v2\" is not the start of a path | it starts and ends with `/`: \"/v2/\"",
+            "17:23 `set`: \"{capture.1}\" cannot be a value | `{capture.…}` refers to `path_regex`, which this route does \
+             not have",
+            "21:1 `replace_prefix` takes the place of `strip_prefix`, which this route does not have",
+            "22:11 `rewrite`: \"b\" is not a path | it starts with `/`, `{path}` or `{uri}`",
+            "26:8 `try`: nothing is tried after \"pool:web\"",
+            "26:20 there is no pool \"none\" | add [pool.none] with the command to start",
+        ]
+    );
+}
+
+#[test]
+fn a_route_with_conditions_covers_no_other_one() {
+    for condition in ["path_regex = 'a'\n", "match = { scheme = \"https\" }\n"] {
+        good(&site(&format!(
+            "[[site.route]]\npath = \"/a/*\"\n{condition}redirect = \"/x\"\n[[site.route]]\npath = \"/a/b\"\nredirect = \"/y\"\n"
+        )));
+    }
+    let several = "[[site.route]]\npath = [\"/a/*\", \"/b/*\"]\nredirect = \"/x\"\n\
+                   [[site.route]]\npath = [\"/a/b\", \"/b/c\"]\nredirect = \"/y\"\n";
+    assert_eq!(brief(&site(several)).len(), 1, "each of its paths is taken");
+    good(&site(&several.replace("\"/b/c\"", "\"/c\"")));
 }
 
 #[test]
@@ -95,7 +146,8 @@ fn values_of_routes_are_checked() {
             "6:12 `methods`: methods are in capital letters, and \"get\" is not | write \"GET\"",
             "6:19 `methods`: \"A B\" is not a method",
             "6:33 `methods` names \"PUT\" twice",
-            "7:12 `redirect`: \"/{host}\" is not a place to redirect to | the placeholders are `{path}` and `{uri}`",
+            "7:12 `redirect`: \"/{host}\" is not a place to redirect to | a client could make it lead to any host: \
+             start it with \"https://example.com\" or \"https://{host}\", or with a path of its own before the placeholder",
             "8:10 `status`: 304 is not the status of a redirect | it takes 301, 302, 303, 307 or 308",
             "11:34 a response with status 204 has no body",
             "11:54 `content_type`: \"text\" is not a media type | it looks like \"text/html; charset=utf-8\"",
@@ -130,11 +182,11 @@ fn values_of_files_are_checked() {
             "8:21 \"X:\" cannot be the name of a header field | a name has letters, digits and `-`, and no colon",
             "8:37 `set`: this cannot be the value of `A` | a value has no control characters, and no white space at \
              its ends",
-            "8:52 `Content-Length` delimits the message and cannot be changed | Maitred writes this field itself, so \
-             that no response has a wrong length",
+            "8:52 `Content-Length` is written by Maitred and cannot be changed | fields that delimit a message, or are about \
+             one connection, and `Date`, are facts",
             "8:86 `B` is both set and removed | `set` replaces what is there already",
-            "8:91 `connection` delimits the message and cannot be changed | Maitred writes this field itself, so that \
-             no response has a wrong length",
+            "8:91 `connection` is written by Maitred and cannot be changed | fields that delimit a message, or are about \
+             one connection, and `Date`, are facts",
             "9:17 `error_pages`: \"200\" is not a status of an error | it takes 400 to 599",
             "9:41 `error_pages`: \"404.html\" is not the path of a page | it starts with `/`, as in \"/404.html\", \
              and is looked up below the site's `root`",
@@ -170,6 +222,54 @@ fn an_address_stands_once() {
         "[[listen]]\naddress = \":80\"\n[[listen]]\naddress = \"0.0.0.0:80\"\n[[site]]\nroot = \"a\"\n";
     assert_eq!(brief(text), ["4:11 the address 0.0.0.0:80 is listed twice"]);
     good("[[listen]]\naddress = \":0\"\n[[listen]]\naddress = \":0\"\n[[site]]\nroot = \"a\"\n");
+}
+
+#[test]
+fn an_entry_can_have_several_addresses() {
+    let text =
+        |addresses: &str| format!("[[listen]]\naddress = {addresses}\nbacklog = 7\n[[site]]\nroot = \"a\"\n");
+    let config = good(&text("[\":80\", \"[::]:8080\"]"));
+    let shown: Vec<_> =
+        config.listens.iter().map(|listen| (listen.address.to_string(), listen.backlog)).collect();
+    assert_eq!(shown, [("0.0.0.0:80".to_owned(), 7), ("[::]:8080".to_owned(), 7)]);
+    assert_eq!(brief(&text("[\":80\", \"0.0.0.0:80\"]")), ["2:19 the address 0.0.0.0:80 is listed twice"]);
+    assert_eq!(
+        brief(&text("[\":80\", \"x\", 1]")),
+        [
+            "2:19 `address`: \"x\" is not an address to listen on | write an address and a port, such as \"0.0.0.0:8080\", \
+             \"[::1]:8080\" or \":8080\"",
+            "2:24 `address`: expected strings in this array, found a whole number",
+        ]
+    );
+    assert_eq!(
+        brief(&text("[]"))[0],
+        "2:11 `address` is empty | it takes at least one address, such as \":8080\""
+    );
+}
+
+#[test]
+fn the_field_of_the_clients_address_is_a_name_that_proxies_can_own() {
+    let text = |name: &str| {
+        format!("{COMPLETE}[server]\ntrusted_proxies = [\"::1\"]\nclient_address_from = \"{name}\"\n")
+    };
+    good(&text("X-Real-IP"));
+    assert_eq!(
+        brief(&text("X Real")),
+        [
+            "5:23 `client_address_from` does not take \"X Real\" | it takes the name of a field, such as \"CF-Connecting-IP\""
+        ]
+    );
+    assert_eq!(
+        brief(&text("X_Real_IP")),
+        [
+            "5:23 `client_address_from` does not take \"X_Real_IP\" | a name with `_` or `.` is never trusted: proxies take it for \
+             `-`"
+        ]
+    );
+    let (_, warnings) = read_as(&text("X-A").replace("\"::1\"", ""), false).unwrap();
+    assert!(
+        one_line(&warnings[0].0).contains("`client_address_from` has no effect | without `trusted_proxies`")
+    );
 }
 
 #[test]
@@ -218,6 +318,13 @@ fn http_servers_have_no_processes_and_no_queue() {
     assert_eq!(config.pools[0].workers.slots(), 0);
     let (_, warnings) = read_as(&format!("{text}queue = {{ max = 5 }}\n"), false).unwrap();
     assert!(one_line(&warnings[0].0).contains("`queue` has no meaning here"));
+    for line in ["transport = \"direct\"", "health_interval = \"1s\"", "env = { A = \"b\" }"] {
+        let (_, warnings) = read_as(&format!("{text}{line}\n"), false).unwrap();
+        assert!(
+            warnings.len() == 1 && one_line(&warnings[0].0).contains("has no effect"),
+            "{line}: {warnings:?}"
+        );
+    }
     let (config, _) = read_as(&format!("{text}connect_timeout = \"250ms\"\n"), false).unwrap();
     assert_eq!(config.pools[0].connect_timeout, std::time::Duration::from_millis(250));
     let processes =
@@ -327,6 +434,6 @@ fn the_examples_about_proxies_are_good() {
     let manual = include_str!("../../../../../docs/proxies.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     examples.into_iter().for_each(|example| drop(good(example)));
 }

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use maitred_handoff::{HEADER_BYTES, Header, RequestFlags, kind};
+use maitred_handoff::{Header, OPTIONAL, RequestFlags, kind};
 
 use super::{Carried, Channel, Passing};
 use crate::budget::Permit;
@@ -150,7 +150,7 @@ impl Channel {
     /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
     pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
         let (key, link) = link;
-        let Frame { mut header, payload, descriptors } = frame;
+        let Frame { mut header, payload, trailers, descriptors } = frame;
         let theirs = |away: &Away| away.link == Some(key) && away.request == header.request;
         match header.kind {
             kind::REQUEST => {
@@ -198,6 +198,12 @@ impl Channel {
         self.passing.extend(
             descriptors.into_iter().map(|descriptor| Passing { offset, carried: Carried::Relay(descriptor) }),
         );
+        if !trailers.is_empty() {
+            let (payload_bytes, flags) = (trailers.len() as u32, OPTIONAL);
+            let before = Header { payload_bytes, flags, kind: kind::TRAILERS, descriptors: 0, ..header };
+            self.out.extend_from_slice(&before.to_bytes());
+            self.out.extend_from_slice(&trailers);
+        }
         self.out.extend_from_slice(&header.to_bytes());
         self.out.extend_from_slice(&payload);
         true
@@ -217,9 +223,15 @@ impl Channel {
                 continue;
             };
             let bytes = self.out.get(start..end).unwrap_or_default();
-            let whole = bytes
-                .split_first_chunk::<HEADER_BYTES>()
-                .map(|(head, rest)| (Header::from_bytes(*head), rest));
+            let split = |bytes| {
+                <[u8]>::split_first_chunk(bytes).map(|(head, rest)| (Header::from_bytes(*head), rest))
+            };
+            let first = split(bytes);
+            // Its user still has the trailers.
+            let trailers = first
+                .filter(|(header, _)| (header.kind, header.request) == (kind::TRAILERS, number))
+                .and_then(|(header, rest)| rest.get(header.payload_bytes as usize..));
+            let whole = trailers.map_or(first, split);
             // Its beginning may have been sent, and be gone from the buffer; its descriptors are, then.
             let whole = whole.filter(|(header, rest)| {
                 let is_it = (header.kind, header.request) == (kind::REQUEST, number);
@@ -234,7 +246,7 @@ impl Channel {
             let (descriptors, payload) = (descriptors.collect(), payload.to_vec());
             let payload_bytes = payload.len() as u32;
             let header = Header { kind: kind::REQUEST, request, connection, payload_bytes, ..header };
-            given_up.push((link, Frame { header, payload, descriptors }));
+            given_up.push((link, Frame { header, payload, trailers: Vec::new(), descriptors }));
         }
         given_up
     }

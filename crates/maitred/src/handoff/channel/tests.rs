@@ -1,6 +1,7 @@
 use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::budget::Budget;
+use crate::handoff::RELAY_BIT;
 use crate::handoff::link::{Frame, HandedOver, Link};
 use crate::serve::passed::Helpers;
 use maitred_handoff::{HEADER_BYTES, Header};
@@ -358,7 +359,7 @@ fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     assert!(channel.is_stuck(late));
     channel.linked = true;
     assert!(!channel.is_stuck(late), "others may have more there");
-    channel.phase = Phase::Condemned(String::new());
+    channel.phase = Phase::Failed(String::new());
     assert!(!channel.is_stuck(late), "it is being ended");
 }
 
@@ -375,7 +376,7 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     owner.capacity = 2;
     let of_user = Away { link: Some(3), request: theirs, number: 0, late_at: None };
     owner.away.insert(5, of_user);
-    let frame = Frame { header, payload: Vec::new(), descriptors: Vec::new() };
+    let frame = Frame { header, payload: Vec::new(), trailers: Vec::new(), descriptors: Vec::new() };
     assert!(!owner.pass_on((3, &mut link), frame, now), "the process gets CANCEL");
     let (own, _) = owner.enter_direct(1, now);
     assert!(!owner.is_stuck(now + after), "one of two may still end well");
@@ -470,7 +471,7 @@ fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
     let ((mut owner, process), (_, far)) = (channel(), channel());
     let mut link = Link::new(0, 0, 0, far);
     let flags = maitred_handoff::RequestFlags { body_fd: true, ..Default::default() };
-    let mut pass = |owner: &mut Channel, request: u32, bytes: usize| {
+    let mut pass = |owner: &mut Channel, request: u32, bytes: usize, trailers: &[u8]| {
         let header = Header {
             kind: maitred_handoff::kind::REQUEST,
             request,
@@ -479,15 +480,20 @@ fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
             flags: flags.bits(),
             payload_bytes: bytes as u32,
         };
-        let frame = Frame { header, payload: vec![b'p'; bytes], descriptors: vec![file(), file()] };
+        let frame = Frame {
+            header,
+            payload: vec![b'p'; bytes],
+            trailers: trailers.to_vec(),
+            descriptors: vec![file(), file()],
+        };
         assert!(owner.pass_on((3, &mut link), frame, now));
     };
-    pass(&mut owner, 40, 10);
+    pass(&mut owner, 40, 10, b"");
     assert_eq!(owner.flush(&connections(0), |_| ()).unwrap(), Flushed::All);
     // More than the socket takes, and one behind it.
-    pass(&mut owner, 41, 4 << 20);
+    pass(&mut owner, 41, 4 << 20, b"");
     assert_eq!(owner.flush(&connections(0), |_| ()).unwrap(), Flushed::Blocked);
-    pass(&mut owner, 42, 10);
+    pass(&mut owner, 42, 10, b"x-sum: 1\r\n");
     let given_up = owner.take_unsent_of_users();
     let said: Vec<_> = given_up
         .iter()
@@ -516,10 +522,60 @@ fn a_process_that_a_user_has_asked_has_to_answer_when_the_user_is_gone() {
     let ((mut owner, _process), (_, far)) = (channel(), channel());
     let mut link = Link::new(0, 0, 0, far);
     let header = Header { kind: maitred_handoff::kind::PING, ..Header::default() };
-    let frame = Frame { header, payload: Vec::new(), descriptors: Vec::new() };
+    let frame = Frame { header, payload: Vec::new(), trailers: Vec::new(), descriptors: Vec::new() };
     assert!(owner.pass_on((3, &mut link), frame, now));
     owner.link_ended(3, &link, until);
     assert!(!owner.is_mute(now) && owner.is_mute(until));
     owner.answered();
     assert!(!owner.is_mute(until));
+}
+
+#[test]
+fn trailers_go_over_a_link_with_their_request() {
+    let now = Instant::now();
+    let ((mut user, far), (mut owner, process)) = (channel(), channel());
+    user.linked = true;
+    let mut link = Link::new(0, 0, 0, far);
+    let lines = [("x-sum", b"17".as_slice())];
+    let (number, _) = user.enter_relay(RELAY_BIT, 0, None, now);
+    assert!(maitred_handoff::encode_trailers(user.out(), RELAY_BIT, number, lines));
+    let head = maitred_handoff::begin_request(user.out(), RELAY_BIT, number, Default::default(), 0);
+    assert!(head.head("POST", "/").body(None).finish(1 << 20));
+    let frames = user.out().clone();
+    // However the bytes are split, the two arrive together.
+    for cut in 0..=frames.len() {
+        rustix::io::write(&user.socket, &frames[..cut]).unwrap();
+        let mut room = [0; RECEIVE_BYTES];
+        while matches!(link.receive(&mut room), Ok(Received::More)) {}
+        let first = link.next_frame().unwrap();
+        assert_eq!(first.is_some(), cut == frames.len(), "{cut} bytes");
+        rustix::io::write(&user.socket, &frames[cut..]).unwrap();
+        while matches!(link.receive(&mut room), Ok(Received::More)) {}
+        let frame = first.or_else(|| link.next_frame().unwrap()).unwrap();
+        assert_eq!((frame.header.request, frame.trailers.as_slice()), (number, &b"x-sum: 17\r\n"[..]));
+        assert!(owner.pass_on((3, &mut link), frame, now) && link.is_quiet());
+    }
+    // Both have the number that the owner has given the request.
+    owner.flush(&connections(0), |_| ()).unwrap();
+    let mut got = vec![0; 1 << 20];
+    let length = rustix::io::read(&process, &mut got).unwrap();
+    let mut rest = &got[..length];
+    for number in 0..=frames.len() as u32 {
+        for expected in [maitred_handoff::kind::TRAILERS, maitred_handoff::kind::REQUEST] {
+            let header = Header::from_bytes(*rest.first_chunk().unwrap());
+            assert_eq!((header.kind, header.request, header.connection), (expected, number, RELAY_BIT));
+            rest = &rest[HEADER_BYTES + header.payload_bytes as usize..];
+        }
+    }
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn a_request_that_cannot_be_sent_leaves_no_trailers() {
+    let (mut channel, _theirs) = channel();
+    let (first, _) = channel.enter_relay(RELAY_BIT, 0, None, Instant::now());
+    let before = channel.out().len();
+    assert!(maitred_handoff::encode_trailers(channel.out(), RELAY_BIT, first, [("a", b"b".as_slice())]));
+    channel.withdraw(first);
+    assert_eq!((channel.out().len(), channel.has_output()), (before, false));
 }

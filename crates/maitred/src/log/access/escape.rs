@@ -5,17 +5,31 @@ const STEP: usize = 16;
 
 /// Whether a byte needs an escape between double quotes: all but printable ASCII, the quote and the backslash.
 #[inline(always)]
-fn is_special(byte: u8) -> bool {
+const fn is_special(byte: u8) -> bool {
     // `|` rather than `||`: no branch, so that a whole step is compared at once.
-    !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
+    (byte < 0x20) | (byte > 0x7e) | (byte == b'"') | (byte == b'\\')
 }
+
+/// The same for one byte at a time, of what is shorter than a step.
+static SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        special[byte] = is_special(byte as u8);
+        byte += 1;
+    }
+    special
+};
 
 /// Whether no byte needs an escape.
 #[inline]
 pub(super) fn is_plain(bytes: &[u8]) -> bool {
-    let (steps, rest) = bytes.as_chunks::<STEP>();
-    steps.iter().all(|step| !step.iter().fold(false, |any, &byte| any | is_special(byte)))
-        && !rest.iter().fold(false, |any, &byte| any | is_special(byte))
+    let is_plain = |step: &[u8; STEP]| !step.iter().fold(false, |any, &byte| any | is_special(byte));
+    match bytes.last_chunk::<STEP>() {
+        // The last step may have some bytes of the one before it.
+        Some(last) => bytes.as_chunks::<STEP>().0.iter().all(is_plain) && is_plain(last),
+        None => !bytes.iter().fold(false, |any, &byte| any | SPECIAL[usize::from(byte)]),
+    }
 }
 
 /// Appends `bytes` so that they can stand between double quotes in one line of ASCII text: `\"`, `\\`, and `\xHH` for

@@ -41,7 +41,7 @@ pub(super) fn append(line: &Line<'_>, stamp: &[u8], colour: bool, out: &mut Vec<
     out.extend_from_slice(b"  ");
     tenths(line.duration_us, 1000, b" ms", out);
     out.extend_from_slice(b"  ");
-    out.extend_from_slice(line.remote.as_bytes());
+    out.extend_from_slice(line.remote);
     if let Some(pool) = line.pool {
         out.extend_from_slice(b"  ");
         escape::quoted(pool.as_bytes(), out);

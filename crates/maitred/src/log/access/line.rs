@@ -10,7 +10,7 @@ pub struct Line<'a> {
     /// The clock of the turn that ended the response.
     pub clock: &'a Clock,
     /// The client's address without its port: the peer's, or the one that a trusted proxy names.
-    pub remote: &'a str,
+    pub remote: &'a [u8],
     /// The request line.
     pub request: RequestLine<'a>,
     /// The authority that chose the site, as sent; empty for none.

@@ -77,7 +77,7 @@ impl Formatter {
 fn combined(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
     // One growth at most: the fixed parts are below 128 bytes, and escapes are rare.
     out.reserve(combined_bytes_likely(line));
-    out.extend_from_slice(line.remote.as_bytes());
+    out.extend_from_slice(line.remote);
     out.extend_from_slice(stamp);
     match line.request {
         RequestLine::Parsed { method, target, version } => {
@@ -98,10 +98,17 @@ fn combined(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
         bytes => decimal(bytes, out),
     }
     out.extend_from_slice(b" \"");
-    escape::quoted(line.referer.unwrap_or(b"-"), out);
+    quoted_or_dash(line.referer, out);
     out.extend_from_slice(b"\" \"");
-    escape::quoted(line.user_agent.unwrap_or(b"-"), out);
+    quoted_or_dash(line.user_agent, out);
     out.extend_from_slice(b"\"\n");
+}
+
+fn quoted_or_dash(value: Option<&[u8]>, out: &mut Vec<u8>) {
+    match value {
+        Some(value) => escape::quoted(value, out),
+        None => out.push(b'-'),
+    }
 }
 
 fn combined_bytes_likely(line: &Line<'_>) -> usize {

@@ -17,7 +17,7 @@ pub(super) fn clock() -> Clock {
 fn line(clock: &Clock) -> Line<'_> {
     Line {
         clock,
-        remote: "192.0.2.7",
+        remote: b"192.0.2.7",
         request: RequestLine::Parsed { method: "GET", target: "/a?b=c", version: Version::Http11 },
         host: b"example.com",
         status: 200,

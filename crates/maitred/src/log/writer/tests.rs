@@ -17,7 +17,7 @@ fn clock(now: Instant) -> Clock {
 fn push(log: &mut ThreadLog, now: Instant, target: &str) {
     log.push(&Line {
         clock: &clock(now),
-        remote: "192.0.2.7",
+        remote: b"192.0.2.7",
         request: RequestLine::Parsed { method: "GET", target, version: Version::Http11 },
         host: b"",
         status: 200,

@@ -1,5 +1,6 @@
 //! Actions → system calls.
 
+use std::fmt::Display;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -38,29 +39,19 @@ impl Shell<'_> {
             }
             Action::Abandon(number) => drop(self.plans.remove(&number)),
             Action::SpawnWorker { generation, plan, adopts } => {
-                if let Err(error) = self.spawn_worker(generation, plan, adopts) {
-                    let how = format!("could not be started: {error}");
-                    self.events.push_back(Event::WorkerExited { generation, how });
-                }
+                let spawned = self.spawn_worker(generation, plan, adopts);
+                self.note_spawned(spawned, |how| Event::WorkerExited { generation, how });
             }
             Action::SpawnApp { generation, plan, slot } => {
-                if let Err(error) = self.spawn_app(generation, plan, slot) {
-                    let how = format!("could not be started: {error}");
-                    self.events.push_back(Event::AppExited { slot, clean: false, how });
-                }
+                let spawned = self.spawn_app(generation, plan, slot);
+                self.note_spawned(spawned, |how| Event::AppExited { slot, clean: false, how });
             }
             Action::SpawnAccepting { plan, slot, bucket } => {
-                if let Err(error) = self.spawn_accepting(plan, slot, bucket) {
-                    let how = format!("could not be started: {error}");
-                    self.events.push_back(Event::AppExited { slot, clean: false, how });
-                }
+                let spawned = self.spawn_accepting(plan, slot, bucket);
+                self.note_spawned(spawned, |how| Event::AppExited { slot, clean: false, how });
             }
             Action::StopApp(epoch, signal) => self.stop_app(epoch, signal),
-            Action::Send(generation, message) => {
-                if let Some(worker) = self.workers.get_mut(&generation) {
-                    worker.channel.send(&message, None);
-                }
-            }
+            Action::Send(generation, message) => self.send(generation, &message),
             Action::Handover { from, to, time } => self.connect_workers(from, to, &ToWorker::Drain(time)),
             Action::Succeed { from, to } => self.connect_workers(from, to, &ToWorker::Successor),
             Action::Check => self.start_check(),
@@ -69,18 +60,8 @@ impl Shell<'_> {
             Action::CancelOrphanMode => self.new_end = None,
             Action::Replace(inherited_state) => self.replace(*inherited_state),
             Action::Go { from, to } => self.go(from, to),
-            Action::KillWorker(generation) => {
-                let present = self.workers.get(&generation).map(|worker| &worker.child);
-                if let Some(child) = present.or(self.old_workers.get(&generation)) {
-                    log_failure("killing a worker process", child.kill());
-                }
-            }
-            Action::TerminateApp(epoch) => {
-                if let Some(app) = self.apps.get_mut(&epoch) {
-                    app.channel = None;
-                }
-                self.end_app(epoch, "ending an application process", Child::terminate);
-            }
+            Action::KillWorker(generation) => self.kill_worker(generation),
+            Action::TerminateApp(epoch) => self.terminate_app(epoch),
             Action::KillApp(epoch) => {
                 self.end_app(epoch, "killing an application process", Child::kill);
             }
@@ -91,11 +72,7 @@ impl Shell<'_> {
             Action::Share { generation, slot, guest, name, greeting } => {
                 self.share((generation, slot), (guest, name), greeting);
             }
-            Action::CloseChannel(epoch) => {
-                if let Some(app) = self.apps.get_mut(&epoch) {
-                    (app.channel, app.link) = (None, None);
-                }
-            }
+            Action::CloseChannel(epoch) => self.close_channel(epoch),
             Action::RecoverApp { generation, slot } => self.recover_app(generation, slot),
             Action::CloseSockets => {
                 self.close_sockets();
@@ -105,6 +82,39 @@ impl Shell<'_> {
             Action::Log(level, text) => self.log(level, &text),
             // The loop's own.
             Action::Exit(_) => {}
+        }
+    }
+
+    /// A process that could not be started is one that has exited, for the machine.
+    fn note_spawned<E: Display>(&mut self, spawned: Result<(), E>, exited: impl FnOnce(String) -> Event) {
+        if let Err(error) = spawned {
+            self.events.push_back(exited(format!("could not be started: {error}")));
+        }
+    }
+
+    fn send(&mut self, generation: u64, message: &ToWorker) {
+        if let Some(worker) = self.workers.get_mut(&generation) {
+            worker.channel.send(message, None);
+        }
+    }
+
+    fn kill_worker(&self, generation: u64) {
+        let present = self.workers.get(&generation).map(|worker| &worker.child);
+        if let Some(child) = present.or(self.old_workers.get(&generation)) {
+            log_failure("killing a worker process", child.kill());
+        }
+    }
+
+    fn terminate_app(&mut self, epoch: u64) {
+        if let Some(app) = self.apps.get_mut(&epoch) {
+            app.channel = None;
+        }
+        self.end_app(epoch, "ending an application process", Child::terminate);
+    }
+
+    fn close_channel(&mut self, epoch: u64) {
+        if let Some(app) = self.apps.get_mut(&epoch) {
+            (app.channel, app.link) = (None, None);
         }
     }
 

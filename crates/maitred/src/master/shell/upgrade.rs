@@ -274,38 +274,35 @@ impl Shell<'_> {
                 }
             }
         }
-        for PackedApp { slot, generation, pid, output } in upgrade_state.apps {
-            // They go soon: the configuration that they were started with is not at hand any more.
-            let most = OUTPUT_BYTES_PER_SECOND_MAX as u32;
-            let output =
-                output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?, most)));
-            let output = output.transpose()?;
-            match Child::adopt(pid) {
-                Ok(child) => {
-                    let (process, cpu) = (Process::Own(child), CpuTime::default());
-                    // Their recovery sockets have ended with the image before: they go with their worker process.
-                    let (channel, recovery) = (None, None);
-                    let app = App {
-                        process,
-                        slot,
-                        generation,
-                        channel,
-                        link: None,
-                        recovery,
-                        output,
-                        memory: 0,
-                        cpu,
-                    };
-                    self.apps.insert(slot.epoch, app);
-                }
-                Err(error) => {
-                    let how = format!("cannot be found: {error}");
-                    self.events.push_back(Event::AppExited { slot, clean: false, how });
-                }
-            }
+        for app in upgrade_state.apps {
+            self.unpack_app(app)?;
         }
         // One that has ended is reaped; there is nothing else to do about the others.
         self.ended_children.extend(upgrade_state.others.into_iter().filter_map(|pid| Child::adopt(pid).ok()));
+        Ok(())
+    }
+
+    /// An application process of the image before.
+    fn unpack_app(&mut self, PackedApp { slot, generation, pid, output }: PackedApp) -> Result<(), String> {
+        // They go soon: the configuration that they were started with is not at hand any more.
+        let most = OUTPUT_BYTES_PER_SECOND_MAX as u32;
+        let output =
+            output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?, most)));
+        let output = output.transpose()?;
+        match Child::adopt(pid) {
+            Ok(child) => {
+                let (process, cpu) = (Process::Own(child), CpuTime::default());
+                // Their recovery sockets have ended with the image before: they go with their worker process.
+                let (channel, recovery) = (None, None);
+                let app =
+                    App { process, slot, generation, channel, link: None, recovery, output, memory: 0, cpu };
+                self.apps.insert(slot.epoch, app);
+            }
+            Err(error) => {
+                let how = format!("cannot be found: {error}");
+                self.events.push_back(Event::AppExited { slot, clean: false, how });
+            }
+        }
         Ok(())
     }
 }

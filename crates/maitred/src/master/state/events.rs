@@ -403,7 +403,8 @@ pub enum Owner {
         pool: String,
         /// What asks it to end.
         signal: StopSignal,
-        /// How long it may then take, in milliseconds.
-        patience_ms: u64,
+        /// How long it may then take, in milliseconds. It passes between versions under its first name.
+        #[serde(rename = "patience_ms")]
+        timeout_ms: u64,
     },
 }

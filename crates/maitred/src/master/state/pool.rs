@@ -82,7 +82,7 @@ pub struct Pool {
     homeless: bool,
     slots: Vec<Slot>,
     /// Processes that have exited on their way to another worker process.
-    unheard: Vec<moving::LastWords>,
+    unread: Vec<moving::LastWords>,
     sizing: Sizing,
     /// An application process of it has been ready, or has failed to become so.
     tried: bool,
@@ -118,7 +118,7 @@ impl Pool {
             course: Course::Serving,
             homeless: false,
             slots: Vec::new(),
-            unheard: Vec::new(),
+            unread: Vec::new(),
             sizing: Sizing::new(now, plan.workers).with_delays(match plan.kind {
                 PoolKind::Connected => CONNECT,
                 PoolKind::Started | PoolKind::Absent => APP,
@@ -327,7 +327,7 @@ impl Pool {
         out: &mut Out<'_>,
     ) {
         let name = self.name(number);
-        self.note_unheard(number, how);
+        self.note_unread(number, how);
         let Some(slot) = self.slots.get_mut(number) else { return };
         let Ok(index) = u16::try_from(number) else { return };
         if listening {

@@ -48,7 +48,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, clean)| Happening::AppDies(which, clean)),
         2 => any::<usize>().prop_map(Happening::AppLost),
         3 => any::<usize>().prop_map(Happening::Reload),
-        3 => any::<(bool, bool)>().prop_map(|(same, breathes)| Happening::Same(same, breathes)),
+        3 => any::<(bool, bool)>().prop_map(|(same, elastic)| Happening::Same(same, elastic)),
         2 => any::<bool>().prop_map(Happening::Recovers),
         12 => any::<usize>().prop_map(Happening::Release),
         6 => (0_u32..3, 0_u32..5).prop_map(|(busy, queued)| Happening::Observe(busy, queued)),
@@ -95,10 +95,10 @@ fn happens(world: &mut World, happening: &Happening) {
         }
         Happening::Reload(which) => world.command(worker(world, which), Command::Reload),
         Happening::StopCommand(which) => world.command(worker(world, which), Command::Stop),
-        Happening::Same(same, breathes) => {
+        Happening::Same(same, elastic) => {
             world.same = same;
-            let breathing = Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() };
-            world.sizes = if breathes { breathing } else { Settings::fixed(2) };
+            let scaled = Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() };
+            world.sizes = if elastic { scaled } else { Settings::fixed(2) };
         }
         Happening::Recovers(recovers) => world.recovers = recovers,
         Happening::Release(which) => {

@@ -297,9 +297,9 @@ impl App {
 
     /// Asks a process that accepts by itself to end, within its own timeout unless another is named.
     fn stop(&mut self, now: Instant, timeout: Option<Duration>, out: &mut Out<'_>) {
-        let Owner::Itself { signal, patience_ms, .. } = &self.owner else { return };
+        let Owner::Itself { signal, timeout_ms, .. } = &self.owner else { return };
         if self.phase == AppPhase::Living {
-            let timeout = timeout.unwrap_or(Duration::from_millis(*patience_ms));
+            let timeout = timeout.unwrap_or(Duration::from_millis(*timeout_ms));
             out.actions.push(Action::StopApp(self.epoch, *signal));
             self.phase = AppPhase::Ending { kill_at: Some(now + timeout) };
         }
@@ -456,8 +456,8 @@ impl Master {
         let of_workers = self.pools.iter().flat_map(Pool::processes);
         apps.extend(of_workers.map(|(epoch, owner)| OldApp { epoch, owner: Owner::Worker(owner) }));
         for pool in &self.listen_pools {
-            let (signal, patience_ms) = (pool.stop_signal(), left(pool.timeout(now)));
-            let owner = Owner::Itself { pool: pool.pool_name().to_owned(), signal, patience_ms };
+            let (signal, timeout_ms) = (pool.stop_signal(), left(pool.timeout(now)));
+            let owner = Owner::Itself { pool: pool.pool_name().to_owned(), signal, timeout_ms };
             apps.extend(pool.processes().map(|epoch| OldApp { epoch, owner: owner.clone() }));
         }
         InheritedState { counts: self.counts, epoch_last: self.epoch_last, workers, apps }

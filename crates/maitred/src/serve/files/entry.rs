@@ -13,7 +13,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::media_type;
 use super::prepare::{self, Facts, Places};
-use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
+use super::resolve::{FoundFile, MayWait, Meta, Miss, Opened};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
 use crate::clock::Clock;
@@ -265,24 +265,33 @@ impl Entry {
     }
 }
 
+/// What follows from the name of a file.
+#[derive(Debug, Clone, Copy)]
+struct About<'a> {
+    media: &'a str,
+    /// `Cache-Control`
+    cache: Option<&'a [u8]>,
+}
+
 /// What all representations of a set have in common.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Maker<'a> {
     pub(super) set: &'a FileSet,
     pub(super) clock: &'a Clock,
-    pub(super) timeout: Patience,
+    pub(super) wait: MayWait,
     pub(super) inline_bytes_max: u32,
 }
 
 impl Maker<'_> {
     /// Makes the entry of a file. `Ok` with `false` is an entry that must not be kept: the file changes all the time.
     pub(super) fn entry(&self, key: &[u8], found: FoundFile) -> Result<(Entry, bool), Miss> {
-        let media = media_type::of(&found.path);
+        let media = media_type::of(&found.path, &self.set.files().media);
+        let about = About { media: &media, cache: self.set.cache_control(&found.path, &media) };
         let vary = !found.encoded.is_empty();
-        let (plain, mut keep) = self.representation(found.plain, &media, None, vary)?;
+        let (plain, mut keep) = self.representation(found.plain, about, None, vary)?;
         let mut encoded = Vec::with_capacity(found.encoded.len());
         for (coding, opened) in found.encoded {
-            let (one, stable) = self.representation(opened, &media, Some(coding), vary)?;
+            let (one, stable) = self.representation(opened, about, Some(coding), vary)?;
             keep &= stable;
             encoded.push((coding, one));
         }
@@ -303,13 +312,13 @@ impl Maker<'_> {
     fn representation(
         &self,
         opened: Opened,
-        media: &str,
+        about: About<'_>,
         coding: Option<Coding>,
         vary: bool,
     ) -> Result<(Representation, bool), Miss> {
         let Opened { file, mut meta } = opened;
         for _ in 0..READ_ATTEMPTS_MAX {
-            let (mut made, mut bytes) = self.prepare(&meta, media, coding, vary);
+            let (mut made, mut bytes) = self.prepare(&meta, about, coding, vary);
             if meta.size > u64::from(self.inline_bytes_max) {
                 made.bytes = bytes.into_boxed_slice();
                 made.file = Some(Rc::new(ServedFile::Own(OpenFile::new(file))));
@@ -341,7 +350,7 @@ impl Maker<'_> {
     fn prepare(
         &self,
         meta: &Meta,
-        media: &str,
+        about: About<'_>,
         coding: Option<Coding>,
         vary: bool,
     ) -> (Representation, Vec<u8>) {
@@ -355,7 +364,8 @@ impl Maker<'_> {
         let accept_ranges = keeps("accept-ranges");
         let facts = Facts {
             size: meta.size,
-            content_type: media,
+            content_type: about.media,
+            cache_control: about.cache,
             coding,
             etag: etag.as_deref(),
             last_modified: date.as_ref(),
@@ -385,14 +395,14 @@ impl Maker<'_> {
     fn fill(&self, file: &OwnedFd, mut body: &mut [u8]) -> Result<bool, Miss> {
         let mut at = 0;
         while !body.is_empty() {
-            match read_some(file, body, at, self.timeout) {
+            match read_some(file, body, at, self.wait) {
                 Ok(0) => return Ok(false),
                 Ok(read) => {
                     at += read as u64;
                     body = body.get_mut(read..).unwrap_or_default();
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if self.timeout == Patience::None => return Err(Miss::WouldWait),
+                Err(Errno::AGAIN) if self.wait == MayWait::No => return Err(Miss::WouldWait),
                 Err(errno) => return Err(self.unreadable(errno)),
             }
         }
@@ -415,12 +425,12 @@ fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
     }
 }
 
-/// One read. With [`Patience::None`], a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to
+/// One read. With [`MayWait::No`], a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to
 /// wait: a helper thread reads first, which costs little, as content is read only when it changed.
-fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, timeout: Patience) -> Result<usize, Errno> {
-    match timeout {
-        Patience::Disk => pread(file, body, at),
-        Patience::None => match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
+fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, wait: MayWait) -> Result<usize, Errno> {
+    match wait {
+        MayWait::ForDisk => pread(file, body, at),
+        MayWait::No => match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::AGAIN),
             other => other,
         },

@@ -31,13 +31,16 @@ pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
 use self::prepare::Facts;
 pub use self::resolve::Wanted;
-use self::resolve::{Found, FoundFile, Miss, Patience};
+use self::resolve::{Found, FoundFile, MayWait, Miss};
 pub use self::scripts::{ScriptRules, WantedScript};
 pub use self::set::FileSet;
 use super::fixed::{self, Failure, Reply};
 use super::{DiskJob, RequestContext, Served};
 use crate::config::Limits;
 use crate::exchange::{Field, ResponseWriter};
+
+/// The type of a page that lists a directory.
+const LISTING_TYPE: &str = "text/html; charset=utf-8";
 
 /// Serves files for one thread, with that thread's cache.
 #[derive(Debug)]
@@ -108,7 +111,15 @@ impl FileServer {
         if !matches!(context.request.method, Method::Get | Method::Head) {
             return self.other_method(set, context, writer);
         }
-        let answer = match self.cache.fresh(Space::requests(set), context.path, context.clock.now) {
+        match self.find(set, context, writer) {
+            Answer::Served(served) => served,
+            Answer::Error(status, field) => self.refuse(set, (status, field), context, writer),
+        }
+    }
+
+    #[inline]
+    fn find(&mut self, set: usize, context: &RequestContext<'_>, writer: &mut ResponseWriter<'_>) -> Answer {
+        match self.cache.fresh(Space::requests(set), context.path, context.clock.now) {
             Some(entry) => {
                 self.hits += 1;
                 answer::file(entry, context, self.ranges_max, &mut self.boundaries, writer)
@@ -119,17 +130,31 @@ impl FileServer {
                     Ok(LookUp::Entry(entry)) => {
                         answer::file(&entry, context, self.ranges_max, &mut self.boundaries, writer)
                     }
-                    Ok(LookUp::AddSlash) => return self.add_slash(set, context, writer),
+                    Ok(LookUp::AddSlash) => Answer::Served(self.add_slash(set, context, writer)),
                     Err(Miss::WouldWait) => {
-                        return self.blocked(set, Wanted::Request(context.path.into()), writer);
+                        Answer::Served(self.blocked(set, Wanted::Request(context.path.into()), writer))
                     }
                     Err(Miss::Status(status)) => Answer::Error(status, None),
                 }
             }
-        };
-        match answer {
-            Answer::Served(served) => served,
-            Answer::Error(status, field) => self.refuse(set, (status, field), context, writer),
+        }
+    }
+
+    /// Answers a request from a set, if what it is for is there: `None` for what is not, and for methods that files have no
+    /// answer to.
+    pub fn serve_if_there(
+        &mut self,
+        set: usize,
+        context: &RequestContext<'_>,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Option<Served> {
+        if !matches!(context.request.method, Method::Get | Method::Head) {
+            return None;
+        }
+        match self.find(set, context, writer) {
+            Answer::Served(served) => Some(served),
+            Answer::Error(404, _) => None,
+            Answer::Error(status, field) => Some(self.refuse(set, (status, field), context, writer)),
         }
     }
 
@@ -149,7 +174,7 @@ impl FileServer {
         let gets = matches!(context.request.method, Method::Get | Method::Head);
         let cache = &mut self.cache;
         let found = match self.sets.get(set) {
-            Some(files) => scripts::find(files, rules, (path, gets), timeout(context), &mut || {
+            Some(files) => scripts::find(files, rules, (path, gets), may_wait(context), &mut || {
                 cache.fresh(Space::requests(set), path, now).is_some()
             }),
             None => Err(Miss::Status(500)),
@@ -287,7 +312,7 @@ impl FileServer {
     fn resolve(&mut self, set: usize, wanted: &Wanted, context: &RequestContext<'_>) -> Result<Found, Miss> {
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
         let cache = &mut self.cache;
-        resolve::resolve(files, wanted, timeout(context), &mut |fixed| {
+        resolve::resolve(files, wanted, may_wait(context), &mut |fixed| {
             cache.fresh(Space::fixed(set), fixed.as_bytes(), context.clock.now).is_some()
         })
     }
@@ -311,7 +336,7 @@ impl FileServer {
         let maker = Maker {
             set: files,
             clock: context.clock,
-            timeout: timeout(context),
+            wait: may_wait(context),
             inline_bytes_max: self.inline_bytes_max,
         };
         let (entry, keep) = maker.entry(key, found)?;
@@ -333,7 +358,7 @@ impl FileServer {
         path: &[u8],
         context: &RequestContext<'_>,
     ) -> Result<Rc<Entry>, Miss> {
-        if timeout(context) == Patience::None {
+        if may_wait(context) == MayWait::No {
             return Err(Miss::WouldWait);
         }
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
@@ -346,7 +371,8 @@ impl FileServer {
         let page = listing::html(context.path, &items, !is_top);
         let facts = Facts {
             size: page.len() as u64,
-            content_type: "text/html; charset=utf-8",
+            content_type: LISTING_TYPE,
+            cache_control: files.cache_control(context.path, LISTING_TYPE),
             coding: None,
             etag: None,
             last_modified: None,
@@ -360,8 +386,8 @@ impl FileServer {
     }
 }
 
-fn timeout(context: &RequestContext<'_>) -> Patience {
-    if context.warmed { Patience::Disk } else { Patience::None }
+fn may_wait(context: &RequestContext<'_>) -> MayWait {
+    if context.warmed { MayWait::ForDisk } else { MayWait::No }
 }
 
 fn read_listing(set: &FileSet, directory: OwnedFd, path: &[u8]) -> Result<listing::Listing, Errno> {
@@ -379,12 +405,12 @@ pub(super) fn warm(
 ) -> Result<(), Errno> {
     if let Wanted::Script(WantedScript { path, index, php, gets }) = wanted {
         let rules = ScriptRules { index, php: *php };
-        let found = scripts::find(set, rules, (path, *gets), Patience::Disk, &mut || false);
+        let found = scripts::find(set, rules, (path, *gets), MayWait::ForDisk, &mut || false);
         if !matches!(found, Ok(scripts::Found::File)) {
             return Ok(());
         }
     }
-    match resolve::resolve(set, wanted, Patience::Disk, &mut |_| false) {
+    match resolve::resolve(set, wanted, MayWait::ForDisk, &mut |_| false) {
         Ok(Found::File(found)) => {
             let encoded = found.encoded.iter().map(|(_, opened)| opened);
             for opened in [&found.plain].into_iter().chain(encoded) {

@@ -9,6 +9,7 @@
 //! ETag: "…"                  `common_at`: what a 304 carries too (RFC 9110 section 15.4.5)
 //! Last-Modified: …
 //! Vary: Accept-Encoding
+//! Cache-Control: no-cache    what `expires` says
 //! X-Frame-Options: DENY      what `headers` sets
 //! Server: maitred            what the filters of the route add
 //! ```
@@ -76,6 +77,8 @@ pub(super) struct Facts<'a> {
     pub(super) size: u64,
     /// `None` leaves the type to the client (RFC 9110 section 8.3).
     pub(super) content_type: &'a str,
+    /// What `expires` says.
+    pub(super) cache_control: Option<&'a [u8]>,
     pub(super) coding: Option<Coding>,
     /// With its quotes.
     pub(super) etag: Option<&'a str>,
@@ -125,6 +128,9 @@ pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, edits: &FieldEdits) ->
         // That is a fact, whatever the route says besides.
         lines.push(b"Vary", b"Accept-Encoding");
     }
+    if let Some(value) = facts.cache_control.filter(|_| rules.keeps("cache-control")) {
+        put(&mut lines, "Cache-Control", value);
+    }
     for (name, value) in rules.lines.all().iter() {
         put(&mut lines, std::str::from_utf8(name).unwrap_or_default(), value);
     }
@@ -164,6 +170,7 @@ mod tests {
     const FACTS: Facts<'_> = Facts {
         size: 12,
         content_type: "text/html; charset=utf-8",
+        cache_control: Some(b"no-cache"),
         coding: Some(Coding::Brotli),
         etag: Some("\"a\""),
         last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT"),
@@ -177,7 +184,8 @@ mod tests {
             text(&FACTS, &HeaderRules::default()),
             "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/html; charset=utf-8\r\n\
              Content-Encoding: br\r\nAccept-Ranges: bytes\r\nETag: \"a\"\r\n\
-             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\nServer: maitred\r\n"
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\nCache-Control: no-cache\r\n\
+             Server: maitred\r\n"
         );
     }
 
@@ -191,7 +199,7 @@ mod tests {
                 set("Vary", "Origin"),
                 set("Content-Length", "7"),
             ],
-            remove: vec!["last-modified".to_owned()],
+            remove: vec!["last-modified".to_owned(), "cache-control".to_owned()],
         };
         let facts = Facts { coding: None, etag: None, last_modified: None, ..FACTS };
         assert_eq!(

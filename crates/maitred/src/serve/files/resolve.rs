@@ -26,11 +26,11 @@ pub enum Wanted {
 
 /// Whether a look-up may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum MayWait {
     /// Only what is in memory already: `RESOLVE_CACHED` and `RWF_NOWAIT`.
-    None,
+    No,
     /// As long as it takes.
-    Disk,
+    ForDisk,
 }
 
 /// Identity and validators of a file (`stat(2)`); equal for as long as the file is taken to be unchanged.
@@ -94,7 +94,7 @@ pub(super) enum Found {
 /// Why there is nothing to serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Miss {
-    /// The disk has to be asked first; only with [`Patience::None`].
+    /// The disk has to be asked first; only with [`MayWait::No`].
     WouldWait,
     /// The answer's status.
     Status(u16),
@@ -111,11 +111,11 @@ pub(super) enum Node {
 pub(super) fn resolve(
     set: &FileSet,
     wanted: &Wanted,
-    timeout: Patience,
+    wait: MayWait,
     is_cached: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Found, Miss> {
     let path = match wanted {
-        Wanted::AsIs(path) => return as_is(set, path, timeout)?.map(Found::File).ok_or(Miss::Status(404)),
+        Wanted::AsIs(path) => return as_is(set, path, wait)?.map(Found::File).ok_or(Miss::Status(404)),
         Wanted::Request(path) | Wanted::Script(WantedScript { path, .. }) => path,
     };
     let Some(below) = below_prefix(path, set.files().strip_prefix.as_bytes()) else {
@@ -130,9 +130,11 @@ pub(super) fn resolve(
     for item in set.try_files() {
         let found = match item {
             TryItem::Status(status) => return Err(Miss::Status(*status)),
-            TryItem::Around(before, after) => around(set, before, below, after, timeout)?,
+            // The caller knows where the request goes then.
+            TryItem::Pool(_) => return Err(Miss::Status(404)),
+            TryItem::Around(before, after) => around(set, before, below, after, wait)?,
             TryItem::Fixed(fixed) if is_cached(fixed) => Some(Found::Cached(fixed.clone())),
-            TryItem::Fixed(fixed) => as_is(set, fixed.as_bytes(), timeout)?
+            TryItem::Fixed(fixed) => as_is(set, fixed.as_bytes(), wait)?
                 .map(|file| Found::File(FoundFile { fixed: Some(fixed.clone()), ..file })),
         };
         if let Some(found) = found {
@@ -160,15 +162,15 @@ fn around(
     before: &str,
     below: &[u8],
     after: &str,
-    timeout: Patience,
+    wait: MayWait,
 ) -> Result<Option<Found>, Miss> {
     let mut path = [before.as_bytes(), below, after.as_bytes()].concat();
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     path.drain(..leading);
-    let directory = match open(set, &path, timeout)? {
+    let directory = match open(set, &path, wait)? {
         Node::Nothing => return Ok(None),
         Node::File(plain) => {
-            return with_siblings(set, path, plain, timeout).map(|file| Some(Found::File(file)));
+            return with_siblings(set, path, plain, wait).map(|file| Some(Found::File(file)));
         }
         Node::Directory(directory) => directory,
     };
@@ -181,7 +183,7 @@ fn around(
     if !path.is_empty() && !path.ends_with(b"/") {
         path.push(b'/');
     }
-    if let Some(index) = index_of(set, &path, timeout)? {
+    if let Some(index) = index_of(set, &path, wait)? {
         return Ok(Some(if asked_with_slash { Found::File(index) } else { Found::AddSlash }));
     }
     if set.files().listing {
@@ -191,37 +193,37 @@ fn around(
 }
 
 /// The index file of a directory, whose path ends with a slash or is empty.
-fn index_of(set: &FileSet, directory: &[u8], timeout: Patience) -> Result<Option<FoundFile>, Miss> {
+fn index_of(set: &FileSet, directory: &[u8], wait: MayWait) -> Result<Option<FoundFile>, Miss> {
     // One that is withheld gives way to another one, but not to a listing.
     let (sources, others): (Vec<_>, Vec<_>) =
         set.files().index.iter().partition(|name| set.withholds(name.as_bytes()));
     for name in others.into_iter().chain(sources) {
         let path = [directory, name.as_bytes()].concat();
-        if let Node::File(plain) = open(set, &path, timeout)? {
-            return with_siblings(set, path, plain, timeout).map(Some);
+        if let Node::File(plain) = open(set, &path, wait)? {
+            return with_siblings(set, path, plain, wait).map(Some);
         }
     }
     Ok(None)
 }
 
-fn as_is(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Option<FoundFile>, Miss> {
+fn as_is(set: &FileSet, path: &[u8], wait: MayWait) -> Result<Option<FoundFile>, Miss> {
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     let path = path.get(leading..).unwrap_or_default();
-    match open(set, path, timeout)? {
-        Node::File(plain) => with_siblings(set, path.to_vec(), plain, timeout).map(Some),
+    match open(set, path, wait)? {
+        Node::File(plain) => with_siblings(set, path.to_vec(), plain, wait).map(Some),
         Node::Directory(_) | Node::Nothing => Ok(None),
     }
 }
 
 /// All files that are served come through here.
-fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, timeout: Patience) -> Result<FoundFile, Miss> {
+fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, wait: MayWait) -> Result<FoundFile, Miss> {
     if set.withholds(&path) {
         return Err(Miss::Status(404));
     }
     let mut encoded = Vec::new();
     for coding in &set.files().precompressed {
         let sibling = [path.as_slice(), prepare::extension(*coding).as_bytes()].concat();
-        match open(set, &sibling, timeout) {
+        match open(set, &sibling, wait) {
             Ok(Node::File(opened)) => encoded.push((*coding, opened)),
             Err(Miss::WouldWait) => return Err(Miss::WouldWait),
             // A sibling that may not be read only costs its saving.
@@ -232,12 +234,12 @@ fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, timeout: Patience)
 }
 
 /// Opens a path below the root, by the rules of the set. The empty path is the root itself.
-fn open(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
-    open_as(set, path, RDONLY, timeout)
+fn open(set: &FileSet, path: &[u8], wait: MayWait) -> Result<Node, Miss> {
+    open_as(set, path, RDONLY, wait)
 }
 
 /// The same, with flags.
-pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, timeout: Patience) -> Result<Node, Miss> {
+pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, wait: MayWait) -> Result<Node, Miss> {
     let root = set.root().map_err(|_| Miss::Status(500))?;
     // A path that `..` or NUL could be part of does not come from `uri::normalise`; nothing good can be behind it.
     if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || memchr::memchr(0, path).is_some() {
@@ -245,7 +247,7 @@ pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, timeout: Patien
     }
     let path = if path.is_empty() { b".".as_slice() } else { path };
     let resolve = resolve_flags(set);
-    let opened = open_below(root, path, flags, resolve, timeout).and_then(|file| {
+    let opened = open_below(root, path, flags, resolve, wait).and_then(|file| {
         let stat = rustix::fs::fstat(&file)?;
         Ok((file, stat))
     });
@@ -255,7 +257,7 @@ pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, timeout: Patien
             FileType::Directory => Node::Directory(file),
             _ => Node::Nothing,
         }),
-        Err(errno) => judge(set, errno, path, timeout),
+        Err(errno) => judge(set, errno, path, wait),
     }
 }
 
@@ -263,7 +265,7 @@ pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, timeout: Patien
 pub(super) fn target_of_link(set: &FileSet, directory: &[u8], name: &[u8]) -> Option<Stat> {
     let path = [directory, name].concat();
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let target = open_below(set.root().ok()?, &path, flags, resolve_flags(set), Patience::Disk).ok()?;
+    let target = open_below(set.root().ok()?, &path, flags, resolve_flags(set), MayWait::ForDisk).ok()?;
     rustix::fs::fstat(target).ok()
 }
 
@@ -286,10 +288,14 @@ fn open_below(
     path: &[u8],
     flags: OFlags,
     resolve: ResolveFlags,
-    timeout: Patience,
+    wait: MayWait,
 ) -> Result<OwnedFd, Errno> {
     let attempt = |resolve| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
-    if timeout == Patience::None && !CACHED_UNKNOWN.load(Ordering::Relaxed) {
+    #[cfg(test)]
+    if wait == MayWait::No && crate::serve::residency::cold::is_cold() {
+        return Err(Errno::AGAIN);
+    }
+    if wait == MayWait::No && !CACHED_UNKNOWN.load(Ordering::Relaxed) {
         let first = attempt(resolve | ResolveFlags::CACHED);
         if first.as_ref().err() != Some(&Errno::INVAL) {
             return first;
@@ -309,7 +315,7 @@ fn open_below(
 }
 
 /// What an error of `openat2` or `fstat` means for the client.
-fn judge(set: &FileSet, errno: Errno, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
+fn judge(set: &FileSet, errno: Errno, path: &[u8], wait: MayWait) -> Result<Node, Miss> {
     match errno {
         // NXIO is what a socket, or a device without a driver, gives; INVAL a name that the filesystem cannot have.
         Errno::NOENT
@@ -322,7 +328,7 @@ fn judge(set: &FileSet, errno: Errno, path: &[u8], timeout: Patience) -> Result<
         | Errno::INVAL
         | Errno::ILSEQ => Ok(Node::Nothing),
         Errno::ACCESS | Errno::PERM => Err(Miss::Status(403)),
-        Errno::AGAIN if timeout == Patience::None => Err(Miss::WouldWait),
+        Errno::AGAIN if wait == MayWait::No => Err(Miss::WouldWait),
         Errno::AGAIN | Errno::INTR => Err(Miss::Status(503)),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
             set.complain(|| tracing::error!(%errno, path = %path.escape_ascii(), "out of resources while opening a file"));

@@ -17,7 +17,7 @@
 use maitred_http::fastcgi::script::{self, ENDING, Script};
 use rustix::fs::OFlags;
 
-use super::resolve::{Miss, Node, Patience, below_prefix, has_hidden_segment, open_as};
+use super::resolve::{MayWait, Miss, Node, below_prefix, has_hidden_segment, open_as};
 use super::set::FileSet;
 use super::sources::is_source;
 
@@ -61,7 +61,7 @@ pub(super) fn find<'p>(
     set: &FileSet,
     rules: ScriptRules<'p>,
     (path, gets): (&'p [u8], bool),
-    timeout: Patience,
+    wait: MayWait,
     is_cached: &mut dyn FnMut() -> bool,
 ) -> Result<Found<'p>, Miss> {
     let prefix = set.files().strip_prefix.as_bytes();
@@ -70,13 +70,13 @@ pub(super) fn find<'p>(
         let mounted = prefix.strip_suffix(b"/") == Some(path);
         return match mounted {
             true if gets => Ok(Found::AddSlash),
-            true if rules.php => front(set, rules, timeout),
+            true if rules.php => front(set, rules, wait),
             _ => Err(NOT_FOUND),
         };
     };
     let hidden = |path: &[u8]| !set.files().hidden && has_hidden_segment(path);
     if let Some(script) = script::split(below, Some(rules.index), ENDING).map_err(|_| NOT_FOUND)? {
-        if !hidden(script.name) && is_file(set, &[script.name, script.index], timeout)? {
+        if !hidden(script.name) && is_file(set, &[script.name, script.index], wait)? {
             return Ok(Found::Script(script));
         }
         if script.index.is_empty() {
@@ -86,8 +86,8 @@ pub(super) fn find<'p>(
     if !rules.php || hidden(below) {
         return Err(NOT_FOUND);
     }
-    let found = if gets { file(set, rules, below, timeout, is_cached)? } else { None };
-    found.map_or_else(|| front(set, rules, timeout), Ok)
+    let found = if gets { file(set, rules, below, wait, is_cached)? } else { None };
+    found.map_or_else(|| front(set, rules, wait), Ok)
 }
 
 /// What the file server would find at a path that names no script.
@@ -95,14 +95,14 @@ fn file<'p>(
     set: &FileSet,
     rules: ScriptRules<'_>,
     below: &[u8],
-    timeout: Patience,
+    wait: MayWait,
     is_cached: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Found<'p>>, Miss> {
     if is_cached() {
         return Ok(Some(Found::File));
     }
     let slash: &[u8] = if below.ends_with(b"/") { b"" } else { b"/" };
-    match look(set, &[below], timeout)? {
+    match look(set, &[below], wait)? {
         Node::Nothing => return Ok(None),
         Node::File(_) => return Ok(Some(Found::File)),
         Node::Directory(_) => {}
@@ -110,7 +110,7 @@ fn file<'p>(
     let own = [rules.index].into_iter().filter(|_| !slash.is_empty());
     let indexes = set.files().index.iter().map(String::as_bytes);
     for index in own.chain(indexes.filter(|index| !is_source(index))) {
-        if is_file(set, &[below, slash, index], timeout)? {
+        if is_file(set, &[below, slash, index], wait)? {
             return Ok(Some(if slash.is_empty() { Found::File } else { Found::AddSlash }));
         }
     }
@@ -118,22 +118,22 @@ fn file<'p>(
 }
 
 /// The front controller.
-fn front<'p>(set: &FileSet, rules: ScriptRules<'p>, timeout: Patience) -> Result<Found<'p>, Miss> {
+fn front<'p>(set: &FileSet, rules: ScriptRules<'p>, wait: MayWait) -> Result<Found<'p>, Miss> {
     let script = Script { name: b"/", index: rules.index, path_info: b"" };
-    match is_file(set, &[script.name, script.index], timeout)? {
+    match is_file(set, &[script.name, script.index], wait)? {
         true => Ok(Found::Script(script)),
         false => Err(NOT_FOUND),
     }
 }
 
-fn is_file(set: &FileSet, parts: &[&[u8]], timeout: Patience) -> Result<bool, Miss> {
-    Ok(matches!(look(set, parts, timeout)?, Node::File(_)))
+fn is_file(set: &FileSet, parts: &[&[u8]], wait: MayWait) -> Result<bool, Miss> {
+    Ok(matches!(look(set, parts, wait)?, Node::File(_)))
 }
 
 /// What is at a path below the root, by the rules of the set.
-fn look(set: &FileSet, parts: &[&[u8]], timeout: Patience) -> Result<Node, Miss> {
+fn look(set: &FileSet, parts: &[&[u8]], wait: MayWait) -> Result<Node, Miss> {
     let path = parts.concat();
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     let path = path.get(leading..).unwrap_or_default();
-    open_as(set, path, OFlags::PATH | OFlags::CLOEXEC, timeout)
+    open_as(set, path, OFlags::PATH | OFlags::CLOEXEC, wait)
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::prepare::FieldRules;
 use super::sources;
 use crate::config::{Files, TryItem};
+use crate::filter::expires::Expires;
 use crate::log::error::Limiter;
 
 /// Lines in the error log about one set.
@@ -24,6 +25,7 @@ pub struct FileSet {
     inner: Arc<Inner>,
     error_pages: Arc<ErrorPages>,
     edits: Arc<FieldEdits>,
+    expires: Option<Arc<Expires>>,
     withholds_sources: bool,
 }
 
@@ -61,6 +63,7 @@ impl FileSet {
             inner: Arc::new(inner),
             error_pages: Arc::default(),
             edits: Arc::default(),
+            expires: None,
             withholds_sources: false,
         }
     }
@@ -70,6 +73,12 @@ impl FileSet {
     pub fn with_edits(self, mut edits: FieldEdits) -> FileSet {
         self.inner.rules.masked().iter().for_each(|name| edits.leave_out(name));
         FileSet { edits: Arc::new(edits), ..self }
+    }
+
+    /// The same root, whose heads say this about caches.
+    #[must_use]
+    pub fn with_expires(self, expires: Option<Expires>) -> FileSet {
+        FileSet { expires: expires.map(Arc::new), ..self }
     }
 
     /// The same root, with pages for statuses. `set` is the index of the set that holds the pages, in the list that
@@ -120,6 +129,11 @@ impl FileSet {
     /// What is changed in prepared heads.
     pub(super) fn edits(&self) -> &FieldEdits {
         &self.edits
+    }
+
+    /// `Cache-Control` of a file.
+    pub(super) fn cache_control(&self, path: &[u8], content_type: &str) -> Option<&[u8]> {
+        self.expires.as_ref()?.of_file(path, content_type.as_bytes())
     }
 
     /// Where the page for a status is: the set, and the path below its root.

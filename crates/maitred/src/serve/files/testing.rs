@@ -9,7 +9,7 @@ use maitred_http::request::{Known, Method, Request};
 use super::{FileServer, FileSet, GivenUp};
 use crate::budget::Budget;
 use crate::clock::Clock;
-use crate::config::{Files, HeaderRules, Limits};
+use crate::config::{Files, HeaderRules, Limits, MediaTypes};
 use crate::serve::testing::{Written, request};
 use crate::serve::{RequestContext, Segment, Served};
 
@@ -32,6 +32,7 @@ pub(super) fn files(root: &Path) -> Files {
         precompressed: Vec::new(),
         try_files: Vec::new(),
         headers: HeaderRules::default(),
+        media: Box::new(MediaTypes::default()),
     }
 }
 

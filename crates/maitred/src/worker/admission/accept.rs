@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use maitred_http::request::{Reject, RequestHead};
@@ -13,6 +12,7 @@ use rustix::net::SocketFlags;
 use super::Admission;
 use crate::worker::admission::listener::Listener;
 use crate::worker::connection::After;
+use crate::worker::connection::transfer::RequestTransfer;
 use crate::worker::entry::Entry;
 use crate::worker::inbox::{ConnectionTransfer, Message, Origin};
 use crate::worker::requests::proxy_protocol::NotAProxy;
@@ -62,17 +62,17 @@ impl Admission {
                 return self.pause_admin();
             }
             // Claimed before there is a connection to count: another thread may be about to send one here.
-            let full = !admin && !self.shared.claim(self.number);
+            let full = !admin && !self.shared.begin_accept(self.number);
             if full {
                 if !self.may_reclaim() {
                     self.stop_accepting("connections_per_thread_max", None);
                     break;
                 }
-                self.shared.force_claim(self.number);
+                self.shared.force_accept(self.number);
             }
             let accepted = self.accept_one(which);
             if !admin {
-                self.shared.yield_place(self.number);
+                self.shared.end_accept(self.number);
             }
             if full && accepted.is_ok() {
                 self.reclaim();
@@ -161,7 +161,7 @@ impl Admission {
         let draw = self.serial.wrapping_mul(0x9e37_79b9) ^ self.clock.unix_micros.wrapping_mul(0x85eb_ca6b);
         let other = usize::from(peers[(draw >> 16) as usize % peers.len()]);
         let mine = self.clients() as u32;
-        let theirs = self.shared.loads[other].load(Relaxed);
+        let theirs = self.shared.load(other);
         // Passing on costs a wakeup, so a small difference is left alone.
         (theirs + theirs / 8 + 2 < mine).then_some(other)
     }
@@ -169,8 +169,7 @@ impl Admission {
     /// Whether a new connection is served instead of one that is idle here. While another thread of the bucket has room, it is
     /// left to that.
     fn may_reclaim(&mut self) -> bool {
-        let max = self.shared.connections_max;
-        let has_room = |peer: &u16| (self.shared.loads[usize::from(*peer)].load(Relaxed) as usize) < max;
+        let has_room = |peer: &u16| self.shared.has_room(usize::from(*peer));
         !self.listeners.iter().flat_map(|listener| &listener.peers).any(has_room) && self.can_reclaim()
     }
 
@@ -220,7 +219,7 @@ impl Admission {
             self.admin_paused = false;
             self.watch_listeners(true);
         }
-        let free = max.saturating_sub(self.shared.loads[self.number].load(Relaxed) as usize);
+        let free = max.saturating_sub(self.shared.load(self.number) as usize);
         if self.accepting
             || self.is_critical()
             || self.listeners.is_empty()
@@ -270,23 +269,16 @@ impl Admission {
             listen,
             requests,
             input,
-            mut head,
+            request,
             text,
-            routed,
-            path,
-            body,
-            spool,
-            again,
-            waits_since,
             origin,
             awaits_proxy,
             secure,
-            across,
         } = transfer;
         let mut connection = Entry::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
-        if let Some(across) = &across {
+        if let Some(across) = &request.across {
             (connection.internal, connection.secure) = (true, across.secure);
             connection.began = across.began;
         }
@@ -309,12 +301,8 @@ impl Admission {
             self.shared.yield_place(self.number);
         }
         self.shared.end_transfer();
-        if fresh && !self.secure(index) {
+        if fresh && !self.secure(index) || !self.register(index) {
             return self.close(index);
-        }
-        if !self.register(index) {
-            self.close(index);
-            return;
         }
         let limits = &self.shared.start.config.limits;
         let timeout = if requests == 0 { limits.head_timeout } else { self.load.keep_alive_timeout };
@@ -322,21 +310,23 @@ impl Admission {
         if !input.is_empty() {
             self.exchange(index).input = input;
         }
+        self.answer_adopted(index, &text, request);
+    }
+
+    /// Answers the request that has come with a connection, if one has.
+    fn answer_adopted(&mut self, index: u32, text: &[u8], mut request: RequestTransfer) {
         if !text.is_empty() {
-            match RequestHead::received(&text, &self.head_limits) {
-                Ok(received) => head = received,
-                Err(reject) => return self.refuse_adopted(index, &text, reject),
+            match RequestHead::received(text, &self.head_limits) {
+                Ok(received) => request.head = received,
+                Err(reject) => return self.refuse_adopted(index, text, reject),
             }
         }
-        if head.is_empty() {
+        if request.head.is_empty() {
             // Registering an edge-triggered socket reports what is already there.
             debug_assert!(!self.has_input(index), "bytes that nothing says are there");
             return;
         }
-        let exchange = self.exchange(index);
-        (exchange.head, exchange.routed, exchange.path) = (head, routed, path);
-        (exchange.body, exchange.spool, exchange.retry) = (body, spool, again);
-        (exchange.waits_since, exchange.across) = (waits_since, across);
+        self.exchange(index).take_request(request);
         self.resume(index);
     }
 

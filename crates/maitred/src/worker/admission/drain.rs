@@ -164,9 +164,9 @@ impl Admission {
         let long = |index: &u32| self.idle_since(*index).is_some_and(|since| now - since >= grace);
         let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).filter(long).collect();
         for index in all {
-            match self.connections.get(index as usize).map(|connection| connection.state) {
-                Some(State::Http2 { session }) => self.dismiss_session(index, session, false),
-                Some(_) => self.close_cleanly(index),
+            match self.connections.get(index as usize).map(|connection| connection.session()) {
+                Some(Some(session)) => self.dismiss_session(index, session, false),
+                Some(None) => self.close_cleanly(index),
                 None => {}
             }
         }

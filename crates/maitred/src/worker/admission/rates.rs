@@ -45,9 +45,9 @@ impl Admission {
             return;
         }
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let (serial, began, state) = (connection.serial, connection.began, connection.state);
+        let (serial, began) = (connection.serial, connection.began);
         let answers = !matches!(
-            state,
+            connection.state,
             State::Idle | State::Head | State::Body | State::Spooling | State::Http2 { .. } | State::Linger
         );
         let over = |total: Duration| now.saturating_duration_since(began) >= total;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Admission;
 use crate::overload::{Level, Levels, Share};
-use crate::worker::connection::State;
+use crate::worker::connection::table::Phase;
 use crate::worker::upstream::Source;
 
 /// How soon a thread with nothing to do looks whether a level has fallen.
@@ -22,11 +22,11 @@ impl Admission {
             self.log_limited(|| {
                 tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
             });
-            match self.connections[index as usize].state {
-                State::HandedOff { .. } => self.abort_any(index),
-                State::Upstream(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
+            match self.source_of(index) {
+                Some(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
                     self.refuse_upstream(index, 503);
                 }
+                None if self.connections[index as usize].is(Phase::HandedOff) => self.abort_any(index),
                 _ => self.abort_stalled(index),
             }
         }

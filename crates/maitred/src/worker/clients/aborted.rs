@@ -22,8 +22,8 @@ impl Clients {
 
     /// The same, after this many bytes of the content of its response.
     pub(in crate::worker) fn abort_unanswered_after(&mut self, index: u32, body_bytes: u64) {
-        let exchange = self.exchange(index);
-        exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
+        let status = aborted_status(&self.connections[index as usize]);
+        self.exchange(index).summary = Some(Summary { status, body_bytes });
         self.log_kept(index, 0);
         self.follow_up(index, Next::Close);
     }
@@ -36,7 +36,7 @@ impl Clients {
             return;
         }
         let Some(exchange) = connection.exchange.as_deref_mut() else { return };
-        if exchange.incoming.is_dropped() {
+        if exchange.body.incoming.is_dropped() {
             return;
         }
         let summary = Summary { status: ABORTED, body_bytes: 0 };

@@ -10,74 +10,207 @@ use maitred_http::uri;
 
 use super::Clients;
 use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
+use crate::filter::cors;
 use crate::log::access::{Line, RequestLine};
 use crate::plan::Plan;
+use crate::rewrite::{self, Facts, Origin, Rewritten};
+use crate::route::Choice;
 use crate::serve::files::FileServer;
 use crate::serve::fixed::{self, Failure};
 use crate::serve::{Served, Summary};
 use crate::tls::redirect;
+use crate::worker::connection::dispatch::ResponseTraits;
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::wire::Wire;
-use crate::worker::connection::{After, Exchange, State};
+use crate::worker::connection::{After, State};
 use crate::worker::forward;
 use crate::worker::log_line::{line, line_of};
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
+use crate::worker::upstream::Attempt;
+
+/// How often a request may be sent through the routes again, as nginx bounds its internal redirects.
+const REROUTES_MAX: usize = 10;
+
+/// What a route has made of the target cannot be one.
+const BAD_REWRITE: Reject =
+    Reject { status: 400, reason: "its target cannot be rewritten as the route says" };
+
+/// What was decided about a request.
+#[derive(Debug)]
+pub(in crate::worker) struct Route<'p> {
+    /// The decision, and what the route says besides.
+    pub(in crate::worker) routed: Routed,
+    /// The path that files go by, decoded.
+    pub(in crate::worker) path: Cow<'p, [u8]>,
+    /// The target that takes the place of the one that was sent.
+    pub(in crate::worker) rewritten: Option<Rewritten>,
+}
+
+/// The fields of a response that are about its request.
+fn put_further(request: &Request<'_, '_>, given: RequestInput<'_>, out: &mut FieldLines) {
+    if let Some(cors) = &given.routed.plan.cors {
+        cors.fields(request, matches!(given.routed.decision, Decision::Preflight), out);
+    }
+}
 
 impl Clients {
-    /// Decides what answers a request: once, when its head is there. Gives back the path that goes with it, too.
-    pub(in crate::worker) fn route<'p>(
-        &self,
-        index: u32,
-        request: &Request<'p, 'p>,
-    ) -> (Routed, Cow<'p, [u8]>) {
+    /// Decides what answers a request: once, when its head is there.
+    pub(in crate::worker) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> Route<'p> {
         let shared = self.shared;
         let connection = &self.connections[index as usize];
         let root = Cow::Borrowed(b"/".as_slice());
         if connection.admin {
-            return (Routed { decision: Decision::Admin, plan: shared.router.admin_plan() }, root);
+            let routed = Routed { decision: Decision::Admin, plan: shared.router.admin_plan() };
+            return Route { routed, path: root, rewritten: None };
         }
         let site = shared.router.site(request.authority);
         let plan = shared.router.plan(site);
-        let decided = |decision| Routed { decision, plan };
+        let decided = |decision, path| Route { routed: Routed { decision, plan }, path, rewritten: None };
         if request.https && !connection.secure {
-            return (decided(Decision::Refused(MISDIRECTED)), root);
+            return decided(Decision::Refused(MISDIRECTED), root);
         }
         // Their targets are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
         let path = match self.judge_path(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
-            Err(reject) => return (decided(Decision::Refused(reject)), root),
+            Err(reject) => return decided(Decision::Refused(reject), root),
         };
         let listen = shared.start.config.listens.get(usize::from(connection.listen));
         let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
         if redirects && !path.starts_with(redirect::CHALLENGES) {
-            return (decided(Decision::ToTls), path);
+            return decided(Decision::ToTls, path);
         }
         if about_no_path {
-            return (decided(Decision::NoPath), path);
+            return decided(Decision::NoPath, path);
         }
-        let (choice, plan) = shared.router.choose(site, request.method, request.method_text, &path);
-        let misleads =
-            connection.is_stream() && forward::would_mislead(request, &choice, &shared.start.config.pools);
-        let decision = match choice {
-            _ if misleads => Decision::Misleading,
-            _ if shared.acme.answer(&path).is_some() => Decision::Challenge,
-            choice => Decision::Route(choice),
-        };
-        (Routed { decision, plan }, path)
+        if shared.acme.answer(&path).is_some() {
+            return decided(Decision::Challenge, path);
+        }
+        self.choose(index, site, request, path)
     }
 
-    /// The context of the response to this request: what its head depends on besides the content.
-    pub(in crate::worker) fn reply_context(
+    /// Has the routes of a site asked, once more for each `reroute`, and the target rewritten as the chosen one says.
+    fn choose<'p>(
         &self,
+        index: u32,
+        site: usize,
+        request: &Request<'p, 'p>,
+        mut path: Cow<'p, [u8]>,
+    ) -> Route<'p> {
+        let router = &self.shared.router;
+        if let Some(routed) = self.preflight(index, site, request, &path) {
+            return Route { routed, path, rewritten: None };
+        }
+        let origin = || self.origin(index, request);
+        let mut rewritten: Option<Rewritten> = None;
+        for _ in 0..=REROUTES_MAX {
+            let seen = rewritten.as_ref().map_or(*request, |rewritten| rewritten.over(request));
+            let facts = Facts { request: &seen, path: &path, origin: &origin };
+            let (choice, plan) = router.choose(site, &facts);
+            let regex = plan.path_regex.as_ref();
+            let changed = match (choice, &plan.rewrite) {
+                (Choice::Reroute(template), _) => Some(rewrite::target(template, &facts, regex)),
+                (_, Some(rewrite)) => {
+                    let canonical = self.canonical_path(&seen);
+                    Some(rewrite.apply(&facts, &canonical, regex))
+                }
+                (_, None) => None,
+            };
+            if let Some(changed) = changed {
+                let judged = changed.and_then(|changed| {
+                    let judged = self.judge_path(&changed.path).ok()?.into_owned();
+                    Some((changed, judged))
+                });
+                let Some((changed, judged)) = judged else {
+                    let routed = Routed { decision: Decision::Refused(BAD_REWRITE), plan };
+                    return Route { routed, path, rewritten: None };
+                };
+                path = Cow::Owned(judged);
+                rewritten = Some(changed);
+            }
+            if !matches!(choice, Choice::Reroute(_)) {
+                let decision = self.decision(index, request, choice);
+                return Route { routed: Routed { decision, plan }, path, rewritten };
+            }
+        }
+        let routed = Routed { decision: Decision::Endless, plan: router.plan(site) };
+        Route { routed, path, rewritten: None }
+    }
+
+    /// What is decided about a preflight request: the route is asked that the request is for which it announces.
+    fn preflight(&self, index: u32, site: usize, request: &Request<'_, '_>, path: &[u8]) -> Option<Routed> {
+        let method_text = cors::asked_method(request)?;
+        let announced = Request { method: Method::from_token(method_text), method_text, ..*request };
+        let facts = Facts { request: &announced, path, origin: &|| self.origin(index, request) };
+        let (_, plan) = self.shared.router.choose(site, &facts);
+        plan.cors.as_ref()?;
+        Some(Routed { decision: Decision::Preflight, plan })
+    }
+
+    fn decision(&self, index: u32, request: &Request<'_, '_>, choice: Choice<'static>) -> Decision {
+        let pools = &self.shared.start.config.pools;
+        match self.connections[index as usize].is_stream() && forward::would_mislead(request, &choice, pools)
+        {
+            true => Decision::Misleading,
+            false => Decision::Route(choice),
+        }
+    }
+
+    /// Where a request comes from, as routes see it.
+    pub(in crate::worker) fn origin(&self, index: u32, request: &Request<'_, '_>) -> Origin {
+        let connection = &self.connections[index as usize];
+        let client =
+            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
+        let local = self.shared.locals.get(usize::from(connection.listen)).and_then(|local| local.address);
+        let port = local.map_or(if client.https { 443 } else { 80 }, |address| address.port());
+        Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
+    }
+
+    /// The path of a request in its canonical form.
+    fn canonical_path(&self, request: &Request<'_, '_>) -> String {
+        let slashes = self.shared.start.config.server.encoded_slashes;
+        let mut canonical = Vec::new();
+        match uri::canonical_path(request.path, slashes.into(), &mut canonical) {
+            Ok(()) => String::from_utf8_lossy(&canonical).into_owned(),
+            Err(_) => request.path.to_owned(),
+        }
+    }
+
+    /// The context of the response to this request: what its head depends on besides the content. Fields that are about the
+    /// request are in `buffers`.
+    pub(in crate::worker) fn reply_context<'r>(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'r>,
+    ) -> ReplyContext<'r> {
+        let (plan, persistence) = (given.routed.plan, self.persistence(index, request, given.last));
+        let context = self.context_of(index, plan, persistence, request.method == Method::Head);
+        if !plan.depends_on_requests() || self.connections[index as usize].internal {
+            return context;
+        }
+        self.buffers.further.clear();
+        put_further(request, given, &mut self.buffers.further);
+        let further = !self.buffers.further.is_empty();
+        let expiry = plan.expires.as_ref().map(|expires| expires.for_request(request.method, given.path));
+        ReplyContext { expiry, further, ..context }
+    }
+
+    /// Notes what of a response depends on its request, for one that an upstream sends.
+    pub(in crate::worker) fn note_traits(
+        &mut self,
         index: u32,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
-    ) -> ReplyContext<'static> {
-        let persistence = self.persistence(index, request, given.last);
-        let head_only = request.method == Method::Head;
-        self.context_of(index, given.routed.plan, persistence, head_only)
+    ) {
+        let plan = given.routed.plan;
+        if plan.depends_on_requests() && !self.connections[index as usize].internal {
+            let mut fields = FieldLines::default();
+            put_further(request, given, &mut fields);
+            let expiry = plan.expires.as_ref().map(|expires| expires.for_later(request.method, given.path));
+            self.exchange(index).dispatch.traits = Some(Box::new(ResponseTraits { fields, expiry }));
+        }
     }
 
     pub(in crate::worker) fn context_of(
@@ -92,10 +225,18 @@ impl Clients {
         if connection.internal {
             // The client's thread carries them out.
             let edits = FieldEdits::NONE;
-            return ReplyContext { date, persistence, head_only, edits, late_edits: edits };
+            return ReplyContext {
+                date,
+                persistence,
+                head_only,
+                edits,
+                late_edits: edits,
+                expiry: None,
+                further: false,
+            };
         }
         let (edits, late_edits) = (plan.edits(connection.secure), plan.late_edits(connection.secure));
-        ReplyContext { date, persistence, head_only, edits, late_edits }
+        ReplyContext { date, persistence, head_only, edits, late_edits, expiry: None, further: false }
     }
 
     /// Where the response of a connection is written; and the files that it may be made of.
@@ -114,29 +255,34 @@ impl Clients {
             }
             Wire::Clear | Wire::Tls { .. } => None,
         };
-        (&mut self.files, ResponseWriter::new(&mut self.buffers.tx, stream, &mut self.buffers.lines, context))
+        let buffers = &mut self.buffers;
+        let writer = ResponseWriter::new(&mut buffers.tx, stream, &mut buffers.lines, context);
+        (&mut self.files, if context.further { writer.with(buffers.further.all()) } else { writer })
     }
 
     /// Has a part of a response that comes from an upstream written to `tx`, which is empty; for a stream, content goes into its
-    /// frames.
+    /// frames. `None` if no upstream answers.
     pub(in crate::worker) fn encode<R>(
         &mut self,
         index: u32,
-        write: impl FnOnce(&mut Exchange, &mut ResponseWriter<'_>) -> R,
-    ) -> R {
-        // It waits in the connection's buffers, so that they are there.
-        let mut exchange = self.connections[index as usize].exchange.take().unwrap_or_default();
-        let plan = exchange.routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan);
-        let further = exchange.set_cookie.take();
+        write: impl FnOnce(&mut Attempt, &mut ResponseWriter<'_>) -> R,
+    ) -> Option<R> {
+        let mut attempt = self.connections[index as usize].lend_attempt()?;
+        let exchange = self.exchange(index);
+        let plan = exchange.routed.map(|routed| routed.plan);
+        let further = exchange.dispatch.take_further();
+        let expiry = exchange.dispatch.traits.as_ref().and_then(|traits| traits.expiry);
+        let plan = plan.unwrap_or(self.shared.router.bare_plan());
         let context = self.context_of(index, plan, Persistence::Close, false);
+        let context = ReplyContext { expiry, ..context };
         let (_, writer) = self.files_and_writer(index, context);
         let mut writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
-        let result = write(&mut exchange, &mut writer);
+        let result = write(&mut attempt, &mut writer);
         if !writer.is_begun() {
-            exchange.set_cookie = further;
+            self.exchange(index).dispatch.set_cookie = further;
         }
-        self.connections[index as usize].exchange = Some(exchange);
-        result
+        self.connections[index as usize].state = State::Upstream(attempt);
+        Some(result)
     }
 
     /// Writes a whole response.
@@ -259,7 +405,7 @@ impl Clients {
 
     /// Whether the peer may name the client that its requests come from.
     pub(in crate::worker) fn is_trusted_proxy(&self, index: u32) -> bool {
-        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let proxies = &self.shared.start.config.server.trusted_proxies.networks;
         let peer = self.connections.get(index as usize).and_then(|connection| connection.remote.address);
         peer.is_some_and(|peer| origin::is_within(peer.ip(), proxies))
     }
@@ -269,11 +415,14 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
         let proxied = self.is_trusted_proxy(index);
+        let proxies = &self.shared.start.config.server.trusted_proxies;
         let exchange = self.exchange(index);
         (exchange.routed, exchange.path) = (None, None);
         let head = &mut exchange.head;
         match logged {
-            true => head.take_for_log(request, |name| proxied && origin::tells(name)),
+            true => {
+                head.take_for_log(request, |name| proxied && (origin::tells(name) || proxies.names(name)))
+            }
             false => head.clear(),
         }
     }
@@ -283,8 +432,8 @@ impl Clients {
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.last = given.last;
-        exchange.body.clear();
-        exchange.body.extend_from_slice(given.body);
+        exchange.body.content.clear();
+        exchange.body.content.extend_from_slice(given.body);
     }
 
     /// Keeps its head, and what was decided about it.
@@ -337,9 +486,9 @@ impl Clients {
         self.row.bytes_sent.add(summary.body_bytes);
         self.log_request(index, request, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
-            exchange.forget_pool();
+            exchange.dispatch.forget_pool();
             // The next request on this connection must not find the body that was kept for a pool.
-            exchange.spool = None;
+            exchange.body.spool = None;
         }
         match after(persistence) {
             After::Keep => Step::Next,
@@ -414,10 +563,10 @@ impl Clients {
     }
 
     fn log_request(&mut self, index: u32, request: &Request<'_, '_>, summary: Summary) {
-        let connection = &self.connections[index as usize];
-        if !self.log.is_on() || connection.admin || connection.internal {
+        if !self.is_logged(index) {
             return;
         }
+        let connection = &self.connections[index as usize];
         let asked = RequestLine::Parsed {
             method: request.method_text,
             target: request.target,
@@ -425,10 +574,10 @@ impl Clients {
         };
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.pool.is_some());
-        let id = exchange.and_then(|exchange| exchange.request_id).map(origin::hexadecimal);
+        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some());
+        let id = exchange.and_then(|exchange| exchange.dispatch.request_id()).map(origin::hexadecimal);
         let line = Line {
-            remote: client.remote.text(),
+            remote: client.remote.bytes(),
             request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),
             host: request.authority.as_bytes(),
             referer: request.known.referer,
@@ -438,13 +587,22 @@ impl Clients {
         self.log.push(&line);
     }
 
+    /// Whether the requests of a connection have lines in the access log.
+    fn is_logged(&self, index: u32) -> bool {
+        let connection = &self.connections[index as usize];
+        self.log.is_on() && !connection.admin && !connection.internal
+    }
+
     /// Logs in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
     pub(in crate::worker) fn log_kept(&mut self, index: u32, unsent: u64) {
         let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
         let Some(mut summary) = exchange.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
-        let head = std::mem::take(&mut exchange.head);
         self.count_aborted(index, summary.status);
+        if !self.is_logged(index) {
+            return;
+        }
+        let head = std::mem::take(&mut self.exchange(index).head);
         if let Some(request) = head.view(&mut HeadRoom::default()) {
             self.log_request(index, &request, summary);
         }

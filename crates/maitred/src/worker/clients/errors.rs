@@ -71,7 +71,7 @@ impl Clients {
     ) -> Step {
         self.name_for_pool(index, pool);
         // The connection may go on, and its next request must not find this one's body.
-        self.exchange(index).spool = None;
+        self.exchange(index).body.spool = None;
         self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
     }
 
@@ -79,8 +79,11 @@ impl Clients {
     pub(in crate::worker) fn name_for_pool(&mut self, index: u32, pool: usize) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
-        let id = exchange.across.as_deref().map_or(new_id, |across| across.request_id);
-        (exchange.pool, exchange.request_id) = (Some(pool as u16), exchange.request_id.or(Some(id)));
+        let id = exchange.dispatch.across.as_deref().map_or(new_id, |across| across.request_id);
+        exchange.dispatch.pool = Some(pool as u16);
+        if exchange.dispatch.request_id().is_none() {
+            exchange.dispatch.set_request_id(id);
+        }
     }
 
     /// Logs why a pool takes no request.
@@ -103,8 +106,8 @@ impl Clients {
     /// The id that the access log has of a request to a pool.
     pub(in crate::worker) fn public_id(&self, index: u32, request: &Request<'_, '_>) -> Option<Vec<u8>> {
         let connection = &self.connections[index as usize];
-        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.pool.is_some())?;
-        let id = exchange.request_id.map(origin::hexadecimal)?;
+        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some())?;
+        let id = exchange.dispatch.request_id().map(origin::hexadecimal)?;
         let proxies = &self.shared.start.config.server.trusted_proxies;
         let client = Client::of(request, &connection.peer(), proxies);
         Some(client.given_request_id(request).unwrap_or(&id).to_vec())
@@ -118,8 +121,10 @@ impl Clients {
 
     pub(in crate::worker) fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
         let exchange = self.exchange(index);
-        (exchange.incoming, exchange.spool) = (Incoming::Nothing, None);
-        exchange.body.clear();
+        (exchange.body.incoming, exchange.body.spool) = (Incoming::Nothing, None);
+        exchange.body.content.clear();
+        // Of a response that the error takes the place of.
+        exchange.outgoing.drop_returned();
         (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
     }
 }

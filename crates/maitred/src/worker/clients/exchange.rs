@@ -11,15 +11,17 @@ use crate::worker::upstream::{Attempt, Source};
 impl Clients {
     /// Where the response of a connection comes from.
     pub(in crate::worker) fn source_of(&self, index: u32) -> Option<Source> {
-        match self.connections.get(index as usize)?.state {
-            State::Upstream(source) => Some(source),
-            _ => None,
-        }
+        self.connections.get(index as usize)?.source()
     }
 
     /// The attempt that a connection waits for.
     pub(in crate::worker) fn attempt_of(&self, index: u32) -> Option<&Attempt> {
-        self.exchange_of(index)?.attempt.as_deref()
+        self.connections.get(index as usize)?.attempt()
+    }
+
+    /// The same, to be changed.
+    pub(in crate::worker) fn attempt_mut(&mut self, index: u32) -> Option<&mut Attempt> {
+        self.connections.get_mut(index as usize)?.attempt_mut()
     }
 
     /// Whether the client has yet to take something, over TLS as well: then the client is waited for, and not the upstream.
@@ -30,7 +32,7 @@ impl Clients {
 
     /// What the attempt of a connection has of its process.
     pub(in crate::worker) fn handed_mut(&mut self, index: u32) -> Option<&mut Handed> {
-        self.exchange(index).attempt.as_deref_mut()?.handed_mut()
+        self.attempt_mut(index)?.handed_mut()
     }
 
     /// Whether something was received that was not acted on: bytes, or the end of a body.
@@ -46,11 +48,11 @@ impl Clients {
     }
 
     pub(in crate::worker) fn tunnel(&self, index: u32) -> Option<&Tunnel> {
-        self.connections.get(index as usize)?.exchange.as_deref()?.tunnel.as_deref()
+        self.attempt_of(index)?.tunnel.as_deref()
     }
 
     pub(in crate::worker) fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
-        self.connections.get_mut(index as usize)?.exchange.as_deref_mut()?.tunnel.as_deref_mut()
+        self.attempt_mut(index)?.tunnel.as_deref_mut()
     }
 
     /// Waits for room in the socket.

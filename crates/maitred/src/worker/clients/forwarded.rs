@@ -1,12 +1,13 @@
 //! What applications and servers are told of a request besides its method and its target, in whatever form they get it.
 
-use maitred_http::request::Request;
+use maitred_http::fields::FieldLines;
+use maitred_http::request::{Framing, Request};
 
 use super::Clients;
 use crate::config::Pool;
 use crate::plan::RequestEdits;
 use crate::worker::connection::tls::TlsLookup;
-use crate::worker::forward::{append_fields, append_switch};
+use crate::worker::forward::{append_fields, append_switch, passed_trailers};
 use crate::worker::origin::{Arrival, Client, Peer, PutField};
 
 /// A request on its way to an application or a server.
@@ -45,7 +46,7 @@ impl Clients {
         let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
         let host = rules.host.as_deref().unwrap_or(host.as_bytes());
         if !host.is_empty() {
-            head.field("host", host);
+            head.small_field("host", host);
         }
         append_fields(head, request, (&settings.request_headers, rules), client.proxied);
         append_switch(head, outbound.switch);
@@ -58,5 +59,25 @@ impl Clients {
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
         self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+    }
+
+    /// What came behind the body of a request, as far as applications and servers are told of it; `None` if nothing is left.
+    pub(in crate::worker) fn outbound_trailers(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        settings: &Pool,
+        rules: &RequestEdits,
+    ) -> Option<FieldLines> {
+        let connection = &self.connections[index as usize];
+        let trailers = connection.exchange.as_deref()?.body.trailers.as_deref()?;
+        if connection.is_client() && request.framing != Framing::Chunked {
+            // They are an earlier request's.
+            return None;
+        }
+        let proxied =
+            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies).proxied;
+        let passed = passed_trailers(trailers, request, (&settings.request_headers, rules), proxied);
+        (!passed.is_empty()).then_some(passed)
     }
 }

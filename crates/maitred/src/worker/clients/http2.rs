@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use super::Clients;
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
-use crate::worker::connection::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
+use crate::worker::connection::http2::{Half, Http2Connection, Partial};
 use crate::worker::connection::rates::head_deadline;
-use crate::worker::connection::stream::NOBODY;
+use crate::worker::connection::stream::NO_CONNECTION;
 use crate::worker::connection::wire::{Sent, Then};
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
@@ -25,22 +25,7 @@ impl Clients {
     /// The connection uses HTTP/2 from here on. The client's preface may have come, or be on its way.
     pub(in crate::worker) fn begin_http2(&mut self, index: u32) -> u32 {
         let session = Session::new(&self.http2, self.clock.now);
-        let http2 = Http2Connection {
-            session,
-            index,
-            streams: Vec::new(),
-            sent: 0,
-            unsent: self.shared.unsent.begin(),
-            streams_unsent: 0,
-            framed: 0,
-            share: SHARE_BYTES,
-            dirty: false,
-            idle_until: None,
-            write_until: None,
-            half: None,
-            left_at: None,
-            left: false,
-        };
+        let http2 = Http2Connection::new(session, index, self.shared.unsent.begin());
         let key = self.sessions.insert(Box::new(http2)) as u32;
         self.enter(index, State::Http2 { session: key });
         let streams_max = self.streams_max();
@@ -93,10 +78,10 @@ impl Clients {
     }
 
     /// An HTTP/2 connection goes away, and its streams with it.
-    pub(in crate::worker) fn end_session(&mut self, state: State) {
-        let State::Http2 { session } = state else { return };
+    pub(in crate::worker) fn end_session(&mut self, session: Option<u32>) {
+        let Some(session) = session else { return };
         let Some(http2) = self.sessions.try_remove(session as usize) else { return };
-        let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
+        let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NO_CONNECTION);
         for index in streams.collect::<Vec<_>>() {
             self.follow_up(index, Next::Abort);
         }

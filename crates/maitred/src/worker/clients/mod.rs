@@ -17,7 +17,7 @@
 //! | [`aborted`] | requests that end without a whole response |
 
 mod aborted;
-mod answer;
+pub(in crate::worker) mod answer;
 mod errors;
 mod exchange;
 pub(in crate::worker) mod forwarded;
@@ -112,6 +112,8 @@ pub(in crate::worker) struct Buffers {
     pub(in crate::worker) tx_cached: Option<CachedBytes>,
     /// Fields of a response that is being made.
     pub(in crate::worker) lines: FieldLines,
+    /// Fields that a response has because of its request.
+    pub(in crate::worker) further: FieldLines,
 }
 
 /// How much there is to do, and what follows from that.
@@ -181,6 +183,7 @@ impl Buffers {
             tx: Vec::with_capacity(RECEIVE_BYTES),
             tx_cached: None,
             lines: FieldLines::default(),
+            further: FieldLines::default(),
         }
     }
 }

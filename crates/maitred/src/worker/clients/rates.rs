@@ -80,7 +80,7 @@ impl Clients {
 
     /// A body begins.
     pub(in crate::worker) fn begin_pace(&mut self, index: u32) {
-        self.exchange(index).incoming.begin_pace();
+        self.exchange(index).body.incoming.begin_pace();
         self.arm_body(index);
     }
 
@@ -88,7 +88,7 @@ impl Clients {
     pub(in crate::worker) fn arm_body(&mut self, index: u32) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let began = self.connections[index as usize].began;
-        let Some(coming) = self.exchange(index).incoming.coming_mut() else { return };
+        let Some(coming) = self.exchange(index).body.incoming.coming_mut() else { return };
         let pace = coming.pace(now);
         pace.go_on(now);
         let until = body_deadline(limits, began, pace, now);
@@ -98,7 +98,7 @@ impl Clients {
     /// Nothing of a body is read for now.
     pub(in crate::worker) fn pause_body(&mut self, index: u32) {
         let now = self.clock.now;
-        if let Some(coming) = self.exchange(index).incoming.coming_mut() {
+        if let Some(coming) = self.exchange(index).body.incoming.coming_mut() {
             coming.pace(now).pause(now);
         }
         self.wheel.disarm(index);

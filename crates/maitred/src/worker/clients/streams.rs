@@ -19,7 +19,8 @@ impl Clients {
     pub(in crate::worker) fn is_content_ended(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let Wire::Stream { session, stream } = connection.wire else { return false };
-        let told = connection.exchange.as_deref().is_some_and(|exchange| exchange.incoming.ends_when_told());
+        let told =
+            connection.exchange.as_deref().is_some_and(|exchange| exchange.body.incoming.ends_when_told());
         let streams = self.sessions.get(session as usize).map(|http2| &http2.streams);
         told && streams
             .and_then(|streams| streams.get(StreamKey(stream).slot()))

@@ -6,9 +6,11 @@ use rustix::event::epoll;
 
 use super::Clients;
 use crate::worker::agenda::Next;
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::{Exchange, State};
 use crate::worker::entry::Entry;
 use crate::worker::token::{SERIAL_MASK, Token};
+use crate::worker::upstream::Attempt;
 
 impl Clients {
     /// Has something follow on a connection once the present step has returned.
@@ -51,33 +53,49 @@ impl Clients {
         connection.registered
     }
 
-    /// Moves a connection to a state, and keeps the scoreboard's gauges in step.
-    pub(in crate::worker) fn enter(&mut self, index: u32, state: State) {
+    /// Moves a connection to a state, and keeps the scoreboard's gauges in step. Gives back the state in which it was, with all
+    /// that belonged to that.
+    pub(in crate::worker) fn enter(&mut self, index: u32, state: State) -> State {
         let row = self.row;
-        let gauge = |state: State| match state {
-            State::Idle => &row.idle,
-            State::Http2 { .. } => &row.multiplexed,
-            State::HandedOff { .. } | State::Upstream(_) => &row.handed_off,
-            State::Writing | State::Watching => &row.writing,
-            State::Queued { .. } => &row.queued,
-            State::Head | State::Body | State::Spooling => &row.reading,
-            State::Disk | State::Command => &row.waiting,
-            State::Linger => &row.lingering,
+        let gauge = |phase: Phase| match phase {
+            Phase::Idle => &row.idle,
+            Phase::Http2 => &row.multiplexed,
+            Phase::HandedOff | Phase::Upstream => &row.handed_off,
+            Phase::Writing | Phase::Watching => &row.writing,
+            Phase::Queued => &row.queued,
+            Phase::Head | Phase::Body | Phase::Spooling => &row.reading,
+            Phase::Disk | Phase::Command => &row.waiting,
+            Phase::Linger => &row.lingering,
         };
-        let connection = &mut self.connections[index as usize];
-        if connection.state == state {
-            return;
+        let next = state.phase();
+        let was = std::mem::replace(&mut self.connections[index as usize].state, state);
+        if was.phase() != next {
+            gauge(was.phase()).sub(1);
+            gauge(next).add(1);
         }
-        gauge(connection.state).sub(1);
-        gauge(state).add(1);
-        connection.state = state;
+        was
+    }
+
+    /// An upstream has the request now; `key` is its key in the table of its kind.
+    pub(in crate::worker) fn enter_upstream(&mut self, index: u32, key: u32, mut attempt: Box<Attempt>) {
+        attempt.key = key;
+        self.enter(index, State::Upstream(attempt));
+    }
+
+    /// The upstream has nothing to do with the request any more: its attempt, if there was one.
+    pub(in crate::worker) fn take_attempt(&mut self, index: u32) -> Option<Box<Attempt>> {
+        self.attempt_of(index)?;
+        match self.enter(index, State::Head) {
+            State::Upstream(attempt) => Some(attempt),
+            _ => None,
+        }
     }
 
     /// Adds a connection, idle.
     pub(in crate::worker) fn insert(&mut self, mut connection: Entry) -> u32 {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
-        debug_assert_eq!(connection.state, State::Idle);
+        debug_assert!(connection.is(Phase::Idle));
         let (stream, admin) = (!connection.is_client(), connection.admin);
         let index = self.connections.insert(connection) as u32;
         self.row.idle.add(1);

@@ -14,7 +14,7 @@ use rustls::{HandshakeKind, ServerConnection};
 use super::{Clients, received_bytes_max};
 use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
-use crate::worker::connection::State;
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
 use crate::worker::connection::wire::{Received, Wire};
 
@@ -160,7 +160,7 @@ impl Clients {
         }
         if settles {
             self.settle_handshake(session);
-            if self.connections[index as usize].state == State::Writing {
+            if self.connections[index as usize].is(Phase::Writing) {
                 // A response that could not be encrypted before continues now.
                 self.look_again(index);
             }

@@ -17,20 +17,22 @@ impl Clients {
         let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let (wire, serial) = (connection.wire, connection.serial);
-        let Some(exchange) = connection.exchange.as_deref_mut() else { return };
-        if !exchange.holds_something() && encrypted == 0 {
+        let Some(exchange) = connection.exchange.as_deref() else { return };
+        if !connection.holds_something() && encrypted == 0 {
             return self.forget_unsent(index);
         }
-        if exchange.unsent.is_none() {
+        if exchange.outgoing.unsent.is_none() {
             self.trim_head(index);
         }
         let unsent = &self.shared.unsent;
-        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
-        let (before, bytes) = (exchange.counted(), (exchange.unsent_bytes() + encrypted) as u64);
+        let connection = &mut self.connections[index as usize];
+        let bytes = (connection.unsent_bytes() + encrypted) as u64;
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return };
+        let before = exchange.counted();
         if bytes == before {
             return;
         }
-        let permit = exchange.unsent.get_or_insert_with(|| unsent.begin());
+        let permit = exchange.outgoing.unsent.get_or_insert_with(|| unsent.begin());
         if bytes < before || !permit.grow(bytes - before) {
             permit.set(bytes);
             if bytes > before {
@@ -47,7 +49,7 @@ impl Clients {
     pub(in crate::worker) fn recount_unsent(&mut self, index: u32) {
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        if exchange.is_some_and(|exchange| exchange.unsent.is_some()) {
+        if exchange.is_some_and(|exchange| exchange.outgoing.unsent.is_some()) {
             self.count_unsent(index);
         }
     }
@@ -56,7 +58,10 @@ impl Clients {
     pub(in crate::worker) fn forget_unsent(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         let wire = connection.wire;
-        let permit = connection.exchange.as_deref_mut().and_then(|exchange| exchange.unsent.take());
+        let permit = connection
+            .exchange
+            .as_deref_mut()
+            .and_then(|exchange| exchange.outgoing.existing()?.unsent.take());
         if let (Some(permit), Wire::Stream { session, .. }) = (permit, wire) {
             self.count_stream(session, permit.taken(), 0);
         }
@@ -101,29 +106,25 @@ impl Clients {
     fn trim_head(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index as usize) else { return };
         let Some(exchange) = connection.exchange.as_deref() else { return };
-        let begun = match connection.state {
-            State::Upstream(_) => {
-                exchange.attempt.as_ref().is_some_and(|attempt| attempt.filter.head_written())
-            }
-            State::Writing => exchange.incoming.is_nothing(),
+        let begun = match &connection.state {
+            State::Upstream(attempt) => attempt.filter.head_written(),
+            State::Writing => exchange.body.incoming.is_nothing(),
             _ => false,
         };
         if !begun || exchange.head.is_empty() {
             return;
         }
         let proxied = self.is_trusted_proxy(index);
+        let proxies = &self.shared.start.config.server.trusted_proxies;
         let exchange = self.exchange(index);
-        exchange.head.trim_for_log(|name| proxied && origin::tells(name));
+        exchange.head.trim_for_log(|name| proxied && (origin::tells(name) || proxies.names(name)));
         // A body was kept until now, for an upstream that would answer.
-        exchange.body = Vec::new();
+        exchange.body.content = Vec::new();
     }
 
     /// Whether nothing of an upstream's response was written for the client yet.
     pub(in crate::worker) fn is_unanswered(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let attempt = exchange.and_then(|exchange| exchange.attempt.as_deref());
-        attempt.is_some_and(|attempt| !attempt.filter.head_written())
+        self.attempt_of(index).is_some_and(|attempt| !attempt.filter.head_written())
     }
 
     /// Memory or descriptors have become short: empty buffers are freed, and clients that hold something have less time from now
@@ -146,7 +147,7 @@ impl Clients {
                 State::Http2 { session } => sessions.push(session),
                 State::Writing | State::Upstream(_)
                     if exchange.is_some_and(|exchange| {
-                        exchange.unsent.is_some() && !exchange.outgoing.awaits_disk
+                        exchange.outgoing.unsent.is_some() && !exchange.outgoing.awaits_disk
                     }) && hurries() =>
                 {
                     self.base.wheel.arm(index, write);

@@ -10,6 +10,10 @@
 //! | another thread can take it over | yes | yes | no |
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
 //! | a response that is aborted | close(2) | close(2), without `close_notify` | RST_STREAM |
+//!
+//! `O_NONBLOCK` belongs to the open socket and not to a descriptor, so that an application which has had the client's socket may
+//! have cleared it. To set it again would be a system call for each request that is handed off: so each call here says by itself
+//! that it must not wait. Only sendfile(2) cannot.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
@@ -38,7 +42,7 @@ impl Clients {
         let room = rx.capacity() - rx.len();
         let received = match connection.is_foreign() {
             true => foreign::receive(socket.as_fd(), rx),
-            false => recv(socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+            false => recv(socket, spare_capacity(rx), RecvFlags::DONTWAIT).map(|(_, received)| received),
         };
         match received {
             Ok(0) if room > 0 => Received::End,
@@ -59,7 +63,7 @@ impl Clients {
         match (connection.wire, &connection.socket) {
             (Wire::Clear, Some(socket)) => {
                 let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
-                send(socket, bytes, SendFlags::NOSIGNAL | more)
+                send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more)
             }
             (Wire::Tls { session }, _) => self.send_secure(index, session, bytes),
             (Wire::Stream { session, stream }, _) => self.send_stream(session, stream, bytes, then),
@@ -81,6 +85,9 @@ impl Clients {
     ) -> Result<u64, Errno> {
         let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
         if let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) {
+            if connection.shared {
+                rustix::io::ioctl_fionbio(socket, true)?;
+            }
             return rustix::fs::sendfile(socket, &**file, Some(offset), bytes as usize)
                 .map(|sent| sent as u64);
         }
@@ -118,11 +125,5 @@ impl Clients {
             Some(Wire::Clear) | None => {}
         }
         self.socket(index).is_some_and(|socket| shutdown(socket, Shutdown::Write).is_ok())
-    }
-
-    /// An application has had the socket, and may have made it block.
-    pub(in crate::worker) fn unblock(&self, index: u32) -> bool {
-        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
-        socket.is_some_and(|socket| rustix::io::ioctl_fionbio(socket, true).is_ok())
     }
 }

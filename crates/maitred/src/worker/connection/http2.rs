@@ -84,6 +84,26 @@ pub(in crate::worker) fn settings(limits: &Limits) -> Settings {
 }
 
 impl Http2Connection {
+    /// A connection that has just begun to use HTTP/2; `index` is its place in the table of connections.
+    pub(in crate::worker) fn new(session: Session, index: u32, unsent: Permit) -> Http2Connection {
+        Http2Connection {
+            session,
+            index,
+            streams: Vec::new(),
+            sent: 0,
+            unsent,
+            streams_unsent: 0,
+            framed: 0,
+            share: SHARE_BYTES,
+            dirty: false,
+            idle_until: None,
+            write_until: None,
+            half: None,
+            left_at: None,
+            left: false,
+        }
+    }
+
     /// The client's connection.
     pub(in crate::worker) fn index(&self) -> u32 {
         self.index

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use maitred_http::body::{Decoder, Progress};
+use maitred_http::body::{self, Decoder, Progress};
+use maitred_http::fields::FieldLines;
 use maitred_http::request::{Framing, Reject};
 
 use super::rates::Pace;
@@ -14,14 +15,14 @@ pub enum Incoming {
     #[default]
     Nothing,
     /// A body that is kept for what answers the request.
-    Kept(Coming),
+    Kept(Box<Coming>),
     /// A body that no handler looks at: it is dropped, and then the request is answered. So it is over HTTP/2, where a response
     /// before the end of its request would end with RST_STREAM.
-    Discarded(Coming),
+    Discarded(Box<Coming>),
     /// The body of a request that has its answer: it is dropped, if it is short enough.
     Dropped {
         /// What is still to come.
-        coming: Coming,
+        coming: Box<Coming>,
         /// Bytes of its content that have come.
         bytes: u64,
     },
@@ -37,21 +38,28 @@ pub struct Coming {
     announced: u64,
     /// How fast it comes.
     pace: Option<Pace>,
+    /// The bytes of its trailer section (9112-7.1.2), at most `TRAILER_BYTES_MAX`.
+    trailers: Vec<u8>,
 }
 
 impl Coming {
     /// A body of which nothing has been looked at.
-    pub fn new(decoder: Decoder, framing: Framing) -> Coming {
+    pub fn new(decoder: Decoder, framing: Framing) -> Box<Coming> {
         let announced = match framing {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,
         };
-        Coming { decoder, announced, pace: None }
+        Box::new(Coming { decoder, announced, pace: None, trailers: Vec::new() })
     }
 
     /// Decodes a piece, behind which the body ends if `ends`.
     fn decode(&mut self, piece: &[u8], ends: bool, out: &mut Vec<u8>) -> Result<Progress, Reject> {
-        let mut progress = self.decoder.decode(piece, out)?;
+        let trailers = &mut self.trailers;
+        let mut progress = self.decoder.decode_parts(
+            piece,
+            |content| out.extend_from_slice(content),
+            |byte| trailers.push(byte),
+        )?;
         if ends {
             self.decoder.end();
             progress.complete = true;
@@ -109,6 +117,16 @@ impl Incoming {
         self.coming().is_some_and(|coming| coming.decoder.ends_when_told())
     }
 
+    /// What came behind the body, if that is kept and whole.
+    pub(in crate::worker) fn trailers(&self) -> Option<Box<FieldLines>> {
+        match self {
+            Incoming::Kept(coming) if !coming.trailers.is_empty() => {
+                Some(body::trailers(&coming.trailers)).filter(|fields| !fields.is_empty()).map(Box::new)
+            }
+            _ => None,
+        }
+    }
+
     /// The body is measured anew.
     pub(in crate::worker) fn begin_pace(&mut self) {
         if let Some(coming) = self.coming_mut() {
@@ -145,7 +163,7 @@ impl Incoming {
 mod tests {
     use super::*;
 
-    fn coming(framing: Framing) -> Coming {
+    fn coming(framing: Framing) -> Box<Coming> {
         Coming::new(Decoder::new(framing, 1000), framing)
     }
 
@@ -177,6 +195,21 @@ mod tests {
         let pieces: &[&[u8]] = &[b"3\r\nab", b"c\r\n0\r\n", b"\r\n"];
         assert_eq!(take(&mut dropped, pieces), (13, Vec::new(), true));
         assert!(matches!(dropped, Incoming::Dropped { bytes: 3, .. }));
+    }
+
+    #[test]
+    fn what_comes_behind_a_body_is_kept_with_it() {
+        let pieces: &[&[u8]] = &[b"2\r\nab\r\n0\r\nX-Sum", b": 17\r\nHost: x\r\n\r", b"\nGET /"];
+        let trailers = |incoming: &mut Incoming| {
+            assert_eq!(take(incoming, pieces).0, 32);
+            incoming.trailers().map(|fields| fields.all().iter().map(|(n, v)| [n, v].concat()).collect())
+        };
+        let expected: Vec<Vec<u8>> = vec![b"X-Sum17".to_vec()];
+        assert_eq!(trailers(&mut Incoming::Kept(coming(Framing::Chunked))), Some(expected));
+        assert_eq!(trailers(&mut Incoming::Discarded(coming(Framing::Chunked))), None);
+        let mut none = Incoming::Kept(coming(Framing::Chunked));
+        assert_eq!(take(&mut none, &[b"0\r\n\r\n"]).0, 5);
+        assert!(none.trailers().is_none());
     }
 
     #[test]

@@ -21,6 +21,9 @@
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
+pub mod belongings;
+pub mod body;
+pub mod dispatch;
 pub mod http2;
 pub mod incoming;
 pub mod outgoing;
@@ -32,34 +35,29 @@ pub mod spool;
 pub mod stream;
 pub mod table;
 pub mod tls;
+pub mod transfer;
 pub mod tunnel;
 pub mod unsent;
 pub mod wire;
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
-use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
 
-use self::incoming::Incoming;
-use self::outgoing::Outgoing;
+use self::body::RequestBody;
+use self::dispatch::Dispatch;
+use self::outgoing::Pending;
 use self::remote::Remote;
-use self::retry::RetryState;
-use self::spool::Spool;
+use self::table::Phase;
 use super::origin::Peer;
-use super::upstream::remote_thread::RemoteRequest;
 use super::upstream::{Attempt, Source};
-use crate::budget::Permit;
-use crate::control::SlotId;
 use crate::exchange::Routed;
-use crate::serve::{Segment, Summary};
+use crate::serve::Summary;
 use crate::worker::connection::refusal::Refusal;
-use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::connection::wire::Wire;
 
 /// What a connection is doing. The table at the top of the file has their meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum State {
     /// Between requests.
     Idle,
@@ -75,6 +73,8 @@ pub enum State {
     Queued {
         /// Index of the pool.
         pool: u16,
+        /// The slot whose process it waits for; `None` for any.
+        pin: Option<u16>,
     },
     /// Owned by an application process.
     HandedOff {
@@ -82,9 +82,11 @@ pub enum State {
         channel: u32,
         /// Number of the request on that channel.
         request: u32,
+        /// The process may keep the connection for another protocol.
+        may_detach: bool,
     },
     /// An upstream answers; the response comes through this process.
-    Upstream(Source),
+    Upstream(Box<Attempt>),
     /// At the master.
     Command,
     /// Gets the status every second.
@@ -149,90 +151,41 @@ pub struct Exchange {
     pub routed: Option<Routed>,
     /// Its path as routes and files go by it, if that is another one than it has sent.
     pub path: Option<Box<[u8]>>,
-    /// Its body, decoded.
-    pub body: Vec<u8>,
-    /// What is still to come of it.
-    pub incoming: Incoming,
-    /// A body that is too large to be sent in a frame.
-    pub spool: Option<Spool>,
+    /// Its body.
+    pub body: RequestBody,
     /// The error that the request is to be answered with, whatever its route is.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Box<Refusal>>,
     /// Nothing can be read after this request: its body was announced, and is not asked for by a 100 (Continue).
     pub last: bool,
     /// What of its response is still to be sent.
-    pub outgoing: Outgoing,
-    /// What it holds of the budget for what is unsent, if a part of a response was left over.
-    pub unsent: Option<Permit>,
-    /// What follows the content, where that has frames of its own.
-    pub trailers: Option<Box<FieldLines>>,
+    pub outgoing: Pending,
     /// What the access log will say once the response has ended; `None` when it was said.
     pub summary: Option<Summary>,
     /// What comes after the response.
     pub after: Option<After>,
-    /// Since when the request, all of which is there, waits for an application process.
-    pub waits_since: Option<Instant>,
-    /// How long it has waited, in microseconds.
-    pub queue_us: u64,
-    /// The slot whose process it waits for; `None` for any.
-    pub pin: Option<u16>,
-    /// A `Set-Cookie` field for the response that comes through a relay.
-    pub set_cookie: Option<Box<FieldLines>>,
-    /// What the application process returned to be sent after what it wrote itself.
-    pub tail: VecDeque<Segment>,
-    /// Bytes in memory that `tail` holds.
-    pub tail_bytes: usize,
-    /// The application process that returned the files in `segments`.
-    pub returned_by: Option<SlotId>,
-    /// What the thread that has the client has sent about the request, besides the request itself.
-    pub across: Option<Box<RemoteRequest>>,
-    /// The request at an upstream, and the response that comes of it.
-    pub attempt: Option<Box<Attempt>>,
-    /// After an upgrade: the bytes from the client to the upstream, and which side has ended.
-    pub tunnel: Option<Box<Tunnel>>,
-    /// When the request was handed to an application process.
-    pub handed_off_at: Option<Instant>,
-    /// The process may keep the connection for another protocol.
-    pub may_detach: bool,
-    /// The process was sent CANCEL: no client waits for the response.
-    pub cancelled: bool,
-    /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
-    pub overdue: bool,
-    /// The process that had the client's own socket has ended before the response had.
-    pub lost: bool,
-    /// The id that the request got when it was handed off.
-    pub request_id: Option<u128>,
-    /// The pool that answers, for the access log.
-    pub pool: Option<u16>,
-    /// Whether the request may be sent to another process, should this one die before the client has received anything.
-    pub retry: RetryState,
+    /// What is known of it as a request to a pool.
+    pub dispatch: Dispatch,
 }
 
 impl Exchange {
-    /// Empties everything, and keeps the memory of the buffers.
+    /// Empties everything, and keeps the memory of the buffers. Field by field: requests that are handed off do it twice, and to
+    /// put a new exchange in place of this one takes four times as many instructions.
     pub fn reset(&mut self) {
-        let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));
-        let (mut body, mut output) =
-            (std::mem::take(&mut self.body), std::mem::take(&mut self.outgoing.bytes));
-        [&mut input, &mut body, &mut output].into_iter().for_each(Vec::clear);
-        head.clear();
-        let outgoing = Outgoing { bytes: output, ..Outgoing::default() };
-        *self = Exchange { input, head, body, outgoing, ..Exchange::default() };
-    }
-
-    /// The request to a pool has its line in the log; the next one may be for no pool.
-    pub fn forget_pool(&mut self) {
-        (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
-        (self.queue_us, self.waits_since) = (0, None);
+        self.input.clear();
+        self.head.clear();
+        self.body.reset();
+        self.outgoing.reset();
+        self.dispatch.reset();
+        (self.routed, self.path, self.refusal, self.last) = (None, None, None, false);
+        (self.summary, self.after) = (None, None);
     }
 
     /// Bytes of memory that the buffers hold.
     pub fn capacity(&self) -> usize {
-        self.input.capacity() + self.head.capacity() + self.body.capacity() + self.outgoing.bytes.capacity()
-    }
-
-    /// If an upstream was answering through here: whether the client was given another protocol, and the bytes that it got.
-    pub(in crate::worker) fn answered_so_far(&self) -> Option<(bool, u64)> {
-        self.attempt.as_deref().map(|attempt| (attempt.filter.switched(), attempt.filter.body_bytes()))
+        self.input.capacity()
+            + self.head.capacity()
+            + self.body.content.capacity()
+            + self.outgoing.bytes.capacity()
     }
 
     /// Whether nothing is left in any buffer.
@@ -282,9 +235,68 @@ impl Connection {
         self.exchange.get_or_insert_default()
     }
 
+    /// Whether this is what it is doing.
+    pub fn is(&self, phase: Phase) -> bool {
+        self.state.phase() == phase
+    }
+
+    /// Whether a process has its socket, for the request with this number on the channel with this key.
+    pub fn is_handed_off_as(&self, of: (u32, u32)) -> bool {
+        matches!(self.state, State::HandedOff { channel, request, .. } if (channel, request) == of)
+    }
+
+    /// Whether the process that answers may keep the connection for another protocol.
+    pub fn may_detach(&self) -> bool {
+        match &self.state {
+            State::HandedOff { may_detach, .. } => *may_detach,
+            State::Upstream(attempt) => attempt.handed().is_some_and(|handed| handed.may_detach),
+            _ => false,
+        }
+    }
+
+    /// Where the response comes from, if it comes through this process.
+    pub fn source(&self) -> Option<Source> {
+        self.attempt().map(Attempt::source)
+    }
+
+    /// The request at an upstream, and the response that comes of it.
+    pub fn attempt(&self) -> Option<&Attempt> {
+        match &self.state {
+            State::Upstream(attempt) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn attempt_mut(&mut self) -> Option<&mut Attempt> {
+        match &mut self.state {
+            State::Upstream(attempt) => Some(attempt),
+            _ => None,
+        }
+    }
+
+    /// Takes the attempt out of the state, which is put back at once when the attempt has written something.
+    pub(super) fn lend_attempt(&mut self) -> Option<Box<Attempt>> {
+        match std::mem::replace(&mut self.state, State::Head) {
+            State::Upstream(attempt) => Some(attempt),
+            state => {
+                self.state = state;
+                None
+            }
+        }
+    }
+
+    /// The session whose frames it carries, if it is an HTTP/2 connection.
+    pub fn session(&self) -> Option<u32> {
+        match self.state {
+            State::Http2 { session } => Some(session),
+            _ => None,
+        }
+    }
+
     /// Whether nothing is under way, so that the connection may be closed or given away.
     pub fn is_idle(&self) -> bool {
-        self.state == State::Idle && self.exchange.as_ref().is_none_or(|exchange| exchange.input.is_empty())
+        self.is(Phase::Idle) && self.exchange.as_ref().is_none_or(|exchange| exchange.input.is_empty())
     }
 }
 

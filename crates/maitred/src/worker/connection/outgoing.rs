@@ -1,8 +1,14 @@
 //! What of a response is still to be sent.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::time::Instant;
 
+use maitred_handoff::{TAIL_TOTAL_BYTES_MAX, TAILS_MAX};
+use maitred_http::fields::FieldLines;
+
+use crate::budget::Permit;
 use crate::serve::{CachedBytes, Segment};
 
 /// What of a response is still to be sent: bytes, and pieces behind them.
@@ -20,9 +26,135 @@ pub struct Outgoing {
     pub resident_at: Option<Instant>,
     /// A helper thread reads the present file segment.
     pub awaits_disk: bool,
+    /// What the application process returned to be sent after what it wrote itself: once it has ended.
+    pub returned: Option<Box<Returned>>,
+    /// What follows the content of the response, where that has frames of its own.
+    pub trailers: Option<Box<FieldLines>>,
+    /// What it holds of the budget for what is unsent, if a part of a response was left over.
+    pub unsent: Option<Permit>,
+}
+
+/// What of a response is still to be sent, made when there is something: most requests, and all that wait for a process, have
+/// nothing, and need no room for it.
+#[derive(Default)]
+pub struct Pending(Option<Box<Outgoing>>);
+
+impl Pending {
+    /// What there is, to be changed, if there is something: to change it otherwise makes room for it.
+    pub(in crate::worker) fn existing(&mut self) -> Option<&mut Outgoing> {
+        self.0.as_deref_mut()
+    }
+
+    /// Empties it, and keeps the memory.
+    pub(super) fn reset(&mut self) {
+        self.existing().into_iter().for_each(Outgoing::reset);
+    }
+
+    /// Drops what a process has returned.
+    pub(in crate::worker) fn drop_returned(&mut self) {
+        self.existing().into_iter().for_each(|outgoing| outgoing.returned = None);
+    }
+}
+
+impl Deref for Pending {
+    type Target = Outgoing;
+
+    fn deref(&self) -> &Outgoing {
+        const NOTHING: &Outgoing = &Outgoing::new();
+        self.0.as_deref().unwrap_or(NOTHING)
+    }
+}
+
+impl DerefMut for Pending {
+    fn deref_mut(&mut self) -> &mut Outgoing {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl From<Outgoing> for Pending {
+    fn from(outgoing: Outgoing) -> Pending {
+        Pending(Some(Box::new(outgoing)))
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// What an application process has returned, to be sent after what it wrote itself.
+#[derive(Debug, Default)]
+pub struct Returned {
+    /// The pieces.
+    pub pieces: VecDeque<Segment>,
+    /// Bytes in memory that they hold.
+    pub bytes: usize,
+}
+
+impl Returned {
+    /// Keeps one more.
+    ///
+    /// # Errors
+    /// What the process has done wrong, if there are too many, or they are too large.
+    pub fn push(&mut self, piece: Segment) -> Result<(), String> {
+        if let Segment::Bytes(bytes) = &piece {
+            self.bytes += bytes.len();
+            if self.bytes > TAIL_TOTAL_BYTES_MAX {
+                return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
+            }
+        }
+        if self.pieces.len() >= TAILS_MAX {
+            return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
+        }
+        self.pieces.push_back(piece);
+        Ok(())
+    }
+
+    /// Memory that they take.
+    pub fn memory(&self) -> usize {
+        self.bytes + self.pieces.len() * size_of::<Segment>()
+    }
 }
 
 impl Outgoing {
+    const fn new() -> Outgoing {
+        Outgoing {
+            bytes: Vec::new(),
+            sent: 0,
+            segments: VecDeque::new(),
+            resident_until: 0,
+            resident_at: None,
+            awaits_disk: false,
+            returned: None,
+            trailers: None,
+            unsent: None,
+        }
+    }
+
+    /// Empties it, and keeps the memory of the bytes.
+    fn reset(&mut self) {
+        self.bytes.clear();
+        release(&mut self.segments);
+        (self.sent, self.resident_until, self.resident_at, self.awaits_disk) = (0, 0, None, false);
+        (self.returned, self.trailers, self.unsent) = (None, None, None);
+    }
+
+    /// Whether a process has returned something that is still to be sent.
+    pub(in crate::worker) fn has_returned(&self) -> bool {
+        self.returned.as_ref().is_some_and(|returned| !returned.pieces.is_empty())
+    }
+
+    /// The next piece that a process has returned.
+    pub(in crate::worker) fn next_returned(&mut self) -> Option<Segment> {
+        self.returned.as_mut()?.pieces.pop_front()
+    }
+
+    /// What a process returns, to be added to.
+    pub(in crate::worker) fn returned(&mut self) -> &mut Returned {
+        self.returned.get_or_insert_default()
+    }
+
     /// Whether nothing is left.
     pub(in crate::worker) fn is_empty(&self) -> bool {
         !self.has_bytes() && self.segments.is_empty()
@@ -95,6 +227,13 @@ impl Outgoing {
             Segment::Cached(_) | Segment::File { .. } => size_of::<Segment>(),
         };
         self.segments.iter().map(segment).sum()
+    }
+}
+
+/// Empties a list of pieces, and gives its memory back. Mostly it has none, which costs nothing then.
+pub(super) fn release(segments: &mut VecDeque<Segment>) {
+    if segments.capacity() > 0 {
+        *segments = VecDeque::new();
     }
 }
 

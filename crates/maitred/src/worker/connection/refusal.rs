@@ -15,8 +15,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(in crate::worker) fn new(status: u16, fields: &[Field<'_>]) -> Refusal {
-        Refusal { status, fields: fields.iter().map(Field::to_static).collect() }
+    pub(in crate::worker) fn new(status: u16, fields: &[Field<'_>]) -> Box<Refusal> {
+        Box::new(Refusal { status, fields: fields.iter().map(Field::to_static).collect() })
     }
 }
 

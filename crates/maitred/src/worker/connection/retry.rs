@@ -12,3 +12,21 @@ pub enum RetryState {
     /// It was retried: a request that has killed two processes is not sent to a third one.
     Done,
 }
+
+impl RetryState {
+    /// What holds while the request is at a process; `safe`: it has a safe method, and no body.
+    pub fn of_attempt(self, safe: bool) -> RetryState {
+        match self {
+            // What is noted may be about an earlier request of the connection.
+            _ if !safe => RetryState::Never,
+            RetryState::Never | RetryState::Once => RetryState::Once,
+            RetryState::Done => RetryState::Done,
+        }
+    }
+
+    /// The same at another thread: after two processes are lost with a request it is not retried, whichever threads they belong
+    /// to.
+    pub fn of_remote_thread(self) -> RetryState {
+        if self == RetryState::Done { RetryState::Done } else { RetryState::Never }
+    }
+}

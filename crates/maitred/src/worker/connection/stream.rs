@@ -3,7 +3,7 @@
 use maitred_http::h2::StreamKey;
 
 /// No connection: the stream is free, or its connection has gone.
-pub(in crate::worker) const NOBODY: u32 = u32::MAX;
+pub(in crate::worker) const NO_CONNECTION: u32 = u32::MAX;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
@@ -26,4 +26,5 @@ pub(in crate::worker) struct Opened {
     pub(in crate::worker) ended: bool,
 }
 
-pub(in crate::worker) const FREE: Stream = Stream { index: NOBODY, heard: false, unread: 0, framed: 0 };
+pub(in crate::worker) const FREE: Stream =
+    Stream { index: NO_CONNECTION, heard: false, unread: 0, framed: 0 };

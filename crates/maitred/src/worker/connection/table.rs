@@ -138,7 +138,7 @@ pub enum Reaction {
 
 impl State {
     /// The state without its keys.
-    pub fn phase(self) -> Phase {
+    pub fn phase(&self) -> Phase {
         match self {
             State::Idle => Phase::Idle,
             State::Head => Phase::Head,

@@ -1,8 +1,15 @@
+use std::collections::VecDeque;
+
+use super::outgoing::Outgoing;
+use super::retry::RetryState;
+use super::tunnel::Tunnel;
 use super::*;
 use crate::budget::Budget;
+use crate::serve::Segment;
 use crate::worker::testing::filter;
 use crate::worker::upstream::By;
-use crate::worker::upstream::server::{Call, Dialect};
+use crate::worker::upstream::relay::Handed;
+use crate::worker::upstream::server::{Call, Dialect, Ending, Written};
 
 #[test]
 fn an_address_is_shown_in_its_shortest_form() {
@@ -28,19 +35,17 @@ fn connection() -> Connection {
 fn full() -> Exchange {
     Exchange {
         input: vec![b'i'; 100],
-        body: vec![b'b'; 200],
+        body: RequestBody { content: vec![b'b'; 200], ..RequestBody::default() },
         outgoing: Outgoing {
             bytes: vec![b'o'; 300],
             sent: 5,
             segments: VecDeque::from([Segment::Bytes(Box::from(*b"segment"))]),
+            unsent: Budget::new(100).take(50),
             ..Outgoing::default()
-        },
+        }
+        .into(),
         after: Some(After::Linger),
-        pool: Some(1),
-        pin: Some(2),
-        retry: RetryState::Once,
-        overdue: true,
-        unsent: Budget::new(100).take(50),
+        dispatch: Dispatch { pool: Some(1), retry: RetryState::Once, overdue: true, ..Dispatch::default() },
         ..Exchange::default()
     }
 }
@@ -48,10 +53,11 @@ fn full() -> Exchange {
 #[test]
 fn an_exchange_that_is_used_again_has_the_memory_of_the_last_request_and_nothing_else() {
     let budget = Budget::new(100);
-    let mut exchange = Exchange { unsent: budget.take(50), ..full() };
+    let mut exchange = full();
+    exchange.outgoing.unsent = budget.take(50);
     let (capacity, place) = (exchange.capacity(), exchange.outgoing.bytes.as_ptr());
     exchange.reset();
-    assert!(exchange.is_empty() && exchange.body.is_empty());
+    assert!(exchange.is_empty() && exchange.body.content.is_empty());
     assert_eq!((exchange.capacity(), exchange.outgoing.bytes.as_ptr()), (capacity, place));
     assert_eq!(budget.used(), 0, "what it held is given back");
     // Everything but the room is as in a new one, whatever fields are added.
@@ -63,7 +69,7 @@ fn an_exchange_that_is_used_again_has_the_memory_of_the_last_request_and_nothing
 fn a_connection_is_idle_only_if_nothing_of_a_request_is_there() {
     let mut connection = connection();
     assert!(connection.is_idle());
-    connection.exchange().body = Vec::with_capacity(100);
+    connection.exchange().body.content = Vec::with_capacity(100);
     assert!(connection.is_idle(), "room is no request");
     connection.exchange().input.push(b'G');
     assert!(!connection.is_idle());
@@ -88,33 +94,45 @@ fn an_exchange_is_empty_only_without_anything_to_read_or_to_send() {
 }
 
 fn sending(outgoing: Outgoing) -> Exchange {
-    Exchange { outgoing, ..Exchange::default() }
+    Exchange { outgoing: outgoing.into(), ..Exchange::default() }
 }
 
 #[test]
 fn memory_that_a_client_has_yet_to_take_is_counted_where_it_is() {
-    let own = Exchange::default().unsent_bytes();
-    let counted = |exchange: &Exchange| exchange.unsent_bytes() - own;
-    assert!(!Exchange::default().holds_something());
+    let with = |exchange: Exchange| Connection { exchange: Some(Box::new(exchange)), ..connection() };
+    let empty = with(Exchange::default());
+    assert!(!empty.holds_something());
+    let counted = |connection: &Connection| connection.unsent_bytes() - empty.unsent_bytes();
     // A buffer counts with its room, sent or not.
-    let sent = sending(Outgoing { bytes: Vec::with_capacity(1000), ..Outgoing::default() });
+    let sent = with(sending(Outgoing { bytes: Vec::with_capacity(1000), ..Outgoing::default() }));
     assert_eq!((counted(&sent) >= 1000, sent.holds_something()), (true, false));
     let bytes = Segment::Bytes(vec![0; 5000].into());
     let segment = size_of::<Segment>();
-    let queued = sending(Outgoing { segments: VecDeque::from([bytes]), ..Outgoing::default() });
+    let queued = with(sending(Outgoing { segments: VecDeque::from([bytes]), ..Outgoing::default() }));
     assert_eq!((counted(&queued), queued.holds_something()), (5000 + segment, true));
-    let tail = VecDeque::from([Segment::Bytes(vec![0; 7].into())]);
-    let returned = Exchange { tail, tail_bytes: 7, ..Exchange::default() };
+    let mut returned = Exchange::default();
+    returned.outgoing.returned().push(Segment::Bytes(vec![0; 7].into())).unwrap();
+    let returned = with(returned);
     assert_eq!((counted(&returned), returned.holds_something()), (7 + segment, true));
     let tunnel = |sent| Tunnel { out: vec![0; 64], sent, ..Tunnel::default() };
     for (sent, expected) in [(0, 64), (63, 64), (64, 0)] {
-        let exchange = Exchange { tunnel: Some(Box::new(tunnel(sent))), ..Exchange::default() };
-        assert_eq!((counted(&exchange), exchange.holds_something()), (expected, expected > 0), "{sent} sent");
+        let by = By::Process(Handed::new((0, 1), true));
+        let mut attempt = Attempt::new(filter(), true, None, by, Instant::now());
+        attempt.tunnel = Some(Box::new(tunnel(sent)));
+        let found = Connection { state: State::Upstream(Box::new(attempt)), ..with(Exchange::default()) };
+        assert_eq!((counted(&found), found.holds_something()), (expected, expected > 0), "{sent} sent");
     }
-    let call = Call::new(0, Dialect::Http1, (vec![0; 32], 0), false);
+    let dialect = Dialect::Http1(Ending::default());
+    let call = Call::new(0, Written { out: vec![0; 32], start: 0, dialect }, false);
     let attempt = Attempt::new(filter(), true, None, By::Server(call), Instant::now());
-    let asking = Exchange { attempt: Some(Box::new(attempt)), ..Exchange::default() };
+    let asking = Connection { state: State::Upstream(Box::new(attempt)), ..with(Exchange::default()) };
     assert_eq!((counted(&asking), asking.holds_something()), (32, true));
-    assert_eq!(asking.answered_so_far(), Some((false, 0)));
-    assert_eq!((Exchange::default().answered_so_far(), full().counted()), (None, 50));
+    assert_eq!(full().counted(), 50);
+}
+
+/// A request in the queue of a pool may take its head and 600 bytes besides the idle connection: this much of it is the exchange,
+/// the rest is for the table of its fields and what the allocator adds.
+#[test]
+fn an_exchange_is_small() {
+    assert!(size_of::<Exchange>() <= 480, "{} bytes", size_of::<Exchange>());
 }

@@ -23,11 +23,13 @@ fn a_connection_arrives_with_its_bytes_and_its_past() {
     drop(accepted);
     let transfer = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
     assert_eq!(
-        (&*transfer.text, &*transfer.body, &*transfer.input),
+        (&*transfer.text, &*transfer.request.body.content, &*transfer.input),
         (waiting.head, waiting.body, waiting.input)
     );
     let transfer = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
-    assert!(transfer.text.is_empty() && transfer.body.is_empty() && transfer.input.is_empty());
+    assert!(
+        transfer.text.is_empty() && transfer.request.body.content.is_empty() && transfer.input.is_empty()
+    );
     assert_eq!((transfer.requests, transfer.remote), (70_000, remote));
     assert!(transfer.awaits_proxy);
     for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
@@ -100,7 +102,10 @@ fn what_goes_with_a_connection_fits_into_one_message() {
     let most = Carried { head: b"01234", body: &body, input: b"56789" };
     send_connection(old.as_fd(), new.as_fd(), &note, most).unwrap();
     let received = receive_connection(new.as_fd(), &mut vec![0; ROOM_BYTES]).unwrap().unwrap();
-    assert_eq!((received.body.len(), &*received.input), (CARRIED_BYTES_MAX - 10, &b"56789"[..]));
+    assert_eq!(
+        (received.request.body.content.len(), &*received.input),
+        (CARRIED_BYTES_MAX - 10, &b"56789"[..])
+    );
     assert_eq!((received.listen, received.origin), (NO_LISTEN, Origin::Predecessor));
 }
 

@@ -40,7 +40,7 @@ impl Exchanges {
     ) -> Result<Vec<u8>, u16> {
         let request = context.request;
         let id = self.forwarded.next_id();
-        self.exchange(index).request_id = Some(id);
+        self.exchange(index).dispatch.set_request_id(id);
         let (peer, listen) =
             (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
         let target = canonical_target(context, &self.shared.start.config.server);
@@ -60,7 +60,7 @@ impl Exchanges {
             tls_fields: &[],
         };
         self.append_outbound(index, &mut fields, outbound);
-        let spool = self.exchange_of(index).and_then(|exchange| exchange.spool.as_ref());
+        let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let asked = Asked {
             context,
             target: &target,

@@ -16,14 +16,13 @@ impl Exchanges {
         let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
-        sockets_only && exchange.is_some_and(|exchange| exchange.spool.is_some())
+        sockets_only && exchange.is_some_and(|exchange| exchange.body.spool.is_some())
     }
 
     /// Begins with the body, if one was kept for this.
     pub(in crate::worker) fn start_feed(&mut self, index: u32, relay: u32) {
-        let exchange = self.exchange(index);
-        let Some(spool) = exchange.spool.take() else { return };
-        if let Some(attempt) = exchange.attempt.as_deref_mut() {
+        let Some(spool) = self.exchange(index).body.spool.take() else { return };
+        if let Some(attempt) = self.attempt_mut(index) {
             attempt.feed = Some(Feed { spool, sent: 0 });
         }
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
@@ -38,7 +37,7 @@ impl Exchanges {
 
     /// Sends what the relay takes of the body.
     pub(in crate::worker) fn feed_relay(&mut self, index: u32, relay: u32) {
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(attempt) = self.attempt_mut(index) else { return };
         let Some(mut feed) = attempt.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
         let socket = self.pools.relays[relay as usize].socket();
         let before = feed.sent;
@@ -56,7 +55,7 @@ impl Exchanges {
         let moved = feed.sent > before;
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
         // A body that was sent is kept as well, until DONE: if no process has read the request, it is sent again.
-        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+        if let Some(attempt) = self.attempt_mut(index) {
             attempt.feed = Some(feed);
         }
         if moved {

@@ -1,25 +1,59 @@
 //! Requests to HTTP servers, as HTTP/1.1.
 
-use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
+use maitred_handoff::{HeadPart, REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
+use maitred_http::fields::FieldLines;
+use maitred_http::h1::{put_chunk_end, put_chunk_start, put_last_chunk};
 
 use super::Exchanges;
 use crate::config::{Pool, Source, Upstream};
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
+use crate::worker::connection::spool::Spool;
 use crate::worker::forward::{asks_for_trailers, canonical_target, protocol};
 use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::origin::Client;
 use crate::worker::step::RequestInput;
+use crate::worker::upstream::server::{Dialect, Ending, Written};
 
 /// The host for a request that came without one.
-fn host_of(settings: &Pool) -> String {
+fn host_of(settings: &Pool) -> &str {
     match &settings.source {
         Source::Http(servers) => match servers.first() {
-            Some(Upstream::Tcp { name, .. }) => name.clone(),
-            _ => "localhost".to_owned(),
+            Some(Upstream::Tcp { name, .. }) => name,
+            _ => "localhost",
         },
-        _ => "localhost".to_owned(),
+        _ => "localhost",
     }
+}
+
+/// Ends a head whose body has trailers, and appends that as one chunk (9112-7.1), unless it is spooled. Gives back what comes
+/// behind a spooled body, otherwise nothing; `None` if all of it is larger than `payload_bytes_max`.
+#[cold]
+fn append_chunk(
+    mut head: HeadPart<'_>,
+    body: &[u8],
+    spool: Option<&Spool>,
+    trailers: &FieldLines,
+    payload_bytes_max: u32,
+) -> Option<Vec<u8>> {
+    let names: Vec<&[u8]> = trailers.all().iter().map(|(name, _)| name).collect();
+    head.field("trailer", &names.join(&b", "[..]));
+    head.field("transfer-encoding", b"chunked");
+    let mut part = head.body(None);
+    let (mut start, mut ending) = (Vec::new(), Vec::new());
+    let bytes = spool.map_or(body.len() as u64, |spool| spool.bytes);
+    if bytes > 0 {
+        put_chunk_start(bytes, &mut start);
+        put_chunk_end(&mut ending);
+    }
+    part.extend(&start);
+    put_last_chunk(trailers.all(), &mut ending);
+    if spool.is_none() {
+        part.extend(body);
+        part.extend(&ending);
+        ending.clear();
+    }
+    part.finish(payload_bytes_max).then_some(ending)
 }
 
 impl Exchanges {
@@ -30,13 +64,14 @@ impl Exchanges {
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Option<(Vec<u8>, usize)> {
+    ) -> Option<Written> {
         let request = context.request;
         let id = self.forwarded.next_id();
-        self.exchange(index).request_id = Some(id);
+        self.exchange(index).dispatch.set_request_id(id);
         let peer = &self.connections[index as usize].peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 1024);
+        let mut out = self.upstreams.take_buffer();
+        out.reserve(given.head.len() + given.body.len() + 1024);
         let flags = RequestFlags {
             keep: false,
             http10: false,
@@ -52,7 +87,7 @@ impl Exchanges {
             request,
             rules: &given.routed.plan.requests,
             settings,
-            default_host: &host_of(settings),
+            default_host: host_of(settings),
             switch: protocol(request, settings),
             peer,
             client,
@@ -72,7 +107,12 @@ impl Exchanges {
             head.field(PREFIX, settings.mount.as_bytes());
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
-        let spool = self.exchange_of(index).and_then(|exchange| exchange.spool.as_ref());
-        append_body(head, request, given.body, spool, most).then_some((out, REQUEST_PREFIX_BYTES))
+        let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
+        let ending = match self.outbound_trailers(index, request, settings, outbound.rules) {
+            None => append_body(head, request, given.body, spool, most).then_some(Vec::new()),
+            Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),
+        };
+        let dialect = Dialect::Http1(Ending::new(ending?));
+        Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect })
     }
 }

@@ -65,11 +65,11 @@ impl Exchanges {
         let now = self.clock.now;
         let connection = self.connections.get(index as usize)?;
         let exchange = connection.exchange.as_deref()?;
-        if exchange.overdue {
+        if exchange.dispatch.overdue {
             return None;
         }
-        let period = self.request_timeout(exchange.pool?);
-        let silent = match (connection.internal, exchange.across.as_deref(), &connection.socket) {
+        let period = self.request_timeout(exchange.dispatch.pool?);
+        let silent = match (connection.internal, exchange.dispatch.across.as_deref(), &connection.socket) {
             // The thread that has the client notes when it received something last.
             (true, Some(across), Some(socket)) => {
                 match delivery::is_under_way(std::os::fd::AsFd::as_fd(socket)) {
@@ -92,10 +92,11 @@ impl Exchanges {
 
     /// The deadline of a request whose process writes to the client's own socket.
     pub(in crate::worker) fn on_request_timeout(&mut self, index: u32, key: usize, request: u32) {
-        if self.exchange(index).overdue {
+        if self.exchange(index).dispatch.overdue {
             return self.end_direct(index);
         }
-        let period = self.exchange(index).pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
+        let period =
+            self.exchange(index).dispatch.pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
         let stuck = |socket| delivery::sending(socket, period) == Sending::Stuck;
         if !self.is_past_total(index) && self.socket(index).is_some_and(stuck) {
             // It has written more than the client takes, and waits for it.
@@ -132,9 +133,9 @@ impl Exchanges {
             if total { "took longer than request_total_timeout" } else { "was silent for request_timeout" };
         self.row.request_timeouts.add(1);
         let exchange = self.exchange(index);
-        exchange.overdue = true;
-        let cancelled = std::mem::replace(&mut exchange.cancelled, true);
-        let id = exchange.request_id;
+        exchange.dispatch.overdue = true;
+        let cancelled = std::mem::replace(&mut exchange.dispatch.cancelled, true);
+        let id = exchange.dispatch.request_id();
         let Some(channel) = self.processes.pools.channels.get_mut(key) else { return false };
         let (pool, slot, single) =
             (shared.pool_name(channel.id.pool), channel.id.slot, channel.capacity <= 1);
@@ -160,7 +161,9 @@ impl Exchanges {
     /// the client gets an answer from here, and the next write of the process finds the socket shut down. If the process writes
     /// at this very moment, although it had CANCEL for [`CANCEL_TIMEOUT`], only this client gets a broken response.
     fn end_direct(&mut self, index: u32) {
-        let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
+        let State::HandedOff { channel, request, .. } = self.connections[index as usize].state else {
+            return;
+        };
         let written = !self.is_untouched(index);
         if !written {
             self.orphan_request(channel as usize, request);

@@ -8,9 +8,9 @@ use rustix::net::{Shutdown, shutdown};
 use super::Exchanges;
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
+use crate::worker::connection::After;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::wire::{Sent, Then};
-use crate::worker::connection::{After, State};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::server::{Call, Dialect};
 use crate::worker::upstream::{Attempt, By, Read, Source};
@@ -65,7 +65,7 @@ impl Exchanges {
     /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
     fn send_what_is_left(&mut self, index: u32) -> bool {
         // The rest that TLS had may have been sent since.
-        let counted = self.exchange_of(index).is_some_and(|exchange| exchange.unsent.is_some());
+        let counted = self.exchange_of(index).is_some_and(|exchange| exchange.outgoing.unsent.is_some());
         let held = self.has_output(index) || counted;
         match self.send_rest(index) {
             Sent::All => {}
@@ -99,7 +99,7 @@ impl Exchanges {
     /// Something of the response has come, or could have come.
     pub(in crate::worker) fn note_heard(&mut self, index: u32) {
         let now = self.clock.now;
-        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+        if let Some(attempt) = self.attempt_mut(index) {
             attempt.note_heard(now);
         }
     }
@@ -113,7 +113,7 @@ impl Exchanges {
         };
         *moved += rx.len();
         let drained = matches!(received, Ok(Read::Drained));
-        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+        if let Some(attempt) = self.attempt_mut(index) {
             attempt.drained = drained;
         }
         let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
@@ -134,7 +134,7 @@ impl Exchanges {
         let Source::Server(key) = source else { return };
         let is_over = |by: &By| match by {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
-            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => false,
+            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => false,
         };
         if self.attempt_of(index).is_some_and(|attempt| is_over(&attempt.by))
             && let Some(socket) = self.upstreams.socket(key)
@@ -146,7 +146,7 @@ impl Exchanges {
     /// Has bytes of the upstream checked by the filter, and sends what the filter made of them.
     pub(in crate::worker) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), (Cause, String)> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
         let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
         attempt.begun = true;
         attempt.note_heard(now);
@@ -154,7 +154,7 @@ impl Exchanges {
             attempt.filter.say_close();
         }
         let result = self.encode_attempt(index, |attempt, writer, log| attempt.feed(input, writer, log));
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
         let headed = headless && attempt.filter.head_written();
         let switches = !switched && attempt.filter.switched();
         self.send_encoded(index);
@@ -180,12 +180,10 @@ impl Exchanges {
         ) -> Result<(), (Cause, String)>,
     ) -> Result<(), (Cause, String)> {
         let mut messages = Vec::new();
-        let result = self.encode(index, |exchange, writer| match exchange.attempt.as_deref_mut() {
-            Some(attempt) => write(attempt, writer, &mut |line| messages.push(line.to_vec())),
-            None => Ok(()),
-        });
+        let mut note = |line: &[u8]| messages.push(line.to_vec());
+        let result = self.encode(index, |attempt, writer| write(attempt, writer, &mut note));
         self.log_messages(index, &messages);
-        result
+        result.unwrap_or(Ok(()))
     }
 
     /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
@@ -204,7 +202,9 @@ impl Exchanges {
         self.progress(index);
         // An error is reported again, and handled, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
-        self.exchange(index).outgoing.bytes.extend_from_slice(rest);
+        if !rest.is_empty() {
+            self.exchange(index).outgoing.bytes.extend_from_slice(rest);
+        }
     }
 
     /// Nothing more is there for now. True if there is more to send.
@@ -262,7 +262,7 @@ impl Exchanges {
 
     /// Whether the time of the upstream is over, even if it goes on sending.
     fn is_past_all_bounds(&self, index: u32) -> bool {
-        let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.overdue);
+        let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.overdue);
         (bounded || self.is_past_total(index))
             && self.upstream_due(index).is_some_and(|due| due <= self.clock.now)
     }
@@ -275,29 +275,35 @@ impl Exchanges {
     /// The whole response is out. Once the upstream has reported the end as well, it is free, and the client's connection goes
     /// on.
     pub(in crate::worker) fn settle_upstream(&mut self, index: u32, source: Source) {
+        if !self.attempt_of(index).is_some_and(Attempt::is_done) {
+            return;
+        }
+        // Before the connection's next request, which may use the same upstream.
+        let Some(mut attempt) = self.take_attempt(index) else { return };
         let exchange = self.exchange(index);
-        let Some(mut attempt) = exchange.attempt.take_if(|attempt| attempt.is_done()) else { return };
-        exchange.trailers = attempt.filter.take_framed_trailers();
+        if let Some(trailers) = attempt.filter.take_framed_trailers() {
+            exchange.outgoing.trailers = Some(trailers);
+        }
         let (status, body_bytes) = (attempt.filter.status().unwrap_or(502), attempt.filter.body_bytes());
         exchange.summary = Some(Summary { status, body_bytes });
-        exchange.after = Some(match exchange.tunnel.take() {
+        exchange.after = Some(match &attempt.tunnel {
             // What the client may still send has to be read: otherwise a reset could overtake the last bytes to it.
             Some(_) => After::Linger,
             None if attempt.keep && attempt.filter.keeps() => After::Keep,
             None => After::Close,
         });
-        exchange.tail.clear();
-        exchange.tail_bytes = 0;
-        exchange.retry = RetryState::Never;
+        exchange.outgoing.drop_returned();
+        exchange.dispatch.retry = RetryState::Never;
         self.count(index, status);
         if !matches!(source, Source::Thread(_)) {
             self.count_handed_off(index, body_bytes);
         }
-        // Before the connection's next request, which may use the same upstream.
-        self.enter(index, State::Head);
         match source {
             Source::Relay(relay) => self.release_relay(relay, &attempt),
-            Source::Server(key) | Source::Thread(key) => self.release_server(key, &attempt),
+            Source::Server(key) | Source::Thread(key) => {
+                self.release_server(key, &attempt);
+                self.upstreams.recycle(*attempt);
+            }
         }
         self.end_response(index);
     }

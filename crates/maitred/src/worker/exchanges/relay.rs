@@ -17,6 +17,7 @@ use crate::handoff::{RELAY_BIT, Relay};
 use crate::serve::Segment;
 use crate::serve::passed::Passed;
 use crate::worker::connection::State;
+use crate::worker::connection::outgoing::Outgoing;
 use crate::worker::processes::reasons::CANCEL_TIMEOUT;
 use crate::worker::token::Token;
 use crate::worker::upstream::failure::Cause;
@@ -50,7 +51,7 @@ impl Exchanges {
         &mut self,
         index: u32,
         relay: u32,
-        request: (u32, u32),
+        handed: Handed,
         filter: Filter,
         keep: bool,
     ) {
@@ -59,10 +60,9 @@ impl Exchanges {
         found.index = Some(index);
         found.uses = found.uses.wrapping_add(1);
         let uses = found.uses;
-        let by = By::Process(Handed { request, done: false, broken: false, lost: false, ends_at: None });
+        let by = By::Process(handed);
         let attempt = Attempt::new(filter, keep, None, by, self.clock.now);
-        self.exchange(index).attempt = Some(Box::new(attempt));
-        self.enter(index, State::Upstream(Source::Relay(relay)));
+        self.enter_upstream(index, relay, Box::new(attempt));
         self.row.relayed.add(1);
         self.unwatched.push_back((relay, uses, now + UNWATCHED_FOR));
     }
@@ -164,11 +164,8 @@ impl Exchanges {
         if self.is_tunnel(index) {
             return self.wait_for_far_end(index);
         }
-        let exchange = self.exchange(index);
-        let cancelled = exchange.cancelled;
-        let Some(handed) = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut) else {
-            return false;
-        };
+        let cancelled = self.exchange(index).dispatch.cancelled;
+        let Some(handed) = self.handed_mut(index) else { return false };
         if !handed.done {
             self.wait_for_upstream(index);
             return false;
@@ -183,7 +180,7 @@ impl Exchanges {
             return false;
         }
         let exchange = self.exchange(index);
-        match exchange.tail.pop_front() {
+        match exchange.outgoing.existing().and_then(Outgoing::next_returned) {
             Some(Segment::Bytes(bytes)) => self.pass_tail(index, &bytes),
             // No process returns such bytes.
             Some(Segment::Cached(_)) => true,
@@ -204,12 +201,12 @@ impl Exchanges {
     /// A file in the tail goes to the client as it is, if the response's length was announced. Otherwise it holds framing
     /// of the application's own (chunks, or the rest of a head), and is read piece by piece.
     fn tail_file(&mut self, index: u32, file: Segment) -> bool {
-        let exchange = self.exchange(index);
-        let Some(attempt) = exchange.attempt.as_deref_mut() else { return false };
+        let Some(attempt) = self.attempt_mut(index) else { return false };
         let Segment::File { file: source, offset, end } = file else { return false };
         let bytes = end.saturating_sub(offset);
         if attempt.filter.passthrough().is_some_and(|through| bytes <= through) {
             attempt.filter.skip(bytes);
+            let exchange = self.exchange(index);
             exchange.outgoing.resident_until = 0;
             exchange.outgoing.segments.push_back(Segment::File { file: source, offset, end });
             return true;
@@ -222,7 +219,11 @@ impl Exchanges {
                 return false;
             }
             None => {
-                self.exchange(index).tail.push_front(Segment::File { file: Rc::clone(&source), offset, end });
+                self.exchange(index).outgoing.returned().pieces.push_front(Segment::File {
+                    file: Rc::clone(&source),
+                    offset,
+                    end,
+                });
                 if !self.fetch(index, &source, offset..end, true) {
                     self.fail_upstream(index, Cause::Bad, "helpers have too much to do with its files");
                 }
@@ -231,7 +232,11 @@ impl Exchanges {
         };
         let offset = offset + read as u64;
         if offset < end {
-            self.exchange(index).tail.push_front(Segment::File { file: source, offset, end });
+            self.exchange(index).outgoing.returned().pieces.push_front(Segment::File {
+                file: source,
+                offset,
+                end,
+            });
         }
         self.pass_tail(index, piece.get(..read).unwrap_or_default())
     }
@@ -317,10 +322,10 @@ impl Exchanges {
 
     /// Either the client takes nothing, or the application sends nothing, or its time is over.
     pub(in crate::worker) fn on_relay_timeout(&mut self, index: u32, relay: u32) {
-        let bounded = self.exchange(index).overdue || self.is_past_total(index);
+        let bounded = self.exchange(index).dispatch.overdue || self.is_past_total(index);
         let waits_for_client = self.is_held_by_client(index);
         let (detached, tunnel, overdue) =
-            (self.is_detached(relay), self.is_tunnel(index), self.exchange(index).overdue);
+            (self.is_detached(relay), self.is_tunnel(index), self.exchange(index).dispatch.overdue);
         let Some(attempt) = self.attempt_of(index) else { return };
         let (written, handed) = (attempt.filter.head_written(), attempt.handed());
         let answering =

@@ -15,20 +15,20 @@
 use std::time::Duration;
 
 use maitred_http::h1::Persistence;
-use maitred_http::request::{Framing, HeadRoom, Method};
+use maitred_http::request::{Framing, HeadRoom, Method, Request};
 use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::Exchanges;
+use crate::config::Pool;
 use crate::worker::connection::State;
 use crate::worker::connection::refusal::fields_of;
-use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::may_be_informed;
 use crate::worker::inbox::{ConnectionTransfer, Origin};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
-use crate::worker::upstream::{Attempt, By, Source};
+use crate::worker::upstream::{Attempt, By};
 
 /// How much shorter than its timeout the silence of an overdue process may look here.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -48,70 +48,67 @@ impl Exchanges {
         let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        let id = self.forwarded.next_id();
         let exchange = self.exchange(index);
-        let (head, body, spool) =
-            (exchange.head.clone(), std::mem::take(&mut exchange.body), exchange.spool.take());
-        let (retry, last) = (exchange.retry, exchange.last);
-        let (routed, path) = (exchange.routed, exchange.path.clone());
-        // The thread that answers adds the cookie for its process.
-        exchange.set_cookie = None;
+        let (mut sent, retry, last) = (exchange.split_request(), exchange.dispatch.retry, exchange.last);
         let mut room = HeadRoom::default();
-        let request = head.view(&mut room)?;
+        let request = sent.head.view(&mut room)?;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let filter = Filter::new(self.wanted(index, &request, keep, settings));
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
-        let (connection, now) = (&self.connections[index as usize], self.clock.now);
-        let mut fields = Vec::new();
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
-        lookup.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
-        let (began, heard) = (connection.began, Heard::default());
-        let across = RemoteRequest {
-            secure: connection.secure,
-            request_id: id,
-            began,
-            heard: heard.clone(),
-            may_be_informed: may_be_informed(connection, &request, settings),
-            fields,
-        };
+        let id = self.forwarded.next_id();
+        let across = self.remote_request(index, &request, settings, id);
+        let remote = Remote { heard: across.heard.clone(), began: across.began };
+        (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));
+        let connection = &self.connections[index as usize];
         let transfer = ConnectionTransfer {
             socket: far,
             remote: connection.remote.address,
             listen: connection.listen,
             requests: 0,
             input: Vec::new(),
-            head: head.clone(),
+            request: sent,
             text: Vec::new(),
-            routed,
-            path,
-            body,
-            spool,
-            // After two processes are lost with a request it is not retried, whichever threads they belong to.
-            again: if retry == RetryState::Done { RetryState::Done } else { RetryState::Never },
-            waits_since: self.exchange_of(index).and_then(|exchange| exchange.waits_since),
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure: None,
-            across: Some(Box::new(across)),
         };
+        let now = self.clock.now;
         let exchange = self.exchange(index);
-        (exchange.pool, exchange.queue_us, exchange.request_id) = (Some(pool), 0, Some(id));
-        exchange.handed_off_at = Some(now);
-        exchange.retry = match retry {
-            _ if !safe => RetryState::Never,
-            RetryState::Never | RetryState::Once => RetryState::Once,
-            RetryState::Done => RetryState::Done,
-        };
-        (exchange.overdue, exchange.cancelled) = (false, false);
-        let by = By::Thread(Remote { heard, began });
-        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, None, by, now)));
-        self.enter(index, State::Upstream(Source::Thread(upstream)));
+        // The thread that answers adds the cookie for its process.
+        exchange.dispatch.set_cookie = None;
+        exchange.dispatch.begin(pool, 0, now);
+        exchange.dispatch.set_request_id(id);
+        exchange.dispatch.retry = retry.of_attempt(safe);
+        let attempt = Attempt::new(filter, keep, None, By::Thread(remote), now);
+        self.enter_upstream(index, upstream, Box::new(attempt));
         self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + TIMEOUT);
         self.row.sent_to_threads.add(1);
         self.shared.transfer(thread, transfer);
         Some(())
+    }
+
+    /// What the other thread needs besides the request.
+    fn remote_request(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        settings: &Pool,
+        request_id: u128,
+    ) -> RemoteRequest {
+        let connection = &self.connections[index as usize];
+        let mut fields = Vec::new();
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
+        RemoteRequest {
+            secure: connection.secure,
+            request_id,
+            began: connection.began,
+            heard: Heard::default(),
+            may_be_informed: may_be_informed(connection, request, settings),
+            fields,
+        }
     }
 
     /// How long a request of this pool may wait for a process.
@@ -138,17 +135,17 @@ impl Exchanges {
         let (heard_at, written) = (attempt.heard_at, attempt.filter.head_written());
         let (past_total, now) = (self.is_past_total(index), self.clock.now);
         let exchange = self.exchange(index);
-        if exchange.cancelled {
+        if exchange.dispatch.cancelled {
             return None;
         }
-        let pool = exchange.pool?;
-        let since = if written { Some(heard_at) } else { exchange.handed_off_at };
+        let pool = exchange.dispatch.pool?;
+        let since = if written { Some(heard_at) } else { exchange.dispatch.handed_off_at };
         let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(pool));
         self.limiter.log(now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
         // The process may seem to have been silent for less time here: see `MARGIN`.
         let margin = if written { MARGIN } else { Duration::ZERO };
         let silent = since.is_some_and(|since| now.saturating_duration_since(since) + margin >= timeout);
-        self.exchange(index).overdue = silent || past_total;
+        self.exchange(index).dispatch.overdue = silent || past_total;
         Some(if silent || past_total { Cause::Late } else { cause })
     }
 }

@@ -1,7 +1,7 @@
 //! Connections that are removed, whatever their state.
 
 use super::Exchanges;
-use crate::worker::connection::{Connection, State};
+use crate::worker::connection::State;
 use crate::worker::entry::Entry;
 use crate::worker::foreign;
 
@@ -12,7 +12,7 @@ impl Exchanges {
         if !self.connections.contains(index as usize) {
             return None;
         }
-        if let State::HandedOff { channel, request } = self.connections[index as usize].state {
+        if let State::HandedOff { channel, request, .. } = self.connections[index as usize].state {
             self.orphan_request(channel as usize, request);
         }
         if self.connections[index as usize].shared {
@@ -26,8 +26,9 @@ impl Exchanges {
         self.forget_unsent(index);
         self.leave_queue(index);
         self.leave_upstream(index);
-        let Connection { state, wire, .. } = *self.connections[index as usize];
-        self.end_session(state);
+        let connection = &self.connections[index as usize];
+        let (session, wire) = (connection.session(), connection.wire);
+        self.end_session(session);
         self.release_stream(wire);
         self.take_tls_session(wire);
         self.enter(index, State::Linger);

@@ -14,8 +14,10 @@ use crate::serve::passed::Reading;
 use crate::serve::residency::RESIDENT_FOR;
 use crate::serve::{DiskJob, Segment, ServedFile, Summary};
 use crate::worker::agenda::Next;
+use crate::worker::connection::outgoing::Outgoing;
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::{Sent, Then, Wire};
-use crate::worker::connection::{After, Exchange, State};
+use crate::worker::connection::{After, State};
 use crate::worker::foreign;
 use crate::worker::inbox::Message;
 use crate::worker::log_line::aborted_status;
@@ -39,7 +41,7 @@ impl Exchanges {
     pub(in crate::worker) fn send_joined(&mut self, index: u32, after: Option<After>) {
         let (tx, cached) = (std::mem::take(&mut self.buffers.tx), self.buffers.tx_cached.take());
         let connection = &self.connections[index as usize];
-        let streams = connection.state == State::Writing;
+        let streams = connection.is(Phase::Writing);
         let then = match after {
             _ if streams => Then::More,
             Some(After::Close | After::Linger) => Then::End,
@@ -72,7 +74,8 @@ impl Exchanges {
             self.count_unsent(index);
         }
         match after {
-            _ if streams => self.on_writable(index),
+            // Not here: a response that leaves at once would be over while its caller still has the bytes behind its request.
+            _ if streams => self.follow_up(index, Next::Send),
             Some(after) if finished => self.finish(index, after),
             _ => {}
         }
@@ -187,9 +190,9 @@ impl Exchanges {
         let connection = &self.connections[index as usize];
         let Some(exchange) = connection.exchange.as_deref() else { return Then::Perhaps };
         let segments = exchange.outgoing.behind_front();
-        let ends = connection.state == State::Writing
+        let ends = connection.is(Phase::Writing)
             && matches!(exchange.after, Some(After::Close | After::Linger))
-            && exchange.incoming.is_nothing();
+            && exchange.body.incoming.is_nothing();
         match segments {
             0 if ends => Then::End,
             0 => Then::Perhaps,
@@ -210,9 +213,8 @@ impl Exchanges {
     fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
         let connection = &mut self.processes.clients.connections[index as usize];
         let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
-        let Some(Segment::File { file, offset, end }) = exchange.outgoing.segments.front_mut() else {
-            return Sent::All;
-        };
+        let Outgoing { segments, resident_until, resident_at, .. } = &mut *exchange.outgoing;
+        let Some(Segment::File { file, offset, end }) = segments.front_mut() else { return Sent::All };
         if file.reading() == Reading::ByHelper {
             let (file, range) = (Rc::clone(file), *offset..*end);
             return match self.fetch(index, &file, range, false) {
@@ -221,18 +223,16 @@ impl Exchanges {
             };
         }
         let now = self.processes.clients.base.clock.now;
-        let stale =
-            exchange.outgoing.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
-        if *offset >= exchange.outgoing.resident_until || stale {
+        let stale = resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
+        if *offset >= *resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
             let Some(since) = file.resident_since(*offset, bytes, now) else {
                 let (file, offset) = (Rc::clone(file), *offset);
                 return self.ask_disk(index, &file, offset, bytes);
             };
-            exchange.outgoing.resident_until = *offset + bytes;
-            exchange.outgoing.resident_at = Some(since);
+            (*resident_until, *resident_at) = (*offset + bytes, Some(since));
         }
-        let bytes = (exchange.outgoing.resident_until.min(*end) - *offset).min(*share);
+        let bytes = ((*resident_until).min(*end) - *offset).min(*share);
         let (file, mut at, end) = (Rc::clone(file), *offset, *end);
         let then = if at + bytes < end { Then::More } else { self.then(index) };
         match self.send_file_piece(index, &file, &mut at, bytes, then) {
@@ -306,9 +306,9 @@ impl Exchanges {
         self.forget_unsent(index);
         self.log_kept(index, 0);
         let exchange = self.exchange(index);
-        exchange.forget_pool();
+        exchange.dispatch.forget_pool();
         let (after, unfinished) =
-            (exchange.after.take().unwrap_or(After::Keep), !exchange.incoming.is_nothing());
+            (exchange.after.take().unwrap_or(After::Keep), !exchange.body.incoming.is_nothing());
         if unfinished && after != After::Keep {
             // An early answer was the last one: what follows it is dropped for a while.
             return self.finish(index, After::Linger);
@@ -320,7 +320,7 @@ impl Exchanges {
             return self.follow_up(index, Next::GoOnReading);
         }
         exchange.head.clear();
-        exchange.body.clear();
+        exchange.body.content.clear();
         self.finish(index, after);
         self.follow_up(index, Next::Settle);
     }
@@ -352,11 +352,10 @@ impl Exchanges {
     pub(in crate::worker) fn abort(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         let unsent = connection.exchange.as_deref().map_or(0, |exchange| exchange.outgoing.left());
-        let so_far = connection.exchange.as_deref().and_then(Exchange::answered_so_far);
-        if let (State::Upstream(_), Some((switched, body_bytes))) = (connection.state, so_far) {
-            let exchange = connection.exchange();
-            let status = if switched { 101 } else { aborted_status(exchange) };
-            exchange.summary.get_or_insert(Summary { status, body_bytes });
+        if let State::Upstream(attempt) = &connection.state {
+            let body_bytes = attempt.filter.body_bytes();
+            let status = if attempt.filter.switched() { 101 } else { aborted_status(connection) };
+            connection.exchange().summary.get_or_insert(Summary { status, body_bytes });
         }
         self.log_kept(index, unsent);
         self.close(index);
@@ -367,7 +366,7 @@ impl Exchanges {
     /// a closed socket causes a reset, by which the client loses the rest of a response (9112-9.6).
     pub(in crate::worker) fn close_cleanly(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
-        let may_send_on = !connection.ended && connection.state != State::Linger;
+        let may_send_on = !connection.ended && !connection.is(Phase::Linger);
         if may_send_on && self.socket(index).is_some_and(delivery::is_under_way) {
             return self.linger(index);
         }
@@ -403,13 +402,13 @@ impl Exchanges {
             return self.close(index);
         }
         let connection = &mut self.connections[index as usize];
-        let state = connection.state;
+        let session = connection.session();
         if let Some(exchange) = connection.exchange.take() {
             self.recycle(exchange);
         }
         self.enter(index, State::Linger);
         // Nothing of the HTTP/2 session can be sent any more, and it must not stay after the state that has its key.
-        self.end_session(state);
+        self.end_session(session);
         let timeout = self.limits().linger_timeout;
         self.arm_in(index, timeout);
         if self.register(index) {
@@ -437,7 +436,7 @@ impl Exchanges {
             let Some(socket) = self.socket(index) else { break };
             let received = match self.connections[index as usize].is_foreign() {
                 true => foreign::receive(socket, &mut rx),
-                false => recv(socket, spare_capacity(&mut rx), RecvFlags::empty()).map(|(_, bytes)| bytes),
+                false => recv(socket, spare_capacity(&mut rx), RecvFlags::DONTWAIT).map(|(_, bytes)| bytes),
             };
             match received {
                 Ok(0) => gone = true,
@@ -458,7 +457,7 @@ impl Exchanges {
     /// what TLS has encrypted. Then `write_timeout` counts from when the last bytes left.
     pub(in crate::worker) fn is_taken_slowly(&mut self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
-        let is_writing = match connection.state {
+        let is_writing = match &connection.state {
             State::Writing => true,
             State::Upstream(_) => self.waits_for_client(index),
             _ => false,
@@ -488,7 +487,10 @@ impl Exchanges {
     pub(in crate::worker) fn end_stream(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         if let Wire::Stream { session, stream } = connection.wire {
-            let trailers = connection.exchange.as_deref_mut().and_then(|exchange| exchange.trailers.take());
+            let trailers = connection
+                .exchange
+                .as_deref_mut()
+                .and_then(|exchange| exchange.outgoing.existing()?.trailers.take());
             if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
                 http2.session.trailers(StreamKey(stream), trailers.all());
             }

@@ -37,11 +37,11 @@ use super::Exchanges;
 use crate::config::{Pool, Source as PoolSource};
 use crate::proxy::Failure;
 use crate::serve::RequestContext;
-use crate::worker::connection::State;
+use crate::worker::connection::refusal::fields_of;
 use crate::worker::origin;
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
-use crate::worker::upstream::server::{Call, Dialect, name_of};
+use crate::worker::upstream::server::{Call, Dialect, Written, name_of};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
@@ -62,8 +62,8 @@ impl Exchanges {
         }
         let request = context.request;
         let settings = &self.shared.start.config.pools[pool];
-        let out = match self.write_request(index, settings, context, given) {
-            Ok(out) => out,
+        let written = match self.write_request(index, settings, context, given) {
+            Ok(written) => written,
             Err(status) => {
                 return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, status);
             }
@@ -75,16 +75,14 @@ impl Exchanges {
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
-        exchange.body.clear();
-        (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
-        (exchange.overdue, exchange.cancelled) = (false, false);
-        let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
-        let call = Call::new(pool as u16, Dialect::of(settings), out, safe);
-        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, By::Server(call), now)));
+        exchange.body.content.clear();
+        exchange.dispatch.begin(pool as u16, 0, now);
+        let feed = exchange.body.spool.take().map(|spool| Feed { spool, sent: 0 });
+        let call = Call::new(pool as u16, written, safe);
+        let attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
-        if let Err(status) = self.attempt(index) {
-            self.exchange(index).attempt = None;
+        if let Err((status, _)) = self.attempt(index, attempt) {
             return self.pool_error(index, pool, request, given, status);
         }
         self.send_request(index);
@@ -94,7 +92,7 @@ impl Exchanges {
         Step::Waits
     }
 
-    /// The request as the server gets it, and where that begins.
+    /// The request as the server gets it.
     ///
     /// # Errors
     /// The status to answer with.
@@ -104,11 +102,13 @@ impl Exchanges {
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Result<(Vec<u8>, usize), u16> {
+    ) -> Result<Written, u16> {
         match &settings.source {
             PoolSource::FastCgi(fastcgi) => {
-                Ok((self.write_fastcgi(index, (settings, fastcgi), context, given)?, 0))
+                let out = self.write_fastcgi(index, (settings, fastcgi), context, given)?;
+                Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()) })
             }
+            // Application processes have no dialect: requests reach them over their channels.
             PoolSource::Http(_)
             | PoolSource::Command(_)
             | PoolSource::Listen { .. }
@@ -119,39 +119,29 @@ impl Exchanges {
     /// Finds a connection for the request, to a server that it was not sent to yet.
     ///
     /// # Errors
-    /// The status to answer with.
-    fn attempt(&mut self, index: u32) -> Result<(), u16> {
+    /// The status to answer with, and the attempt.
+    fn attempt(&mut self, index: u32, mut attempt: Box<Attempt>) -> Result<(), (u16, Box<Attempt>)> {
         loop {
             let now = self.clock.now;
-            let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Err(500) };
-            attempt.note_heard(now);
-            (attempt.begun, attempt.drained) = (false, false);
-            if let Some(feed) = &mut attempt.feed {
-                feed.sent = 0;
-            }
-            let Some(call) = attempt.call_mut() else { return Err(500) };
-            let (pool, fresh) = (call.pool, call.fresh_only);
-            let tried = std::mem::take(&mut call.tried);
+            attempt.renew(now);
+            let Some(call) = attempt.call_mut() else { return Err((500, attempt)) };
             if call.attempts >= ATTEMPTS_MAX {
-                return Err(call.status);
+                return Err((call.status, attempt));
             }
             call.attempts += 1;
-            (call.sent, call.any_sent, call.send_failed) = (call.start, false, false);
-            call.dialect.reset();
+            let (pool, fresh) = (call.pool, call.fresh_only);
             let load = &self.shared.pools[usize::from(pool)].load;
             let load = |server: usize| {
                 load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
             };
             let balancer = self.upstreams.balancer(pool);
-            let chosen = balancer.and_then(|balancer| balancer.choose(now, &tried, load));
-            let Some(call) = self.call_mut(index) else { return Err(500) };
-            call.tried = tried;
-            let Some(server) = chosen else { return Err(call.status) };
+            let chosen = balancer.and_then(|balancer| balancer.choose(now, &call.tried, load));
+            let Some(server) = chosen else { return Err((call.status, attempt)) };
             let at = (pool, server as u16);
             let idle = if fresh { None } else { self.take_idle(at, index) };
             match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
                 Ok(upstream) => {
-                    self.enter(index, State::Upstream(Source::Server(upstream)));
+                    self.enter_upstream(index, upstream, attempt);
                     if let Some(due) = self.upstream_due(index) {
                         self.wheel.arm(index, due);
                     }
@@ -160,30 +150,26 @@ impl Exchanges {
                 Err(error) if is_our_own(&error) => {
                     self.limiter.log(now, || tracing::error!(%error, "no connection to a server"));
                     self.forgive(at);
-                    return Err(503);
+                    return Err((503, attempt));
                 }
                 // The accept queue of a Unix socket is full (connect(2)): the server is busy, and has not failed.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     self.forgive(at);
-                    if let Some(call) = self.call_mut(index) {
-                        call.tried.push(at.1);
-                        call.status = 503;
-                    }
+                    call.note_tried(at.1, 503);
                 }
-                Err(error) => self.note_failure(index, at, Failure::Unreachable, 502, &error.to_string()),
+                Err(error) => {
+                    call.note_tried(at.1, 502);
+                    self.note_failure(at, Failure::Unreachable, &error.to_string());
+                }
             }
         }
     }
 
     /// A server has failed this request, which is not sent to it again.
-    fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
+    fn note_failure(&mut self, at: (u16, u16), failure: Failure, why: &str) {
         let shared = self.shared;
         let now = self.clock.now;
         self.row.upstream_failures.add(1);
-        if let Some(call) = self.call_mut(index) {
-            call.tried.push(at.1);
-            call.status = status;
-        }
         let settings = self.shared.start.config.pools.get(usize::from(at.0));
         let out =
             self.upstreams.balancer(at.0).and_then(|found| found.failed(usize::from(at.1), failure, now));
@@ -210,8 +196,8 @@ impl Exchanges {
         if !upstream.connected {
             return self.count_unsent(index);
         }
-        let exchange = self.processes.clients.connections[index as usize].exchange.as_deref_mut();
-        let Some(attempt) = exchange.and_then(|exchange| exchange.attempt.as_deref_mut()) else { return };
+        let connection = &mut self.processes.clients.connections[index as usize];
+        let Some(attempt) = connection.attempt_mut() else { return };
         let (feed, switched) = (&mut attempt.feed, attempt.filter.switched());
         let By::Server(call) = &mut attempt.by else { return };
         if call.send_failed || switched {
@@ -236,10 +222,6 @@ impl Exchanges {
         if result != Ok(false) {
             self.look_again(index);
         }
-    }
-
-    fn call_mut(&mut self, index: u32) -> Option<&mut Call> {
-        self.exchange(index).attempt.as_deref_mut()?.call_mut()
     }
 
     /// How long the connection to a server of this pool may take.
@@ -289,8 +271,8 @@ impl Exchanges {
         let Some(connection) = self.upstreams.get(key) else { return cause };
         let (at, used) = (connection.at, connection.used);
         self.row.request_timeouts.add(u64::from(cause == Cause::Late));
-        self.exchange(index).overdue |= cause == Cause::Late;
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return cause };
+        self.exchange(index).dispatch.overdue |= cause == Cause::Late;
+        let Some(attempt) = self.attempt_mut(index) else { return cause };
         let begun = attempt.begun;
         let Some(call) = attempt.call_mut() else { return cause };
         if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
@@ -305,19 +287,21 @@ impl Exchanges {
             Cause::Overloaded => (Failure::Broken, 503),
             Cause::Lost | Cause::Bad => (Failure::Broken, 502),
         };
-        self.note_failure(index, at, failure, status, why);
+        call.note_tried(at.1, status);
+        self.note_failure(at, failure, why);
         cause
     }
 
     /// Sends the request over another connection.
     pub(in crate::worker) fn retry_server(&mut self, index: u32, key: u32) {
         self.drop_upstream(key);
-        match self.attempt(index) {
+        let Some(attempt) = self.take_attempt(index) else { return };
+        match self.attempt(index, attempt) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
                 self.send_request(index);
             }
-            Err(status) => self.refuse_upstream(index, status),
+            Err((status, attempt)) => self.refuse_attempt(index, status, *attempt),
         }
     }
 
@@ -328,21 +312,28 @@ impl Exchanges {
             self.forgive(at);
         }
         self.drop_upstream(key);
-        if let Some(call) = self.call_mut(index) {
+        let Some(mut attempt) = self.take_attempt(index) else { return };
+        if let Some(call) = attempt.call_mut() {
             call.attempts = call.attempts.saturating_sub(1);
             call.fresh_only = true;
         }
-        match self.attempt(index) {
+        match self.attempt(index, attempt) {
             Ok(()) => self.send_request(index),
-            Err(status) => self.refuse_upstream(index, status),
+            Err((status, attempt)) => self.refuse_attempt(index, status, *attempt),
         }
+    }
+
+    /// No other server takes the request.
+    fn refuse_attempt(&mut self, index: u32, status: u16, attempt: Attempt) {
+        self.note_last_words(index, attempt);
+        self.refuse_kept(index, status, fields_of(status));
     }
 
     /// The client has finished sending, and may have gone; the server does not know that.
     pub(in crate::worker) fn expect_client_to_leave(&mut self, index: u32) {
         // If bytes wait for the client, the kernel reports whether it has gone.
         let (waits_for_client, now) = (self.has_output(index), self.clock.now);
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(attempt) = self.attempt_mut(index) else { return };
         let switched = attempt.filter.switched();
         let Some(call) = attempt.call_mut() else { return };
         let (known, pool) = (std::mem::replace(&mut call.half_closed, true), call.pool);
@@ -360,7 +351,7 @@ impl Exchanges {
     /// The deadline of a request that a server has; the table at the top of the file has them.
     pub(in crate::worker) fn on_server_timeout(&mut self, index: u32, key: u32) {
         let waits_for_client = self.has_output(index);
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(attempt) = self.attempt_mut(index) else { return };
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
         let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
         if attempt.filter.complete() && !waits_for_client {
@@ -398,7 +389,7 @@ impl Exchanges {
             });
         }
         if self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
-            self.exchange(index).overdue = true;
+            self.exchange(index).dispatch.overdue = true;
             return self.abort(index);
         }
         self.refuse_upstream(index, 504);
@@ -431,8 +422,8 @@ impl Exchanges {
         if messages.is_empty() {
             return;
         }
-        let id = self.exchange(index).request_id.map(origin::hexadecimal).unwrap_or([b'-'; 32]);
-        let pool = self.exchange(index).pool.map_or("", |pool| self.shared.pool_name(pool));
+        let id = self.exchange(index).dispatch.request_id().map(origin::hexadecimal).unwrap_or([b'-'; 32]);
+        let pool = self.exchange(index).dispatch.pool.map_or("", |pool| self.shared.pool_name(pool));
         let request_id = String::from_utf8_lossy(&id);
         for line in messages {
             tracing::warn!(pool, %request_id, "FastCGI: {}", String::from_utf8_lossy(line));
@@ -440,8 +431,8 @@ impl Exchanges {
     }
 
     /// Logs a message that was not complete when the attempt ended.
-    pub(in crate::worker) fn note_last_words(&mut self, index: u32, attempt: Option<Box<Attempt>>) {
-        let Some(By::Server(call)) = attempt.map(|attempt| attempt.by) else { return };
+    pub(in crate::worker) fn note_last_words(&mut self, index: u32, attempt: Attempt) {
+        let By::Server(call) = attempt.by else { return };
         if let Dialect::FastCgi(mut spoken) = call.dialect {
             let mut messages = Vec::new();
             let _ = spoken.reply.end(&mut |line| messages.push(line.to_vec()));

@@ -24,7 +24,7 @@ use crate::worker::connection::State;
 use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::connection::wire::Received;
 use crate::worker::upstream::failure::Cause;
-use crate::worker::upstream::{Attempt, Source};
+use crate::worker::upstream::{By, Source};
 
 /// Reads of one client in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
@@ -48,9 +48,10 @@ fn send_to(tunnel: &mut Tunnel, far_end: BorrowedFd<'_>) -> bool {
 impl Exchanges {
     /// The other end has switched to another protocol. What the client has sent already belongs to it.
     pub(in crate::worker) fn begin_tunnel(&mut self, index: u32) {
-        let exchange = self.exchange(index);
-        let out = std::mem::take(&mut exchange.input);
-        exchange.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
+        let out = std::mem::take(&mut self.exchange(index).input);
+        if let Some(attempt) = self.attempt_mut(index) {
+            attempt.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
+        }
         self.credit_stream(index);
         // There may be more, whose edge was not noted.
         self.connections[index as usize].readable = true;
@@ -58,12 +59,9 @@ impl Exchanges {
     }
 
     fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        match self.connections.get(index as usize)?.state {
-            State::Upstream(Source::Server(key) | Source::Thread(key)) => self.upstreams.socket(key),
-            State::Upstream(Source::Relay(relay)) => {
-                self.pools.relays.get(relay as usize).map(|relay| relay.socket())
-            }
-            _ => None,
+        match self.source_of(index)? {
+            Source::Server(key) | Source::Thread(key) => self.upstreams.socket(key),
+            Source::Relay(relay) => self.pools.relays.get(relay as usize).map(|relay| relay.socket()),
         }
     }
 
@@ -83,13 +81,12 @@ impl Exchanges {
     }
 
     fn send_to_far_end(&mut self, index: u32) -> bool {
-        let exchange = self
-            .connections
-            .get_mut(index as usize)
-            .and_then(|connection| connection.exchange.as_deref_mut());
-        let Some(mut tunnel) = exchange.and_then(|exchange| exchange.tunnel.take()) else { return false };
+        let attempt = self.attempt_mut(index);
+        let Some(mut tunnel) = attempt.and_then(|attempt| attempt.tunnel.take()) else { return false };
         let goes_on = self.far_end(index).is_some_and(|far_end| send_to(&mut tunnel, far_end));
-        self.exchange(index).tunnel = Some(tunnel);
+        if let Some(attempt) = self.attempt_mut(index) {
+            attempt.tunnel = Some(tunnel);
+        }
         goes_on
     }
 
@@ -196,7 +193,7 @@ impl Exchanges {
         if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             return;
         }
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(attempt) = self.attempt_mut(index) else { return };
         let (complete, switched) = (attempt.filter.complete(), attempt.filter.switched());
         if let Some(handed) = attempt.handed_mut() {
             handed.done |= complete;
@@ -209,13 +206,12 @@ impl Exchanges {
     /// Nothing more will come from the process of a relay.
     pub(in crate::worker) fn note_relay_end(&mut self, index: u32, relay: u32) {
         let detached = self.is_detached(relay);
-        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
-        let handed = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut);
-        match (exchange.tunnel.as_deref_mut(), handed) {
+        let Some(attempt) = self.attempt_mut(index) else { return };
+        match (attempt.tunnel.as_deref_mut(), &mut attempt.by) {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
             // There is no DONE for a relay that was kept.
-            (None, Some(handed)) => handed.done |= detached,
-            (None, None) => {}
+            (None, By::Process(handed)) => handed.done |= detached,
+            (None, By::Server(_) | By::Thread(_)) => {}
         }
     }
 

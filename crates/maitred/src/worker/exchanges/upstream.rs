@@ -30,9 +30,9 @@ use maitred_http::response::ResponsePolicy;
 
 use super::Exchanges;
 use crate::config::Pool;
-use crate::worker::connection::State;
 use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::table::Phase;
 use crate::worker::forward::{may_be_informed, protocol, takes_trailers};
 use crate::worker::upstream::failure::{Cause, Verdict, judge};
 use crate::worker::upstream::remote_thread::TIMEOUT;
@@ -60,37 +60,39 @@ impl Exchanges {
 
     /// The client has finished sending. That is how most clients go away, but it may still wait for the answer.
     pub(in crate::worker) fn on_client_ended(&mut self, index: u32) {
-        match self.connections[index as usize].state {
-            State::HandedOff { .. } | State::Upstream(Source::Relay(_)) => self.cancel(index),
+        match self.source_of(index) {
+            None if self.connections[index as usize].is(Phase::HandedOff) => self.cancel(index),
+            None => {}
+            Some(Source::Relay(_)) => self.cancel(index),
             // A tunnel passes the end on after the bytes that it still has to move.
-            State::Upstream(Source::Thread(_)) if self.is_tunnel(index) => {}
-            State::Upstream(Source::Thread(key)) => {
-                self.exchange(index).cancelled = true;
+            Some(Source::Thread(_)) if self.is_tunnel(index) => {}
+            Some(Source::Thread(key)) => {
+                self.exchange(index).dispatch.cancelled = true;
                 self.half_close_remote_thread(key);
             }
-            State::Upstream(Source::Server(_)) => self.expect_client_to_leave(index),
-            _ => {}
+            Some(Source::Server(_)) => self.expect_client_to_leave(index),
         }
     }
 
     /// When an upstream has been silent for too long, or has taken too long for all of it; `None` if nothing of that is due.
     pub(in crate::worker) fn upstream_due(&self, index: u32) -> Option<Instant> {
-        let (exchange, source) = (self.exchange_of(index)?, self.source_of(index)?);
-        let attempt = exchange.attempt.as_deref().filter(|attempt| !attempt.filter.switched())?;
-        let timeout = self.request_timeout(exchange.pool?);
-        let silent = match (&attempt.by, source) {
-            (By::Process(handed), _) if handed.done => return None,
+        let exchange = self.exchange_of(index)?;
+        let attempt = self.attempt_of(index).filter(|attempt| !attempt.filter.switched())?;
+        let timeout = self.request_timeout(exchange.dispatch.pool?);
+        let silent = match &attempt.by {
+            By::Process(handed) if handed.done => return None,
             // After CANCEL for an overdue request: the time by which it has to have ended.
-            (By::Process(handed), _) if exchange.overdue => return handed.ends_at,
-            (By::Process(_), _) => attempt.heard_at + timeout,
-            (By::Server(call), Source::Server(key)) => {
-                let connected = self.upstreams.is_connected(key);
-                let period = if connected { timeout } else { self.connect_timeout(exchange.pool?) };
+            By::Process(handed) if exchange.dispatch.overdue => return handed.ends_at,
+            By::Process(_) => attempt.heard_at + timeout,
+            By::Server(call) => {
+                let connected = self.upstreams.is_connected(attempt.key);
+                let period = if connected { timeout } else { self.connect_timeout(exchange.dispatch.pool?) };
                 attempt.heard_at + if call.half_closed { period.min(HALF_CLOSED_TIMEOUT) } else { period }
             }
             // The other thread ends the request by itself, also when `request_total_timeout` is over.
-            _ => {
-                let queue = if attempt.begun { Duration::ZERO } else { self.queue_timeout(exchange.pool?) };
+            By::Thread(_) => {
+                let queue =
+                    if attempt.begun { Duration::ZERO } else { self.queue_timeout(exchange.dispatch.pool?) };
                 return Some(attempt.heard_at + queue + timeout + TIMEOUT);
             }
         };
@@ -116,7 +118,7 @@ impl Exchanges {
     pub(in crate::worker) fn fail_upstream(&mut self, index: u32, cause: Cause, why: &str) {
         let Some(source) = self.source_of(index) else { return };
         let Some(attempt) = self.attempt_of(index) else { return };
-        let retry = self.exchange_of(index).map_or(RetryState::Never, |exchange| exchange.retry);
+        let retry = self.exchange_of(index).map_or(RetryState::Never, |exchange| exchange.dispatch.retry);
         let reached = attempt.reached(retry);
         let cause = match source {
             Source::Relay(_) => self.note_failed_relay(index, cause, why),
@@ -155,13 +157,11 @@ impl Exchanges {
 
     /// The connection goes on, or is closed, without the rest of the response; the upstream gets CANCEL, or a close.
     pub(in crate::worker) fn leave_upstream(&mut self, index: u32) {
-        let Some(source) = self.source_of(index) else { return };
-        self.enter(index, State::Head);
-        let attempt = self.exchange(index).attempt.take();
-        match source {
-            Source::Relay(relay) => self.leave_relay(relay, attempt),
+        let Some(attempt) = self.take_attempt(index) else { return };
+        match attempt.source() {
+            Source::Relay(relay) => self.leave_relay(relay, &attempt),
             Source::Server(key) | Source::Thread(key) => {
-                self.note_last_words(index, attempt);
+                self.note_last_words(index, *attempt);
                 self.leave_server(key);
             }
         }

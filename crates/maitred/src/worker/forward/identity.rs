@@ -109,9 +109,10 @@ pub(super) fn is_identity(name: &str) -> bool {
         [b't' | b'T', ..] => T,
         _ => return false,
     };
-    names.iter().any(|known| match known.strip_suffix('*') {
-        Some(start) => starts_alike(name, start),
-        None => name.len() == known.len() && starts_alike(name, known),
+    let name = name.as_bytes();
+    names.iter().any(|known| match known.as_bytes() {
+        [start @ .., b'*'] => starts_alike(name, start),
+        known => name.len() == known.len() && starts_alike(name, known),
     })
 }
 

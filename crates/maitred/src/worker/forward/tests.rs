@@ -6,6 +6,7 @@ use maitred_http::uri;
 
 use super::*;
 use crate::clock::Clock;
+use crate::config::Template;
 use crate::worker::connection::remote::Remote;
 use crate::worker::connection::wire::Wire;
 use crate::worker::testing::{config, with_request};
@@ -30,6 +31,7 @@ fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
     let rules = |keep: &[&str], underscores| RequestHeaders {
         keep: keep.iter().map(|name| (*name).to_owned()).collect(),
         underscores,
+        client_address: None,
     };
     assert_eq!(passed(&NAMES, &rules(&[], false), false), ["Accept"]);
     assert_eq!(passed(&NAMES, &rules(&[], true), false), ["Accept", "api_key", "v1.key"]);
@@ -38,6 +40,39 @@ fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
     let kept = rules(&["api_key", "x-remote-user"], false);
     assert_eq!(passed(&NAMES, &kept, false), ["Accept", "api_key", "X-Remote-User"]);
     assert_eq!(passed(&NAMES, &rules(&["x_remote_user"], true), false)[3], "X_Remote_User");
+}
+
+#[test]
+fn the_field_with_the_clients_address_is_only_a_proxys() {
+    let mut rules =
+        RequestHeaders { keep: Vec::new(), underscores: true, client_address: Some("x-edge-client".into()) };
+    let names = ["X-Edge-Client", "X_Edge_Client", "X-Edge-Clients", "x-edge.client"];
+    assert_eq!(passed(&names, &rules, false), ["X-Edge-Clients"]);
+    assert_eq!(passed(&names, &rules, true), ["X-Edge-Client", "X-Edge-Clients"]);
+    rules.client_address = None;
+    assert_eq!(passed(&names, &rules, false).len(), 4);
+}
+
+/// Names of what goes on of a request with these fields.
+fn sent_on(fields: &[&str]) -> Vec<String> {
+    let (kept, rules) = (
+        RequestHeaders { keep: Vec::new(), underscores: false, client_address: None },
+        RequestEdits::default(),
+    );
+    with_request("GET / HTTP/1.1", fields, |request| {
+        let mut lines = FieldLines::default();
+        append_fields(&mut lines, request, (&kept, &rules), false);
+        lines.all().iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
+    })
+}
+
+#[test]
+fn what_connection_names_stays_here_whatever_else_it_says() {
+    assert_eq!(sent_on(&["Connection: keep-alive", "X-Hop: a", "Keep-Alive: b", "C: d"]), ["X-Hop", "C"]);
+    assert_eq!(sent_on(&["X-Hop: a", "Connection: keep-alive, x-HOP", "C: d"]), ["C"]);
+    assert_eq!(sent_on(&["X-Hop: a", "Connection: close", "Close: b", "C: d"]), ["X-Hop", "C"]);
+    assert_eq!(sent_on(&["Connection: Upgrade", "X-Hop: a", "Connection: ,X-Hop ,", "C: d"]), ["C"]);
+    assert_eq!(sent_on(&["X-Hop: a", "C: d"]), ["X-Hop", "C"]);
 }
 
 fn clock() -> Clock {
@@ -141,7 +176,7 @@ fn an_extended_connect_gets_no_success_from_what_cannot_switch() {
         (respond(200), true),
         (respond(299), true),
         (respond(300), false),
-        (Choice::Redirect { to: "/", status: 302 }, false),
+        (Choice::Redirect { to: &Template::default(), status: 302 }, false),
         (Choice::Nothing, false),
         (Choice::NotThisMethod(&methods), false),
     ] {
@@ -160,7 +195,7 @@ fn connections() -> [(&'static str, Connection); 4] {
         let (heard, fields) = (Heard::default(), Vec::new());
         let request =
             RemoteRequest { secure: false, request_id: 0, began: now, heard, may_be_informed, fields };
-        connection.exchange().across = Some(Box::new(request));
+        connection.exchange().dispatch.across = Some(Box::new(request));
         connection
     };
     let stream = Connection::new(Wire::Stream { session: 0, stream: 1 }, Remote::new(None), false, now);
@@ -204,7 +239,7 @@ fn trailers_are_for_clients_that_say_so_or_have_frames() {
 
 /// The fields of a request that go on.
 fn forwarded(fields: &[&str], rules: &RequestEdits, proxied: bool) -> Vec<String> {
-    let kept = RequestHeaders { keep: Vec::new(), underscores: true };
+    let kept = RequestHeaders { keep: Vec::new(), underscores: true, client_address: None };
     let mut out = FieldLines::default();
     with_request("GET / HTTP/1.1", fields, |request| {
         append_fields(&mut out, request, (&kept, rules), proxied);
@@ -291,4 +326,19 @@ fn a_switch_is_asked_for_by_both_of_its_fields() {
     };
     assert_eq!(head(None), "GET / HTTP/1.1\r\n\r\n");
     assert_eq!(head(Some("Chat/2")), "GET / HTTP/1.1\r\nupgrade: Chat/2\r\nconnection: upgrade\r\n\r\n");
+}
+
+#[test]
+fn an_ambiguous_name_is_known_by_any_of_its_bytes() {
+    for length in 0..=40 {
+        let mut name = vec![b'a'; length];
+        assert!(!is_ambiguous(&name), "{length}");
+        for at in 0..length {
+            for byte in 0..=u8::MAX {
+                name[at] = byte;
+                assert_eq!(is_ambiguous(&name), matches!(byte, b'_' | b'.'), "{byte} at {at} of {length}");
+            }
+            name[at] = b'a';
+        }
+    }
 }

@@ -1,4 +1,8 @@
 use super::*;
+use crate::worker::connection::State;
+use crate::worker::connection::dispatch::Dispatch;
+use crate::worker::connection::remote::Remote;
+use crate::worker::connection::wire::Wire;
 use crate::worker::testing::{filter, shared, sockets};
 use crate::worker::upstream::By;
 use crate::worker::upstream::relay::Handed;
@@ -35,11 +39,16 @@ fn bytes_that_are_no_request_line_are_shown_as_they_came() {
     }
 }
 
+fn connection() -> Connection {
+    let remote = Remote::new("192.0.2.1:1".parse().ok());
+    Connection::new(Wire::Clear, remote, false, std::time::Instant::now())
+}
+
 /// A response that ends in its middle, by what has happened before.
 #[test]
 fn the_status_of_an_aborted_response_names_the_cause() {
     let handed = |lost| {
-        let handed = Handed { request: (0, 1), done: false, broken: false, lost, ends_at: None };
+        let handed = Handed { lost, ..Handed::new((0, 1), false) };
         Box::new(Attempt::new(filter(), true, None, By::Process(handed), std::time::Instant::now()))
     };
     for (overdue, lost, cancelled, expected) in [
@@ -51,8 +60,11 @@ fn the_status_of_an_aborted_response_names_the_cause() {
         (true, false, false, TIMED_OUT),
         (true, true, true, TIMED_OUT),
     ] {
-        let direct = Exchange { overdue, lost, cancelled, ..Exchange::default() };
-        let relayed = Exchange { overdue, cancelled, attempt: Some(handed(lost)), ..Exchange::default() };
+        let dispatch = |lost| Dispatch { overdue, lost, cancelled, ..Dispatch::default() };
+        let mut direct = connection();
+        direct.exchange().dispatch = dispatch(lost);
+        let mut relayed = connection();
+        (relayed.exchange().dispatch, relayed.state) = (dispatch(false), State::Upstream(handed(lost)));
         assert_eq!(aborted_status(&direct), expected, "{overdue} {lost} {cancelled}");
         assert_eq!(aborted_status(&relayed), expected, "through a relay: {overdue} {lost} {cancelled}");
     }
@@ -69,13 +81,13 @@ fn a_line_names_the_pool_and_how_long_everything_took() {
     let shown = |connection: &Entry| {
         let summary = Summary { status: 200, body_bytes: 7 };
         let line = line(shared, &clock, connection, RequestLine::Refused(b""), summary);
-        assert_eq!((line.remote, line.status, line.body_bytes), ("2001:db8::1", 200, 7));
+        assert_eq!((line.remote, line.status, line.body_bytes), (b"2001:db8::1".as_slice(), 200, 7));
         (line.pool.map(str::to_owned), line.queue_us, line.duration_us)
     };
     assert_eq!(shown(&connection), (None, 0, 1_500_000));
-    (connection.exchange().pool, connection.exchange().queue_us) = (Some(1), 250);
+    (connection.exchange().dispatch.pool, connection.exchange().dispatch.queue_us) = (Some(1), 250);
     assert_eq!(shown(&connection), (Some("b".to_owned()), 250, 1_500_000));
-    connection.exchange().pool = Some(2);
+    connection.exchange().dispatch.pool = Some(2);
     connection.began = now + std::time::Duration::from_secs(1);
     assert_eq!(shown(&connection), (None, 250, 0), "a pool that is not there, and a clock that lags");
 }

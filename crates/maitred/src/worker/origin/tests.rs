@@ -3,6 +3,7 @@ use maitred_http::request::{self, HeadLimits};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Network;
 
 const LIMITS: HeadLimits =
     HeadLimits { head_bytes_max: 8192, header_count_max: 64, target_bytes_max: 1024, body_bytes_max: 0 };
@@ -10,17 +11,23 @@ const LIMITS: HeadLimits =
 const PROXY: &str = "10.0.0.1:5000";
 const STRANGER: &str = "203.0.113.9:6000";
 
-fn proxies() -> Vec<Network> {
-    vec![("10.0.0.0".parse().unwrap(), 8), ("2001:db8::".parse().unwrap(), 32)]
+fn proxies(field: Option<&str>) -> TrustedProxies {
+    let networks = vec![("10.0.0.0".parse().unwrap(), 8), ("2001:db8::".parse().unwrap(), 32)];
+    TrustedProxies { networks, field: field.map(str::to_owned) }
 }
 
 /// The client that is found for a request with these fields, and the fields that the application gets.
 fn told_to_application(peer: &str, fields: &[&str]) -> (String, Vec<String>) {
+    told_of_client_in(None, peer, fields)
+}
+
+/// The same where this field has the client's address.
+fn told_of_client_in(field: Option<&str>, peer: &str, fields: &[&str]) -> (String, Vec<String>) {
     let head = format!("GET / HTTP/1.1\r\nHost: example.com:8080\r\n{}\r\n", lines(fields));
     let mut room = request::field_room();
     let (request, _) = request::parse(head.as_bytes(), &mut room, &LIMITS).unwrap().unwrap();
     let peer = Peer { remote: Remote::new(peer.parse().ok()), secure: false };
-    let client = Client::of(&request, &peer, &proxies());
+    let client = Client::of(&request, &peer, &proxies(field));
     let mut out = Vec::new();
     let flags = RequestFlags::default();
     let mut written = maitred_handoff::begin_request(&mut out, 1, 1, flags, 0).head("GET", "/");
@@ -220,4 +227,53 @@ proptest! {
         prop_assert!(list[0].ends_with(" 10.0.0.1"));
         prop_assert!(forwarded[0].ends_with(" for=10.0.0.1;host=\"example.com:8080\";proto=http"));
     }
+}
+
+#[test]
+fn another_field_can_have_the_clients_address() {
+    let forged = ["X-Forwarded-For: 198.51.100.7", "Forwarded: for=198.51.100.8;proto=https"];
+    let hops = |field: &'static str, peer: &str, sent: &[&str]| {
+        let sent: Vec<_> = forged.iter().chain(sent).copied().collect();
+        let (client, fields) = told_of_client_in(Some(field), peer, &sent);
+        let of = |name: &str| {
+            let field = fields.iter().find_map(|line| line.strip_prefix(name)).unwrap();
+            field.split(";host=").next().unwrap().to_owned()
+        };
+        (client, of("x-forwarded-for: "), of("forwarded: "))
+    };
+    let told =
+        |client: &str, list: &str, elements: &str| (client.to_owned(), list.to_owned(), elements.to_owned());
+    let cloudflare = "cf-connecting-ip";
+    assert_eq!(
+        hops(cloudflare, PROXY, &["CF-Connecting-IP: 192.0.2.1"]),
+        told("http://192.0.2.1 0", "192.0.2.1, 10.0.0.1", "for=192.0.2.1, for=10.0.0.1")
+    );
+    assert_eq!(
+        hops(cloudflare, PROXY, &["cf-connecting-ip: 2001:db9::1"]),
+        told("http://2001:db9::1 0", "2001:db9::1, 10.0.0.1", "for=\"[2001:db9::1]\", for=10.0.0.1")
+    );
+    // A list, as nginx's realip module reads it with `real_ip_recursive on`.
+    assert_eq!(
+        hops("x-hops", PROXY, &["X-Hops: 192.0.2.6, 192.0.2.1", "X-Hops: 10.0.0.9"]),
+        told("http://192.0.2.1 0", "192.0.2.1, 10.0.0.1", "for=192.0.2.1, for=10.0.0.1")
+    );
+    for absent in [&[][..], &["CF-Connecting-IP: unknown"], &["CF_Connecting_IP: 192.0.2.1"]] {
+        let peer = told("http://10.0.0.1 5000", "10.0.0.1", "for=10.0.0.1");
+        assert_eq!(hops(cloudflare, PROXY, absent), peer, "{absent:?}");
+    }
+    let stranger = told("http://203.0.113.9 6000", "203.0.113.9", "for=203.0.113.9");
+    assert_eq!(hops(cloudflare, STRANGER, &["CF-Connecting-IP: 192.0.2.1"]), stranger);
+    // One of the two, and not the other.
+    assert_eq!(
+        hops("forwarded", PROXY, &[]),
+        told(
+            "https://198.51.100.8 0",
+            "198.51.100.8, 10.0.0.1",
+            "for=198.51.100.8;proto=https, for=10.0.0.1"
+        )
+    );
+    assert_eq!(
+        hops("x-forwarded-for", PROXY, &[]),
+        told("http://198.51.100.7 0", "198.51.100.7, 10.0.0.1", "for=198.51.100.7, for=10.0.0.1")
+    );
 }

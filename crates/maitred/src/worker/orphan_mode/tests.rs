@@ -215,7 +215,7 @@ fn what_the_master_was_asked_last_is_done_here_unless_it_has_answered() {
 fn a_process_that_is_not_watched_counts_as_gone() {
     let world = World::alone(true);
     world.told();
-    world.control.tell_nobody(&FromWorker::SlotClosed(ID));
+    world.control.act_without_master(&FromWorker::SlotClosed(ID));
     assert_eq!(world.told(), ["exited 0 has no channel any more"]);
 }
 

@@ -7,13 +7,13 @@
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
 //! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have read go to another process |
-//! | end of file, broken protocol; a silent request, if it has no other | `Condemned`: the master gets the message to end it |
+//! | end of file, broken protocol; a silent request, if it has no other | `Failed`: the master gets the message to end it |
 //! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
 //! | the master reports its exit | its last messages are read; its other requests are lost |
 //!
 //! The file `lost` has what is done about lost requests.
 
-use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
+use maitred_handoff::{Done, FromApp, Hello, Outcome, VERSION, Welcome};
 use rustix::event::epoll;
 
 use super::Processes;
@@ -27,7 +27,7 @@ use crate::worker::processes::links::{LINK_ENDED, Word};
 use crate::worker::processes::lost::Sent;
 use crate::worker::processes::reasons::{CANCEL_TIMEOUT, CLOSED, STUCK_AFTER};
 use crate::worker::shared::Outgoing;
-use crate::worker::upstream::Source;
+use crate::worker::upstream::By;
 use crate::worker::upstream::failure::Cause;
 
 /// Reads from one channel in one turn: with 32 bytes for a DONE, more than a process that keeps to the protocol has to send.
@@ -235,23 +235,21 @@ impl Processes {
             return Ok(());
         }
         let Some(index) = index else { return Ok(()) };
-        let expected = State::HandedOff { channel: key as u32, request: done.request };
-        if self.connections.get(index as usize).is_none_or(|connection| connection.state != expected) {
+        let has = (key as u32, done.request);
+        if !self.connections.get(index as usize).is_some_and(|connection| connection.is_handed_off_as(has)) {
             return Ok(());
         }
-        // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
-        let blocking = !self.unblock(index);
         self.count_handed_off(index, done.body_bytes);
-        if done.outcome == Outcome::Broken && (done.status == 0 || self.exchange(index).overdue) {
+        if done.outcome == Outcome::Broken && (done.status == 0 || self.exchange(index).dispatch.overdue) {
             self.end_broken(index, done);
             return Ok(());
         }
         self.count(index, done.status);
         let exchange = self.exchange(index);
         exchange.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
-        let keep = done.outcome == Outcome::Clean && exchange.after == Some(After::Keep) && !blocking;
+        let keep = done.outcome == Outcome::Clean && exchange.after == Some(After::Keep);
         let after = if keep { After::Keep } else { After::Close };
-        if done.outcome == Outcome::Broken || exchange.tail.is_empty() {
+        if done.outcome == Outcome::Broken || !exchange.outgoing.has_returned() {
             exchange.after = None;
             self.log_kept(index, 0);
             self.follow_up(index, Next::Reclaim(after));
@@ -259,9 +257,9 @@ impl Processes {
         }
         // The tail that the process returned is sent at the client's speed, and the process is free.
         exchange.after = Some(after);
-        exchange.outgoing.follow(std::mem::take(&mut exchange.tail));
-        exchange.returned_by = Some(id);
-        exchange.tail_bytes = 0;
+        let returned = exchange.outgoing.returned.take().unwrap_or_default();
+        exchange.outgoing.follow(returned.pieces);
+        exchange.dispatch.returned_by = Some(Box::new(id));
         self.start_writing(index);
         self.follow_up(index, Next::Send);
         Ok(())
@@ -270,7 +268,7 @@ impl Processes {
     /// The process has written nothing, or has aborted a cancelled response.
     fn end_broken(&mut self, index: u32, done: &Done) {
         let exchange = self.exchange(index);
-        match (done.status, exchange.overdue, exchange.cancelled) {
+        match (done.status, exchange.dispatch.overdue, exchange.dispatch.cancelled) {
             (0, true, _) | (0, _, false) => {
                 self.fail_direct(index, Cause::Bad, Sent { seen: true, written: false })
             }
@@ -290,16 +288,7 @@ impl Processes {
         let (index, _) = self.in_flight(key, connection, request)?;
         let Some(index) = index else { return Ok(()) };
         let exchange = self.exchange(index);
-        if let Segment::Bytes(bytes) = &piece {
-            exchange.tail_bytes += bytes.len();
-            if exchange.tail_bytes > TAIL_TOTAL_BYTES_MAX {
-                return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
-            }
-        }
-        if exchange.tail.len() >= TAILS_MAX {
-            return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
-        }
-        exchange.tail.push_back(piece);
+        exchange.outgoing.returned().push(piece)?;
         self.count_unsent(index);
         Ok(())
     }
@@ -307,11 +296,12 @@ impl Processes {
     /// The process keeps the connection for good: the connection has another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
-        let exchange = index.and_then(|index| self.connections.get(index as usize)?.exchange.as_ref());
-        if !exchange.is_none_or(|exchange| exchange.may_detach) {
+        let connection = index.and_then(|index| self.connections.get(index as usize));
+        if !connection.is_none_or(|connection| connection.may_detach()) {
             return Err("it kept a connection that is not its to keep".into());
         }
-        if !exchange.is_none_or(|exchange| exchange.tail.is_empty()) {
+        let exchange = connection.and_then(|connection| connection.exchange.as_deref());
+        if exchange.is_some_and(|exchange| exchange.outgoing.has_returned()) {
             return Err("it kept a connection, and left a part of the response to be sent".into());
         }
         let channel = &mut self.pools.channels[key];
@@ -339,17 +329,17 @@ impl Processes {
     /// wait for the answer: so the process gets CANCEL, once, and its answer is sent all the same.
     pub(in crate::worker) fn cancel(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
-        let handed = connection.exchange.as_ref().and_then(|exchange| exchange.attempt.as_ref()?.handed());
-        let (key, request, number) = match (connection.state, handed) {
-            (State::HandedOff { channel, request }, _) => (channel, request, index),
-            (State::Upstream(Source::Relay(relay)), Some(handed))
-                if !handed.done && !self.is_detached(relay) =>
-            {
-                (handed.request.0, handed.request.1, RELAY_BIT | relay)
-            }
+        let (key, request, number) = match &connection.state {
+            State::HandedOff { channel, request, .. } => (*channel, *request, index),
+            State::Upstream(attempt) => match &attempt.by {
+                By::Process(handed) if !handed.done && !self.is_detached(attempt.key) => {
+                    (handed.request.0, handed.request.1, RELAY_BIT | attempt.key)
+                }
+                _ => return,
+            },
             _ => return,
         };
-        if std::mem::replace(&mut self.exchange(index).cancelled, true) {
+        if std::mem::replace(&mut self.exchange(index).dispatch.cancelled, true) {
             return;
         }
         self.row.cancelled.add(1);
@@ -371,7 +361,7 @@ impl Processes {
             let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
             let now = self.clock.now;
             let cut_at = now + CANCEL_TIMEOUT;
-            let told = self.exchange(index).cancelled;
+            let told = self.exchange(index).dispatch.cancelled;
             self.row.cancelled.add(u64::from(!told));
             let Some(channel) = self.pools.channels.get_mut(key) else { return };
             channel.give_up(request, now, late, Some(cut_at));

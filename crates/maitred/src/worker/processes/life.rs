@@ -22,7 +22,6 @@ use crate::handoff::{
     Allowance, Channel, DrainMode, Health, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
 };
 use crate::status::scoreboard::{SlotRow, SlotState};
-use crate::worker::connection::State;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::processes::links::LINK_ENDED;
 use crate::worker::processes::reasons::CLOSED;
@@ -244,8 +243,8 @@ impl Processes {
     pub(in crate::worker) fn report_pressure(&mut self, pool: usize) {
         let now = self.clock.now;
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
-        if local.pressed_at.is_none_or(|at| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
-            local.pressed_at = Some(now);
+        if local.pressure_at.is_none_or(|at| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
+            local.pressure_at = Some(now);
             self.shared.outbox.send(Outgoing::Tell(FromWorker::QueuePressure(pool as u16)));
         }
     }
@@ -268,10 +267,10 @@ impl Processes {
     /// Marks a process as failed, and has the master end it. Its requests stay with it until it has exited.
     pub(in crate::worker) fn fail_worker(&mut self, key: usize, why: &str) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
-        if matches!(channel.phase, Phase::Condemned(_)) {
+        if matches!(channel.phase, Phase::Failed(_)) {
             return;
         }
-        channel.phase = Phase::Condemned(why.to_owned());
+        channel.phase = Phase::Failed(why.to_owned());
         let _ = epoll::delete(&self.clients.base.epoll, channel.socket());
         let id = channel.id;
         self.give_back_unsent(key);
@@ -292,13 +291,12 @@ impl Processes {
     /// The master reports that a process has exited. Its channel may hold answers that it sent before.
     pub(in crate::worker) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
         let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
-        if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Condemned(_)) {
+        if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Failed(_)) {
             // Its last messages come over the link, which ends after them.
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
-        if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Condemned(_))
-        {
+        if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Failed(_)) {
             // Its last messages are read when it is known which worker process each request belongs to
             // ([`Processes::take_over`]).
             self.pools.channels[key].exited = Some(how.to_owned());
@@ -311,7 +309,7 @@ impl Processes {
     pub(in crate::worker) fn lose_process(&mut self, key: usize, how: &str) {
         let id = self.pools.channels[key].id;
         let heard = match &self.pools.channels[key].phase {
-            Phase::Condemned(why) => Err(why.clone()),
+            Phase::Failed(why) => Err(why.clone()),
             _ => self.read_channel(key, true),
         };
         if heard == Ok(Received::Waits) && self.is_awaited(key) {
@@ -338,41 +336,46 @@ impl Processes {
         // An external server may close channels at any time, and may go on running after it has failed here.
         let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
         let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
-        let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);
+        let closed = matches!(&channel.phase, Phase::Failed(why) if why == CLOSED);
         let expected =
             self.drain.is_some() || leaving || channel.leave == DrainMode::Told || foreign && closed;
-        if !expected && channel.in_flight.is_empty() && said.is_none() && how == CLEAN_EXIT {
-            let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
-            tracing::info!(pool, slot, pid, "application process has ended: {how}");
-        } else if !expected || !channel.in_flight.is_empty() {
-            let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
-            let why = heard.err().map(|why| format!("{why}; ")).unwrap_or_default();
-            tracing::warn!(
-                pool,
-                slot,
-                pid,
-                requests = channel.in_flight.len(),
-                "application process lost: {why}{how}"
-            );
-        }
+        self.log_end(&channel, expected, heard.as_ref().err().map(String::as_str), how);
         // Requests of a process that may go on running must not be sent to another one.
-        let given_up = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
+        let given_up = foreign && !closed && matches!(&channel.phase, Phase::Failed(_));
         let may_live = given_up || how == LINK_ENDED;
-        // In the order in which they came.
+        self.lose_handed_off(key, &channel, may_live);
+        self.lose_relays(key);
+        self.publish_room(usize::from(id.pool));
+    }
+
+    /// What the log says of a process that has gone: of an expected end only that requests are lost by it.
+    fn log_end(&self, channel: &Channel, expected: bool, heard: Option<&str>, how: &str) {
+        let (pool, slot, pid) = (self.shared.pool_name(channel.id.pool), channel.id.slot, channel.pid);
+        let requests = channel.in_flight.len();
+        let clean = how == CLEAN_EXIT && heard.is_none_or(|why| why == CLOSED);
+        if !expected && requests == 0 && clean {
+            tracing::info!(pool, slot, pid, "application process has ended: {how}");
+        } else if !expected || requests > 0 {
+            let why = heard.map(|why| format!("{why}; ")).unwrap_or_default();
+            tracing::warn!(pool, slot, pid, requests, "application process lost: {why}{how}");
+        }
+    }
+
+    /// The requests whose connections such a process had, in the order in which they came.
+    fn lose_handed_off(&mut self, key: usize, channel: &Channel, may_live: bool) {
         let mut lost: Vec<_> = channel.in_flight.iter().collect();
         lost.sort_unstable_by_key(|(request, _)| **request);
         for (request, found) in lost {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
-            let has = State::HandedOff { channel: key as u32, request: *request };
-            debug_assert_eq!(self.connections.get(index as usize).map(|found| found.state), Some(has));
+            let has = (key as u32, *request);
+            let found = self.connections.get(index as usize);
+            debug_assert!(found.is_some_and(|found| found.is_handed_off_as(has)));
             if may_live {
-                self.exchange(index).retry = RetryState::Never;
+                self.exchange(index).dispatch.retry = RetryState::Never;
             }
             self.lose(index);
         }
-        self.lose_relays(key);
-        self.publish_room(usize::from(id.pool));
     }
 
     /// Whether a request waits for messages of this process.
@@ -402,7 +405,7 @@ impl Processes {
             }
             Phase::Live if channel.load() == 0 => SlotState::Idle,
             Phase::Live => SlotState::Busy,
-            Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,
+            Phase::Leaving | Phase::Failed(_) => SlotState::Draining,
         };
         row.enter(state, self.clock.unix_us());
         row.in_flight.set(u64::from(channel.load()));

@@ -198,7 +198,7 @@ impl Processes {
     /// Returns a request that would wait in the process, or that is not sent to the process any more: its user may have another
     /// process for it.
     fn give_back_refused(&mut self, key: usize, channel: usize, frame: Frame) {
-        let Frame { header, payload, mut descriptors } = frame;
+        let Frame { header, payload, mut descriptors, .. } = frame;
         let Some(found) = self.pools.channels.get(channel) else { return };
         let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
         let body = descriptors.pop().filter(|_| body_fd);
@@ -258,7 +258,7 @@ impl Processes {
         let number = unsent.request.number;
         if let Some(index) = unsent.request.index {
             // No process has got CANCEL: a client that has finished sending may still wait for the response.
-            self.exchange(index).cancelled = false;
+            self.exchange(index).dispatch.cancelled = false;
         }
         self.answer_unsent(vec![unsent]);
         if number & RELAY_BIT != 0 {

@@ -36,11 +36,11 @@ impl Processes {
         for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
             let Some(index) = index else { continue };
             let mut fed = None;
-            if number & RELAY_BIT != 0 {
-                let mut attempt = self.exchange(index).attempt.take();
-                fed = attempt.as_deref_mut().and_then(|attempt| attempt.feed.take());
-                self.enter(index, State::Head);
-                self.leave_relay(number & !RELAY_BIT, attempt);
+            if number & RELAY_BIT != 0
+                && let Some(mut attempt) = self.take_attempt(index)
+            {
+                fed = attempt.feed.take();
+                self.leave_relay(number & !RELAY_BIT, &attempt);
             }
             let body = match (body, kept, fed) {
                 (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
@@ -59,15 +59,14 @@ impl Processes {
     /// Retries a request that no process has read. The process that it was meant for takes no more requests, so the number of
     /// retries is bounded.
     fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
-        self.unblock(index);
         let verdict = self.verdict(index, Cause::Lost, Sent { seen: false, written: false });
         let exchange = self.exchange(index);
-        if !matches!(verdict, Verdict::Retry(_)) || exchange.cancelled {
+        if !matches!(verdict, Verdict::Retry(_)) || exchange.dispatch.cancelled {
             return false;
         }
         match body {
-            UnseenBody::Inline(bytes) => exchange.body = bytes,
-            UnseenBody::Spooled(spool) => exchange.spool = Some(spool),
+            UnseenBody::Inline(bytes) => exchange.body.content = bytes,
+            UnseenBody::Spooled(spool) => exchange.body.spool = Some(spool),
         }
         self.send_again(index);
         true
@@ -82,22 +81,24 @@ impl Processes {
     /// Retries a request that was lost with its process: once, and only if that can do no harm. The client has received nothing,
     /// and no process has its socket to write to.
     pub(in crate::worker) fn retry(&mut self, index: u32) -> bool {
-        self.unblock(index);
         let exchange = self.exchange(index);
-        if exchange.retry != RetryState::Once || exchange.overdue || exchange.cancelled {
+        if exchange.dispatch.retry != RetryState::Once
+            || exchange.dispatch.overdue
+            || exchange.dispatch.cancelled
+        {
             return false;
         }
-        exchange.retry = RetryState::Done;
+        exchange.dispatch.retry = RetryState::Done;
         self.send_again(index);
         true
     }
 
     fn send_again(&mut self, index: u32) {
         let exchange = self.exchange(index);
-        (exchange.after, exchange.handed_off_at, exchange.tail_bytes) = (None, None, 0);
+        (exchange.after, exchange.dispatch.handed_off_at) = (None, None);
         // Another process may answer it.
-        exchange.set_cookie = None;
-        exchange.tail.clear();
+        exchange.dispatch.set_cookie = None;
+        exchange.outgoing.drop_returned();
         self.row.retried.add(1);
         self.follow_up(index, Next::Resume);
     }
@@ -105,7 +106,7 @@ impl Processes {
     /// Whether the client has received nothing since the request was handed off.
     pub(in crate::worker) fn is_untouched(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
-        let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
+        let since = connection.exchange.as_ref().and_then(|exchange| exchange.dispatch.handed_off_at);
         let Some(socket) = &connection.socket else { return false };
         since.is_some_and(|since| {
             let ago = (self.environment.now)().saturating_duration_since(since);
@@ -119,7 +120,6 @@ impl Processes {
         if !self.connections.contains(index as usize) {
             return;
         }
-        self.unblock(index);
         match self.verdict(index, cause, sent) {
             Verdict::Retry(status) => {
                 if !self.retry(index) {
@@ -128,7 +128,7 @@ impl Processes {
             }
             Verdict::Refuse(status) => self.refuse_lost(index, status),
             Verdict::Abort => {
-                self.exchange(index).lost = cause == Cause::Lost;
+                self.exchange(index).dispatch.lost = cause == Cause::Lost;
                 self.abort_unanswered(index);
             }
         }
@@ -137,8 +137,8 @@ impl Processes {
     fn verdict(&mut self, index: u32, cause: Cause, sent: Sent) -> Verdict {
         let exchange = self.exchange(index);
         // However it ended, its time was over.
-        let cause = if exchange.overdue { Cause::Late } else { cause };
-        let safe = exchange.retry == RetryState::Once;
+        let cause = if exchange.dispatch.overdue { Cause::Late } else { cause };
+        let safe = exchange.dispatch.retry == RetryState::Once;
         judge(cause, Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written })
     }
 
@@ -151,12 +151,12 @@ impl Processes {
 /// The body of a request that no process has read.
 enum UnseenBody {
     Inline(Vec<u8>),
-    Spooled(Spool),
+    Spooled(Box<Spool>),
 }
 
 /// A body whose descriptor has come back.
-fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
+fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Box<Spool>> {
     let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
     // Nothing more is written to the file, so it makes no difference where it is.
-    Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
+    Some(Box::new(Spool { file: file.into(), bytes, on_disk: false, kept, held }))
 }

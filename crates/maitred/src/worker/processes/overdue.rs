@@ -11,7 +11,7 @@ impl Processes {
     /// When `request_total_timeout` of a request passes, if its pool has one.
     pub(in crate::worker) fn total_due(&self, index: u32) -> Option<Instant> {
         let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
-        let (pool, since) = (exchange.pool?, exchange.handed_off_at?);
+        let (pool, since) = (exchange.dispatch.pool?, exchange.dispatch.handed_off_at?);
         let settings = self.shared.start.config.pools.get(usize::from(pool))?;
         Some(since + settings.request_total_timeout?)
     }

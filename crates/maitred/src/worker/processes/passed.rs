@@ -59,7 +59,7 @@ impl Processes {
         let found = self.pools.channels.get_mut(key).filter(|channel| channel.id.epoch == epoch);
         let Some(channel) = found else { return };
         channel.judged(verdicts);
-        if matches!(channel.phase, Phase::Condemned(_)) {
+        if matches!(channel.phase, Phase::Failed(_)) {
             return;
         }
         let (id, exited) = (channel.id, channel.exited.take());
@@ -96,9 +96,9 @@ impl Processes {
             None => return Err("it sent a frame without its descriptor".into()),
         };
         let (index, _) = self.in_flight(key, connection, request)?;
-        let files = index.map_or(0, |index| {
-            self.exchange(index).tail.iter().filter(|piece| matches!(piece, Segment::File { .. })).count()
-        });
+        let is_file = |piece: &&Segment| matches!(piece, Segment::File { .. });
+        let returned = index.and_then(|index| self.exchange_of(index)?.outgoing.returned.as_deref());
+        let files = returned.map_or(0, |returned| returned.pieces.iter().filter(is_file).count());
         if files >= TAIL_FILES_MAX {
             return Err(format!("it returned more than {TAIL_FILES_MAX} files for one response"));
         }
@@ -166,7 +166,7 @@ impl Processes {
     /// A helper reads what an application has passed. The time for that does not count against the client, but is bounded by
     /// `request_timeout`, as for the application itself.
     pub(in crate::worker) fn await_passed(&mut self, index: u32) {
-        match self.exchange(index).pool {
+        match self.exchange(index).dispatch.pool {
             Some(pool) => {
                 let timeout = self.request_timeout(pool);
                 self.arm_in(index, timeout);
@@ -179,13 +179,12 @@ impl Processes {
     pub(in crate::worker) fn note_broken_file(&mut self, index: u32) {
         let shared = self.shared;
         self.row.files_broken.add(1);
-        let exchange = self.connections[index as usize].exchange.as_deref();
-        let relayed = exchange
-            .and_then(|exchange| exchange.attempt.as_deref())
-            .and_then(Attempt::handed)
-            .map(|handed| handed.request.0);
+        let exchange = self.exchange_of(index);
+        let relayed = self.attempt_of(index).and_then(Attempt::handed).map(|handed| handed.request.0);
         let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
-        let by = channel.map(|channel| channel.id).or(exchange.and_then(|exchange| exchange.returned_by));
+        let by = channel
+            .map(|channel| channel.id)
+            .or(exchange.and_then(|exchange| exchange.dispatch.returned_by.as_deref().copied()));
         self.log_limited(|| match by {
             Some(id) => {
                 let (pool, slot) = (shared.pool_name(id.pool), id.slot);

@@ -35,8 +35,7 @@ impl Processes {
     }
 
     /// The connection goes on, or is closed, without what may still come through its relay.
-    pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
-        let Some(attempt) = attempt else { return };
+    pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: &Attempt) {
         let Some(handed) = attempt.handed() else { return };
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
             found.index = None;
@@ -82,7 +81,7 @@ impl Processes {
             }
             if let Some(index) = index {
                 let row = self.row;
-                if let Some(attempt) = self.exchange(index).attempt.as_deref_mut()
+                if let Some(attempt) = self.attempt_mut(index)
                     && let Some(handed) = attempt.handed_mut().filter(|handed| !handed.done)
                 {
                     row.handoff_lost.add(1);

@@ -15,7 +15,7 @@ impl Processes {
     /// From here on a request waits, wherever that is.
     pub(in crate::worker) fn note_waiting(&mut self, index: u32) {
         let now = self.clock.now;
-        self.exchange(index).waits_since.get_or_insert(now);
+        self.exchange(index).dispatch.waits_since.get_or_insert(now);
     }
 
     /// Another thread that can take a request of this pool now; or one that is the home of some of its processes, if this one is
@@ -58,13 +58,12 @@ impl Processes {
 
     /// Takes a connection out of the queue that it waits in, if it does.
     pub(in crate::worker) fn leave_queue(&mut self, index: u32) {
-        if let State::Queued { pool } = self.connections[index as usize].state {
+        if let State::Queued { pool, pin } = self.connections[index as usize].state {
             self.shared.quit_queue(usize::from(pool));
-            let pinned = self.pin_of(index).is_some();
             let local = &mut self.pools.pools[usize::from(pool)];
             if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
                 local.queue.remove(at);
-                local.pinned -= usize::from(pinned);
+                local.pinned -= usize::from(pin.is_some());
             }
             self.publish_waiting(usize::from(pool));
             self.enter(index, State::Head);

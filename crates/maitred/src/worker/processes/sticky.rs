@@ -19,6 +19,7 @@ use super::Processes;
 use crate::config::Sticky;
 use crate::control::SlotId;
 use crate::handoff::{Ticket, client_of, rendezvous};
+use crate::worker::connection::State;
 use crate::worker::origin::Client;
 
 impl Processes {
@@ -117,7 +118,10 @@ impl Processes {
 
     /// The slot that a waiting request waits for.
     pub(in crate::worker) fn pin_of(&self, index: u32) -> Option<u16> {
-        self.connections.get(index as usize)?.exchange.as_ref()?.pin
+        match self.connections.get(index as usize)?.state {
+            State::Queued { pin, .. } => pin,
+            _ => None,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ impl Processes {
     /// Counts what an application process has answered a request with.
     pub(in crate::worker) fn count_handed_off(&mut self, index: u32, body_bytes: u64) {
         self.row.bytes_handed_off.add(body_bytes);
-        let pool = self.exchange(index).pool;
+        let pool = self.exchange(index).dispatch.pool;
         if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
             local.answered_bytes += body_bytes;
         }

@@ -16,6 +16,7 @@ use crate::control::{Command, PoolCommand};
 use crate::exchange::Field;
 use crate::serve::fixed::Reply;
 use crate::status::{metrics, page};
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Then;
 use crate::worker::connection::{After, State};
 use crate::worker::shared::Outgoing;
@@ -69,6 +70,16 @@ pub(in crate::worker) fn pool_command(path: &str) -> Option<Command> {
     Pool::is_name(name).then(|| Command::Pool(name.to_owned(), wanted))
 }
 
+/// The command that a path stands for.
+fn command(path: &str) -> Option<Command> {
+    match path {
+        "/reload" => Some(Command::Reload),
+        "/stop" => Some(Command::Stop),
+        "/upgrade" => Some(Command::Upgrade),
+        _ => pool_command(path),
+    }
+}
+
 impl Requests {
     /// Answers on the admin listener.
     pub(in crate::worker) fn answer_admin(
@@ -80,45 +91,54 @@ impl Requests {
         if !is_local(request.authority) {
             return self.refuse_host(index, request, given);
         }
-        let command = match (request.method, request.path) {
+        match command(request.path).filter(|_| request.method == Method::Post) {
+            Some(command) => self.ask_master(index, request, given, command),
+            None => self.answer_page(index, request, given),
+        }
+    }
+
+    /// What there is to read, and what is wrong with all other requests.
+    fn answer_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+        match (request.method, request.path) {
             (Method::Get | Method::Head, "/") => {
                 let location = Field::new("Location", "/status");
-                return self.plain_error(index, request, given, 302, &[location]);
+                self.plain_error(index, request, given, 302, &[location])
             }
-            (Method::Get | Method::Head, "/status") => {
-                return self.admin_page(index, request, given);
-            }
-            (Method::Get, "/status/events") => return self.stream_status(index, request, given),
+            (Method::Get | Method::Head, "/status") => self.admin_page(index, request, given),
+            (Method::Get, "/status/events") => self.stream_status(index, request, given),
             (Method::Get | Method::Head, "/status.json") => {
                 let text = self.shared.status_json(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, given);
+                self.admin_reply(index, request, 200, "application/json", &text, given)
             }
             (Method::Get | Method::Head, "/metrics") => {
                 let text = self.shared.metrics(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, given);
+                self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, given)
             }
             (Method::Get | Method::Head, "/status/history.json") => {
                 let text = self.shared.status.history(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, given);
+                self.admin_reply(index, request, 200, "application/json", &text, given)
             }
-            (Method::Post, "/reload") => Command::Reload,
-            (Method::Post, "/stop") => Command::Stop,
-            (Method::Post, "/upgrade") => Command::Upgrade,
-            (Method::Post, path) if let Some(command) = pool_command(path) => command,
             (_, "/status/events") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")]);
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")])
             }
             (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")]);
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")])
             }
-            (_, "/reload" | "/stop" | "/upgrade") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
+            (_, path) if command(path).is_some() => {
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")])
             }
-            (_, path) if pool_command(path).is_some() => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
-            }
-            _ => return self.plain_error(index, request, given, 404, &[]),
-        };
+            _ => self.plain_error(index, request, given, 404, &[]),
+        }
+    }
+
+    /// A command goes to the master, if the client may give it one; the connection waits for the answer.
+    fn ask_master(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        command: Command,
+    ) -> Step {
         // A page in a browser on this machine can send a POST to a loopback address, but not without naming itself.
         if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
             return self.plain_error(index, request, given, 403, &[]);
@@ -205,7 +225,7 @@ impl Requests {
 
     /// The master reports what a command waits for. The client gets that too, if it accepts interim responses.
     pub(in crate::worker) fn on_command_waits(&mut self, index: u32, serial: u32, interim: bool, text: &str) {
-        if !self.is_current(index, serial) || self.connections[index as usize].state != State::Command {
+        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Command) {
             return;
         }
         self.arm_in(index, COMMAND_TIMEOUT);
@@ -225,7 +245,7 @@ impl Requests {
 
     /// The master has answered a command.
     pub(in crate::worker) fn on_command_done(&mut self, index: u32, serial: u32, well: bool, text: &str) {
-        if self.is_current(index, serial) && self.connections[index as usize].state == State::Command {
+        if self.is_current(index, serial) && self.connections[index as usize].is(Phase::Command) {
             self.end_command(index, if well { 200 } else { 409 }, text);
         }
     }

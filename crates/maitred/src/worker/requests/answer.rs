@@ -3,12 +3,17 @@
 use maitred_http::request::{Method, Reject, Request};
 
 use super::Requests;
+use crate::config::Template;
 use crate::exchange::{Decision, Field, ResponseWriter};
+use crate::rewrite::{self, Facts};
 use crate::route::Choice;
 use crate::serve::fixed::{self};
-use crate::serve::{CachedBytes, RequestContext, Summary};
+use crate::serve::{CachedBytes, RequestContext, Served, Summary};
 use crate::worker::connection::{After, State};
 use crate::worker::step::{RequestInput, Step};
+
+/// With this status, `respond` sends nothing and closes, as in nginx.
+const NO_RESPONSE: u16 = 444;
 
 impl Requests {
     /// Answers a request, as was decided.
@@ -30,6 +35,10 @@ impl Requests {
             Decision::Admin => return self.answer_admin(index, request, given),
             Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
             Decision::ToTls => return self.redirect_to_tls(index, request, given),
+            Decision::Preflight => {
+                return self.reply(index, request, given, fixed::preflight);
+            }
+            Decision::Endless => return self.answer_endless(index, request, given),
             Decision::Misleading => return self.site_error(index, request, given, (501, &[])),
             Decision::NoPath => {
                 return self.reply(index, request, given, |writer| answer_for_no_route(request, writer));
@@ -39,19 +48,15 @@ impl Requests {
         let clock = self.clock.clone();
         let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
         match choice {
-            Choice::Files(set) => {
-                let reply = self.reply_context(index, request, given);
-                let (files, mut writer) = self.files_and_writer(index, reply);
-                let served = files.serve(set, &context, &mut writer);
-                self.served(index, request, given, reply.persistence, served)
-            }
+            Choice::Files(set) => self.answer_files(index, set, &context, given),
             Choice::Pool(pool) => match given.routed.plan.script_set {
                 None => self.send_to_pool(index, pool, &context, given),
                 Some(set) => self.send_to_script(index, (pool, set), &context, given),
             },
-            Choice::Redirect { to, status } => {
-                self.reply(index, request, given, |writer| fixed::redirect(to, status, &context, writer))
-            }
+            Choice::Redirect { to, status } => self.redirect(index, request, given, (to, status)),
+            // Followed when the request was routed.
+            Choice::Reroute(_) => self.site_error(index, request, given, (500, &[])),
+            Choice::Respond { status: NO_RESPONSE, .. } => self.close_unanswered(index, request),
             Choice::Respond { status: status @ 400.., body: "", .. } => {
                 self.site_error(index, request, given, (status, &[]))
             }
@@ -70,6 +75,67 @@ impl Requests {
                 self.site_error(index, request, given, (405, &[allow]))
             }
         }
+    }
+
+    fn redirect(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        (to, status): (&Template, u16),
+    ) -> Step {
+        let origin = || self.origin(index, request);
+        let facts = Facts { request, path: given.path, origin: &origin };
+        let location = rewrite::location(to, &facts, given.routed.plan.path_regex.as_ref());
+        self.reply(index, request, given, |writer| fixed::redirect(location, status, writer))
+    }
+
+    /// Answers with a file; or hands the request to the pool that gets those for what is not among the files.
+    fn answer_files(
+        &mut self,
+        index: u32,
+        set: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        let (request, fallback) = (context.request, given.routed.plan.fallback);
+        let reply = self.reply_context(index, request, given);
+        let (files, mut writer) = self.files_and_writer(index, reply);
+        let served = match fallback {
+            None => files.serve(set, context, &mut writer),
+            Some(pool) => match files.serve_if_there(set, context, &mut writer) {
+                Some(served) => served,
+                None => return self.send_to_pool(index, pool, context, given),
+            },
+        };
+        if fallback.is_some() && !matches!(served, Served::Blocked(_)) {
+            // The connection may go on, and its next request must not find this one's body.
+            self.drop_spool(index);
+        }
+        self.served(index, request, given, reply.persistence, served)
+    }
+
+    /// A request whose routes lead to one another without an end.
+    #[cold]
+    fn answer_endless(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+        self.log_limited(|| {
+            tracing::warn!(path = request.path, "500: `reroute` leads to itself, more than ten times");
+        });
+        self.site_error(index, request, given, (500, &[]))
+    }
+
+    /// Ends the connection, or the stream, without a response; the access log has the request.
+    #[cold]
+    fn close_unanswered(&mut self, index: u32, request: &Request<'_, '_>) -> Step {
+        if !self.buffers.tx.is_empty() {
+            // What was answered before belongs to other requests.
+            return Step::FlushFirst;
+        }
+        self.keep_for_log(index, request);
+        self.exchange(index).summary = Some(Summary { status: NO_RESPONSE, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.close(index);
+        Step::Gone
     }
 
     /// Answers a request that did not come in time, and closes.

@@ -19,9 +19,9 @@ impl Requests {
         {
             return;
         }
-        let exchange = self.exchange(index);
-        exchange.outgoing.awaits_disk = false;
-        let pieces = if tail { &mut exchange.tail } else { &mut exchange.outgoing.segments };
+        let outgoing = &mut *self.exchange(index).outgoing;
+        outgoing.awaits_disk = false;
+        let pieces = if tail { &mut outgoing.returned().pieces } else { &mut outgoing.segments };
         let bytes = match result {
             Ok(bytes) if !bytes.is_empty() => bytes,
             _ => return self.break_off_file(index),
@@ -63,14 +63,14 @@ impl Requests {
             State::Disk => self.resume(index),
             State::Spooling => self.on_spooled(index, result),
             State::Writing | State::Upstream(_) => {
-                let exchange = self.exchange(index);
-                exchange.outgoing.awaits_disk = false;
+                let outgoing = &mut *self.exchange(index).outgoing;
+                outgoing.awaits_disk = false;
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
-                if let Some(Segment::File { file, offset, end }) = exchange.outgoing.segments.front() {
-                    exchange.outgoing.resident_until = (*offset + RESIDENT_BYTES).min(*end);
-                    exchange.outgoing.resident_at = Some(now);
+                if let Some(Segment::File { file, offset, end }) = outgoing.segments.front() {
+                    outgoing.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    outgoing.resident_at = Some(now);
                     if result.is_ok() {
-                        file.was_read(*offset, exchange.outgoing.resident_until - *offset, now);
+                        file.was_read(*offset, outgoing.resident_until - *offset, now);
                     }
                 }
                 self.progress(index);

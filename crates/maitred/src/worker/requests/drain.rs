@@ -26,7 +26,7 @@ impl Requests {
         match connection.state {
             State::Watching => return self.close(index),
             State::Http2 { session } => return self.leave(session),
-            State::Queued { pool } => return self.give_waiting(index, usize::from(pool)),
+            State::Queued { pool, .. } => return self.give_waiting(index, usize::from(pool)),
             _ => {}
         }
         let (Some(socket), true) = (&connection.socket, connection.is_idle()) else { return };
@@ -59,8 +59,9 @@ impl Requests {
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
         let connection = &self.connections[index as usize];
         let fits = connection.exchange.as_ref().is_some_and(|exchange| {
-            let bytes = exchange.head.bytes().len() + exchange.body.len() + exchange.input.len();
-            exchange.spool.is_none() && !exchange.last && bytes <= CARRIED_BYTES_MAX
+            let bytes = exchange.head.bytes().len() + exchange.body.content.len() + exchange.input.len();
+            let plain = exchange.body.spool.is_none() && exchange.body.trailers.is_none();
+            plain && !exchange.last && bytes <= CARRIED_BYTES_MAX
         });
         let movable = connection.wire == Wire::Clear && !connection.internal && fits;
         let successor = self.drain.as_ref().and_then(|drain| drain.successor.clone());
@@ -81,7 +82,7 @@ impl Requests {
         let exchange = connection.exchange.as_deref().filter(|_| waits);
         let carried = exchange.map(|exchange| Carried {
             head: exchange.head.bytes(),
-            body: &exchange.body,
+            body: &exchange.body.content,
             input: &exchange.input,
         });
         match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {

@@ -13,7 +13,7 @@ impl Requests {
         if !self.buffers.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.
             self.enter(index, State::Body);
-            self.exchange(index).incoming = Incoming::Complete;
+            self.exchange(index).body.incoming = Incoming::Complete;
             return Stop::Flush;
         }
         let step = self.answer_again(index, false);

@@ -6,7 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use maitred_handoff::{MetaPart, RequestFlags, begin_request};
+use maitred_handoff::{MetaPart, RequestFlags, begin_request, encode_trailers};
+use maitred_http::fields::FieldLines;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::Filter;
@@ -18,10 +19,9 @@ use crate::plan::Plan;
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
 use crate::worker::connection::refusal::RETRY_SOON;
-use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::wire::Wire;
-use crate::worker::connection::{After, State};
+use crate::worker::connection::{After, Connection, State};
 use crate::worker::entry::Entry;
 use crate::worker::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
 use crate::worker::frame::{append_body, payload_bytes_max};
@@ -30,6 +30,7 @@ use crate::worker::origin::Client;
 use crate::worker::processes::Processes;
 use crate::worker::shared::Local;
 use crate::worker::step::{RequestInput, Step};
+use crate::worker::upstream::relay::Handed;
 use crate::worker::upstream::remote_thread::RemoteRequest;
 
 impl Requests {
@@ -45,6 +46,7 @@ impl Requests {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
+        self.note_traits(index, context.request, given);
         if self.shared.start.config.pools[pool].source.servers().is_some() {
             return self.proxy(index, pool, context, given);
         }
@@ -83,7 +85,8 @@ impl Requests {
         self.unwatch(index);
         let connection = &mut self.connections[index as usize];
         let mut exchange = connection.exchange.take().unwrap_or_default();
-        let across = exchange.across.take();
+        let input = std::mem::take(&mut exchange.input);
+        let request = exchange.into_request();
         let wire = connection.wire;
         let secure = self.take_tls_session(wire);
         // Counted before it is removed here, so that it is counted at all times.
@@ -98,19 +101,12 @@ impl Requests {
             remote: connection.remote.address,
             listen,
             requests: connection.requests,
-            input: exchange.input,
-            head: exchange.head,
+            input,
+            request,
             text: Vec::new(),
-            routed: exchange.routed,
-            path: exchange.path,
-            body: exchange.body,
-            spool: exchange.spool,
-            again: exchange.retry,
-            waits_since: exchange.waits_since,
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure,
-            across,
             socket,
         };
         self.shared.send_on(thread, transfer);
@@ -136,8 +132,7 @@ impl Requests {
         }
         self.note_waiting(index);
         self.keep(index, context.request, given);
-        self.exchange(index).pin = pin;
-        self.enter(index, State::Queued { pool: pool as u16 });
+        self.enter(index, State::Queued { pool: pool as u16, pin });
         self.arm_in(index, settings.queue_timeout);
         let local = &mut self.pools.pools[pool];
         local.queue.push_back(index);
@@ -216,7 +211,7 @@ impl Requests {
         } else {
             self.choose_transport(index, key, context.request, plan)
         };
-        self.exchange(index).set_cookie = cookie;
+        self.exchange(index).dispatch.set_cookie = cookie;
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
         let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
         if way == ChosenTransport::Relay && relay.is_none() {
@@ -226,7 +221,7 @@ impl Requests {
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let keep = self.persistence(index, context.request, given.last) != Persistence::Close;
         let sent = Sent { relay, queue_us, keep };
-        let Some(request) = self.write_frame(index, key, context, given, sent) else {
+        let Some((request, may_detach)) = self.write_frame(index, key, context, given, sent) else {
             // Its far end may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
             return self.pool_error(index, pool.into(), context.request, last, 413);
@@ -235,13 +230,14 @@ impl Requests {
         match relay_key {
             Some(relay) => {
                 let filter = Filter::new(self.wanted(index, context.request, keep, settings));
-                self.start_relay(index, relay, (key as u32, request), filter, keep);
+                let handed = Handed::new((key as u32, request), may_detach);
+                self.start_relay(index, relay, handed, filter, keep);
                 self.start_feed(index, relay);
             }
             None => {
                 self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
                 self.connections[index as usize].shared = true;
-                self.enter(index, State::HandedOff { channel: key as u32, request });
+                self.enter(index, State::HandedOff { channel: key as u32, request, may_detach });
             }
         }
         self.count_handoff(index, key, queue_us);
@@ -250,7 +246,7 @@ impl Requests {
 
     /// How long a request has waited for a process, in microseconds.
     fn waited_us(&self, index: u32) -> u64 {
-        let since = self.exchange_of(index).and_then(|exchange| exchange.waits_since);
+        let since = self.exchange_of(index).and_then(|exchange| exchange.dispatch.waits_since);
         let waited = since.map(|since| self.clock.now.saturating_duration_since(since));
         waited.unwrap_or_default().as_micros() as u64
     }
@@ -292,22 +288,14 @@ impl Requests {
         // Also for the log, and for the case that no process ever reads the request.
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
-        exchange.retry = match exchange.retry {
-            // What is noted may be about an earlier request of the connection.
-            _ if !safe => RetryState::Never,
-            RetryState::Never | RetryState::Once => RetryState::Once,
-            RetryState::Done => RetryState::Done,
-        };
-        exchange.body.clear();
+        exchange.dispatch.retry = exchange.dispatch.retry.of_attempt(safe);
+        exchange.body.content.clear();
         exchange.last = given.last;
-        exchange.pool = Some(pool);
-        (exchange.queue_us, exchange.waits_since) = (queue_us, None);
-        exchange.handed_off_at = Some(now);
-        // They were about an earlier request.
-        (exchange.overdue, exchange.cancelled) = (false, false);
+        exchange.dispatch.begin(pool, queue_us, now);
     }
 
-    /// Writes the frame of a request to the channel, and gives back the request's number there. `None` if it is too large, and
+    /// Writes the frame of a request to the channel, and gives back the request's number there, and whether the process may
+    /// keep the connection. `None` if it is too large, and
     /// nothing was written.
     fn write_frame(
         &mut self,
@@ -316,27 +304,19 @@ impl Requests {
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
         sent: Sent,
-    ) -> Option<u32> {
+    ) -> Option<(u32, bool)> {
         let (now, shared, request) = (self.clock.now, self.shared, context.request);
         let settings = &shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         // A process that takes the client's own socket over reads from it, where bytes that were read already are missing.
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
-        let connection = &self.connections[index as usize];
-        let client_takes = ClientTakes {
-            early_hints: may_be_informed(connection, request, settings),
-            trailers: takes_trailers(connection, request),
-        };
-        let (across, spool, id) = self.take_for_frame(index, switch.is_some());
+        let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings);
+        let rules = &given.routed.plan.requests;
+        let trailers = self.outbound_trailers(index, request, settings, rules);
+        let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
         let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
-        let flags = RequestFlags {
-            keep: sent.keep,
-            http10: request.version == Version::Http10,
-            head: request.method == Method::Head,
-            body_fd: spool.is_some() && !channel.sockets_only,
-            may_detach: switch.is_some(),
-            body_stream: spool.is_some() && channel.sockets_only,
-        };
+        let spooled = spool.is_some().then_some(channel.sockets_only);
+        let flags = flags_of(request, sent.keep, spooled, switch.is_some());
         let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
@@ -344,13 +324,16 @@ impl Requests {
         let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
         let local = shared.locals.get(usize::from(connection.listen));
         let tagged = connection_number | channel.tag;
+        if let Some(trailers) = trailers {
+            append_trailers(channel.out(), tagged, number, &trailers);
+        }
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
         let outbound = Outbound {
             request,
-            rules: &given.routed.plan.requests,
+            rules,
             settings,
             default_host: "localhost",
             switch,
@@ -361,30 +344,26 @@ impl Requests {
         };
         clients.append_outbound(index, &mut head, outbound);
         let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
-        let fits = append_body(head, request, given.body, spool.as_ref(), most);
+        let fits = append_body(head, request, given.body, spool.as_deref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
         match (fits, spool) {
             (true, Some(spool)) if flags.body_fd => {
                 channel.carry_body((spool.file.into(), spool.held), spool.kept)
             }
-            (true, spool) => self.exchange(index).spool = spool,
+            (true, spool) => self.exchange(index).body.spool = spool,
             (false, _) => channel.withdraw(number),
         }
-        self.exchange(index).across = across;
-        fits.then_some(number)
+        self.exchange(index).dispatch.across = across;
+        fits.then_some((number, switch.is_some()))
     }
 
     /// What a frame takes along: what another thread has said of the request, its spooled body, and its id.
-    fn take_for_frame(
-        &mut self,
-        index: u32,
-        may_detach: bool,
-    ) -> (Option<Box<RemoteRequest>>, Option<Spool>, u128) {
+    fn take_for_frame(&mut self, index: u32) -> (Option<Box<RemoteRequest>>, Option<Box<Spool>>, u128) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
-        let (across, spool) = (exchange.across.take(), exchange.spool.take());
+        let (across, spool) = (exchange.dispatch.across.take(), exchange.body.spool.take());
         let id = across.as_deref().map_or(new_id, |across| across.request_id);
-        (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
+        exchange.dispatch.set_request_id(id);
         (across, spool, id)
     }
 
@@ -487,6 +466,37 @@ struct ClientTakes {
     trailers: bool,
 }
 
+impl ClientTakes {
+    fn of(connection: &Connection, request: &Request<'_, '_>, settings: &Pool) -> ClientTakes {
+        ClientTakes {
+            early_hints: may_be_informed(connection, request, settings),
+            trailers: takes_trailers(connection, request),
+        }
+    }
+}
+
+/// What a process is told of a request besides its head. `spooled` if it has a body in a file: whether the process takes sockets
+/// only.
+fn flags_of(request: &Request<'_, '_>, keep: bool, spooled: Option<bool>, may_detach: bool) -> RequestFlags {
+    RequestFlags {
+        keep,
+        http10: request.version == Version::Http10,
+        head: request.method == Method::Head,
+        body_fd: spooled == Some(false),
+        may_detach,
+        body_stream: spooled == Some(true),
+    }
+}
+
+/// Appends the frame of the trailers of the request that is appended next. More than the protocol allows are left out: they were
+/// within the bounds of HTTP/2, which has none for their number.
+#[cold]
+fn append_trailers(out: &mut Vec<u8>, connection: u32, request: u32, trailers: &FieldLines) {
+    let fields = trailers.all().iter();
+    let fields = fields.map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
+    encode_trailers(out, connection, request, fields);
+}
+
 /// Appends the meta lines about the client, and the address that it connected to.
 fn append_meta<'o>(
     mut meta: MetaPart<'o>,
@@ -496,11 +506,14 @@ fn append_meta<'o>(
     client_takes: ClientTakes,
 ) -> MetaPart<'o> {
     if let Some(remote) = client.remote.address {
-        let text = client.remote.text();
-        let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
+        let (open, close) = if remote.is_ipv6() && client.remote.bytes().contains(&b':') {
+            ("remote=[", "]:")
+        } else {
+            ("remote=", ":")
+        };
         let mut port = itoa::Buffer::new();
-        let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
-        meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
+        meta = meta.prepared(open.as_bytes()).prepared(client.remote.bytes()).prepared(close.as_bytes());
+        meta = meta.prepared(port.format(remote.port()).as_bytes()).prepared(b"\n");
     }
     if let Some(local) = local {
         meta = meta.line("local", &local.text);

@@ -17,10 +17,11 @@
 use maitred_http::h2::Event;
 
 use super::Requests;
+use crate::worker::connection::Connection;
 use crate::worker::connection::http2::{SHARE_BYTES, Timeouts};
 use crate::worker::connection::stream::Opened;
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Sent;
-use crate::worker::connection::{Connection, State};
 
 /// Bytes that one connection may send in one turn, so that the others get their turn.
 const SENT_PER_TURN: usize = 1024 * 1024;
@@ -43,7 +44,7 @@ impl Requests {
                 Ok(Some(Event::Data { stream, bytes, ended })) => {
                     self.feed_stream(key, stream, bytes, ended);
                 }
-                Ok(Some(Event::Trailers { stream, .. })) => self.feed_stream(key, stream, &[], true),
+                Ok(Some(Event::Trailers { stream, fields })) => self.end_by_trailers(key, stream, fields),
                 Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
                 Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
                 Ok(None) => break,
@@ -102,9 +103,9 @@ impl Requests {
 
     /// Has a stream send what it could not send before.
     fn go_on_sending(&mut self, index: u32) {
-        match self.connections.get(index as usize).map(|connection| connection.state) {
-            Some(State::Writing) => self.on_writable(index),
-            Some(State::Upstream(_)) => self.move_upstream(index),
+        match self.connections.get(index as usize).map(|connection| connection.state.phase()) {
+            Some(Phase::Writing) => self.on_writable(index),
+            Some(Phase::Upstream) => self.move_upstream(index),
             _ => {}
         }
     }

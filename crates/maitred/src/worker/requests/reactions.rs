@@ -61,8 +61,7 @@ impl Requests {
     /// `broken`: the connection has an error, not only its end.
     fn react(&mut self, index: u32, event: Event, broken: bool) {
         let connection = &mut self.connections[index as usize];
-        let state = connection.state;
-        let reaction = reaction(state.phase(), event);
+        let (reaction, session) = (reaction(connection.state.phase(), event), connection.session());
         let arrived = matches!(event, Event::Arrived | Event::Ended | Event::Gone);
         // A reaction that reads at once needs no note.
         let reads =
@@ -76,9 +75,9 @@ impl Requests {
                 if self.connections[index as usize].readable {
                     self.read_frames(index);
                 }
-                self.touch_http2(state);
+                self.touch_http2(session);
             }
-            Reaction::SendFrames => self.touch_http2(state),
+            Reaction::SendFrames => self.touch_http2(session),
             Reaction::Send => self.on_writable(index),
             Reaction::DropInput => self.on_lingering(index),
             Reaction::Move => self.move_upstream(index),
@@ -105,14 +104,15 @@ impl Requests {
             }
             Reaction::DropHandedOff => self.abort_unanswered(index),
             Reaction::Abort => self.abort(index),
-            late => self.on_late(index, state, late),
+            late => self.on_late(index, late),
         }
     }
 
     /// A deadline has passed.
-    fn on_late(&mut self, index: u32, state: State, late: Reaction) {
-        let awaits_proxy = self.connections[index as usize].awaits_proxy;
-        match (late, state) {
+    fn on_late(&mut self, index: u32, late: Reaction) {
+        let connection = &self.connections[index as usize];
+        let awaits_proxy = connection.awaits_proxy;
+        match (late, &connection.state) {
             (Reaction::IdleTooLong | Reaction::RequestTooSlow, _) if awaits_proxy => {
                 self.refuse_unproxied(index, "no PROXY header in time");
             }
@@ -121,18 +121,21 @@ impl Requests {
                 self.close_cleanly(index)
             }
             (Reaction::RequestTooSlow, _) => self.answer_timeout(index),
-            (Reaction::QueuedTooLong, State::Queued { pool }) => {
-                self.on_queue_timeout(index, usize::from(pool))
+            (Reaction::QueuedTooLong, State::Queued { pool, .. }) => {
+                self.on_queue_timeout(index, usize::from(*pool))
             }
-            (Reaction::HandedOffTooLong, State::HandedOff { channel, request }) => {
-                self.on_request_timeout(index, channel as usize, request);
+            (Reaction::HandedOffTooLong, State::HandedOff { channel, request, .. }) => {
+                let (key, request) = (*channel as usize, *request);
+                self.on_request_timeout(index, key, request);
             }
             (Reaction::UpstreamTooLong, _) => self.on_upstream_timeout(index),
             (Reaction::CommandTooLong, _) => {
                 self.end_command(index, 504, "the master did not answer in time")
             }
             (Reaction::Stalled, _) => self.abort_stalled(index),
-            (Reaction::Http2TooLong, State::Http2 { session }) => self.on_multiplexed_timeout(index, session),
+            (Reaction::Http2TooLong, State::Http2 { session }) => {
+                self.on_multiplexed_timeout(index, *session)
+            }
             (Reaction::Lingered, _) => self.on_lingered(index),
             _ => {}
         }
@@ -146,8 +149,8 @@ impl Requests {
         }
     }
 
-    fn touch_http2(&mut self, state: State) {
-        if let State::Http2 { session } = state {
+    fn touch_http2(&mut self, session: Option<u32>) {
+        if let Some(session) = session {
             self.touch_session(session);
         }
     }

@@ -8,12 +8,15 @@ use std::borrow::Cow;
 use maitred_http::body::Decoder;
 use maitred_http::fields::FieldsRef;
 use maitred_http::h1::Persistence;
+use maitred_http::h2::frame::PREFACE_LINE;
 use maitred_http::request::{self, Framing, HeadRoom, Reject, Request};
 use maitred_http::response::{Encode as _, ResponseHead};
 
 use super::Requests;
 use crate::exchange::Routed;
+use crate::worker::clients::answer::Route;
 use crate::worker::connection::incoming::{Coming, Incoming};
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::{Received, Wire};
 use crate::worker::connection::{After, State};
 use crate::worker::step::{JOINED_BYTES, RequestInput, Step, Stop};
@@ -23,11 +26,10 @@ const REQUESTS_PER_TURN_MAX: u32 = 256;
 
 /// Whether bytes start with the client's preface of HTTP/2 (9113-3.4), or are the first part of it.
 fn http2_preface(bytes: &[u8]) -> Option<bool> {
-    const START: &[u8] = b"PRI * HTTP/2.0\r\n";
-    if bytes.starts_with(START) {
+    if bytes.starts_with(PREFACE_LINE) {
         return Some(true);
     }
-    START.starts_with(bytes).then_some(false)
+    PREFACE_LINE.starts_with(bytes).then_some(false)
 }
 
 /// Whether a body is known to be longer than that.
@@ -167,7 +169,7 @@ impl Requests {
     fn take_requests(&mut self, index: u32, rx: &[u8], at: &mut usize) -> Stop {
         for _ in 0..REQUESTS_PER_TURN_MAX {
             let rest = rx.get(*at..).unwrap_or_default();
-            if self.connections[index as usize].state == State::Body {
+            if self.connections[index as usize].is(Phase::Body) {
                 match self.take_body(index, rest, at) {
                     Some(stop) => return stop,
                     None => continue,
@@ -199,7 +201,7 @@ impl Requests {
                 Ok(None) => return self.wait_for_head(index, rest.len()),
                 Err(reject) => return self.refuse(index, rest, reject),
                 Ok(Some((request, head_bytes))) => {
-                    if self.connections[index as usize].state == State::Idle {
+                    if self.connections[index as usize].is(Phase::Idle) {
                         self.connections[index as usize].began = self.clock.now;
                     }
                     let (head, rest) = rest.split_at(head_bytes);
@@ -234,7 +236,9 @@ impl Requests {
         rest: &[u8],
         at: &mut usize,
     ) -> Option<Stop> {
-        let (routed, path) = self.route(index, request);
+        let Route { routed, path, rewritten } = self.route(index, request);
+        let rewritten = rewritten.as_ref().map(|rewritten| rewritten.over(request));
+        let request = rewritten.as_ref().unwrap_or(request);
         let unread = Unread { head, rest, routed, path: &path };
         let body = match request.framing {
             Framing::None => &[],
@@ -267,7 +271,7 @@ impl Requests {
                 None
             }
             Step::Next => {
-                if self.connections[index as usize].state != State::Idle {
+                if !self.connections[index as usize].is(Phase::Idle) {
                     self.enter(index, State::Idle);
                 }
                 None
@@ -285,12 +289,12 @@ impl Requests {
         let connection = self.connections.get(index as usize);
         connection
             .and_then(|found| found.exchange.as_deref())
-            .is_some_and(|exchange| exchange.incoming.is_dropped())
+            .is_some_and(|exchange| exchange.body.incoming.is_dropped())
     }
 
     /// Part of a head is there, of this many bytes.
     pub(in crate::worker) fn wait_for_head(&mut self, index: u32, bytes: usize) -> Stop {
-        if self.connections[index as usize].state == State::Idle {
+        if self.connections[index as usize].is(Phase::Idle) {
             self.connections[index as usize].began = self.clock.now;
             self.enter(index, State::Head);
         }
@@ -325,10 +329,11 @@ impl Requests {
         self.keep(index, request, unread.given(&[], false));
         let exchange = self.exchange(index);
         let coming = Coming::new(decoder, request.framing);
-        exchange.incoming = match stream && !wanted {
+        exchange.body.incoming = match stream && !wanted {
             true => Incoming::Discarded(coming),
             false => Incoming::Kept(coming),
         };
+        exchange.body.trailers = None;
         if too_long {
             // The body is neither asked for by a 100 (Continue), nor waited for.
             self.note_refusal(index, TOO_LONG);
@@ -373,7 +378,7 @@ impl Requests {
         }
         if matches!(step, Step::Next | Step::Waits) && !last {
             let coming = Coming::new(decoder, request.framing);
-            self.exchange(index).incoming = Incoming::Dropped { coming, bytes: 0 };
+            self.exchange(index).body.incoming = Incoming::Dropped { coming, bytes: 0 };
         }
         self.follow(index, step)
     }
@@ -386,8 +391,8 @@ impl Requests {
             return Some(Stop::Starved);
         }
         let exchange = self.exchange(index);
-        let answered = exchange.incoming.is_dropped();
-        let progress = match exchange.incoming.take(rest, told, &mut exchange.body) {
+        let answered = exchange.body.incoming.is_dropped();
+        let progress = match exchange.body.incoming.take(rest, told, &mut exchange.body.content) {
             Ok(progress) => progress?,
             Err(reject) => {
                 self.note_refusal(index, reject);
@@ -398,6 +403,11 @@ impl Requests {
             }
         };
         *at += progress.consumed;
+        if progress.complete
+            && let Some(trailers) = exchange.body.incoming.trailers()
+        {
+            exchange.body.trailers = Some(trailers);
+        }
         match answered {
             true => self.on_dropped(index, progress.complete),
             false => self.on_kept(index, progress.complete),
@@ -408,11 +418,11 @@ impl Requests {
     fn on_dropped(&mut self, index: u32, complete: bool) -> Option<Stop> {
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         let exchange = self.exchange(index);
-        if matches!(exchange.incoming, Incoming::Dropped { bytes, .. } if bytes > short) {
+        if matches!(exchange.body.incoming, Incoming::Dropped { bytes, .. } if bytes > short) {
             return Some(Stop::Settled(Some(After::Linger)));
         }
         if complete {
-            exchange.incoming = Incoming::Nothing;
+            exchange.body.incoming = Incoming::Nothing;
             exchange.head.clear();
             self.enter(index, State::Idle);
             return None;
@@ -425,11 +435,11 @@ impl Requests {
     fn on_kept(&mut self, index: u32, complete: bool) -> Option<Stop> {
         let stop = self.spool_body(index);
         let connection = &mut self.connections[index as usize];
-        let (state, exchange) = (connection.state, connection.exchange());
+        let (phase, exchange) = (connection.state.phase(), connection.exchange());
         if let Some(stop) = stop {
             // One that cannot be kept is answered already.
-            if state == State::Spooling && complete {
-                exchange.incoming = Incoming::Complete;
+            if phase == Phase::Spooling && complete {
+                exchange.body.incoming = Incoming::Complete;
             }
             return Some(stop);
         }
@@ -437,10 +447,10 @@ impl Requests {
             self.arm_body(index);
             return Some(Stop::Starved);
         }
-        exchange.incoming = Incoming::Nothing;
+        exchange.body.incoming = Incoming::Nothing;
         if !self.buffers.tx.is_empty() {
             // What answers may write to the socket itself; what was answered before has to be out first.
-            self.exchange(index).incoming = Incoming::Complete;
+            self.exchange(index).body.incoming = Incoming::Complete;
             return Some(Stop::Flush);
         }
         let step = self.answer_again(index, false);
@@ -451,7 +461,7 @@ impl Requests {
     /// it has to wait once more.
     pub(in crate::worker) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
         let exchange = self.exchange(index);
-        let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body));
+        let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body.content));
         let (last, refusal, path) =
             (std::mem::take(&mut exchange.last), exchange.refusal.take(), exchange.path.take());
         let routed = exchange.routed;
@@ -463,13 +473,15 @@ impl Requests {
             return Step::Last(After::Linger);
         };
         let plain = request.path.as_bytes();
-        let (routed, path) = match (routed, path) {
+        let Route { routed, path, rewritten } = match (routed, path) {
             (Some(routed), path) => {
-                (routed, path.map_or(Cow::Borrowed(plain), |path| Cow::Owned(path.into_vec())))
+                let path = path.map_or(Cow::Borrowed(plain), |path| Cow::Owned(path.into_vec()));
+                Route { routed, path, rewritten: None }
             }
             // The request comes from another worker process.
             (None, _) => self.route(index, &request),
         };
+        let request = rewritten.as_ref().map_or(request, |rewritten| rewritten.over(&request));
         let given = RequestInput {
             head: head.bytes(),
             body: &body,
@@ -497,7 +509,7 @@ impl Requests {
 
     /// Resumes a request that waited in the connection's buffers.
     pub(in crate::worker) fn resume(&mut self, index: u32) {
-        let warmed = self.connections[index as usize].state == State::Disk;
+        let warmed = self.connections[index as usize].is(Phase::Disk);
         self.enter(index, State::Head);
         let step = match self.answer_again(index, warmed) {
             Step::Last(_) if self.is_answered_early(index) => Step::Last(After::Linger),
@@ -517,16 +529,16 @@ impl Requests {
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
     pub(in crate::worker) fn settle(&mut self, index: u32, more: bool) {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        let (state, ended, requests) = (connection.state, connection.ended, connection.requests);
+        let (phase, ended, requests) = (connection.state.phase(), connection.ended, connection.requests);
         if let Some(exchange) = connection.exchange.as_deref_mut()
-            && matches!(exchange.incoming, Incoming::Complete)
-            && !matches!(state, State::Writing | State::Spooling)
+            && matches!(exchange.body.incoming, Incoming::Complete)
+            && !matches!(phase, Phase::Writing | Phase::Spooling)
         {
-            exchange.incoming = Incoming::Nothing;
+            exchange.body.incoming = Incoming::Nothing;
             return self.resume(index);
         }
-        let reading = matches!(state, State::Idle | State::Head | State::Body);
-        if state == State::Idle && requests > 0 {
+        let reading = matches!(phase, Phase::Idle | Phase::Head | Phase::Body);
+        if phase == Phase::Idle && requests > 0 {
             let timeout = self.load.keep_alive_timeout;
             self.arm_in(index, timeout);
         }
@@ -535,7 +547,7 @@ impl Requests {
             self.log_unanswered(index);
             return self.close_cleanly(index);
         }
-        if state == State::Idle
+        if phase == Phase::Idle
             && let Some(exchange) =
                 self.connections[index as usize].exchange.take_if(|exchange| exchange.is_empty())
         {

@@ -34,10 +34,10 @@ impl Requests {
         }
     }
 
-    fn drop_spool(&mut self, index: u32) {
+    pub(in crate::worker) fn drop_spool(&mut self, index: u32) {
         let connection = self.connections.get_mut(index as usize);
         if let Some(exchange) = connection.and_then(|connection| connection.exchange.as_deref_mut()) {
-            exchange.spool = None;
+            exchange.body.spool = None;
         }
     }
 }

@@ -48,8 +48,9 @@ impl Requests {
     pub(in crate::worker) fn spool_body(&mut self, index: u32) -> Option<Stop> {
         let inline = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         let exchange = self.exchange(index);
-        let bytes = exchange.spool.as_ref().map_or(0, |spool| spool.bytes) + exchange.body.len() as u64;
-        if exchange.spool.is_none() && bytes <= inline || exchange.body.is_empty() {
+        let bytes =
+            exchange.body.spool.as_ref().map_or(0, |spool| spool.bytes) + exchange.body.content.len() as u64;
+        if exchange.body.spool.is_none() && bytes <= inline || exchange.body.content.is_empty() {
             return None;
         }
         match self.make_room(index, bytes).and_then(|()| self.append(index)) {
@@ -63,10 +64,10 @@ impl Requests {
     /// the disk.
     fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
-        let small = bytes.max(exchange.incoming.announced())
+        let small = bytes.max(exchange.body.incoming.announced())
             <= u64::from(shared.start.config.limits.body_memory_bytes_max);
-        let more = exchange.body.len() as u64;
-        match &mut exchange.spool {
+        let more = exchange.body.content.len() as u64;
+        match &mut exchange.body.spool {
             Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(NO_SPACE),
             Some(spool) => {
                 if small && spool.kept.grow(more) {
@@ -78,7 +79,8 @@ impl Requests {
                 if small && kept.grow(bytes) {
                     let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
                     let file = rustix::fs::memfd_create("maitred-body", MemfdFlags::CLOEXEC)?.into();
-                    exchange.spool = Some(Spool { file, bytes: 0, on_disk: false, kept, held });
+                    exchange.body.spool =
+                        Some(Box::new(Spool { file, bytes: 0, on_disk: false, kept, held }));
                     return Ok(());
                 }
             }
@@ -91,35 +93,37 @@ impl Requests {
         let (shared, exchange) = (self.shared, self.exchange(index));
         let mut kept = shared.bodies_on_disk.begin();
         // What is announced and cannot find room to its end is better refused now than half-way.
-        if !shared.bodies_on_disk.has(bytes.max(exchange.incoming.announced())) || !kept.grow(bytes) {
+        if !shared.bodies_on_disk.has(bytes.max(exchange.body.incoming.announced())) || !kept.grow(bytes) {
             return Err(NO_SPACE);
         }
         let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file: File = rustix::fs::open(&shared.start.config.server.spool, flags, mode)?.into();
-        if let Some(before) = exchange.spool.take() {
+        if let Some(before) = exchange.body.spool.take() {
             let mut whole = vec![0; usize::try_from(before.bytes).unwrap_or(usize::MAX)];
             std::os::unix::fs::FileExt::read_exact_at(&before.file, &mut whole, 0)?;
-            whole.append(&mut exchange.body);
-            exchange.body = whole;
+            whole.append(&mut exchange.body.content);
+            exchange.body.content = whole;
         }
-        exchange.spool = Some(Spool { file, bytes: 0, on_disk: true, kept, held });
+        exchange.body.spool = Some(Box::new(Spool { file, bytes: 0, on_disk: true, kept, held }));
         Ok(())
     }
 
     /// Writes the decoded piece, or has it written: false if that is waited for.
     fn append(&mut self, index: u32) -> Result<bool, Unkept> {
         let exchange = self.exchange(index);
-        let Some(spool) = &mut exchange.spool else { return Ok(true) };
-        spool.bytes += exchange.body.len() as u64;
+        let Some(spool) = &mut exchange.body.spool else { return Ok(true) };
+        spool.bytes += exchange.body.content.len() as u64;
         if !spool.on_disk {
-            spool.file.write_all(&exchange.body)?;
-            exchange.body.clear();
+            spool.file.write_all(&exchange.body.content)?;
+            exchange.body.content.clear();
             return Ok(true);
         }
-        let job =
-            DiskJob::Append { file: spool.file.try_clone()?, bytes: std::mem::take(&mut exchange.body) };
+        let job = DiskJob::Append {
+            file: spool.file.try_clone()?,
+            bytes: std::mem::take(&mut exchange.body.content),
+        };
         if !self.submit(index, job) {
             return Err(io::Error::other("the disk helpers have too much to do").into());
         }

@@ -1,13 +1,15 @@
 //! Requests that begin on streams of HTTP/2, and their bodies.
 
+use maitred_http::fields::FieldLines;
 use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, RequestHead};
 
 use super::Requests;
+use crate::worker::connection::After;
 use crate::worker::connection::http2::SHARE_BYTES;
-use crate::worker::connection::stream::{FREE, NOBODY, Opened, Stream};
+use crate::worker::connection::stream::{FREE, NO_CONNECTION, Opened, Stream};
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Wire;
-use crate::worker::connection::{After, State};
 use crate::worker::entry::Entry;
 use crate::worker::step::Stop;
 
@@ -72,22 +74,38 @@ impl Requests {
         found.unread += bytes.len();
         found.heard |= ended;
         let index = found.index;
-        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NOBODY) else {
+        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NO_CONNECTION)
+        else {
             return;
         };
-        let state = connection.state;
+        let phase = connection.state.phase();
         let exchange = connection.exchange();
-        match state {
-            State::Idle | State::Head | State::Body if exchange.input.is_empty() => {
+        match phase {
+            Phase::Idle | Phase::Head | Phase::Body if exchange.input.is_empty() => {
                 self.take_content(index, bytes);
             }
-            State::Upstream(_) => {
+            Phase::Upstream => {
                 exchange.input.extend_from_slice(bytes);
                 connection.readable = true;
                 self.move_upstream(index);
             }
             _ => exchange.input.extend_from_slice(bytes),
         }
+    }
+
+    /// The end of a body, with what comes behind it.
+    pub(in crate::worker) fn end_by_trailers(
+        &mut self,
+        key: u32,
+        stream: StreamKey,
+        fields: Box<FieldLines>,
+    ) {
+        let found = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0));
+        let index = found.map(|found| found.index).filter(|index| *index != NO_CONNECTION);
+        if let Some(connection) = index.and_then(|index| self.connections.get_mut(index as usize)) {
+            connection.exchange().body.trailers = Some(fields);
+        }
+        self.feed_stream(key, stream, &[], true);
     }
 
     /// The client has reset the stream: its response is not needed any more.

@@ -25,6 +25,24 @@ fn a_thread_has_no_more_places_than_there_are_however_many_ask_at_a_time() {
     assert!(shared.claim(1));
 }
 
+/// Another thread that is full would close an idle connection otherwise, instead of leaving a new one to the thread with room.
+#[test]
+fn a_thread_that_tries_to_accept_keeps_its_last_place_but_is_not_full_for_others() {
+    let shared = shared("[limits]\nconnections_per_thread_max = 2\n", 2);
+    assert!(shared.claim(0) && shared.begin_accept(0));
+    assert_eq!((shared.load(0), shared.has_room(0), shared.claim(0)), (2, true, false));
+    // There was one, which is counted by itself, and now waits for its first response.
+    shared.force_claim(0);
+    assert_eq!((shared.load(0), shared.has_room(0)), (3, false));
+    shared.end_accept(0);
+    assert_eq!((shared.load(0), shared.has_room(0), shared.begin_accept(0)), (2, false, false));
+    shared.force_accept(0);
+    assert_eq!((shared.load(0), shared.has_room(0)), (3, false));
+    shared.end_accept(0);
+    shared.yield_place(0);
+    assert_eq!((shared.load(0), shared.has_room(0)), (1, true));
+}
+
 #[test]
 fn a_queue_has_one_bound_for_all_threads() {
     let shared = shared(POOLS, 2);

@@ -13,6 +13,7 @@ use crate::budget::Permit;
 use crate::config::Pool;
 use crate::proxy::Balancer;
 use crate::worker::foreign;
+use crate::worker::upstream::{Attempt, By};
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
 /// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
@@ -23,6 +24,11 @@ pub(in crate::worker) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often idle connections are looked at: their timeout is met to within this.
 pub(in crate::worker) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Buffers of requests that are kept for the next ones, and how large they may be. Each is larger than what the allocator has at
+/// hand, so that it took ten times as long as any other allocation of a request.
+const SPARE_BUFFERS_MAX: usize = 64;
+const SPARE_BUFFER_BYTES_MAX: usize = 4096;
 
 /// One connection to a server.
 #[derive(Debug)]
@@ -67,6 +73,8 @@ pub(in crate::worker) struct Upstreams {
     pub(in crate::worker) next_sweep: Option<Instant>,
     /// Connections that were idle, and that get a request at the end of the turn: key and serial.
     pub(in crate::worker) reused: Vec<(u32, u32)>,
+    /// Empty buffers for requests.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Upstreams {
@@ -84,6 +92,22 @@ impl Upstreams {
             serial: 0,
             next_sweep: None,
             reused: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// An empty buffer for a request.
+    pub(in crate::worker) fn take_buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Keeps the buffer of a request that was answered.
+    pub(in crate::worker) fn recycle(&mut self, attempt: Attempt) {
+        let By::Server(call) = attempt.by else { return };
+        let mut buffer = call.into_buffer();
+        if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            buffer.clear();
+            self.spare.push(buffer);
         }
     }
 

@@ -19,6 +19,7 @@ use self::server::{Call, Dialect};
 use crate::exchange::ResponseWriter;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
+use crate::worker::connection::tunnel::Tunnel;
 
 /// How long the response may take to begin, or to go on, once the client has stopped sending, where the upstream cannot be told.
 pub(in crate::worker) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
@@ -62,6 +63,10 @@ pub struct Attempt {
     pub heard_at: Instant,
     /// What the upstream has still to get of the request's body, if that is spooled.
     pub feed: Option<Feed>,
+    /// After an upgrade: the bytes from the client to the upstream, and which side has ended.
+    pub tunnel: Option<Box<Tunnel>>,
+    /// Its key in the table of its kind: of relays, or of connections to servers and threads.
+    pub key: u32,
     /// What only one kind of them has.
     pub by: By,
 }
@@ -81,15 +86,36 @@ pub enum By {
 #[derive(Debug)]
 pub struct Feed {
     /// The body.
-    pub spool: Spool,
+    pub spool: Box<Spool>,
     /// Bytes of it that the socket has.
     pub sent: u64,
 }
 
 impl Attempt {
-    /// A request that an upstream has now.
+    /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
     pub fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
-        Attempt { filter, keep, begun: false, drained: false, heard_at: now, feed, by }
+        Attempt { filter, keep, begun: false, drained: false, heard_at: now, feed, tunnel: None, key: 0, by }
+    }
+
+    /// Where the response comes from.
+    pub fn source(&self) -> Source {
+        match &self.by {
+            By::Process(_) => Source::Relay(self.key),
+            By::Server(_) => Source::Server(self.key),
+            By::Thread(_) => Source::Thread(self.key),
+        }
+    }
+
+    /// The request is sent from its beginning, as if nothing had been sent.
+    pub(in crate::worker) fn renew(&mut self, now: Instant) {
+        self.note_heard(now);
+        (self.begun, self.drained) = (false, false);
+        if let Some(feed) = &mut self.feed {
+            feed.sent = 0;
+        }
+        if let Some(call) = self.call_mut() {
+            call.renew();
+        }
     }
 
     /// Something of the response has come.
@@ -116,7 +142,7 @@ impl Attempt {
                 let fed = spoken.reply.feed(input, &mut self.filter, writer, log);
                 fed.map_err(|failed| (failed.cause(), failed.to_string()))
             }
-            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => {
+            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
                 let fed = self.filter.feed(input, writer);
                 fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))
             }
@@ -133,7 +159,7 @@ impl Attempt {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => {
                 spoken.reply.end(log).map_err(|failed| (Cause::Lost, failed.to_string()))
             }
-            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => {
+            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
                 self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string()))
             }
         }
@@ -145,7 +171,7 @@ impl Attempt {
         match &self.by {
             By::Process(_) => self.filter.complete() && self.drained,
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
-            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Thread(_) => self.filter.complete(),
+            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Thread(_) => self.filter.complete(),
         }
     }
 
@@ -159,12 +185,13 @@ impl Attempt {
         !matches!(self.by, By::Process(Handed { done: false, .. }))
     }
 
-    /// Memory of the request that the upstream has yet to take.
+    /// Memory of what the upstream has yet to take: of the request, or of a tunnel.
     pub fn unsent_bytes(&self) -> usize {
-        match &self.by {
+        let request = match &self.by {
             By::Server(call) => call.unsent_bytes(),
             By::Process(_) | By::Thread(_) => 0,
-        }
+        };
+        request + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
     }
 
     /// The part that is only for an application process.

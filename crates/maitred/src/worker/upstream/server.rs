@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use super::{Feed, fastcgi};
-use crate::config::{Pool, Source as PoolSource, Upstream};
+use crate::config::{Pool, Upstream};
 
 /// Bytes of a body that one server takes in one turn, so that the other connections get their turn.
 const SENT_PER_TURN: u64 = 512 * 1024;
@@ -15,34 +15,62 @@ const SENT_PER_TURN: u64 = 512 * 1024;
 /// The protocol of a server.
 #[derive(Debug)]
 pub enum Dialect {
-    /// HTTP/1.1.
-    Http1,
+    /// HTTP/1.1, with what comes behind a spooled body.
+    Http1(Ending),
     /// FastCGI, with its state.
     FastCgi(Box<fastcgi::Spoken>),
 }
 
-impl Dialect {
-    pub(in crate::worker) fn of(pool: &Pool) -> Dialect {
-        match &pool.source {
-            PoolSource::FastCgi(_) => Dialect::FastCgi(Box::default()),
-            PoolSource::Http(_) => Dialect::Http1,
-            // Application processes have no dialect: requests reach them over their channels.
-            PoolSource::Command(_) | PoolSource::Listen { .. } | PoolSource::Channel(_) => Dialect::Http1,
-        }
+/// What comes behind the content of a spooled body: the end of its chunk, and the trailers.
+#[derive(Debug, Default)]
+pub struct Ending {
+    bytes: Box<[u8]>,
+    /// Bytes of it that the server has.
+    sent: usize,
+    /// The content has been sent.
+    reached: bool,
+}
+
+impl Ending {
+    /// Nothing of these bytes has been sent.
+    pub(in crate::worker) fn new(bytes: Vec<u8>) -> Ending {
+        Ending { bytes: bytes.into(), sent: 0, reached: false }
     }
 
+    fn next_piece(&mut self, left: u64) -> Piece<'_> {
+        self.reached = left == 0;
+        match self.bytes.get(self.sent..) {
+            _ if left > 0 => Piece::Content(left),
+            Some(rest @ [_, ..]) => Piece::End(rest),
+            _ => Piece::Nothing,
+        }
+    }
+}
+
+/// A request in the form in which a server gets it.
+#[derive(Debug)]
+pub(in crate::worker) struct Written {
+    /// All of it, but for a spooled body.
+    pub(in crate::worker) out: Vec<u8>,
+    /// Where it begins in `out`.
+    pub(in crate::worker) start: usize,
+    /// The protocol in which it is written.
+    pub(in crate::worker) dialect: Dialect,
+}
+
+impl Dialect {
     /// The next piece to send of a body of which `left` bytes are unsent. The pieces before it were reported to `note_sent`.
     fn next_piece(&mut self, left: u64) -> Piece<'_> {
         match self {
-            Dialect::Http1 if left > 0 => Piece::Content(left),
-            Dialect::Http1 => Piece::Nothing,
+            Dialect::Http1(ending) => ending.next_piece(left),
             Dialect::FastCgi(spoken) => spoken.stdin.next_piece(left),
         }
     }
 
     fn note_sent(&mut self, bytes: usize) {
         match self {
-            Dialect::Http1 => {}
+            Dialect::Http1(ending) if ending.reached => ending.sent += bytes,
+            Dialect::Http1(_) => {}
             Dialect::FastCgi(spoken) => spoken.stdin.note_sent(bytes),
         }
     }
@@ -50,7 +78,7 @@ impl Dialect {
     /// Another attempt begins.
     pub(in crate::worker) fn reset(&mut self) {
         match self {
-            Dialect::Http1 => {}
+            Dialect::Http1(ending) => (ending.sent, ending.reached) = (0, false),
             Dialect::FastCgi(spoken) => **spoken = fastcgi::Spoken::default(),
         }
     }
@@ -88,13 +116,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// A request that no server has yet: what is in `out` from `start` on.
-    pub(in crate::worker) fn new(
-        pool: u16,
-        dialect: Dialect,
-        (out, start): (Vec<u8>, usize),
-        safe: bool,
-    ) -> Call {
+    /// A request that no server has yet.
+    pub(in crate::worker) fn new(pool: u16, written: Written, safe: bool) -> Call {
+        let Written { out, start, dialect } = written;
         Call {
             dialect,
             pool,
@@ -110,6 +134,23 @@ impl Call {
             send_failed: false,
             half_closed: false,
         }
+    }
+
+    /// The request is sent from its beginning, over another connection.
+    pub(in crate::worker) fn renew(&mut self) {
+        (self.sent, self.any_sent, self.send_failed) = (self.start, false, false);
+        self.dialect.reset();
+    }
+
+    /// A server has failed the request, which is not sent there again; `status` is what the client gets if no other takes it.
+    pub(in crate::worker) fn note_tried(&mut self, server: u16, status: u16) {
+        self.tried.push(server);
+        self.status = status;
+    }
+
+    /// The buffer of the request, which is not needed any more.
+    pub(in crate::worker) fn into_buffer(self) -> Vec<u8> {
+        self.out
     }
 
     /// Sends what the socket takes, up to [`SENT_PER_TURN`]. `Ok(true)`: it takes more than that.
@@ -157,9 +198,13 @@ impl Call {
         if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
     }
 
-    /// Whether the server has all of the request but a spooled body.
+    /// Whether the server has all of the request but the content of a spooled body.
     pub(in crate::worker) fn is_sent(&self) -> bool {
-        self.sent == self.out.len() && !self.send_failed
+        let ended = match &self.dialect {
+            Dialect::Http1(ending) => ending.sent == ending.bytes.len(),
+            Dialect::FastCgi(_) => true,
+        };
+        self.sent == self.out.len() && ended && !self.send_failed
     }
 }
 

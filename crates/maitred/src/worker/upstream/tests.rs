@@ -2,6 +2,7 @@ use maitred_http::fastcgi::record::kind;
 use maitred_http::fields::{FieldEdits, FieldLines};
 use maitred_http::h1::Persistence;
 
+use super::server::{Ending, Written};
 use super::*;
 use crate::budget::Budget;
 use crate::exchange::ReplyContext;
@@ -11,17 +12,17 @@ const FINAL: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
 
 fn call(dialect: Dialect) -> Call {
-    Call::new(0, dialect, (b"GET / HTTP/1.1\r\n\r\n".to_vec(), 0), false)
+    Call::new(0, Written { out: b"GET / HTTP/1.1\r\n\r\n".to_vec(), start: 0, dialect }, false)
 }
 
 fn changed(change: impl FnOnce(&mut Call)) -> By {
-    let mut call = call(Dialect::Http1);
+    let mut call = call(Dialect::Http1(Ending::default()));
     change(&mut call);
     By::Server(call)
 }
 
 fn process() -> By {
-    By::Process(Handed { request: (0, 1), done: false, broken: false, lost: false, ends_at: None })
+    By::Process(Handed::new((0, 1), false))
 }
 
 /// Every kind of upstream, with the bytes of one whole response.
@@ -35,7 +36,7 @@ fn kinds(now: Instant) -> [(&'static str, By, Vec<u8>); 4] {
     let heard = remote_thread::Heard::default();
     [
         ("process", process(), FINAL.to_vec()),
-        ("server", By::Server(call(Dialect::Http1)), FINAL.to_vec()),
+        ("server", By::Server(call(Dialect::Http1(Ending::default()))), FINAL.to_vec()),
         ("fastcgi", By::Server(call(Dialect::FastCgi(Box::default()))), fastcgi),
         ("thread", By::Thread(Remote { heard, began: now }), FINAL.to_vec()),
     ]
@@ -62,6 +63,8 @@ fn with_writer<E>(act: impl FnOnce(&mut ResponseWriter<'_>) -> Result<(), E>) ->
         head_only: false,
         edits: FieldEdits::NONE,
         late_edits: FieldEdits::NONE,
+        expiry: None,
+        further: false,
     };
     act(&mut ResponseWriter::new(&mut out, None, &mut lines, context))?;
     Ok(out)
@@ -160,7 +163,7 @@ fn how_far_an_attempt_has_come_decides_what_may_follow() {
     assert_eq!(reached(process(), RetryState::Never, &FINAL[..20]), nothing);
     let unseen = Reached { seen: false, ..nothing };
     assert_eq!(
-        reached(By::Server(call(Dialect::Http1)), RetryState::Once, b""),
+        reached(By::Server(call(Dialect::Http1(Ending::default()))), RetryState::Once, b""),
         unseen,
         "its own method counts"
     );
@@ -184,7 +187,7 @@ fn a_half_closed_client_gives_a_silent_server_no_more_time() {
     let half_closed = || changed(|call| call.half_closed = true);
     assert_eq!(heard(half_closed(), false), start, "its time began when the client stopped sending");
     assert_eq!(heard(half_closed(), true), later);
-    assert_eq!(heard(By::Server(call(Dialect::Http1)), false), later);
+    assert_eq!(heard(By::Server(call(Dialect::Http1(Ending::default()))), false), later);
     assert_eq!(heard(process(), false), later);
 }
 
@@ -223,7 +226,7 @@ fn a_spooled_body_is_there_when_all_of_it_has_been_sent() {
     };
     let mut attempt = attempt(process());
     assert!(attempt.is_fed(), "there is none");
-    attempt.feed = Some(Feed { spool, sent: 9 });
+    attempt.feed = Some(Feed { spool: Box::new(spool), sent: 9 });
     assert!(!attempt.is_fed());
     attempt.feed.as_mut().unwrap().sent = 10;
     assert!(attempt.is_fed());

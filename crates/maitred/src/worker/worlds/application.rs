@@ -10,7 +10,7 @@ use super::model::{Answer, Fate, Id, Request, Transport};
 use super::puppet::{Given, Heard, Phase};
 use super::random::Random;
 use super::world::World;
-use super::{response, time};
+use super::{files, response, time};
 
 /// How an application ends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,7 +175,10 @@ impl World<'_> {
         if !own && self.clients.iter().any(|other| other.socket.is_some() && other.inode == inode) {
             return Err("its descriptor is another client's".into());
         }
-        let (flags, draining, across) = (given.flags, self.draining, self.stage.kind.connections_max < 100);
+        // A thread that has no room for more connections sends the request alone, and so does one with a stream.
+        let alone = self.stage.kind.connections_max < 100 || self.clients[client].is_stream;
+        let (flags, draining, across) =
+            (given.flags, self.is_drained(), alone && self.stage.kind.threads > 1);
         let pool = puppet.id.pool;
         let model = &mut self.clients[client].model;
         model.deliver(place)?;
@@ -356,7 +359,11 @@ impl World<'_> {
         let as_file = self.random.percent(25);
         if as_file {
             let before = self.random.within(0..50);
-            let file = maitred_sys::memfile::sealed("tail", &[&vec![b'#'; before], piece].concat()).unwrap();
+            let content = [&vec![b'#'; before], piece].concat();
+            let file = match self.stage.kind.files && self.random.percent(60) {
+                true => files::nameless(self.stage.sockets.path(), &content),
+                false => maitred_sys::memfile::sealed("tail", &content).unwrap(),
+            };
             encode_tail_file(&mut frame, job.connection, job.request, before as u64, bytes as u64);
             if !self.puppets[puppet].say_with(&frame, file.as_fd()) {
                 self.request(id).answer.full = full;

@@ -34,6 +34,8 @@ pub(super) struct Client {
     /// When it last sent anything.
     pub(super) active: Instant,
     half_closed_at: Option<Instant>,
+    /// When it closed its own connection.
+    pub(super) left_at: Option<Instant>,
     out: Vec<u8>,
     pub(super) sent: usize,
     pub(super) received: Vec<u8>,
@@ -66,6 +68,7 @@ impl Client {
             came: time::now(),
             active: time::now(),
             half_closed_at: None,
+            left_at: None,
             model,
             boundaries,
             out,
@@ -87,6 +90,7 @@ impl Client {
             came: time::now(),
             active: time::now(),
             half_closed_at: None,
+            left_at: None,
             model,
             boundaries: vec![0],
             out: Vec::new(),
@@ -171,7 +175,7 @@ impl Client {
     /// Closes; what it has not read makes that a reset.
     pub(super) fn leave(&mut self) {
         self.model.left = true;
-        self.socket = None;
+        self.left_at = self.socket.take().map(|_| time::now());
     }
 
     /// Whether it has all of its responses, and may close.
@@ -195,7 +199,9 @@ impl Client {
         }
         for (request, at) in self.model.requests.iter_mut().zip(&self.sent_at) {
             let waited = at.map(|at| now.saturating_duration_since(at));
-            request.late |= at.is_none() && now.saturating_duration_since(self.came) >= CLIENT_TIMEOUT;
+            // What is there may be unread: a thread may be late, and look at some of what has happened.
+            let unread = at.is_none() || request.fate == Fate::Waiting;
+            request.late |= unread && now.saturating_duration_since(self.came) >= CLIENT_TIMEOUT;
             if waited.is_some_and(|waited| waited >= QUEUE_TIMEOUT) {
                 self.model.refusals = true;
             }

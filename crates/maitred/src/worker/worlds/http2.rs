@@ -202,8 +202,7 @@ impl World<'_> {
         let window = self.random.weighted(&[(4, WINDOW_BYTES), (2, 1000), (1, 100), (1, 0)]);
         let at = self.carriers.len();
         self.carriers.push(Carrier::new(near, window));
-        let thread = self.random.within(0..self.reactors.len());
-        let shared = self.stage.shared;
+        let (thread, shared) = (self.accepting_thread(), self.shared());
         if !shared.claim(thread) {
             shared.force_claim(thread);
         }
@@ -248,8 +247,9 @@ impl World<'_> {
         };
         carrier.streams.insert(number, stream);
         // The server may say that it leaves before it has seen the request.
-        let cut = self.draining;
-        let model = Connection { requests: vec![request], refusals: true, cut, ..Connection::default() };
+        let may_close = self.draining;
+        let model =
+            Connection { requests: vec![request], refusals: true, may_close, ..Connection::default() };
         self.clients.push(Client::of_stream(model));
         self.note(|| format!("client {client}: stream {number} of connection {at}: {method} {path}"));
     }

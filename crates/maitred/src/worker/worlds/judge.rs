@@ -1,12 +1,18 @@
 //! What has to be true in a world: after each turn, when nothing can happen, and at its end.
 
 use maitred_http::h2::StreamKey;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 use super::time;
 use super::world::World;
 use crate::handoff::RELAY_BIT;
+use crate::handoff::link::TAG_BITS;
+use crate::serve::passed::Helpers;
 use crate::worker::connection::State;
+use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Wire;
+use crate::worker::entry::Entry;
 use crate::worker::reactor::Reactor;
 use crate::worker::upstream::{Attempt, Source};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,12 +28,20 @@ impl World<'_> {
 
     /// When nothing can happen at this time: no request waits for room that is there.
     pub(super) fn check_quiet(&self) {
-        let shared = self.stage.shared;
+        for generation in 0..=self.generation {
+            self.check_quiet_process(generation);
+        }
+        self.check_servers();
+    }
+
+    fn check_quiet_process(&self, generation: usize) {
+        let shared = self.stage.shared[generation];
+        let reactors = &self.reactors[generation * self.stage.kind.threads..][..self.stage.kind.threads];
         if shared.in_transit.load(Relaxed) > 0 {
             self.fail("a connection is on its way, and nobody expects it");
         }
         for pool in 0..self.stage.kind.pools.len() {
-            let threads = || self.reactors.iter().flatten();
+            let threads = || reactors.iter().flatten();
             let busy = |reactor: &Reactor| {
                 let all = reactor.upstreams.connections.iter();
                 all.filter(|(_, found)| usize::from(found.at.0) == pool && found.index.is_some()).count()
@@ -55,7 +69,12 @@ impl World<'_> {
                 self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
             }
         }
-        for reactor in self.reactors.iter().flatten() {
+        let helps = shared.disk.queued() > 0 || shared.passed.iter().any(Helpers::has_jobs);
+        for reactor in reactors.iter().flatten() {
+            let mut all = reactor.connections.iter().map(|(index, _)| index as u32);
+            if let Some(index) = all.find(|index| !helps && awaits_helper(reactor, *index)) {
+                self.fail(&format!("connection {index} waits for helpers, which have nothing to do"));
+            }
             if let Some(index) = reactor
                 .connections
                 .iter()
@@ -63,6 +82,11 @@ impl World<'_> {
                 .find(|index| is_forgotten(reactor, *index))
             {
                 self.fail(&format!("connection {index} waits for a process that is done with its request"));
+            }
+            let left = |index: &u32| has_upstream_ended(reactor, *index);
+            let mut all = reactor.connections.iter().map(|(index, _)| index as u32);
+            if let Some(index) = all.find(left) {
+                self.fail(&format!("connection {index} waits for a server that has closed"));
             }
         }
     }
@@ -98,6 +122,10 @@ impl World<'_> {
             }
             self.wait_for_time(began);
         }
+        // What the threads had open when they ended, and messages to them that came later.
+        self.help(usize::MAX);
+        self.stage.shared.iter().flat_map(|shared| &shared.inboxes).for_each(|inbox| drop(inbox.take()));
+        self.help(usize::MAX);
         let left = self.stage.leftovers();
         if !left.is_empty() {
             self.fail(&format!("left over: {}", left.join(", ")));
@@ -108,71 +136,112 @@ impl World<'_> {
 /// Whether a response has come through its relay as a whole, the client has taken it, and the connection does not go on.
 fn is_forgotten(reactor: &Reactor, index: u32) -> bool {
     let Some(exchange) = reactor.exchange_of(index) else { return false };
-    let done = exchange.attempt.as_deref().and_then(Attempt::handed).is_some_and(|handed| handed.done);
-    let is_out = exchange.outgoing.is_empty() && exchange.tail.is_empty() && !reactor.has_output(index);
+    let done = reactor.attempt_of(index).and_then(Attempt::handed).is_some_and(|handed| handed.done);
+    let is_out =
+        exchange.outgoing.is_empty() && !exchange.outgoing.has_returned() && !reactor.has_output(index);
     done && is_out && !exchange.outgoing.awaits_disk && !reactor.is_tunnel(index)
+}
+
+/// Whether everything that a server has sent was read, its connection has ended, and the client has all that there was.
+fn has_upstream_ended(reactor: &Reactor, index: u32) -> bool {
+    let Some(Source::Server(key)) = reactor.source_of(index) else { return false };
+    let Some(socket) = reactor.upstreams.socket(key) else { return false };
+    let ended = match recv(socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((bytes, _)) => bytes == 0,
+        Err(error) => error != Errno::AGAIN,
+    };
+    ended && !reactor.has_output(index) && !reactor.is_tunnel(index)
+}
+
+/// Whether a helper is to read or write something for a connection.
+fn awaits_helper(reactor: &Reactor, index: u32) -> bool {
+    let at = reactor.connections.get(index as usize).map(|connection| connection.state.phase());
+    matches!(at, Some(Phase::Disk | Phase::Spooling))
+        || reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk)
 }
 
 fn is_consistent(reactor: &Reactor) -> Result<(), String> {
     if reactor.row.panics.get() > 0 {
         return Err("it panicked".into());
     }
+    // What a turn has put into frames leaves with it: the thread may wait for an event after that.
+    let sessions = reactor.unsent_sessions.iter().filter(|key| reactor.sessions.contains(**key as usize));
+    let (sessions, channels) = (sessions.count(), reactor.dirty.len());
+    if sessions + channels > 0 {
+        return Err(format!("{sessions} HTTP/2 connections and {channels} channels are not flushed"));
+    }
     for (index, connection) in &reactor.connections {
-        let index = index as u32;
-        if let Wire::Stream { session, stream } = connection.wire {
-            let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
-            let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
-            if found.is_none_or(|found| found.index != index) {
-                return Err(format!("connection {index} is a stream that its session does not have"));
-            }
+        if let Some(what) = connection.stray() {
+            return Err(format!("connection {index} holds {what} in state {:?}", connection.state));
         }
-        match connection.state {
-            State::HandedOff { channel, request } => {
-                let channel = reactor.pools.channels.get(channel as usize);
-                let found = channel.and_then(|channel| channel.in_flight.get(&request));
-                if found.is_none_or(|found| found.index != Some(index) || found.number != index) {
-                    return Err(format!("connection {index} is with a process that does not have it"));
-                }
-            }
-            State::Upstream(Source::Relay(relay))
-                if reactor
-                    .pools
-                    .relays
-                    .get(relay as usize)
-                    .is_none_or(|relay| relay.index != Some(index)) =>
-            {
-                return Err(format!("connection {index} has a relay that is not its own"));
-            }
-            State::Upstream(Source::Server(key) | Source::Thread(key))
-                if reactor
-                    .upstreams
-                    .connections
-                    .get(key as usize)
-                    .is_none_or(|upstream| upstream.index != Some(index)) =>
-            {
-                return Err(format!("connection {index} has a connection to a server that is not its own"));
-            }
-            State::Queued { pool } if !reactor.pools.pools[usize::from(pool)].queue.contains(&index) => {
-                return Err(format!("connection {index} waits in no queue"));
-            }
-            State::Spooling | State::Disk | State::Command => {}
-            // Its streams have theirs.
-            State::Http2 { session }
-                if reactor
-                    .sessions
-                    .get(session as usize)
-                    .is_some_and(|http2| http2.session.streams() > 0) => {}
-            _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
-                return Err(format!("connection {index} is {:?} without a deadline", connection.state));
-            }
-            _ => {}
+        belongs_to(reactor, index as u32, connection)?;
+        has_deadline(reactor, index as u32, connection)?;
+    }
+    is_known(reactor)
+}
+
+/// What a connection says about who has it, or what it has, is also said there.
+fn belongs_to(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), String> {
+    if let Wire::Stream { session, stream } = connection.wire {
+        let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
+        let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
+        if found.is_none_or(|found| found.index != index) {
+            return Err(format!("connection {index} is a stream that its session does not have"));
         }
     }
+    match &connection.state {
+        State::HandedOff { channel, request, .. } => {
+            let channel = reactor.pools.channels.get(*channel as usize);
+            let found = channel.and_then(|channel| channel.in_flight.get(request));
+            let is_it = |number: u32| number & !TAG_BITS == index;
+            if found.is_none_or(|found| found.index != Some(index) || !is_it(found.number)) {
+                return Err(format!("connection {index} is with a process that does not have it"));
+            }
+        }
+        State::Upstream(attempt) => {
+            let has = match attempt.source() {
+                Source::Relay(key) => reactor.pools.relays.get(key as usize).and_then(|relay| relay.index),
+                Source::Server(key) | Source::Thread(key) => {
+                    reactor.upstreams.connections.get(key as usize).and_then(|upstream| upstream.index)
+                }
+            };
+            if has != Some(index) {
+                return Err(format!("connection {index} has {:?}, which is not its own", attempt.source()));
+            }
+        }
+        State::Queued { pool, .. } if !reactor.pools.pools[usize::from(*pool)].queue.contains(&index) => {
+            return Err(format!("connection {index} waits in no queue"));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Whatever waits for a peer has a deadline.
+fn has_deadline(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), String> {
+    match connection.state {
+        State::Spooling | State::Disk | State::Command => {}
+        // A helper has it, whose time does not count against the client.
+        State::Writing | State::Upstream(_)
+            if reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk) => {}
+        // Its streams have theirs.
+        State::Http2 { session }
+            if reactor.sessions.get(session as usize).is_some_and(|http2| http2.session.streams() > 0) => {}
+        _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
+            return Err(format!("connection {index} is {:?} without a deadline", connection.state));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What upstreams, processes and queues say about connections is also said by these.
+fn is_known(reactor: &Reactor) -> Result<(), String> {
     for (key, upstream) in &reactor.upstreams.connections {
         let Some(index) = upstream.index else { continue };
-        let state = reactor.connections.get(index as usize).map(|connection| connection.state);
+        let state = reactor.connections.get(index as usize).map(|connection| &connection.state);
         let is_it = |source| source == Source::Server(key as u32) || source == Source::Thread(key as u32);
-        if !matches!(state, Some(State::Upstream(source)) if is_it(source)) {
+        if !reactor.source_of(index).is_some_and(is_it) {
             return Err(format!(
                 "a connection to a server belongs to connection {index}, which is {state:?}"
             ));
@@ -181,15 +250,15 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
     for (_, channel) in &reactor.pools.channels {
         for (request, found) in &channel.in_flight {
             let (Some(index), false) = (found.index, found.number & RELAY_BIT != 0) else { continue };
-            let state = reactor.connections.get(index as usize).map(|connection| connection.state);
-            if !matches!(state, Some(State::HandedOff { request: other, .. }) if other == *request) {
+            let state = reactor.connections.get(index as usize).map(|connection| &connection.state);
+            if !matches!(state, Some(State::HandedOff { request: other, .. }) if *other == *request) {
                 return Err(format!("request {request} belongs to connection {index}, which is {state:?}"));
             }
         }
     }
     for pool in &reactor.pools.pools {
         for index in &pool.queue {
-            let state = reactor.connections.get(*index as usize).map(|connection| connection.state);
+            let state = reactor.connections.get(*index as usize).map(|connection| &connection.state);
             if !matches!(state, Some(State::Queued { .. })) {
                 return Err(format!("connection {index} is queued, and {state:?}"));
             }

@@ -9,7 +9,10 @@
 //! |---|---|
 //! | [`world`] | the world and its steps |
 //! | [`application`] | what application processes do with requests |
-//! | [`server`] | the same of HTTP servers |
+//! | [`server`] | the same of HTTP servers and FastCGI applications |
+//! | [`records`] | what FastCGI applications read and write |
+//! | [`files`] | files, and helpers that read and write them when the world does |
+//! | [`reload`] | two worker processes, of which one replaces the other |
 //! | [`judge`] | what has to be true after a turn, when nothing can happen, and at the end |
 //! | [`stage`] | configurations, threads, and what must be left of a world: nothing |
 //! | [`http2`] | the same of clients that speak HTTP/2; each stream is a client of the model |
@@ -18,10 +21,12 @@
 //! | [`frame`], [`hpack`] | those of the black-box tests |
 //! | [`model`], [`response`], [`random`] | those of `tests/ownership` |
 //!
-//! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many.
+//! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many, and with
+//! `MAITRED_WORLDS_OF=fastcgi` of these only those of that family (`stage::FAMILIES`).
 
 mod application;
 mod client;
+mod files;
 #[path = "../../../tests/support/h2_frame.rs"]
 #[allow(dead_code, reason = "the black-box tests use more of it")]
 mod frame;
@@ -36,6 +41,8 @@ mod model;
 mod puppet;
 #[path = "../../../tests/ownership/random.rs"]
 mod random;
+mod records;
+mod reload;
 #[path = "../../../tests/ownership/response.rs"]
 #[allow(dead_code, reason = "likewise")]
 mod response;
@@ -47,11 +54,11 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use self::stage::{KINDS, Stage};
+use self::stage::{FAMILIES, KINDS, Stage, family};
 use self::world::World;
 
 /// Worlds that are played if the environment sets no other number.
-const WORLDS: u64 = 12_500;
+const WORLDS: u64 = 11_500;
 
 /// A number from the environment.
 fn variable(name: &str) -> Option<u64> {
@@ -86,6 +93,8 @@ fn whatever_happens_in_any_order_everybody_gets_what_is_theirs() {
         return Stages::default().show(seed);
     }
     let (next, worlds) = (AtomicU64::new(0), variable("MAITRED_WORLDS").unwrap_or(WORLDS));
+    let only = std::env::var("MAITRED_WORLDS_OF").ok();
+    let played = [const { AtomicU64::new(0) }; FAMILIES.len()];
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -96,11 +105,22 @@ fn whatever_happens_in_any_order_everybody_gets_what_is_theirs() {
                     if seed >= worlds {
                         break;
                     }
-                    stages.play(seed);
+                    let family = family(seed % KINDS);
+                    if only.as_ref().is_none_or(|only| only == FAMILIES[family].0) {
+                        stages.play(seed);
+                        played[family].fetch_add(1, Relaxed);
+                    }
                 }
             });
         }
     });
+    for ((name, _), played) in FAMILIES.iter().zip(&played) {
+        println!("{name}: {} worlds", played.load(Relaxed));
+        assert!(
+            played.load(Relaxed) > 0 || only.is_some() || worlds < KINDS,
+            "no world of {name} was played"
+        );
+    }
 }
 
 #[test]

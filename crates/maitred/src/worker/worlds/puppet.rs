@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use super::time;
-use crate::control::SlotId;
+use crate::control::{Greeting, SlotId};
 
 /// What a process can still do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,17 @@ pub(super) struct Puppet {
     pub(super) phase: Phase,
     pub(super) greeted: bool,
     pub(super) told_to_end: bool,
+    /// The worker process that has its channel.
+    pub(super) generation: usize,
+    /// Another one uses it as well.
+    pub(super) shared: bool,
+    /// The master has asked it to end; it knows that it has to.
+    pub(super) retired: bool,
+    pub(super) lost: bool,
+    /// What it has said of itself, as the master knows it; the server's end of its channel, and of a link to the next owner.
+    pub(super) greeting: Option<Greeting>,
+    pub(super) held: Option<OwnedFd>,
+    pub(super) link: Option<OwnedFd>,
     /// The response descriptors that it keeps.
     pub(super) kept: BTreeMap<u32, OwnedFd>,
     channel: Option<OwnedFd>,
@@ -81,6 +92,13 @@ impl Puppet {
             phase: Phase::Live,
             greeted: false,
             told_to_end: false,
+            generation: 0,
+            shared: false,
+            retired: false,
+            lost: false,
+            greeting: None,
+            held: None,
+            link: None,
             kept: BTreeMap::new(),
             channel: Some(near),
             input: Vec::new(),

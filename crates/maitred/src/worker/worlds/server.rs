@@ -1,11 +1,13 @@
 //! HTTP servers of a world: what they do with connections and requests. They have Unix sockets, on which everything happens at
-//! once, so that a seed plays the same world again.
+//! once, so that a seed plays the same world again. FastCGI applications are servers whose requests and responses are records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use maitred_handoff::RequestFlags;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen,
@@ -13,13 +15,15 @@ use rustix::net::{
 };
 
 use super::application::length;
-use super::model::{Fate, Id};
-use super::response;
-use super::world::World;
+use super::model::{Answer, Asked, Fate, Id};
+use super::records::{self, Wire};
+use super::world::{LATE_MAX, World};
+use super::{response, time};
+use crate::worker::upstream::HALF_CLOSED_TIMEOUT;
 
 /// How a server ends a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+pub(super) enum Ending {
     /// All of it is written, and the connection kept, if the response says so.
     Clean,
     /// All of it is written, and the connection closed.
@@ -30,39 +34,56 @@ enum Ending {
     Resets,
     /// What is no response.
     Garbage,
+    /// A FastCGI application says that it has too much to do.
+    Overloaded,
     /// Nothing more is written.
     Never,
 }
 
 /// A request that a server is at.
 #[derive(Debug)]
-struct Task {
-    id: Id,
+pub(super) struct Task {
+    pub(super) id: Id,
     /// The server waits for all of the request before it answers.
-    patient: bool,
+    pub(super) patient: bool,
     /// An informational response that comes first.
-    interim: bool,
-    begun: bool,
-    at: usize,
-    limit: usize,
-    ending: Ending,
-    closes: bool,
+    pub(super) interim: bool,
+    pub(super) begun: bool,
+    /// What is written, how much of it is, and how much will be.
+    pub(super) wire: Wire,
+    pub(super) at: usize,
+    pub(super) limit: usize,
+    /// When it came, or the server last wrote.
+    pub(super) moved_at: Instant,
+    pub(super) ending: Ending,
+    pub(super) closes: bool,
+}
+
+/// What a server knows of a request: `body` once all of it is there, if it came in records.
+#[derive(Debug)]
+pub(super) struct Head {
+    pub(super) id: Id,
+    pub(super) pool: usize,
+    pub(super) method: String,
+    /// Bytes of all of it.
+    pub(super) whole: usize,
+    pub(super) body: Option<Vec<u8>>,
 }
 
 /// A connection to a server.
 #[derive(Debug)]
-struct Link {
+pub(super) struct Link {
     number: u64,
     socket: OwnedFd,
     /// What has come of a request.
     input: Vec<u8>,
-    task: Option<Task>,
+    pub(super) task: Option<Task>,
     /// The head of the request in `input` was read: its number, and how long the request is.
     heard: Option<(Id, usize)>,
     /// A response was given over it.
-    used: bool,
+    pub(super) used: bool,
     /// Why no request may come any more.
-    spoilt: Option<&'static str>,
+    pub(super) spoilt: Option<&'static str>,
 }
 
 /// A server of a pool.
@@ -70,27 +91,29 @@ struct Link {
 pub(super) struct Server {
     pub(super) pool: usize,
     /// Its number within the pool.
-    place: usize,
+    pub(super) place: usize,
+    /// It speaks FastCGI.
+    fastcgi: bool,
     path: PathBuf,
     backlog: i32,
     listener: Option<OwnedFd>,
     /// There were times at which no connection to it could be made.
     failing: bool,
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
 }
 
 /// What became of a request at servers so far.
 #[derive(Debug, Default)]
-struct Tried {
-    /// Those that have lost it on a new connection.
-    lost: BTreeSet<usize>,
+pub(super) struct Tried {
+    /// Those that have lost it on a new connection, or have refused it.
+    pub(super) lost: BTreeSet<usize>,
 }
 
 /// The servers of a world.
 #[derive(Debug, Default)]
 pub(super) struct Servers {
-    all: Vec<Server>,
-    tried: BTreeMap<Id, Tried>,
+    pub(super) all: Vec<Server>,
+    pub(super) tried: BTreeMap<Id, Tried>,
     next_link: u64,
 }
 
@@ -129,13 +152,20 @@ impl Link {
         (true, false)
     }
 
+    /// Whether the other side has closed it.
+    fn is_closed(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        polled[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP)
+    }
+
     fn is_idle(&self) -> bool {
         self.task.is_none() && self.heard.is_none() && self.input.is_empty() && self.spoilt.is_none()
     }
 }
 
-/// What a head says: the request's number, its pool, its method, and how long all of it is.
-fn read_head(input: &[u8]) -> Result<Option<(Id, usize, String, usize)>, String> {
+/// What a head says.
+fn read_head(input: &[u8]) -> Result<Option<Head>, String> {
     let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let text = String::from_utf8_lossy(&input[..end]).into_owned();
     let (line, fields) = text.split_once("\r\n").ok_or("a head without fields")?;
@@ -149,7 +179,8 @@ fn read_head(input: &[u8]) -> Result<Option<(Id, usize, String, usize)>, String>
         let (name, value) = field.split_once(": ")?;
         name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().ok())?
     });
-    Ok(Some((id, pool, method.to_owned(), end + 4 + length.unwrap_or(0))))
+    let whole = end + 4 + length.unwrap_or(0);
+    Ok(Some(Head { id, pool, method: method.to_owned(), whole, body: None }))
 }
 
 impl World<'_> {
@@ -161,6 +192,7 @@ impl World<'_> {
                 let mut server = Server {
                     pool,
                     place,
+                    fastcgi: kind.fastcgi,
                     path: self.stage.server_path(pool, place),
                     backlog,
                     listener: None,
@@ -320,6 +352,9 @@ impl World<'_> {
         let found = &self.clients[client];
         let asked = &found.model.requests[place];
         let gone = found.model.left || found.model.cut || found.ended || asked.timed_out;
+        if self.is_left_too_long(task) {
+            self.fail(&format!("a server has worked at request {}, whose client has gone", task.id));
+        }
         if !gone && asked.fate == Fate::UnderWay {
             self.fail(&format!("the connection of request {} to its server was closed", task.id));
         }
@@ -333,22 +368,15 @@ impl World<'_> {
     /// Looks at what has come of requests.
     fn take_request(&mut self, at: usize, link: usize) {
         loop {
+            let Some((id, whole, body)) = self.read_more(at, link) else { return };
             let found = &self.servers.all[at].links[link];
-            if found.heard.is_none() && !found.input.is_empty() {
-                match read_head(&found.input) {
-                    Ok(Some(head)) => self.begin_task(at, link, head),
-                    Ok(None) => return,
-                    Err(why) => self.fail(&format!("to server {at}: {why}")),
-                }
-            }
-            let found = &self.servers.all[at].links[link];
-            let Some((id, whole)) = found.heard else { return };
-            if found.input.len() > whole && found.task.is_some() {
+            if found.input.len() > whole && (found.task.is_some() || self.servers.all[at].fastcgi) {
                 self.fail(&format!("server {at} got something behind request {id}"));
             }
             let Some(request) = found.input.get(..whole) else { return };
             let (client, place) = self.ids[&id];
-            if !request.ends_with(&self.clients[client].model.requests[place].asked.body) {
+            let asked = &self.clients[client].model.requests[place].asked;
+            if !body.map_or(request.ends_with(&asked.body), |body| body == asked.body) {
                 self.fail(&format!("server {at} got another body than that of request {id}"));
             }
             if let Some(task) = &mut self.servers.all[at].links[link].task {
@@ -362,6 +390,27 @@ impl World<'_> {
         }
     }
 
+    /// Reads what has come: which request it is, and where it ends. Its body if it came in records.
+    fn read_more(&mut self, at: usize, link: usize) -> Option<(Id, usize, Option<Vec<u8>>)> {
+        let fastcgi = self.servers.all[at].fastcgi;
+        let found = &self.servers.all[at].links[link];
+        let heard = found.heard.is_some();
+        if found.input.is_empty() || heard && !fastcgi {
+            return found.heard.map(|(id, whole)| (id, whole, None));
+        }
+        let read = if fastcgi { records::read_request(&found.input) } else { read_head(&found.input) };
+        let head = match read {
+            Ok(head) => head?,
+            Err(why) => self.fail(&format!("to server {at}: {why}")),
+        };
+        let (id, whole) = (head.id, head.whole);
+        if !heard {
+            self.begin_task(at, link, &head);
+        }
+        self.servers.all[at].links[link].heard = Some((id, whole));
+        Some((id, whole, head.body))
+    }
+
     /// A connection has nothing more of a request that is answered, and that has come as a whole.
     fn become_idle(&mut self, at: usize, link: usize) {
         let found = &mut self.servers.all[at].links[link];
@@ -372,8 +421,10 @@ impl World<'_> {
         }
     }
 
-    fn begin_task(&mut self, at: usize, link: usize, (id, pool, method, whole): (Id, usize, String, usize)) {
-        let Server { pool: own, place: server, .. } = self.servers.all[at];
+    fn begin_task(&mut self, at: usize, link: usize, head: &Head) {
+        let Head { id, pool, method, .. } = head;
+        let (id, pool) = (*id, *pool);
+        let Server { pool: own, place: server, fastcgi, .. } = self.servers.all[at];
         let Link { number, used, spoilt, .. } = self.servers.all[at].links[link];
         let name = format!("server {at}: {method} {id} over {number}");
         self.note(|| format!("{name}, used {used}"));
@@ -384,7 +435,7 @@ impl World<'_> {
             self.fail(&format!("{name}: nobody asked for it"))
         };
         let asked = self.clients[client].model.requests[place].asked.clone();
-        if pool != own || method != asked.method {
+        if pool != own || *method != asked.method {
             self.fail(&format!("{name}: it is another request, or for another pool"));
         }
         if self.servers.tried.entry(id).or_default().lost.contains(&server) {
@@ -393,6 +444,20 @@ impl World<'_> {
         if let Err(why) = self.clients[client].model.deliver(place) {
             self.fail(&format!("{name}: {why}"));
         }
+        let (answer, task) = match fastcgi {
+            true => {
+                let answer = records::answer_to(&asked, &mut self.random);
+                let task = self.plan_records(id, &answer.full);
+                (answer, task)
+            }
+            false => self.plan_response(&asked),
+        };
+        self.note(|| format!("  {:?}, {} of {}", task.ending, task.limit, task.wire.bytes.len()));
+        self.request(id).answer = answer;
+        self.servers.all[at].links[link].task = Some(task);
+    }
+
+    fn plan_response(&mut self, asked: &Asked) -> (Answer, Task) {
         let old = asked.http10 || self.random.percent(10);
         let flags = RequestFlags {
             keep: self.random.percent(85),
@@ -402,33 +467,32 @@ impl World<'_> {
             may_detach: false,
             body_stream: false,
         };
-        let mut answer = response::answer_of(id, flags, length, &mut self.random);
+        let mut answer = response::answer_of(asked.id, flags, length, &mut self.random);
         let closes = answer.closes;
         answer.closes = !asked.keep || answer.open_ended && asked.http10;
-        let task = self.plan_task(id, answer.full.len(), closes);
-        self.note(|| format!("  {:?}, {} of {}", task.ending, task.limit, answer.full.len()));
-        self.request(id).answer = answer;
-        let found = &mut self.servers.all[at].links[link];
-        (found.task, found.heard) = (Some(task), Some((id, whole)));
+        let task = self.plan_task(asked.id, &answer.full, closes);
+        (answer, task)
     }
 
-    fn plan_task(&mut self, id: Id, whole: usize, closes: bool) -> Task {
+    fn plan_task(&mut self, id: Id, full: &[u8], closes: bool) -> Task {
         use Ending as E;
         let wild =
             [(60, E::Clean), (8, E::Closes), (16, E::Breaks), (6, E::Resets), (3, E::Garbage), (4, E::Never)];
         let ending = if self.wild { self.random.weighted(&wild) } else { E::Clean };
         let limit = match ending {
-            E::Clean | E::Closes => whole,
-            E::Garbage => 0,
+            E::Clean | E::Closes => full.len(),
+            E::Garbage | E::Overloaded => 0,
             E::Breaks | E::Resets | E::Never if self.random.percent(50) => 0,
-            E::Breaks | E::Resets | E::Never => self.random.within(0..whole),
+            E::Breaks | E::Resets | E::Never => self.random.within(0..full.len()),
         };
         Task {
             id,
+            wire: Wire::plain(full),
             patient: self.random.percent(80),
             interim: self.random.percent(8),
             begun: false,
             at: 0,
+            moved_at: time::now(),
             limit,
             ending,
             closes,
@@ -469,14 +533,19 @@ impl World<'_> {
         let request = &mut self.clients[client].model.requests[place];
         let end = task.limit.min(task.at.saturating_add(piece));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let result = send(&found.socket, &request.answer.full[task.at..end], flags);
+        let result = send(&found.socket, &task.wire.bytes[task.at..end], flags);
         if let Ok(sent) = result {
             task.at += sent;
+            task.moved_at = time::now();
             task.begun |= sent > 0;
-            (request.offered, request.written) = (task.at, task.at);
+            let offered = task.wire.offered(task.at);
+            (request.offered, request.written) = (offered, offered);
         }
         let (id, reached, number) = (task.id, task.at, found.number);
-        let whole = reached == request.answer.full.len() && !request.answer.open_ended;
+        let whole = match task.wire.decided_at {
+            Some(decided_at) => reached >= decided_at,
+            None => reached == task.wire.bytes.len() && !request.answer.open_ended,
+        };
         self.note(|| format!("server {at}: {id} is written to {reached} on {number}, {result:?}"));
         if whole {
             // Which the server at the other side sees as well as this one.
@@ -487,12 +556,15 @@ impl World<'_> {
     }
 
     fn end_task(&mut self, at: usize, link: usize) -> bool {
+        if self.servers.all[at].fastcgi {
+            return self.end_records(at, link);
+        }
         let found = &mut self.servers.all[at].links[link];
         let Some(task) = &mut found.task else { return false };
         let (id, ending, closes) = (task.id, task.ending, task.closes);
         let open_ended = self.clients[self.ids[&id].0].model.requests[self.ids[&id].1].answer.open_ended;
         match ending {
-            Ending::Never => false,
+            Ending::Never | Ending::Overloaded => false,
             Ending::Clean if !closes && !open_ended => {
                 self.note(|| format!("server {at}: {id} is answered"));
                 self.request(id).fate = Fate::Whole;
@@ -528,7 +600,7 @@ impl World<'_> {
     }
 
     /// A server closes a connection.
-    fn close_link(&mut self, at: usize, link: usize, resets: bool) {
+    pub(super) fn close_link(&mut self, at: usize, link: usize, resets: bool) {
         // What it has not read is lost with it, and has to be known.
         let flags = if resets { RecvFlags::PEEK | RecvFlags::DONTWAIT } else { RecvFlags::DONTWAIT };
         let (came, ended) = self.servers.all[at].links[link].receive(usize::MAX, flags);
@@ -543,7 +615,7 @@ impl World<'_> {
         if ended {
             return self.on_left(&task);
         }
-        let place = self.servers.all[at].place;
+        let Server { place, fastcgi, .. } = self.servers.all[at];
         // Everything that was read is then behind the end of the stream.
         let reset = resets && came;
         let request = self.request(task.id);
@@ -551,7 +623,10 @@ impl World<'_> {
         let headed = request.offered >= answer.head_bytes;
         request.fate = match task.begun {
             _ if request.fate == Fate::Broken => Fate::Broken,
-            _ if request.offered == answer.full.len() && !(answer.open_ended && reset) => Fate::Whole,
+            // Only a record says that it was all.
+            _ if request.offered == answer.full.len() && !(answer.open_ended && reset) && !fastcgi => {
+                Fate::Whole
+            }
             // That this was all is what the end of the connection says.
             true if answer.open_ended && headed && !reset => {
                 answer.full.truncate(request.offered);
@@ -590,8 +665,27 @@ impl World<'_> {
         self.note(|| format!("server {at}: finishes sending on {number}"));
     }
 
+    /// Until when a server may be left to work for a client that has gone. (One that has only just asked may have closed one
+    /// direction.) Before the end of the world begins, threads may be as late as they like.
+    fn is_left_too_long(&self, task: &Task) -> bool {
+        let client = &self.clients[self.ids[&task.id].0];
+        let (Some(left), Some(end)) = (client.left_at, self.end_begins) else { return false };
+        let since = time::now().saturating_duration_since(left.max(task.moved_at).max(end));
+        since > HALF_CLOSED_TIMEOUT + LATE_MAX + Duration::from_millis(100)
+    }
+
+    /// When nothing can happen: no server has worked for a long time for a client that has gone.
+    pub(super) fn check_servers(&self) {
+        for link in self.servers.all.iter().flat_map(|server| &server.links) {
+            let Some(task) = &link.task else { continue };
+            if self.is_left_too_long(task) && !link.is_closed() {
+                self.fail(&format!("a server still works at request {}, whose client has gone", task.id));
+            }
+        }
+    }
+
     /// Which requests have a reason to be answered by an error now.
-    fn find_reasons(&mut self) {
+    pub(super) fn find_reasons(&mut self) {
         let pools = self.stage.kind.pools.len();
         for pool in 0..pools {
             let unreachable = self.may_be_unreachable(pool);

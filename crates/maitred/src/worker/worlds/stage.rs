@@ -3,34 +3,42 @@
 //! Shared state is never freed, so that there is one of each kind for all worlds of a test's thread; what a world leaves in it
 //! fails that world.
 
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use maitred_sys::memfile::SharedMap;
-
 use super::random::Random;
 use super::time;
-use crate::config::{Identity, Limits, Lookup, Origin};
-use crate::control::Start;
-use crate::log::writer::{Settings, Writer};
 use crate::serve::disk::DiskPool;
-use crate::serve::files::{FileServer, GivenUp};
 use crate::serve::passed::Helpers;
-use crate::status::scoreboard::Scoreboard;
-use crate::tls::TlsServer;
 use crate::worker::reactor::Reactor;
 use crate::worker::shared::Shared;
-use crate::worker::{HelperThreads, shared_state};
+use crate::worker::testing::{reactor_at, shared_with};
 
-/// How many configurations there are.
-pub(super) const KINDS: u64 = 60;
-/// From this one on, pools of HTTP servers are among them.
+/// What worlds are about, and the first configuration of each family.
+pub(super) const FAMILIES: [(&str, u64); 6] = [
+    ("processes", 0),
+    // Pools of HTTP servers are among those of processes.
+    ("servers", WITH_SERVERS),
+    // Some clients speak HTTP/2, and servers are rarer.
+    ("http2", WITH_HTTP2),
+    // The servers speak FastCGI.
+    ("fastcgi", WITH_FASTCGI),
+    // Another worker process takes over.
+    ("reloads", WITH_RELOADS),
+    // Files are asked for, and disks are slow.
+    ("files", WITH_FILES),
+];
 const WITH_SERVERS: u64 = 48;
-/// From this one on, some clients speak HTTP/2, and servers are rarer.
 const WITH_HTTP2: u64 = 54;
+const WITH_FASTCGI: u64 = 60;
+const WITH_RELOADS: u64 = 66;
+const WITH_FILES: u64 = 78;
+/// How many configurations there are.
+pub(super) const KINDS: u64 = 88;
+/// Worker processes in a world, one after the other.
+pub(super) const GENERATIONS: usize = 2;
 /// Times of every configuration. What waits for a client waits longer than what waits for an application.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -46,6 +54,8 @@ pub(super) struct PoolKind {
     sticky: bool,
     /// How many HTTP servers it consists of; 0: of application processes.
     pub(super) servers: u16,
+    /// These speak FastCGI.
+    pub(super) fastcgi: bool,
 }
 
 /// What differs between configurations.
@@ -56,6 +66,15 @@ pub(super) struct Kind {
     pub(super) connections_max: usize,
     /// Some clients speak HTTP/2.
     pub(super) http2: bool,
+    /// There may be a reload.
+    pub(super) reloads: bool,
+    /// Files are asked for, and helpers read and write when the world says so.
+    pub(super) files: bool,
+}
+
+/// The family of a configuration.
+pub(super) fn family(kind: u64) -> usize {
+    FAMILIES.iter().rposition(|(_, first)| *first <= kind).unwrap_or(0)
 }
 
 impl Kind {
@@ -68,6 +87,7 @@ impl Kind {
             transport: random.weighted(&[(3, "direct"), (3, "relay"), (2, "auto")]),
             sticky: random.percent(20),
             servers: 0,
+            fastcgi: false,
         };
         let threads = random.within(1..4);
         let pools = random.within(1..4);
@@ -75,12 +95,21 @@ impl Kind {
             threads,
             pools: (0..pools).map(|_| pool(&mut random)).collect(),
             connections_max: random.weighted(&[(3, 1000), (1, 4)]),
-            http2: number >= WITH_HTTP2,
+            http2: match number {
+                ..WITH_HTTP2 => false,
+                WITH_HTTP2..WITH_FASTCGI => true,
+                _ => number.is_multiple_of(3),
+            },
+            reloads: (WITH_RELOADS..WITH_FILES).contains(&number),
+            files: (WITH_FILES..KINDS).contains(&number),
         };
         if number >= WITH_SERVERS {
+            let family = FAMILIES[family(number)].1;
+            let first = matches!(family, WITH_SERVERS | WITH_FASTCGI);
             for (at, pool) in kind.pools.iter_mut().enumerate() {
-                if at == 0 && !kind.http2 || random.percent(30) {
+                if at == 0 && first || random.percent(if family >= WITH_RELOADS { 10 } else { 30 }) {
                     (pool.servers, pool.slots) = (random.weighted(&[(3, 1), (3, 2), (2, 3)]), 0);
+                    pool.fastcgi = family == WITH_FASTCGI;
                 }
             }
         }
@@ -88,22 +117,28 @@ impl Kind {
     }
 
     fn configuration(&self, sockets: &Path) -> String {
+        let of = |key: &str| format!("{key} = \"{}\"\n", sockets.display());
+        let (spool, root) =
+            if self.files { (of("spool"), of("root")) } else { (String::new(), String::new()) };
         let mut text = format!(
-            "[server]\nthreads = {}\n[[listen]]\naddress = \"127.0.0.1:8080\"\n[log]\naccess = \"off\"\n\
+            "[server]\nthreads = {}\n{spool}[[listen]]\naddress = \"127.0.0.1:8080\"\n[log]\naccess = \"off\"\n\
              [limits]\nconnections_per_thread_max = {}\nbody_inline_bytes_max = \"8KiB\"\n\
-             body_memory_bytes_max = \"1MiB\"\nhead_timeout = \"20s\"\nbody_timeout = \"20s\"\n\
+             body_memory_bytes_max = \"{}\"\nhead_timeout = \"20s\"\nbody_timeout = \"20s\"\n\
              keep_alive_timeout = \"20s\"\nwrite_timeout = \"20s\"\nlinger_timeout = \"20s\"\n\
              connections_per_address_max = 1000\n\
-             [[site]]\n[[site.route]]\npath = \"/fixed/*\"\nrespond = {{ status = 200, body = \"fixed\" }}\n",
-            self.threads, self.connections_max
+             [[site]]\n{root}[[site.route]]\npath = \"/fixed/*\"\nrespond = {{ status = 200, body = \"fixed\" }}\n",
+            self.threads,
+            self.connections_max,
+            if self.files { "12KiB" } else { "1MiB" }
         );
         for at in 0..self.pools.len() {
             text += &format!("[[site.route]]\npath = \"/p{at}/*\"\npool = \"p{at}\"\n");
         }
         for (at, pool) in self.pools.iter().enumerate() {
-            let PoolKind { slots, queue, transport, sticky, servers, .. } = pool;
+            let PoolKind { slots, queue, transport, sticky, servers, fastcgi, .. } = pool;
             if *servers > 0 {
-                let name = |place| format!("\"http+unix:{}\"", socket_path(sockets, at, place).display());
+                let scheme = if *fastcgi { "fastcgi+unix" } else { "http+unix" };
+                let name = |place| format!("\"{scheme}:{}\"", socket_path(sockets, at, place).display());
                 let names: Vec<String> = (0..usize::from(*servers)).map(name).collect();
                 let seconds = REQUEST_TIMEOUT.as_secs();
                 text += &format!(
@@ -131,29 +166,15 @@ fn socket_path(sockets: &Path, pool: usize, place: usize) -> PathBuf {
     sockets.join(format!("{pool}-{place}"))
 }
 
-/// A machine that has all that a configuration names.
-struct Machine;
-
-impl Lookup for Machine {
-    fn user(&self, _name: &str) -> std::io::Result<Option<Identity>> {
-        Ok(None)
-    }
-
-    fn is_root(&self) -> bool {
-        false
-    }
-
-    fn directory(&self, _path: &Path) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Shared state and configuration of a world; see the top of the file.
 pub(super) struct Stage {
     pub(super) kind: Kind,
-    pub(super) shared: &'static Shared,
-    /// Where servers have their sockets.
-    sockets: tempfile::TempDir,
+    /// Of each worker process that there may be in a world, one after the other.
+    pub(super) shared: [&'static Shared; GENERATIONS],
+    /// Where servers have their sockets, and files are.
+    pub(super) sockets: tempfile::TempDir,
+    /// What is in them.
+    pub(super) files: Vec<Arc<[u8]>>,
 }
 
 impl Stage {
@@ -161,36 +182,21 @@ impl Stage {
     pub(super) fn new(number: u64) -> Stage {
         let kind = Kind::of(number);
         let sockets = tempfile::tempdir().unwrap();
-        let origin = Origin { name: "world.toml".into(), base: PathBuf::from("/") };
-        let config = match crate::config::read(&kind.configuration(sockets.path()), &origin, &Machine) {
-            Ok((config, _)) => config,
-            Err(errors) => panic!("{errors:?}"),
+        let files = if kind.files { super::files::make(sockets.path()) } else { Vec::new() };
+        // Without helper threads, which would act at times that the world does not control.
+        let text = kind.configuration(sockets.path());
+        let new = || {
+            shared_with(&text, kind.threads, |shared| {
+                if kind.files {
+                    shared.disk = DiskPool::by_hand();
+                    shared.passed.fill_with(Helpers::by_hand);
+                }
+            })
         };
-        let start = Start {
-            generation: 1,
-            account: None,
-            master_uid: 0,
-            admin_token: None,
-            config,
-            threads: vec![None; kind.threads],
-            affinity_why: String::new(),
-            usable_cpus: Vec::new(),
-            reuseport: false,
-            pool_addresses: vec![(Vec::new(), 0); kind.pools.len()],
-            descriptors: Vec::new(),
-            terminal: false,
-            ktls: String::new(),
-            adopts: false,
-            challenges: Vec::new(),
-            certificate_reports: Vec::new(),
-        };
-        let board = SharedMap::<Scoreboard>::create("worlds").unwrap();
-        let board = board.file().try_clone_to_owned().unwrap();
-        // Real helper threads would act at times that the world does not control.
-        let passed = kind.pools.iter().map(|_| Helpers::new(0)).collect();
-        let helpers = HelperThreads { disk: DiskPool::new(0), passed };
-        let shared = shared_state(start, board, &[], TlsServer::none(), helpers).unwrap();
-        Stage { kind, shared: Box::leak(Box::new(shared)), sockets }
+        let first = new();
+        let shared = [first, if kind.reloads { new() } else { first }];
+        shared.iter().for_each(|shared| shared.accepting.store(0, Relaxed));
+        Stage { kind, shared, sockets, files }
     }
 
     /// Where a server of a pool listens.
@@ -198,35 +204,20 @@ impl Stage {
         socket_path(self.sockets.path(), pool, place)
     }
 
-    /// The threads of one world.
-    pub(super) fn reactors(&self) -> Vec<Reactor> {
-        self.shared.draining.store(false, Relaxed);
-        self.shared.accepting.store(self.kind.threads as u32, Relaxed);
-        (0..self.kind.threads).map(|number| self.reactor(number)).collect()
-    }
-
-    fn reactor(&self, number: usize) -> Reactor {
-        let shared = self.shared;
-        let limits =
-            Limits { file_cache_files_max: shared.cached_files_max, ..shared.start.config.limits.clone() };
-        let given_up =
-            GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
-        let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-        let settings = Settings {
-            format: shared.start.config.log.access,
-            colour: false,
-            threads: self.kind.threads,
-            buffer_bytes_max: 0,
-        };
-        let log = Writer::start(shared.board.file().as_fd().try_clone_to_owned().unwrap(), settings);
-        let log = log.unwrap().thread_log();
-        let row = &shared.board.threads[number];
-        Reactor::new(shared, number, row, files, log, time::SIMULATED).unwrap()
+    /// The threads of a worker process of one world.
+    pub(super) fn reactors(&self, generation: usize) -> Vec<Reactor> {
+        let shared = self.shared[generation];
+        shared.draining.store(false, Relaxed);
+        shared.accepting.store(self.kind.threads as u32, Relaxed);
+        (0..self.kind.threads).map(|number| reactor_at(shared, number, time::SIMULATED)).collect()
     }
 
     /// What is left of a world in the shared state, which should be nothing.
     pub(super) fn leftovers(&self) -> Vec<String> {
-        let shared = self.shared;
+        self.shared.iter().flat_map(|shared| self.leftovers_of(shared)).collect()
+    }
+
+    fn leftovers_of(&self, shared: &Shared) -> Vec<String> {
         let mut left = Vec::new();
         let mut note = |what: String, number: u64| {
             if number != 0 {
@@ -243,6 +234,7 @@ impl Stage {
             note(format!("budget {name}"), budget.used());
         }
         note("in transit".into(), shared.in_transit.load(Relaxed).into());
+        note("predecessors".into(), shared.predecessors.load(Relaxed).into());
         note("accepting".into(), shared.accepting.load(Relaxed).into());
         for thread in 0..self.kind.threads {
             let row = &shared.board.threads[thread];
@@ -261,8 +253,6 @@ impl Stage {
             ] {
                 note(format!("{name} of thread {thread}"), cell.get());
             }
-            // Messages of the master about processes that have exited since.
-            drop(shared.inboxes[thread].take());
         }
         for (at, pool) in shared.pools.iter().enumerate() {
             note(format!("queue of pool {at}"), shared.queued(at));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::worker::clock::Environment;
 
 /// When each world begins, since 1970: a time in November 2023.
-const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+pub(super) const BEGIN: Duration = Duration::from_secs(1_700_000_000);
 
 thread_local! {
     /// What worlds of this thread count from.

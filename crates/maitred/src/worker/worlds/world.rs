@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -14,6 +15,7 @@ use super::http2::Carrier;
 use super::model::{Asked, Connection, Id, Request, Transport};
 use super::puppet::{Phase, Puppet};
 use super::random::Random;
+use super::reload::Reload;
 use super::server::Servers;
 use super::stage::Stage;
 use super::{response, time};
@@ -28,6 +30,8 @@ const TRACE_LINES: usize = 3000;
 const CLIENTS_MAX: usize = 8;
 /// Turns without anything that a world adds; more are a thread that does not come to rest.
 const TURNS_MAX: u32 = 5000;
+/// How late threads may be at the end of a world, when nothing else happens.
+pub(super) const LATE_MAX: Duration = Duration::from_millis(60);
 /// What a step takes, so that no two of them are at the same time.
 const STEP: Duration = Duration::from_micros(1);
 
@@ -36,7 +40,11 @@ pub(super) struct World<'s> {
     pub(super) stage: &'s Stage,
     pub(super) seed: u64,
     pub(super) random: Random,
+    /// The threads of one worker process after those of the other.
     pub(super) reactors: Vec<Option<Reactor>>,
+    /// Which of them accepts.
+    pub(super) generation: usize,
+    pub(super) reload: Reload,
     pub(super) clients: Vec<Client>,
     pub(super) puppets: Vec<Puppet>,
     pub(super) jobs: Vec<Job>,
@@ -52,6 +60,7 @@ pub(super) struct World<'s> {
     /// Applications misbehave.
     pub(super) wild: bool,
     pub(super) draining: bool,
+    pub(super) end_begins: Option<Instant>,
     trace: VecDeque<String>,
     digest: DefaultHasher,
 }
@@ -82,6 +91,9 @@ enum Event {
     Disturb,
     Http2,
     Drain,
+    Reload,
+    Adopt,
+    Help,
 }
 
 impl World<'_> {
@@ -95,7 +107,9 @@ impl World<'_> {
             stage,
             seed,
             random,
-            reactors: stage.reactors().into_iter().map(Some).collect(),
+            reactors: stage.reactors(0).into_iter().map(Some).collect(),
+            generation: 0,
+            reload: Reload::default(),
             clients: Vec::new(),
             puppets: Vec::new(),
             jobs: Vec::new(),
@@ -108,6 +122,7 @@ impl World<'_> {
             next_epoch: 1,
             wild,
             draining: false,
+            end_begins: None,
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
         }
@@ -150,6 +165,7 @@ impl World<'_> {
             }
         }
         self.open_servers();
+        self.begin_disks();
         let events = self.random.within(20..140) + if self.has_servers() { 30 } else { 0 };
         let drains = self.random.percent(15);
         for _ in 0..events {
@@ -193,6 +209,9 @@ impl World<'_> {
             (6 * serves * often, Event::Disturb),
             (60 * usize::from(self.stage.kind.http2), Event::Http2),
             (usize::from(drains && !self.draining), Event::Drain),
+            (2 * usize::from(self.stage.kind.reloads && self.generation == 0), Event::Reload),
+            (10 * usize::from(self.is_passing()), Event::Adopt),
+            (12 * usize::from(self.stage.kind.files), Event::Help),
         ])
     }
 
@@ -215,6 +234,34 @@ impl World<'_> {
                     false => self.clients[at].half_close(),
                 }
             }
+            Event::Hear | Event::Step | Event::Finish | Event::Crash | Event::LeaveIdle | Event::Retire => {
+                self.happen_to_process(event);
+            }
+            Event::Master => _ = self.master(),
+            Event::Moment => {
+                let moment = self.random.within(1..80);
+                self.pass(Duration::from_millis(moment as u64));
+            }
+            Event::Wait => {
+                let wait = self.random.within(500..12_000);
+                self.pass(Duration::from_millis(wait as u64));
+            }
+            Event::Serve => self.serve_some(),
+            Event::ServeAll => _ = self.serve_all(),
+            Event::Disturb => self.disturb_server(),
+            Event::Http2 => self.http2_event(),
+            Event::Drain => self.drain(),
+            Event::Reload => self.reload(),
+            Event::Adopt => _ = self.adopt(),
+            Event::Help => {
+                let jobs = self.random.within(1..4);
+                self.help(jobs);
+            }
+        }
+    }
+
+    fn happen_to_process(&mut self, event: Event) {
+        match event {
             Event::Hear => {
                 if let Some(at) = self.any_puppet(|puppet| puppet.phase != Phase::Dead) {
                     self.hear_or_greet(at);
@@ -239,25 +286,12 @@ impl World<'_> {
                     self.leave(at);
                 }
             }
-            Event::Master => _ = self.master(),
             Event::Retire => {
                 if let Some(at) = self.any_puppet(|puppet| puppet.phase == Phase::Live) {
                     self.retire(at);
                 }
             }
-            Event::Moment => {
-                let moment = self.random.within(1..80);
-                self.pass(Duration::from_millis(moment as u64));
-            }
-            Event::Wait => {
-                let wait = self.random.within(500..12_000);
-                self.pass(Duration::from_millis(wait as u64));
-            }
-            Event::Serve => self.serve_some(),
-            Event::ServeAll => _ = self.serve_all(),
-            Event::Disturb => self.disturb_server(),
-            Event::Http2 => self.http2_event(),
-            Event::Drain => self.drain(),
+            _ => {}
         }
     }
 
@@ -321,8 +355,7 @@ impl World<'_> {
         let model = Connection { requests, refusals: true, ..Connection::default() };
         let narrow = self.random.percent(40);
         let (client, far) = Client::new(model, bytes, boundaries, narrow);
-        let shared = self.stage.shared;
-        let thread = self.random.within(0..self.reactors.len());
+        let (thread, shared) = (self.accepting_thread(), self.shared());
         if !shared.claim(thread) {
             shared.force_claim(thread);
         }
@@ -336,9 +369,16 @@ impl World<'_> {
     /// A request of a client, and the name of its pool; which of its requests it is.
     pub(super) fn next_request(&mut self, place: (usize, usize)) -> (Request, String) {
         self.next_id += 1;
-        let (asked, pool, server) = self.ask();
+        let (mut asked, mut pool, mut server) = self.ask();
+        let mut file = None;
+        if self.stage.kind.files && matches!(asked.method, "GET" | "HEAD") && self.random.percent(40) {
+            let found = self.random.within(0..self.stage.files.len());
+            (asked.fixed, asked.upgrade, pool, server) = (true, false, format!("files/{found}?"), None);
+            file = Some(found);
+        }
         self.ids.insert(asked.id, place);
         let mut request = Request::new(asked);
+        request.content = file.map(|file| Arc::clone(&self.stage.files[file]));
         if let Some(pool) = server {
             request.server = Some(pool);
             request.may_be_unseen = self.may_be_unreachable(pool);
@@ -407,6 +447,7 @@ impl World<'_> {
         if finished && let Some(reactor) = self.reactors[thread].take() {
             self.note(|| format!("thread {thread} ends"));
             reactor.end();
+            self.note_end(thread / self.stage.kind.threads);
         }
         self.take_outbox();
         true
@@ -431,12 +472,16 @@ impl World<'_> {
 
     /// Acts on messages of the threads, as the control thread and the master do.
     fn take_outbox(&mut self) {
-        for outgoing in self.stage.shared.outbox.take() {
+        let all = self.stage.shared.iter().enumerate();
+        let all = all.flat_map(|(at, shared)| shared.outbox.take().into_iter().map(move |said| (at, said)));
+        for (generation, outgoing) in all {
             let Outgoing::Tell(said) = outgoing else { continue };
-            self.note(|| format!("to the master: {said:?}"));
+            self.note(|| format!("worker process {generation} to the master: {said:?}"));
+            self.on_said(generation, &said);
             if let FromWorker::SlotLost(id, _) | FromWorker::SlotClosed(id) = said
                 && let Some(at) = self.puppets.iter().position(|puppet| puppet.id == id)
             {
+                self.puppets[at].lost = true;
                 self.doom(at);
             }
         }
@@ -457,19 +502,21 @@ impl World<'_> {
         let id = SlotId { pool, slot, epoch: self.next_epoch };
         self.next_epoch += 1;
         self.note(|| format!("process {} starts in {pool}/{slot}", id.epoch));
-        let (puppet, channel) = Puppet::new(id);
+        let (mut puppet, channel) = Puppet::new(id);
+        puppet.generation = self.generation;
+        puppet.held = self.stage.kind.reloads.then(|| channel.try_clone().unwrap());
         self.puppets.push(puppet);
-        let shared = self.stage.shared;
         let started =
             Started { pid: id.epoch as u32, greeting: None, borrowed: false, linked: false, guest: false };
-        shared.inboxes[shared.home_of(id)].send(Message::SlotStarted { id, started, channel });
+        self.tell(self.generation, id, Message::SlotStarted { id, started, channel });
     }
 
     /// Has a process retire: it ends when it has nothing to do.
     pub(super) fn retire(&mut self, at: usize) {
-        let (id, shared) = (self.puppets[at].id, self.stage.shared);
+        let Puppet { id, generation, .. } = self.puppets[at];
         self.note(|| format!("process {} is retired", id.epoch));
-        shared.inboxes[shared.home_of(id)].send(Message::Retire(id));
+        self.puppets[at].retired = true;
+        self.tell(generation, id, Message::Retire(id));
     }
 
     /// The master does one thing: it ends a process, reports that one has exited, or starts one. Whether there was anything to
@@ -478,13 +525,12 @@ impl World<'_> {
         let idle =
             |world: &World<'_>, puppet: &Puppet| !world.jobs.iter().any(|job| job.epoch == puppet.id.epoch);
         // One that reads nothing more does not see that the server has ended.
-        let orphaned = self.reactors.iter().all(Option::is_none);
         for at in 0..self.puppets.len() {
             let puppet = &self.puppets[at];
             let over = puppet.told_to_end || puppet.phase == Phase::Leaving;
             match puppet.phase {
                 Phase::Doomed => self.die(at),
-                Phase::Leaving if orphaned => self.die(at),
+                Phase::Leaving if self.has_ended(puppet.generation) => self.die(at),
                 Phase::Dead => self.report_exit(at),
                 _ if over && puppet.has_spoken() && idle(self, puppet) => self.die(at),
                 _ => continue,
@@ -501,20 +547,21 @@ impl World<'_> {
     }
 
     fn report_exit(&mut self, at: usize) {
-        let (id, shared) = (self.puppets.remove(at).id, self.stage.shared);
+        let mut puppet = self.puppets.remove(at);
+        let Puppet { id, generation, .. } = puppet;
         self.note(|| format!("the master says that process {} has exited", id.epoch));
-        shared.inboxes[shared.home_of(id)].send(Message::SlotExited { id, how: "killed".into() });
+        self.note_unheard(&mut puppet);
+        self.tell(generation, id, Message::SlotExited { id, how: "killed".into() });
         self.vacant.push((id.pool, id.slot));
     }
 
     pub(super) fn drain(&mut self) {
         self.note(|| "the server stops".into());
         self.draining = true;
-        for inbox in &self.stage.shared.inboxes {
+        for inbox in &self.shared().inboxes {
             inbox.send(Message::Drain { time: DrainTime::bounded(600_000), successor: None });
         }
-        // An idle connection may end from now on.
-        self.clients.iter_mut().for_each(|client| client.model.cut = true);
+        self.clients.iter_mut().for_each(|client| client.model.may_close = true);
     }
 
     /// When the first thread has something to do, if any has.
@@ -528,7 +575,7 @@ impl World<'_> {
     fn finish(&mut self) {
         self.note(|| "--- the end begins".into());
         let unfinished: Vec<bool> = self.clients.iter().map(|_| self.random.percent(20)).collect();
-        let began = time::now();
+        let began = *self.end_begins.insert(time::now());
         loop {
             self.settle();
             let mut moved = self.work() | self.finish_http2();
@@ -556,7 +603,7 @@ impl World<'_> {
             self.fail(&format!("somebody waits in vain: {}", self.described()));
         }
         // Threads may be late.
-        let late = Duration::from_millis(self.random.within(1..60) as u64);
+        let late = Duration::from_millis(self.random.within(1..LATE_MAX.as_millis() as usize) as u64);
         self.pass(due + late);
     }
 
@@ -571,7 +618,7 @@ impl World<'_> {
 
     /// Processes and the master do all that they can. Whether anything happened.
     pub(super) fn work(&mut self) -> bool {
-        let mut moved = self.listen_to_detached();
+        let mut moved = self.listen_to_detached() | self.adopt() | self.help(usize::MAX);
         for at in 0..self.puppets.len() {
             moved |= self.puppets[at].phase != Phase::Dead && self.hear_or_greet(at);
         }

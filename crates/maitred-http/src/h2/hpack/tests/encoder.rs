@@ -47,6 +47,19 @@ const HEAD: [(&str, &str); 8] = [
 ];
 
 #[test]
+fn a_head_that_repeats_is_one_byte_for_each_field_whatever_its_values_are() {
+    for number in 0..500 {
+        let values = HEAD.map(|(name, value)| (name, format!("{value}; {number}")));
+        let fields: Vec<_> = values.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut pair = Pair::new();
+        for _ in 0..2 {
+            pair.send(200, &fields);
+        }
+        assert_eq!(pair.send(200, &fields).len(), 1 + HEAD.len(), "{number}");
+    }
+}
+
+#[test]
 fn a_head_that_repeats_is_one_byte_for_each_field() {
     let mut pair = Pair::new();
     let first = pair.send(200, &HEAD);

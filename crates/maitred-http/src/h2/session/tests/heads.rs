@@ -293,15 +293,18 @@ fn trailers_that_mean_something_else_there_are_dropped() {
 
 #[test]
 fn trailers_are_bounded_as_those_of_http_1() {
-    let value = "x".repeat(200);
-    // 128 bytes each, over HTTP/1.
-    let fields = [("x-12", &value[..120]); 64];
-    assert_eq!(
-        trailed(true, &fields),
-        format!("trailers 1{}\n", format!(" x-12={}", fields[0].1).repeat(64))
-    );
+    let value = "x".repeat(248);
+    // 256 bytes each, over HTTP/1.
+    let fields = [("x-12", value.as_str()); 32];
+    assert_eq!(trailed(true, &fields), format!("trailers 1{}\n", format!(" x-12={value}").repeat(32)));
     assert_eq!(trailed(true, &[&fields[..], &[("a", "b")]].concat()), RESET);
-    let dropped = [("date", &value[..120]); 64];
+    let short = [("a", "b"); 32];
+    assert_eq!(trailed(true, &short), format!("trailers 1{}\n", " a=b".repeat(32)));
+    for one_more in ["a", "date"] {
+        let many = [&short[..], &[(one_more, "b")]].concat();
+        assert_eq!(trailed(true, &many), "data 1 \"\" ended\n", "all of them are left out");
+    }
+    let dropped = [("date", value.as_str()); 32];
     assert_eq!(trailed(true, &[&dropped[..], &[("a", "b")]].concat()), RESET, "what is dropped counts");
     let mut peer = Peer::new();
     peer.say(&[post(1)]);

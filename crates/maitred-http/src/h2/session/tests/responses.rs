@@ -30,7 +30,7 @@ fn a_head_that_was_received_becomes_a_block() {
     assert_eq!(parsed.parse(bytes), Ok(httparse::Status::Complete(bytes.len())));
     let mut dropped = Dropped::default();
     dropped.set(1);
-    let received = Received { bytes, fields: parsed.headers, dropped: &dropped };
+    let received = Received::new(bytes, parsed.headers, &dropped);
     let head = ResponseHead { status: 200, reason: Some(b"Fine"), fields: Fields::Received(received) };
     let mut peer = Peer::new();
     peer.say(&[get(1)]);

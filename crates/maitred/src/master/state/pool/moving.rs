@@ -76,10 +76,10 @@ impl Pool {
     }
 
     /// The process in this slot has exited: if its channel is on its way, what it said last may not have been read.
-    pub(super) fn note_unheard(&mut self, number: usize, how: &str) {
+    pub(super) fn note_unread(&mut self, number: usize, how: &str) {
         let Some(slot) = self.slots.get(number).filter(|slot| slot.handed_on) else { return };
         let Ok(index) = u16::try_from(number) else { return };
-        self.unheard.push(LastWords {
+        self.unread.push(LastWords {
             id: slot.id(index),
             from: slot.at.generation,
             to: slot.wanted_by.unwrap_or(self.home),
@@ -91,8 +91,8 @@ impl Pool {
     /// The channel of a process was given back that has exited.
     fn released_late(&mut self, epoch: u64, from: u64, linked: bool, out: &mut Out<'_>) {
         let is_it = |last: &LastWords| (last.id.epoch, last.from) == (epoch, from);
-        let Some(at) = self.unheard.iter().position(is_it) else { return };
-        let LastWords { id, to, greeting, how, .. } = self.unheard.swap_remove(at);
+        let Some(at) = self.unread.iter().position(is_it) else { return };
+        let LastWords { id, to, greeting, how, .. } = self.unread.swap_remove(at);
         if linked {
             let (generation, slot) = (to.generation, SlotId { pool: to.index, ..id });
             out.actions.push(Action::MoveApp { generation, slot, greeting, borrowed: false, linked });
@@ -102,7 +102,7 @@ impl Pool {
 
     /// A worker process is gone, and with it what it was to hand over, or to be handed.
     pub(super) fn forget_last_words(&mut self, generation: u64) {
-        self.unheard.retain(|last| last.from != generation && last.to.generation != generation);
+        self.unread.retain(|last| last.from != generation && last.to.generation != generation);
     }
 
     /// Requests of this pool wait in a generation that is not its home: one process goes there for as long as it is needed.

@@ -17,22 +17,9 @@ fn seconds(seconds: u64) -> Duration {
 
 /// A connection whose client has sent its preface, and so many requests.
 pub(in crate::worker) fn connection(now: Instant, requests: u32) -> (Http2Connection, Vec<StreamKey>) {
-    let mut connection = Http2Connection {
-        session: Session::new(&settings(&config("").limits), now),
-        index: 3,
-        streams: vec![FREE; 8],
-        sent: 0,
-        unsent: Budget::new(0).begin(),
-        streams_unsent: 0,
-        framed: 0,
-        share: SHARE_BYTES,
-        dirty: false,
-        idle_until: None,
-        write_until: None,
-        half: None,
-        left_at: None,
-        left: false,
-    };
+    let session = Session::new(&settings(&config("").limits), now);
+    let mut connection = Http2Connection::new(session, 3, Budget::new(0).begin());
+    connection.streams = vec![FREE; 8];
     let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     input.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
     for number in 0..requests {

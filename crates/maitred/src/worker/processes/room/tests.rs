@@ -57,9 +57,8 @@ fn a_request_that_leaves_a_queue_is_counted_out_once_and_from_its_place() {
         .map(|pin| {
             let (index, _) = client(&mut thread, "192.0.2.1:1");
             shared.join_queue(0, 10).unwrap();
-            thread.enter(index, State::Queued { pool: 0 });
+            thread.enter(index, State::Queued { pool: 0, pin: (pin == 1).then_some(7) });
             thread.note_waiting(index);
-            thread.exchange(index).pin = (pin == 1).then_some(7);
             let local = &mut thread.pools.pools[0];
             local.queue.push_back(index);
             local.pinned += usize::from(pin == 1);
@@ -90,6 +89,6 @@ fn waiting_begins_once() {
     thread.note_waiting(index);
     thread.clock.now += std::time::Duration::from_secs(1);
     thread.note_waiting(index);
-    assert_eq!(thread.exchange(index).waits_since, Some(began));
+    assert_eq!(thread.exchange(index).dispatch.waits_since, Some(began));
     thread.close(index);
 }

@@ -1,6 +1,7 @@
 use std::os::fd::OwnedFd;
 
 use super::*;
+use crate::worker::connection::table::Phase;
 use crate::worker::reactor::Reactor;
 use crate::worker::testing::{client, is_closed, reactor, shared};
 
@@ -49,10 +50,14 @@ fn a_header_says_who_the_client_is_however_it_arrives() {
         let stop = thread.take_proxy_header(index, &HEADER[..last], &mut at);
         let connection = &thread.connections[index as usize];
         if last < HEADER.len() {
-            assert_eq!((stop, at, connection.state), (Some(Stop::Starved), 0, State::Head), "{last} bytes");
+            assert_eq!(
+                (stop, at, connection.state.phase()),
+                (Some(Stop::Starved), 0, Phase::Head),
+                "{last} bytes"
+            );
             assert!(connection.awaits_proxy && connection.remote.text() == "10.0.0.1");
         } else {
-            assert_eq!((stop, at, connection.state), (None, HEADER.len(), State::Idle));
+            assert_eq!((stop, at, connection.state.phase()), (None, HEADER.len(), Phase::Idle));
             assert!(
                 !connection.awaits_proxy && connection.counted && connection.remote.text() == "203.0.113.9"
             );

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::worker::connection::table::Phase;
 use crate::worker::reactor::Reactor;
 use crate::worker::testing::{client, reactor, shared};
 
@@ -86,7 +87,7 @@ fn answered(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let mut got = Vec::with_capacity(1 << 16);
     let room = rustix::buffer::spare_capacity(&mut got);
     let _ = rustix::net::recv(&far_end, room, rustix::net::RecvFlags::empty());
-    let open = thread.connections.get(index as usize).is_some_and(|found| found.state != State::Linger);
+    let open = thread.connections.get(index as usize).is_some_and(|found| !found.is(Phase::Linger));
     thread.close(index);
     (got, open)
 }

@@ -28,11 +28,11 @@ fn thread(memory: u64, disk: u64, descriptors: u64) -> (Reactor, u32) {
 /// Where a body of which this piece has come is kept; behind `before` bytes that are kept already.
 fn place(thread: &mut Reactor, index: u32, piece: u64, before: u64, expected: u64) -> &'static str {
     let exchange = thread.exchange(index);
-    exchange.body = vec![b'x'; piece as usize];
+    exchange.body.content = vec![b'x'; piece as usize];
     let framing = Framing::Length(expected);
-    exchange.incoming = Incoming::Kept(Coming::new(Decoder::new(framing, u64::MAX), framing));
+    exchange.body.incoming = Incoming::Kept(Coming::new(Decoder::new(framing, u64::MAX), framing));
     match thread.make_room(index, before + piece) {
-        Ok(()) if thread.exchange(index).spool.as_ref().unwrap().on_disk => "disk",
+        Ok(()) if thread.exchange(index).body.spool.as_ref().unwrap().on_disk => "disk",
         Ok(()) => "memory",
         Err(Unkept::NoRoom(bound)) => bound,
         Err(Unkept::Failed(error)) => panic!("{error}"),
@@ -88,9 +88,9 @@ fn a_body_that_outgrows_memory_goes_to_the_disk_whole() {
     assert_eq!((shared.bodies_in_memory.used(), shared.bodies_on_disk.used()), (0, 101));
     assert_eq!(shared.descriptors.used(), 1, "that of the memory file has gone");
     let exchange = thread.exchange(index);
-    assert_eq!(exchange.body.len(), 101, "what was in memory is written with the next piece");
-    assert_eq!(exchange.spool.as_ref().unwrap().bytes, 0);
-    exchange.spool.as_mut().unwrap().bytes = 101;
+    assert_eq!(exchange.body.content.len(), 101, "what was in memory is written with the next piece");
+    assert_eq!(exchange.body.spool.as_ref().unwrap().bytes, 0);
+    exchange.body.spool.as_mut().unwrap().bytes = 101;
     assert_eq!(place(&mut thread, index, 899, 101, 0), "disk");
     assert_eq!(place(&mut thread, index, 1, 1000, 0), "bodies_disk_bytes_max");
     thread.close(index);
@@ -103,10 +103,10 @@ fn what_is_written_to_a_memory_file_is_the_body() {
     for (at, size) in [(0, 11), (11, 1), (12, 80)] {
         let piece: Vec<u8> = (at..at + size).map(|at| at as u8).collect();
         written.extend_from_slice(&piece);
-        thread.exchange(index).body = piece;
+        thread.exchange(index).body.content = piece;
         assert_eq!(thread.spool_body(index), None);
     }
-    let mut spool = thread.exchange(index).spool.take().unwrap();
+    let mut spool = thread.exchange(index).body.spool.take().unwrap();
     let mut read = Vec::new();
     spool.file.rewind().unwrap();
     spool.file.read_to_end(&mut read).unwrap();
@@ -118,10 +118,10 @@ fn what_is_written_to_a_memory_file_is_the_body() {
 fn a_short_body_needs_no_file() {
     let (mut thread, index) = thread(0, 0, 0);
     for (piece, spooled) in [(0, false), (1, false), (10, false)] {
-        thread.exchange(index).body = vec![b'x'; piece];
+        thread.exchange(index).body.content = vec![b'x'; piece];
         assert_eq!(thread.spool_body(index), None);
-        assert_eq!(thread.exchange(index).spool.is_some(), spooled);
-        assert_eq!(thread.exchange(index).body.len(), piece, "it is still there");
+        assert_eq!(thread.exchange(index).body.spool.is_some(), spooled);
+        assert_eq!(thread.exchange(index).body.content.len(), piece, "it is still there");
     }
     thread.close(index);
 }

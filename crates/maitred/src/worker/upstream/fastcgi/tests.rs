@@ -5,12 +5,12 @@ use maitred_http::fastcgi::script;
 use maitred_http::fields::{FieldEdits, FieldsRef};
 use maitred_http::h1;
 use maitred_http::request::{self, HeadLimits};
-use maitred_http::response::ResponsePolicy;
 
 use super::*;
 use crate::clock::Clock;
 use crate::worker::connection::remote::Remote;
 use crate::worker::origin::PutField as _;
+use crate::worker::testing::filter;
 
 const DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
 const END: &[u8] = &[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -40,16 +40,7 @@ struct Got {
 
 impl Got {
     fn new() -> Got {
-        let policy = ResponsePolicy {
-            head_request: false,
-            http10: false,
-            informational: true,
-            framed: false,
-            keep: true,
-            trailers: false,
-            switch: None,
-        };
-        Got { reply: Reply::default(), filter: Filter::new(policy), out: Vec::new(), log: Vec::new() }
+        Got { reply: Reply::default(), filter: filter(), out: Vec::new(), log: Vec::new() }
     }
 
     fn feed(&mut self, input: &[u8]) -> Result<(), Failed> {
@@ -279,7 +270,8 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
     let script =
         case.root.map(|_| script::split(below, Some(b"index.php"), script::ENDING).unwrap().unwrap());
     let remote = Remote::new(Some("192.0.2.7:5000".parse().unwrap()));
-    let client = Client { remote, https: true, proxied: false };
+    let client =
+        Client { remote, https: true, proxied: false, named_by: crate::worker::origin::NamedBy::Either };
     let asked = Asked {
         context: &context,
         target: request.target,

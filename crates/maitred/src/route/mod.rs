@@ -1,14 +1,27 @@
 //! The one function that chooses what answers a request: [`Router::choose`].
+//!
+//! | file | what |
+//! |---|---|
+//! | [`condition`] | conditions besides path and method |
+//! | [`pattern`] | patterns of paths and values |
+
+mod condition;
+mod pattern;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use maitred_http::fields::FieldEdits;
+use maitred_http::paths::Index;
 use maitred_http::request::Method;
 
-use crate::config::{self, Config, HostPattern, PathPattern, Target};
+use self::condition::Conditions;
+use self::pattern::{any_matches, shape};
+use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
 use crate::filter::Scope;
+use crate::filter::expires::Expires;
 use crate::plan::Plan;
+use crate::rewrite::{Facts, Rewrite};
 
 /// Longest host name in octets (RFC 1035 section 2.3.4); a longer one can only be the default site's.
 const HOST_BYTES_MAX: usize = 255;
@@ -29,6 +42,8 @@ pub struct Router {
 #[derive(Debug)]
 struct Site {
     routes: Vec<Route>,
+    /// Where the routes are many: which of them may be for a path.
+    index: Option<Index>,
     /// For what no route matches.
     plan: Plan,
 }
@@ -44,14 +59,24 @@ pub struct SetPlan {
     pub error_set: usize,
     /// What the filters change in heads that are prepared.
     pub edits: FieldEdits,
+    /// What they say about caches.
+    pub expires: Option<Expires>,
     /// The site has a pool of FastCGI, or one has its scripts among these files: their sources are never served.
     pub withholds_sources: bool,
 }
 
+impl SetPlan {
+    /// Whether these files are served with these changes.
+    fn is_for(&self, files: &config::Files, plan: &Plan) -> bool {
+        self.files == *files && self.edits == *plan.prepared_edits() && self.expires == plan.expires
+    }
+}
+
 #[derive(Debug)]
 struct Route {
-    pattern: PathPattern,
+    patterns: Vec<PathPattern>,
     methods: Vec<String>,
+    conditions: Option<Box<Conditions>>,
     to: To,
     plan: Plan,
 }
@@ -59,9 +84,10 @@ struct Route {
 #[derive(Debug)]
 enum To {
     Files(usize),
-    Redirect { to: String, status: u16 },
+    Redirect { to: Template, status: u16 },
     Respond { status: u16, body: String, content_type: String },
     Pool(usize),
+    Reroute(Template),
 }
 
 /// What answers.
@@ -72,7 +98,7 @@ pub enum Choice<'r> {
     /// A redirect.
     Redirect {
         /// Template of `Location`.
-        to: &'r str,
+        to: &'r Template,
         /// The status.
         status: u16,
     },
@@ -87,6 +113,8 @@ pub enum Choice<'r> {
     },
     /// The application pool of this index.
     Pool(usize),
+    /// The routes are to be tried again, with this target.
+    Reroute(&'r Template),
     /// No route: 404.
     Nothing,
     /// The route exists, but not for this method: 405 with these in `Allow`.
@@ -132,32 +160,17 @@ impl Router {
         suffix.map_or(0, |(_, site)| *site)
     }
 
-    /// What answers a request to `site` for the normalised `path`, and the plan that goes with it: the first route that matches
-    /// path and method decides. Where routes match the path but none the method, the first of them says what it allows.
-    pub fn choose(&self, site: usize, method: Method, method_text: &str, path: &[u8]) -> (Choice<'_>, &Plan) {
+    /// What answers a request to `site`, and the plan that goes with it: the first route decides that matches path, conditions
+    /// and method. Where routes match everything but the method, the first of them says what it allows.
+    pub fn choose(&self, site: usize, facts: &Facts<'_>) -> (Choice<'_>, &Plan) {
         let Some(site) = self.sites.get(site) else { return (Choice::Nothing, &self.bare) };
-        let mut refusal = (Choice::Nothing, &site.plan);
-        for route in &site.routes {
-            if !matches(&route.pattern, path) {
-                continue;
+        match &site.index {
+            None => site.choose(site.routes.iter(), facts),
+            Some(index) => {
+                let candidates = index.candidates(facts.path);
+                site.choose(candidates.filter_map(|number| site.routes.get(number)), facts)
             }
-            if !route.takes(method, method_text) {
-                if refusal.0 == Choice::Nothing {
-                    refusal = (Choice::NotThisMethod(&route.methods), &route.plan);
-                }
-                continue;
-            }
-            let choice = match &route.to {
-                To::Files(set) => Choice::Files(*set),
-                To::Redirect { to, status } => Choice::Redirect { to, status: *status },
-                To::Respond { status, body, content_type } => {
-                    Choice::Respond { status: *status, body, content_type }
-                }
-                To::Pool(pool) => Choice::Pool(*pool),
-            };
-            return (choice, &route.plan);
         }
-        refusal
     }
 
     /// The plan for what no route of a site matches, or what is about no path.
@@ -176,7 +189,50 @@ impl Router {
     }
 }
 
+impl Site {
+    fn choose<'r>(
+        &'r self,
+        routes: impl Iterator<Item = &'r Route>,
+        facts: &Facts<'_>,
+    ) -> (Choice<'r>, &'r Plan) {
+        let (method, method_text) = (facts.request.method, facts.request.method_text);
+        let mut refusal = (Choice::Nothing, &self.plan);
+        for route in routes {
+            if !route.is_for(facts) {
+                continue;
+            }
+            if route.takes(method, method_text) {
+                return (route.choice(), &route.plan);
+            }
+            if refusal.0 == Choice::Nothing {
+                refusal = (Choice::NotThisMethod(&route.methods), &route.plan);
+            }
+        }
+        refusal
+    }
+}
+
 impl Route {
+    /// Whether path and conditions are met.
+    #[inline]
+    fn is_for(&self, facts: &Facts<'_>) -> bool {
+        any_matches(&self.patterns, facts.path)
+            && self.plan.path_regex.as_ref().is_none_or(|regex| regex.is_match(facts.path))
+            && self.conditions.as_ref().is_none_or(|conditions| conditions.hold(facts))
+    }
+
+    fn choice(&self) -> Choice<'_> {
+        match &self.to {
+            To::Files(set) => Choice::Files(*set),
+            To::Redirect { to, status } => Choice::Redirect { to, status: *status },
+            To::Respond { status, body, content_type } => {
+                Choice::Respond { status: *status, body, content_type }
+            }
+            To::Pool(pool) => Choice::Pool(*pool),
+            To::Reroute(template) => Choice::Reroute(template),
+        }
+    }
+
     /// Whether the route is for this method; one that names GET takes HEAD as well (9110-9.3.2).
     fn takes(&self, method: Method, method_text: &str) -> bool {
         let named = |wanted: &str| self.methods.iter().any(|known| known == wanted);
@@ -196,23 +252,20 @@ impl Site {
             _ => false,
         };
         let runs = site.routes.iter().any(runs_scripts);
-        // Another site with the same files must not show what this server runs elsewhere.
-        let scripts = || pools.iter().filter_map(|pool| pool.source.fastcgi()?.root.as_deref());
-        let overlaps = |root: &Path| scripts().any(|of| of.starts_with(root) || root.starts_with(of));
+        let scripts = script_roots(pools);
         let of_site = Scope { server_header, site: Some(site), route: None };
         // The site's own files come first, so that all its sets can name them as the place of its error pages.
         let error_set = sets.len();
         let files = site.files.as_ref();
         let mut plan = Plan::new(number, &of_site);
         let mut set = |files: &config::Files, plan: &Plan| {
-            let edits = plan.prepared_edits();
             let mut known = sets.iter().skip(error_set);
-            known.position(|known| known.files == *files && known.edits == *edits).map_or_else(
+            known.position(|known| known.is_for(files, plan)).map_or_else(
                 || {
-                    let error_pages = plan.error_pages.clone();
-                    let (files, edits) = (files.clone(), edits.clone());
-                    let withholds_sources = runs || overlaps(&files.root);
-                    sets.push(SetPlan { files, error_pages, error_set, edits, withholds_sources });
+                    let (error_pages, expires) = (plan.error_pages.clone(), plan.expires.clone());
+                    let (files, edits) = (files.clone(), plan.prepared_edits().clone());
+                    let withholds_sources = runs || may_show(&files, &scripts);
+                    sets.push(SetPlan { files, error_pages, error_set, edits, expires, withholds_sources });
                     sets.len() - 1
                 },
                 |at| error_set + at,
@@ -227,6 +280,9 @@ impl Site {
         let routes = site.routes.iter().map(|route| {
             let mut plan = of_route(route);
             plan.script_set = route.scripts.as_ref().map(|files| set(files, &plan));
+            plan.path_regex = route.path_regex.as_ref().and_then(|text| config::regex(text).ok());
+            plan.rewrite = Rewrite::new(&route.rewrite);
+            plan.fallback = fallback(&route.target);
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
                 Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
@@ -234,10 +290,46 @@ impl Site {
                     To::Respond { status: *status, body: body.clone(), content_type: content_type.clone() }
                 }
                 Target::Pool(pool) => To::Pool(*pool),
+                Target::Reroute(template) => To::Reroute(template.clone()),
             };
-            Route { pattern: route.pattern.clone(), methods: route.methods.clone(), to, plan }
+            let conditions = Conditions::new(&route.conditions);
+            Route { patterns: route.patterns.clone(), methods: route.methods.clone(), conditions, to, plan }
         });
-        Site { routes: routes.collect(), plan }
+        let routes: Vec<Route> = routes.collect();
+        let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
+        Site { routes, index, plan }
+    }
+}
+
+/// Where FastCGI pools have their scripts, without symbolic links.
+fn script_roots(pools: &[config::Pool]) -> Vec<PathBuf> {
+    pools.iter().filter_map(|pool| pool.source.fastcgi()?.root.as_deref()).map(real).collect()
+}
+
+/// The directory that a path stands for, since two names can lead to one. What cannot be found stays as it is: nothing is served
+/// from there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Whether scripts of these directories can be among `files`, also those of another site, which must not show what this server
+/// runs elsewhere. Where links may lead anywhere, they may lead there.
+fn may_show(files: &config::Files, scripts: &[PathBuf]) -> bool {
+    if scripts.is_empty() {
+        return false;
+    }
+    let root = real(&files.root);
+    files.symlinks_may_leave || scripts.iter().any(|of| of.starts_with(&root) || root.starts_with(of))
+}
+
+/// The pool that gets requests for what is not among the files.
+fn fallback(target: &Target) -> Option<usize> {
+    match target {
+        Target::Files(files) => files.try_files.last().and_then(|item| match item {
+            TryItem::Pool(pool) => Some(*pool),
+            TryItem::Around(..) | TryItem::Fixed(_) | TryItem::Status(_) => None,
+        }),
+        _ => None,
     }
 }
 
@@ -256,60 +348,19 @@ fn lower_case_host<'a>(authority: &str, room: &'a mut [u8; HOST_BYTES_MAX]) -> O
     Some(room)
 }
 
-/// Whether a pattern covers a normalised path.
-pub fn matches(pattern: &PathPattern, path: &[u8]) -> bool {
-    match pattern {
-        PathPattern::All => true,
-        PathPattern::Exact(exact) => path == exact.as_bytes(),
-        PathPattern::Prefix(prefix) => path.starts_with(prefix.as_bytes()),
-        PathPattern::Suffix(suffix) => path.ends_with(suffix.as_bytes()),
-        PathPattern::Glob(pieces) => glob(pieces, path),
-    }
-}
-
-/// Pieces with "anything" between them: the first and the last are anchored; taking each of the others at its first
-/// place is enough, because nothing but the order of the pieces is asked for.
-fn glob(pieces: &[String], path: &[u8]) -> bool {
-    let [first, middle @ .., last] = pieces else { return false };
-    let Some(mut rest) = path.strip_prefix(first.as_bytes()) else { return false };
-    for piece in middle {
-        let Some(at) = memchr::memmem::find(rest, piece.as_bytes()) else { return false };
-        rest = &rest[at + piece.len()..];
-    }
-    rest.ends_with(last.as_bytes())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rewrite::testing::with_facts;
 
     fn respond(text: &str) -> Target {
         Target::Respond { status: 200, body: text.into(), content_type: "text/plain".into() }
     }
 
     fn site(hosts: &[HostPattern], routes: &[(PathPattern, Target)]) -> Site {
-        let routes = routes
-            .iter()
-            .map(|(pattern, target)| config::Route {
-                pattern: pattern.clone(),
-                methods: Vec::new(),
-                target: target.clone(),
-                scripts: None,
-                response_headers: config::ResponseHeaders::default(),
-                request_headers: config::RequestHeaderRules::default(),
-            })
-            .collect();
-        let site = config::Site {
-            hosts: hosts.to_vec(),
-            routes,
-            error_pages: vec![],
-            files: None,
-            certificates: vec![],
-            acme: false,
-            hsts: None,
-            response_headers: config::ResponseHeaders::default(),
-            request_headers: config::RequestHeaderRules::default(),
-        };
+        let routes =
+            routes.iter().map(|(path, target)| config::Route::new(path.clone(), target.clone())).collect();
+        let site = config::Site { hosts: hosts.to_vec(), routes, ..config::Site::default() };
         Site::new(0, &site, (true, &[]), &mut Vec::new())
     }
 
@@ -328,6 +379,16 @@ mod tests {
         }
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         router
+    }
+
+    /// The body of the response that is chosen, or what is chosen instead.
+    fn chosen(router: &Router, method: &str, path: &str) -> String {
+        with_facts(&format!("{method} {path} HTTP/1.1\r\nHost: h\r\n\r\n"), |facts| {
+            match router.choose(0, facts).0 {
+                Choice::Respond { body, .. } => body.to_owned(),
+                other => format!("{other:?}"),
+            }
+        })
     }
 
     #[test]
@@ -375,29 +436,43 @@ mod tests {
             ("/x.php", "php"),
             ("/a/1/b/2.c", "glob"),
         ] {
-            let (choice, _) = router.choose(0, Method::Get, "GET", path.as_bytes());
-            assert!(matches!(choice, Choice::Respond { body, .. } if body == expected), "{path}: {choice:?}");
+            assert_eq!(chosen(&router, "GET", path), expected, "{path}");
         }
         for path in ["/app", "/a/b/2.c", "/"] {
-            assert_eq!(router.choose(0, Method::Get, "GET", path.as_bytes()).0, Choice::Nothing, "{path}");
+            assert_eq!(chosen(&router, "GET", path), "Nothing", "{path}");
         }
     }
 
     #[test]
     fn a_route_that_names_its_methods_refuses_others() {
         let mut router = router(&[&[]]);
-        router.sites[0] = site(&[], &[(PathPattern::All, respond(""))]);
+        router.sites[0] = site(&[], &[(PathPattern::All, respond("only GET"))]);
         router.sites[0].routes[0].methods = vec!["GET".into()];
-        let choose = |method, text| router.choose(0, method, text, b"/").0;
-        assert!(matches!(choose(Method::Get, "GET"), Choice::Respond { .. }));
-        assert!(matches!(choose(Method::Head, "HEAD"), Choice::Respond { .. }));
-        assert!(matches!(choose(Method::Post, "POST"), Choice::NotThisMethod(_)));
+        assert_eq!(chosen(&router, "GET", "/"), "only GET");
+        assert_eq!(chosen(&router, "HEAD", "/"), "only GET");
+        assert_eq!(chosen(&router, "POST", "/"), "NotThisMethod([\"GET\"])");
         let later = site(&[], &[(PathPattern::All, respond("later"))]);
         router.sites[0].routes.extend(later.routes);
-        let (choice, _) = router.choose(0, Method::Post, "POST", b"/");
-        assert!(
-            matches!(choice, Choice::Respond { body: "later", .. }),
-            "the next route takes it: {choice:?}"
-        );
+        assert_eq!(chosen(&router, "POST", "/"), "later", "the next route takes it");
+    }
+
+    #[test]
+    fn many_routes_are_chosen_as_few_are() {
+        let prefix = |number: u32| PathPattern::Prefix(format!("/r{number}/"));
+        let mut routes: Vec<_> = (0..100).map(|n| (prefix(n), respond(&format!("prefix {n}")))).collect();
+        routes.push((PathPattern::Suffix(".php".into()), respond("php")));
+        routes.push((PathPattern::All, respond("rest")));
+        routes.push((PathPattern::Exact("/x".into()), respond("never")));
+        let mut router = router(&[&[]]);
+        router.sites[0] = site(&[], &routes);
+        for (path, expected) in [
+            ("/r7/x", "prefix 7"),
+            ("/r77/x.php", "prefix 77"),
+            ("/r100/x.php", "php"),
+            ("/r7", "rest"),
+            ("/x", "rest"),
+        ] {
+            assert_eq!(chosen(&router, "GET", path), expected, "{path}");
+        }
     }
 }

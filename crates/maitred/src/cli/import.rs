@@ -1,0 +1,26 @@
+//! `maitred import`: the configuration goes to standard output, the table to standard error.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use super::exit::{Error, Exit};
+use super::{Foreign, Import};
+use crate::import;
+
+/// Imports the files.
+pub fn run(arguments: &Import) -> ExitCode {
+    let root = arguments.root.as_deref();
+    let imported = match arguments.server {
+        Foreign::Nginx => import::nginx(&arguments.files, root),
+        Foreign::Unit => import::unit(&arguments.files),
+        Foreign::Caddy => import::caddy(&arguments.files, root),
+    };
+    match imported {
+        Ok(imported) => {
+            let _ = std::io::stdout().write_all(imported.text.as_bytes());
+            let _ = std::io::stderr().write_all(imported.report.table().as_bytes());
+            if imported.report.is_complete() { Exit::Done.into() } else { Exit::Usage.into() }
+        }
+        Err(why) => Error::failed(why, "name a file of that server, or a part of one").report(),
+    }
+}

@@ -1,0 +1,276 @@
+//! Sites, routes and pools before they are written: what the importers have in common.
+
+use super::model::{Block, Value};
+use super::report::Place;
+
+/// `match` of a route.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Match {
+    /// In `any` and `not` only.
+    pub(crate) paths: Vec<String>,
+    /// Header fields.
+    pub(crate) header: Vec<(String, String)>,
+    /// Parameters of the query.
+    pub(crate) query: Vec<(String, String)>,
+    /// Cookies.
+    pub(crate) cookie: Vec<(String, String)>,
+    /// `http` or `https`
+    pub(crate) scheme: Option<&'static str>,
+    /// Networks.
+    pub(crate) client: Vec<String>,
+    /// At least one of them.
+    pub(crate) any: Vec<Match>,
+    /// None of them.
+    pub(crate) not: Vec<Match>,
+}
+
+impl Match {
+    /// Whether there is no condition.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Match::default()
+    }
+
+    /// Both conditions, if one table can say that.
+    #[must_use]
+    pub(crate) fn and(&self, other: &Match) -> Option<Match> {
+        let mut both = self.clone();
+        for (ours, theirs) in [
+            (&mut both.header, &other.header),
+            (&mut both.query, &other.query),
+            (&mut both.cookie, &other.cookie),
+        ] {
+            for (name, value) in theirs {
+                match ours.iter().find(|(known, _)| known == name) {
+                    Some((_, known)) if known == value => {}
+                    Some(_) => return None,
+                    None => ours.push((name.clone(), value.clone())),
+                }
+            }
+        }
+        for (ours, theirs) in [(&mut both.client, &other.client), (&mut both.paths, &other.paths)] {
+            match (ours.is_empty(), theirs.is_empty()) {
+                (true, _) => ours.clone_from(theirs),
+                (false, true) => {}
+                (false, false) if ours == theirs => {}
+                (false, false) => return None,
+            }
+        }
+        match (both.scheme, other.scheme) {
+            (Some(ours), Some(theirs)) if ours != theirs => return None,
+            (ours, theirs) => both.scheme = ours.or(theirs),
+        }
+        match (both.any.is_empty(), other.any.is_empty()) {
+            (true, _) => both.any.clone_from(&other.any),
+            (false, true) => {}
+            (false, false) => return None,
+        }
+        both.not.extend(other.not.iter().filter(|set| !self.not.contains(set)).cloned());
+        Some(both)
+    }
+
+    /// As a table.
+    pub(crate) fn value(&self) -> Value {
+        let mut entries: Vec<(String, Value)> = Vec::new();
+        if !self.paths.is_empty() {
+            entries.push(("path".into(), Value::one_or_more(&self.paths)));
+        }
+        for (key, pairs) in [("header", &self.header), ("query", &self.query), ("cookie", &self.cookie)] {
+            if !pairs.is_empty() {
+                let pairs = pairs.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+                entries.push((key.into(), Value::Table(pairs.collect())));
+            }
+        }
+        if let Some(scheme) = self.scheme {
+            entries.push(("scheme".into(), scheme.into()));
+        }
+        if !self.client.is_empty() {
+            entries.push(("client".into(), Value::texts(&self.client)));
+        }
+        for (key, sets) in [("any", &self.any), ("not", &self.not)] {
+            if !sets.is_empty() {
+                entries.push((key.into(), Value::List(sets.iter().map(Match::value).collect())));
+            }
+        }
+        Value::Table(entries)
+    }
+}
+
+/// What a rule does with a header field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Replace.
+    Set,
+    /// Put beside.
+    Add,
+    /// Take away.
+    Remove,
+}
+
+/// A rule for a header field.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Header {
+    /// What to do.
+    pub(crate) how: How,
+    /// The field.
+    pub(crate) name: String,
+    /// Its value; empty with [`How::Remove`].
+    pub(crate) value: String,
+}
+
+/// What answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Target {
+    /// Files.
+    Files(Files),
+    /// A pool.
+    Pool {
+        /// Its name.
+        name: String,
+        /// `strip_prefix` and `replace_prefix`
+        strip: Option<(String, String)>,
+        /// `rewrite`
+        rewrite: Option<String>,
+    },
+    /// A redirect.
+    Redirect {
+        /// With placeholders.
+        to: String,
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+    },
+    /// A fixed response.
+    Respond {
+        /// 200 to 599.
+        status: u16,
+        /// Its body and media type.
+        body: Option<(String, String)>,
+    },
+    /// Another route.
+    Reroute(String),
+}
+
+/// Files below a directory.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Files {
+    /// The directory, an absolute path.
+    pub(crate) root: String,
+    /// Whether it is there.
+    pub(crate) missing: bool,
+    /// `strip_prefix`
+    pub(crate) strip: Option<String>,
+    /// `rewrite`
+    pub(crate) rewrite: Option<String>,
+    /// `index`; none is the default.
+    pub(crate) index: Vec<String>,
+    /// `listing`
+    pub(crate) listing: bool,
+    /// `try`
+    pub(crate) tries: Vec<String>,
+    /// `precompressed`
+    pub(crate) precompressed: Vec<String>,
+    /// `hidden`
+    pub(crate) hidden: bool,
+    /// `headers`
+    pub(crate) headers: Vec<(String, String)>,
+    /// Where the directory is named.
+    pub(crate) place: Option<Place>,
+}
+
+/// A route.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Route {
+    /// Where it comes from, and what stands there.
+    pub(crate) origin: (Place, String),
+    /// What else is to be known.
+    pub(crate) notes: Vec<String>,
+    /// Patterns; none is any path.
+    pub(crate) paths: Vec<String>,
+    /// `path_regex`
+    pub(crate) regex: Option<String>,
+    /// `match`
+    pub(crate) condition: Match,
+    /// Methods; none is all.
+    pub(crate) methods: Vec<String>,
+    /// What answers.
+    pub(crate) target: Target,
+    /// Rules for responses.
+    pub(crate) response: Vec<Header>,
+    /// Rules for requests.
+    pub(crate) request: Vec<Header>,
+    /// The largest body of a request.
+    pub(crate) body_max: Option<u64>,
+    /// Whether responses are compressed.
+    pub(crate) compress: bool,
+}
+
+impl Route {
+    /// A route without conditions.
+    pub(crate) fn new(place: &Place, what: &str, target: Target) -> Route {
+        Route {
+            origin: (place.clone(), what.to_owned()),
+            notes: Vec::new(),
+            paths: Vec::new(),
+            regex: None,
+            condition: Match::default(),
+            methods: Vec::new(),
+            target,
+            response: Vec::new(),
+            request: Vec::new(),
+            body_max: None,
+            compress: false,
+        }
+    }
+
+    /// Whether every request would be taken.
+    pub(crate) fn takes_all(&self) -> bool {
+        let any_path = self.paths.is_empty() || self.paths.iter().any(|path| path == "/*" || path == "*");
+        any_path && self.regex.is_none() && self.condition.is_empty() && self.methods.is_empty()
+    }
+}
+
+/// A site.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    /// Where it comes from, and what stands there.
+    pub(crate) origin: (Place, String),
+    /// What else is to be known.
+    pub(crate) notes: Vec<String>,
+    /// Its names.
+    pub(crate) hosts: Vec<String>,
+    /// Certificate and key, and whether they can be used.
+    pub(crate) certificates: Vec<(String, String, bool, Place)>,
+    /// `error_pages`
+    pub(crate) error_pages: Vec<(u16, String)>,
+    /// The directory of these pages, and where it is named.
+    pub(crate) error_root: Option<(String, Place)>,
+    /// Its routes, in their order.
+    pub(crate) routes: Vec<Route>,
+}
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Pool {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its keys.
+    pub(crate) block: Block,
+}
+
+/// A name for a pool: letters, digits, `-` and `_`, and none of these.
+pub(crate) fn pool_name(wanted: &str, taken: &[Pool]) -> String {
+    let clean: String = wanted
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' })
+        .take(48)
+        .collect();
+    let clean = match clean.trim_matches('-') {
+        "" => "app".to_owned(),
+        clean => clean.to_owned(),
+    };
+    let free = |name: &str| !taken.iter().any(|pool| pool.name == name);
+    if free(&clean) {
+        return clean;
+    }
+    let mut numbered = (2..).map(|number| format!("{clean}-{number}"));
+    numbered.find(|name| free(name)).unwrap_or(clean)
+}

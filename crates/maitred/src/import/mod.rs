@@ -1,0 +1,62 @@
+//! `maitred import`: configurations of other servers, as one of Maitred.
+//!
+//! Each importer reads its own language into [`model::Document`], with the place that each part comes from, and says in a
+//! [`report::Report`] what became of each directive. [`guard`] makes sure that the text passes `maitred check`.
+
+mod drafts;
+mod features;
+mod files;
+mod guard;
+mod machine;
+pub mod model;
+mod nginx;
+pub mod report;
+mod unit;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use report::Report;
+
+/// What an import gives.
+#[derive(Debug)]
+pub struct Imported {
+    /// The configuration, in TOML.
+    pub text: String,
+    /// What became of each directive.
+    pub report: Report,
+}
+
+/// Imports configurations of nginx.
+///
+/// # Errors
+/// A file cannot be read, or is none of nginx.
+pub fn nginx(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String> {
+    nginx::import(files, root).map(|(document, report)| finished(document, report, files))
+}
+
+/// Imports configurations of NGINX Unit.
+///
+/// # Errors
+/// A file cannot be read, or is none of Unit.
+pub fn unit(files: &[PathBuf]) -> Result<Imported, String> {
+    unit::import(files).map(|(document, report)| finished(document, report, files))
+}
+
+/// Imports Caddyfiles.
+///
+/// # Errors
+/// A file cannot be read, or is none of Caddy.
+pub fn caddy(_files: &[PathBuf], _root: Option<&Path>) -> Result<Imported, String> {
+    Err("this is not there yet".into())
+}
+
+fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]) -> Imported {
+    let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    let directory =
+        files.first().and_then(|file| file.parent()).map(|directory| directory.display().to_string());
+    document.directory = directory.unwrap_or_default();
+    document.intro.push(format!("From {}.", names.join(", ")));
+    let text = guard::checked(&mut document, &mut report);
+    Imported { text, report }
+}

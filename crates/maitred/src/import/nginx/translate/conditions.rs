@@ -1,0 +1,217 @@
+//! `if`: what it asks of a request.
+
+use crate::import::drafts::Match;
+use crate::import::nginx::tree::Directive;
+use crate::import::nginx::values;
+
+/// What a condition asks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Condition {
+    /// A table `match`.
+    Match(Match),
+    /// A list of methods.
+    Methods(Vec<String>),
+    /// A pattern of paths, or a regular expression.
+    Path(Vec<String>, Option<String>),
+    /// No file is there.
+    Missing,
+}
+
+/// Methods that a list leaves out, where a condition names those that are meant not.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// What an `if` asks.
+///
+/// # Errors
+/// Why there is no counterpart.
+pub(crate) fn of(directive: &Directive) -> Result<Condition, String> {
+    let text = directive.args.join(" ");
+    let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
+    // A `)` of a regular expression may have been at the end.
+    let missing = text.matches('(').count().saturating_sub(text.matches(')').count());
+    let text = format!("{text}{}", ")".repeat(missing.min(8)));
+    let mut words = text.splitn(3, ' ');
+    let (first, sign, value) =
+        (words.next().unwrap_or_default(), words.next(), words.next().unwrap_or_default().trim());
+    if ["!-e", "!-f", "!-d"].contains(&first) {
+        return match sign {
+            Some("$request_filename") => Ok(Condition::Missing),
+            _ => Err("files are looked for by `try` only".into()),
+        };
+    }
+    if first.starts_with(['-', '!']) {
+        return Err("files are looked for by `try` only".into());
+    }
+    let Some(variable) = first.strip_prefix('$') else { return Err("this is no condition of nginx".into()) };
+    match sign {
+        None => truthy(variable),
+        Some("=" | "==") => equal(variable, value, false),
+        Some("!=") => equal(variable, value, true),
+        Some("~") => matching(variable, value, (false, false)),
+        Some("~*") => matching(variable, value, (true, false)),
+        Some("!~") => matching(variable, value, (false, true)),
+        Some("!~*") => matching(variable, value, (true, true)),
+        Some(_) => Err("this is no condition of nginx".into()),
+    }
+}
+
+/// The table with one value of a request.
+fn value_of(variable: &str, value: &str) -> Option<Match> {
+    let pair = |name: String| vec![(name, value.to_owned())];
+    let mut table = Match::default();
+    match variable {
+        "host" | "http_host" | "server_name" => table.header = pair("Host".into()),
+        _ => match (
+            variable.strip_prefix("http_"),
+            variable.strip_prefix("cookie_"),
+            variable.strip_prefix("arg_"),
+        ) {
+            (Some(field), _, _) => table.header = pair(values::field_name(field)),
+            (_, Some(cookie), _) => table.cookie = pair(cookie.to_owned()),
+            (_, _, Some(parameter)) => table.query = pair(parameter.to_owned()),
+            _ => return None,
+        },
+    }
+    Some(table)
+}
+
+fn negated(table: Match, not: bool) -> Condition {
+    Condition::Match(match not {
+        true => Match { not: vec![table], ..Match::default() },
+        false => table,
+    })
+}
+
+fn no_counterpart(variable: &str) -> String {
+    format!("no condition asks for `${variable}`")
+}
+
+fn truthy(variable: &str) -> Result<Condition, String> {
+    match variable {
+        "https" | "ssl_protocol" => Ok(scheme("https")),
+        _ => value_of(variable, "~.").map(Condition::Match).ok_or_else(|| no_counterpart(variable)),
+    }
+}
+
+fn scheme(scheme: &'static str) -> Condition {
+    Condition::Match(Match { scheme: Some(scheme), ..Match::default() })
+}
+
+fn equal(variable: &str, value: &str, not: bool) -> Result<Condition, String> {
+    let value = value.trim_matches(['"', '\'']);
+    let plain = |text: &str| !text.contains(['*', '?', '#', '$']);
+    match (variable, value) {
+        ("scheme", "http") | ("https", "") | ("server_port", "80") => {
+            Ok(scheme(if not { "https" } else { "http" }))
+        }
+        ("scheme", "https") | ("https", "on") | ("server_port", "443") => {
+            Ok(scheme(if not { "http" } else { "https" }))
+        }
+        ("request_method", method) if !not => Ok(Condition::Methods(vec![method.to_owned()])),
+        ("request_method", method) => Ok(all_but(&[method])),
+        ("remote_addr", address) => {
+            Ok(negated(Match { client: vec![address.to_owned()], ..Match::default() }, not))
+        }
+        ("uri" | "request_uri" | "document_uri", path) if path.starts_with('/') && plain(path) => {
+            Ok(match not {
+                true => negated(Match { paths: vec![path.to_owned()], ..Match::default() }, true),
+                false => Condition::Path(vec![path.to_owned()], None),
+            })
+        }
+        // Without the field, or with an empty one.
+        (variable, "") => {
+            value_of(variable, "~.").map(|table| negated(table, !not)).ok_or_else(|| no_counterpart(variable))
+        }
+        (variable, value) if value.contains('$') => Err(format!("`${variable}` is compared with a variable")),
+        (variable, value) => {
+            let value = match value.starts_with('~') || value.contains('*') {
+                true => format!("~^{}$", escaped(value)),
+                false => value.to_owned(),
+            };
+            value_of(variable, &value)
+                .map(|table| negated(table, not))
+                .ok_or_else(|| no_counterpart(variable))
+        }
+    }
+}
+
+/// A text as a regular expression.
+pub(crate) fn escaped(text: &str) -> String {
+    let special = |c: char| if r"\.+*?()|[]{}^$".contains(c) { vec!['\\', c] } else { vec![c] };
+    text.chars().flat_map(special).collect()
+}
+
+fn all_but(methods: &[&str]) -> Condition {
+    let named = |method: &str| methods.contains(&method) || (method == "HEAD" && methods.contains(&"GET"));
+    Condition::Methods(
+        METHODS.iter().filter(|method| !named(method)).map(|method| (*method).to_owned()).collect(),
+    )
+}
+
+fn matching(variable: &str, value: &str, (any_case, not): (bool, bool)) -> Result<Condition, String> {
+    let value = value.trim_matches(['"', '\'']);
+    if variable == "request_method" {
+        let inside =
+            value.trim_start_matches('^').trim_end_matches('$').trim_start_matches('(').trim_end_matches(')');
+        let methods: Vec<&str> = inside.trim_start_matches("?:").split('|').collect();
+        if methods
+            .iter()
+            .any(|method| method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()))
+        {
+            return Err("methods are a list here".into());
+        }
+        return Ok(match not {
+            true => all_but(&methods),
+            false => Condition::Methods(methods.into_iter().map(str::to_owned).collect()),
+        });
+    }
+    let regex = values::regex(value, any_case)?;
+    if ["uri", "request_uri", "document_uri", "request_filename"].contains(&variable) {
+        return match (not, value.contains("\\?"), values::as_patterns(value).filter(|_| !any_case)) {
+            (_, true, _) => Err("path and query are apart here".into()),
+            (false, _, Some(paths)) => Ok(Condition::Path(paths, None)),
+            (false, _, None) => Ok(Condition::Path(Vec::new(), Some(regex))),
+            (true, _, Some(paths)) => Ok(negated(Match { paths, ..Match::default() }, true)),
+            (true, _, None) => Err("`not` has patterns of paths, and no regular expressions".into()),
+        };
+    }
+    if variable == "scheme" {
+        return Err("a scheme is `http` or `https`".into());
+    }
+    let table = value_of(variable, &format!("~{regex}")).ok_or_else(|| no_counterpart(variable))?;
+    Ok(negated(table, not))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Condition, String> {
+        let found = crate::import::nginx::tree::parse(&"x".into(), &format!("if {text} {{ }}")).unwrap();
+        of(&found[0])
+    }
+
+    #[test]
+    fn conditions_of_the_usual_shapes() {
+        let table = |found: Result<Condition, String>| match found {
+            Ok(Condition::Match(table)) => crate::import::model::show(&table.value()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(table(read("($scheme = http)")), r#"{ scheme = "http" }"#);
+        assert_eq!(table(read("($host = www.a.org)")), r#"{ header = { Host = "www.a.org" } }"#);
+        assert_eq!(table(read("($host != a.org)")), r#"{ not = [{ header = { Host = "a.org" } }] }"#);
+        assert_eq!(
+            table(read("($http_user_agent ~* (bot|spider))")),
+            r#"{ header = { User-Agent = "~(?i)(bot|spider)" } }"#
+        );
+        assert_eq!(table(read("($http_x_token = \"\")")), r#"{ not = [{ header = { X-Token = "~." } }] }"#);
+        assert_eq!(table(read("($cookie_beta)")), r#"{ cookie = { beta = "~." } }"#);
+        assert_eq!(read("($request_method = POST)"), Ok(Condition::Methods(vec!["POST".into()])));
+        assert_eq!(
+            read("($request_method !~ ^(GET|HEAD|POST)$ )"),
+            Ok(Condition::Methods(["PUT", "PATCH", "DELETE", "OPTIONS"].map(str::to_owned).to_vec()))
+        );
+        assert_eq!(read("(!-e $request_filename)"), Ok(Condition::Missing));
+        assert!(read("($invalid_referer)").is_err() && read("(-f $x)").is_err() && read("(a)").is_err());
+    }
+}

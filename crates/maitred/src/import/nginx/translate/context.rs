@@ -1,0 +1,80 @@
+//! What the parts of the translation have in common: the report, the pools, what was asked of the machine.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use crate::import::drafts::{Pool, pool_name};
+use crate::import::machine::Machine;
+use crate::import::model::Block;
+use crate::import::nginx::tree::Directive;
+use crate::import::report::{Kind, Report};
+
+/// The translation of one import.
+pub(crate) struct Context<'a> {
+    /// The table.
+    pub(crate) report: RefCell<Report>,
+    /// The pools so far.
+    pub(crate) pools: RefCell<Vec<Pool>>,
+    /// `upstream` by name.
+    pub(crate) upstreams: HashMap<&'a str, &'a Directive>,
+    /// What is there.
+    pub(crate) machine: Machine,
+}
+
+/// Where nginx looks for relative paths.
+const PREFIX: &str = "/usr/share/nginx";
+
+impl<'a> Context<'a> {
+    /// At the start. `http` is what stands in `http { … }`.
+    pub(crate) fn new(report: Report, http: &'a [Directive]) -> Context<'a> {
+        let named = http.iter().filter(|directive| directive.name == "upstream");
+        Context {
+            report: RefCell::new(report),
+            pools: RefCell::default(),
+            upstreams: named.map(|directive| (directive.arg(0), directive)).collect(),
+            machine: Machine::default(),
+        }
+    }
+
+    /// Says what became of a directive.
+    pub(crate) fn say(&self, directive: &Directive, kind: Kind, why: impl Into<String>) {
+        self.report.borrow_mut().say(&directive.place, &directive.shown(), kind, why);
+    }
+
+    /// It is in the output.
+    pub(crate) fn translated(&self, directive: &Directive) {
+        self.say(directive, Kind::Translated, "");
+    }
+
+    /// It is there without being asked for.
+    pub(crate) fn automatic(&self, directive: &Directive, why: &str) {
+        self.say(directive, Kind::Automatic, why);
+    }
+
+    /// It is not possible.
+    pub(crate) fn not_possible(&self, directive: &Directive, why: impl Into<String>) {
+        self.say(directive, Kind::NotPossible, why);
+    }
+
+    /// The name of the pool with these keys; a new one, if there is none yet.
+    pub(crate) fn pool(&self, wanted: &str, block: Block) -> String {
+        let mut pools = self.pools.borrow_mut();
+        let keys = |block: &Block| -> Vec<_> {
+            block.entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
+        };
+        if let Some(pool) = pools.iter().find(|pool| keys(&pool.block) == keys(&block)) {
+            return pool.name.clone();
+        }
+        let name = pool_name(wanted, &pools);
+        pools.push(Pool { name: name.clone(), block });
+        name
+    }
+}
+
+/// An absolute path.
+pub(crate) fn absolute(path: &str) -> String {
+    match path.starts_with('/') {
+        true => path.to_owned(),
+        false => format!("{PREFIX}/{path}"),
+    }
+}

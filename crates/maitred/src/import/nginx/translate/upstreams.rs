@@ -1,0 +1,267 @@
+//! `proxy_pass`, `fastcgi_pass` and `upstream`: pools.
+
+use super::context::Context;
+use super::settings::Settings;
+use crate::import::model::{Block, Value};
+use crate::import::nginx::scope::Scope;
+use crate::import::nginx::tree::Directive;
+use crate::import::nginx::values::{self, Part};
+use crate::import::report::Kind;
+use crate::import::write;
+
+/// The servers of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Servers {
+    /// A name for the pool.
+    pub(crate) name: String,
+    /// The values of `connect`.
+    pub(crate) connect: Vec<String>,
+    /// The first name that has no address here.
+    pub(crate) unknown: Option<String>,
+    /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
+    pub(crate) host: Option<String>,
+}
+
+/// Where nothing listens: a pool that leads there answers 502.
+const NOWHERE: &str = "127.0.0.1:9";
+
+/// An address of `proxy_pass` in its pieces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// Its servers.
+    pub(crate) servers: Servers,
+    /// The path behind the address, if there is one: it takes the place of the location's prefix.
+    pub(crate) path: Option<String>,
+    /// The whole target, if it has variables.
+    pub(crate) rewrite: Option<String>,
+}
+
+/// What `proxy_pass` names.
+///
+/// # Errors
+/// Why it is not possible.
+pub(crate) fn proxy(
+    cx: &Context<'_>,
+    scope: &Scope<'_>,
+    directive: &Directive,
+) -> Result<Destination, String> {
+    let parts = values::parts(directive.arg(0), scope);
+    let [Part::Text(text), behind @ ..] = parts.as_slice() else {
+        return Err("the server is fixed here, and this one is known only when a request is there".into());
+    };
+    let address = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(address), _) if !address.is_empty() => address,
+        (_, Some(_)) => return Err("pools speak HTTP in cleartext: TLS to a server is not there".into()),
+        _ => return Err("the server is fixed here, and this is no address of an HTTP server".into()),
+    };
+    let (host, path) = split(address);
+    let servers = servers(cx, host, "http")?;
+    if !directive.arg(0).contains('$') {
+        return Ok(Destination { servers, path: path.map(str::to_owned), rewrite: None });
+    }
+    // With variables, what follows the host is the whole target.
+    let written = path.unwrap_or_default().to_owned() + &text_of(behind);
+    let target = values::template(&written, scope)?;
+    let host_goes_on = path.is_none() && behind.first().is_some_and(|part| !names_target(part));
+    match target.as_str() {
+        _ if host_goes_on => {
+            Err("the server is fixed here, and this one is known only when a request is there".into())
+        }
+        "" | "/" | "{uri}" | "{path}" | "{path}?{query}" => {
+            Ok(Destination { servers, path: None, rewrite: None })
+        }
+        _ => Ok(Destination { servers, path: None, rewrite: Some(target) }),
+    }
+}
+
+fn names_target(part: &Part) -> bool {
+    matches!(part, Part::Variable(name) if ["request_uri", "uri", "document_uri"].contains(&name.as_str()))
+}
+
+fn text_of(parts: &[Part]) -> String {
+    parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Variable(name) => format!("${{{name}}}"),
+        })
+        .collect()
+}
+
+/// Host and path; a socket's path ends at a colon.
+fn split(address: &str) -> (&str, Option<&str>) {
+    if let Some(socket) = address.strip_prefix("unix:") {
+        return match socket.split_once(':') {
+            Some((_, path)) if !path.is_empty() => (&address[..address.len() - path.len() - 1], Some(path)),
+            Some(_) => (address.trim_end_matches(':'), None),
+            None => (address, None),
+        };
+    }
+    match address.find(['/', '?']) {
+        Some(at) => (&address[..at], Some(&address[at..])),
+        None => (address, None),
+    }
+}
+
+/// What `fastcgi_pass` names.
+///
+/// # Errors
+/// Why it is not possible.
+pub(crate) fn fastcgi(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Servers, String> {
+    match values::fixed(directive.arg(0), scope) {
+        Some(address) => servers(cx, &address, "fastcgi"),
+        None => Err("the server is fixed here, without variables".into()),
+    }
+}
+
+/// The servers of an `upstream`, or the one with this address.
+fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String> {
+    if host.is_empty() {
+        return Err("there is no host in the address".into());
+    }
+    let Some(upstream) = cx.upstreams.get(host) else {
+        let (connect, unknown) = connect(cx, host, scheme);
+        let bare = without_port(host);
+        let named = bare.contains('.') && bare.parse::<std::net::IpAddr>().is_err();
+        let host = (scheme == "http" && named && !host.starts_with("unix:")).then(|| host.to_owned());
+        return Ok(Servers { name: name_of(&connect), connect: vec![connect], unknown, host });
+    };
+    cx.translated(upstream);
+    let (mut all, mut unknown) = (Vec::new(), None);
+    for directive in upstream.inside() {
+        match directive.name.as_str() {
+            "server" => {
+                let Some(address) = server(cx, directive) else { continue };
+                let (address, missing) = connect(cx, address, scheme);
+                unknown = unknown.or(missing);
+                if !all.contains(&address) {
+                    all.push(address);
+                }
+            }
+            "ip_hash" | "hash" | "sticky" | "sticky_cookie_insert" => {
+                let why = "requests of a client stay with one server only in pools of processes (`sticky`)";
+                cx.not_possible(directive, why);
+            }
+            _ => {}
+        }
+    }
+    match all.is_empty() {
+        true => Err(format!("upstream `{host}` has no server")),
+        false => Ok(Servers { name: host.to_owned(), connect: all, unknown, host: None }),
+    }
+}
+
+/// The address of a `server` of an `upstream`, if it gets requests.
+fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<&'d str> {
+    let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg.split('=').next() == Some(name));
+    if has("down") {
+        cx.say(directive, Kind::Dropped, "it gets no requests");
+        return None;
+    }
+    if has("backup") {
+        cx.not_possible(
+            directive,
+            "there are no spare servers: all of a pool get requests, so this one is left out",
+        );
+        return None;
+    }
+    let even = |arg: &String| arg.strip_prefix("weight=").is_some_and(|weight| weight != "1");
+    match directive.args.iter().any(even) {
+        true => cx.say(
+            directive,
+            Kind::Dropped,
+            "servers have no weights: the one with the fewest requests gets the next",
+        ),
+        false => cx.translated(directive),
+    }
+    Some(directive.arg(0))
+}
+
+/// A value of `connect`; and the name in it, if that has no address here.
+fn connect(cx: &Context<'_>, address: &str, scheme: &str) -> (String, Option<String>) {
+    if let Some(path) = address.strip_prefix("unix:") {
+        return (format!("{scheme}+unix:{path}"), None);
+    }
+    let address = address.trim_end_matches('/');
+    let host = without_port(address);
+    let unknown = (!cx.machine.has_address(host)).then(|| host.to_owned());
+    let port = if scheme == "fastcgi" && host == address { ":9000" } else { "" };
+    (format!("{scheme}://{address}{port}"), unknown)
+}
+
+fn without_port(address: &str) -> &str {
+    match address.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => address,
+    }
+}
+
+/// `http://127.0.0.1:3000` is `app-3000`, `http://api:8000` is `api`, `fastcgi+unix:/run/php/php8.2-fpm.sock` is `php`.
+fn name_of(connect: &str) -> String {
+    if connect.starts_with("fastcgi") {
+        return "php".to_owned();
+    }
+    let address = connect.rsplit("://").next().unwrap_or(connect);
+    if let Some(path) = connect.strip_prefix("http+unix:") {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        return file.split('.').next().unwrap_or("app").to_owned();
+    }
+    let host = without_port(address);
+    let local = host.parse::<std::net::IpAddr>().is_ok() || host == "localhost" || host.starts_with('[');
+    match (local, address.strip_prefix(host).and_then(|rest| rest.strip_prefix(':'))) {
+        (true, Some(port)) => format!("app-{port}"),
+        (true, None) => "app".to_owned(),
+        (false, _) => host.replace('.', "-"),
+    }
+}
+
+/// The keys of a pool of these servers. `dialect` is how the names of its directives begin.
+pub(crate) fn block(
+    cx: &Context<'_>,
+    scope: &Scope<'_>,
+    servers: &Servers,
+    directive: &Directive,
+    dialect: &str,
+) -> Block {
+    let mut block = Block::new("").from(&directive.place, &directive.shown());
+    let value = Value::one_or_more(&servers.connect);
+    match &servers.unknown {
+        None => block.push("connect", value, None),
+        Some(name) => {
+            let scheme = if dialect == "fastcgi" { "fastcgi" } else { "http" };
+            block.push_off(
+                "connect",
+                value,
+                None,
+                &format!("the name {name} has an address on this machine"),
+            );
+            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
+            cx.say(
+                directive,
+                Kind::Translated,
+                format!("but {name} has no address on this machine: see the comment at the pool"),
+            );
+        }
+    }
+    let settings = Settings { cx, scope };
+    for (name, key, most) in
+        [("read", "request_timeout", 86_400_000), ("connect", "connect_timeout", 3_600_000)]
+    {
+        let Some((given, millis)) = settings.time(&format!("{dialect}_{name}_timeout")) else { continue };
+        let default = if key == "request_timeout" { 60_000 } else { 5_000 };
+        cx.translated(given);
+        let millis = millis.clamp(1, most);
+        if millis != default {
+            block.push(key, write::time(millis), Some(&given.place));
+        }
+    }
+    if let Some(given) = scope.last("underscores_in_headers").filter(|given| given.arg(0) == "on") {
+        cx.translated(given);
+        block.push(
+            "request_headers",
+            Value::Table(vec![("underscores".into(), true.into())]),
+            Some(&given.place),
+        );
+    }
+    block
+}

@@ -1,0 +1,82 @@
+//! What the parts of the translation of Unit have in common.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde_json::Value as Json;
+
+use crate::import::drafts::{Pool, pool_name};
+use crate::import::machine::Machine;
+use crate::import::model::Block;
+use crate::import::report::{Kind, Place, Report};
+
+/// The translation of one configuration.
+pub(crate) struct Context<'a> {
+    /// The table.
+    pub(crate) report: RefCell<Report>,
+    /// The pools so far; each with what of the configuration it is.
+    pub(crate) pools: RefCell<Vec<Pool>>,
+    names: RefCell<Vec<(String, String)>>,
+    /// What is there.
+    pub(crate) machine: Machine,
+    /// The whole configuration.
+    pub(crate) root: &'a Json,
+    text: &'a str,
+    file: Rc<str>,
+}
+
+impl<'a> Context<'a> {
+    /// At the start.
+    pub(crate) fn new(root: &'a Json, text: &'a str, file: &str) -> Context<'a> {
+        Context {
+            report: RefCell::default(),
+            pools: RefCell::default(),
+            names: RefCell::default(),
+            machine: Machine::default(),
+            root,
+            text,
+            file: file.into(),
+        }
+    }
+
+    /// The place of a member, by its path: where its last name stands, behind those of the names before.
+    pub(crate) fn place(&self, path: &str) -> Place {
+        let mut from = 0;
+        for name in path.split('/').filter(|name| name.parse::<usize>().is_err() && !name.is_empty()) {
+            let quoted = format!("\"{}\"", name.replace("~1", "/"));
+            from = self.text.get(from..).and_then(|rest| rest.find(&quoted)).map_or(from, |at| from + at);
+        }
+        let line = 1 + self.text.bytes().take(from).filter(|byte| *byte == b'\n').count();
+        Place { file: self.file.clone(), line }
+    }
+
+    /// Says what became of a member.
+    pub(crate) fn say(&self, path: &str, kind: Kind, why: impl Into<String>) {
+        let place = self.place(path);
+        self.report.borrow_mut().say(&place, path, kind, why);
+    }
+
+    /// It is in the output.
+    pub(crate) fn translated(&self, path: &str) {
+        self.say(path, Kind::Translated, "");
+    }
+
+    /// It is not possible.
+    pub(crate) fn not_possible(&self, path: &str, why: impl Into<String>) {
+        self.say(path, Kind::NotPossible, why);
+    }
+
+    /// The pool that was made of this part of the configuration.
+    pub(crate) fn known(&self, part: &str) -> Option<String> {
+        self.names.borrow().iter().find(|(known, _)| known == part).map(|(_, name)| name.clone())
+    }
+
+    /// A new pool.
+    pub(crate) fn pool(&self, part: &str, wanted: &str, block: Block) -> String {
+        let mut pools = self.pools.borrow_mut();
+        let name = pool_name(wanted, &pools);
+        pools.push(Pool { name: name.clone(), block });
+        self.names.borrow_mut().push((part.to_owned(), name.clone()));
+        name
+    }
+}

@@ -1,0 +1,324 @@
+//! From sites, routes and pools to tables. What all routes of a site have in common is written once, in the site.
+
+use super::drafts::{Files, Header, How, Pool, Route, Site, Target};
+use super::features;
+use super::model::{Block, Value};
+use super::report::Place;
+
+/// The tables of a site and its routes.
+pub(crate) fn site(mut site: Site) -> Vec<Block> {
+    let mut block = Block::new("[[site]]").from(&site.origin.0, &site.origin.1);
+    block.notes = std::mem::take(&mut site.notes);
+    if !site.hosts.is_empty() {
+        block.push("hosts", Value::texts(&site.hosts), None);
+    }
+    // The last route of a site that takes everything is the site's own directory, if it is one.
+    let own = site.routes.pop_if(is_own);
+    if let Some(route) = &own {
+        if let Target::Files(files) = &route.target {
+            files_keys(&mut block, files, None);
+        }
+        block.notes.extend(route.notes.iter().cloned());
+    }
+    let all: Vec<&Route> = site.routes.iter().chain(&own).collect();
+    let shared = Shared::of(&all);
+    shared.write(&mut block);
+    certificates(&mut block, &site);
+    let root =
+        own.as_ref().is_some_and(|route| matches!(&route.target, Target::Files(files) if !files.missing));
+    let pages_root = site.error_root.as_ref().filter(|_| !site.error_pages.is_empty() && own.is_none());
+    if let Some((root, place)) = pages_root {
+        block.push("root", root.as_str(), Some(place));
+    }
+    if (root || pages_root.is_some()) && !site.error_pages.is_empty() {
+        let pages = site.error_pages.iter().map(|(status, path)| (status.to_string(), path.as_str().into()));
+        block.push("error_pages", Value::Table(pages.collect()), None);
+    }
+    let inherited = own.as_ref().and_then(|route| match &route.target {
+        Target::Files(files) if !files.missing => Some(files.clone()),
+        _ => None,
+    });
+    let mut blocks = vec![block];
+    blocks.extend(site.routes.iter().map(|draft| route(draft, &shared, inherited.as_ref())));
+    let needs_answer = blocks.len() == 1 && !root;
+    let missing = own.as_ref().filter(|_| !root);
+    if needs_answer || missing.is_some() {
+        blocks.push(nothing(missing.map_or(&site.origin.0, |route| &route.origin.0)));
+    }
+    blocks
+}
+
+/// Stands for a directory that is not there: nginx answers 404 as well.
+fn nothing(place: &Place) -> Block {
+    let mut block = Block::new("[[site.route]]").from(place, "nothing else is there");
+    block.push("path", "/*", None);
+    block.push("respond", Value::Table(vec![("status".into(), 404.into())]), None);
+    block
+}
+
+fn is_own(route: &mut Route) -> bool {
+    let plain =
+        matches!(&route.target, Target::Files(files) if files.strip.is_none() && files.rewrite.is_none());
+    plain && route.takes_all() && !(route.target_is_missing() && route.falls_back().is_some())
+}
+
+fn certificates(block: &mut Block, site: &Site) {
+    for usable in [true, false] {
+        let of = site.certificates.iter().filter(|(_, _, found, _)| *found == usable);
+        let pairs: Vec<Value> = of
+            .clone()
+            .map(|(certificate, key, _, _)| {
+                Value::Table(vec![
+                    ("certificate".into(), certificate.as_str().into()),
+                    ("key".into(), key.as_str().into()),
+                ])
+            })
+            .collect();
+        let place = of.map(|(_, _, _, place)| place).next();
+        match (pairs.is_empty(), usable) {
+            (true, _) => {}
+            (false, true) => block.push("certificates", Value::List(pairs), place),
+            (false, false) => {
+                block.push_off(
+                    "certificates",
+                    Value::List(pairs),
+                    place,
+                    "these files are there, in PEM, and can be read",
+                );
+            }
+        }
+    }
+}
+
+/// What every route of a site says.
+#[derive(Default)]
+struct Shared {
+    response: Vec<Header>,
+    request: Vec<Header>,
+    body_max: Option<u64>,
+    compress: bool,
+}
+
+impl Shared {
+    fn of(all: &[&Route]) -> Shared {
+        // An error of a route that is closed may have the fields of all others as well.
+        let plain_error = |route: &Route| {
+            let error = matches!(&route.target, Target::Respond { status: 400.., body: None });
+            error && route.response.is_empty()
+        };
+        let routes: Vec<&Route> = all.iter().copied().filter(|route| !plain_error(route)).collect();
+        let Some((first, rest)) = routes.split_first() else { return Shared::default() };
+        let in_all = |header: &&Header| rest.iter().all(|route| route.response.contains(header));
+        let to_pool = |route: &&&Route| route.goes_to_pool();
+        let pools: Vec<&&Route> = routes.iter().filter(to_pool).collect();
+        let request = match pools.split_first() {
+            Some((first, rest)) => {
+                let in_all = |header: &&Header| rest.iter().all(|route| route.request.contains(header));
+                first.request.iter().filter(in_all).cloned().collect()
+            }
+            None => Vec::new(),
+        };
+        Shared {
+            response: first.response.iter().filter(in_all).cloned().collect(),
+            request,
+            body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
+            compress: routes.iter().all(|route| route.compress),
+        }
+    }
+
+    fn write(&self, block: &mut Block) {
+        common(block, &self.response, &self.request, self.body_max, self.compress);
+    }
+}
+
+/// The keys that sites and routes have in common.
+fn common(block: &mut Block, response: &[Header], request: &[Header], body_max: Option<u64>, compress: bool) {
+    if let Some(rules) = rules(response) {
+        block.push("response_headers", rules, None);
+    }
+    if let Some(rules) = rules(request) {
+        block.push("request_headers", rules, None);
+    }
+    if let Some(max) = body_max.filter(|_| features::BODY_LIMITS) {
+        block.push("limits", Value::Table(vec![("body_bytes_max".into(), size(max).into())]), None);
+    }
+    if compress && features::COMPRESS {
+        block.push("compress", true, None);
+    }
+}
+
+fn rules(headers: &[Header]) -> Option<Value> {
+    let of = |how| {
+        let mut pairs: Vec<(String, Value)> = Vec::new();
+        for header in headers.iter().filter(|header| header.how == how) {
+            // The last one counts: a table has each name once.
+            pairs.retain(|(name, _)| !name.eq_ignore_ascii_case(&header.name));
+            pairs.push((header.name.clone(), header.value.as_str().into()));
+        }
+        pairs
+    };
+    let mut entries = Vec::new();
+    for (key, how) in [("set", How::Set), ("add", How::Add)] {
+        let pairs = of(how);
+        if !pairs.is_empty() {
+            entries.push((key.to_owned(), Value::Table(pairs)));
+        }
+    }
+    let removed: Vec<String> = of(How::Remove).into_iter().map(|(name, _)| name).collect();
+    if !removed.is_empty() {
+        entries.push(("remove".to_owned(), Value::texts(&removed)));
+    }
+    (!entries.is_empty()).then_some(Value::Table(entries))
+}
+
+impl Route {
+    fn goes_to_pool(&self) -> bool {
+        matches!(&self.target, Target::Pool { .. }) || self.falls_back().is_some()
+    }
+
+    fn target_is_missing(&self) -> bool {
+        matches!(&self.target, Target::Files(files) if files.missing)
+    }
+
+    /// The pool that takes what is no file.
+    fn falls_back(&self) -> Option<&str> {
+        let Target::Files(files) = &self.target else { return None };
+        files.tries.last()?.strip_prefix("pool:")
+    }
+}
+
+fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
+    let mut block = Block::new("[[site.route]]").from(&draft.origin.0, &draft.origin.1);
+    block.notes.clone_from(&draft.notes);
+    if !draft.paths.is_empty() {
+        block.push("path", Value::one_or_more(&draft.paths), None);
+    }
+    if let Some(regex) = &draft.regex {
+        block.push("path_regex", regex.as_str(), None);
+    }
+    if !draft.condition.is_empty() {
+        block.push("match", draft.condition.value(), None);
+    }
+    if draft.paths.is_empty() && draft.regex.is_none() && draft.condition.is_empty() {
+        block.push("path", "/*", None);
+    }
+    if !draft.methods.is_empty() {
+        block.push("methods", Value::texts(&draft.methods), None);
+    }
+    target(&mut block, draft, site);
+    let own = |all: &[Header], shared: &[Header]| -> Vec<Header> {
+        all.iter().filter(|header| !shared.contains(header)).cloned().collect()
+    };
+    common(
+        &mut block,
+        &own(&draft.response, &shared.response),
+        &if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
+        draft.body_max.filter(|_| shared.body_max.is_none()),
+        draft.compress && !shared.compress,
+    );
+    block
+}
+
+fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
+    let respond = |status: u64| Value::Table(vec![("status".into(), status.into())]);
+    match &draft.target {
+        Target::Files(files) => {
+            files_keys(block, files, site);
+            match draft.falls_back() {
+                _ if !files.missing => {}
+                Some(pool) => block.push("pool", pool, None),
+                None => block.push("respond", respond(404), None),
+            }
+        }
+        Target::Pool { name, strip, rewrite } => {
+            block.push("pool", name.as_str(), None);
+            if let Some((strip, replace)) = strip {
+                block.push("strip_prefix", strip.as_str(), None);
+                if replace != "/" {
+                    block.push("replace_prefix", replace.as_str(), None);
+                }
+            }
+            if let Some(rewrite) = rewrite {
+                block.push("rewrite", rewrite.as_str(), None);
+            }
+        }
+        Target::Redirect { to, status } => {
+            block.push("redirect", to.as_str(), None);
+            if *status != 302 {
+                block.push("status", u64::from(*status), None);
+            }
+        }
+        Target::Respond { status, body } => {
+            let mut entries = vec![("status".into(), u64::from(*status).into())];
+            if let Some((body, media)) = body {
+                entries.push(("body".into(), body.as_str().into()));
+                entries.push(("content_type".into(), media.as_str().into()));
+            }
+            block.push("respond", Value::Table(entries), None);
+        }
+        Target::Reroute(to) => block.push("reroute", to.as_str(), None),
+    }
+}
+
+/// The keys about files; of a route without those that its site says as well.
+fn files_keys(block: &mut Block, files: &Files, site: Option<&Files>) {
+    let missing = format!("{} is there on this machine", files.root);
+    let mut push = |key: &str, value: Value, place: Option<&Place>| match files.missing {
+        true => block.push_off(key, value, place, &missing),
+        false => block.push(key, value, place),
+    };
+    push("root", files.root.as_str().into(), files.place.as_ref());
+    if let Some(strip) = &files.strip {
+        push("strip_prefix", strip.as_str().into(), None);
+    }
+    if let Some(rewrite) = &files.rewrite {
+        push("rewrite", rewrite.as_str().into(), None);
+    }
+    let default = Files::default();
+    let above = site.unwrap_or(&default);
+    if files.index != above.index {
+        let index = if files.index.is_empty() { vec!["index.html".to_owned()] } else { files.index.clone() };
+        push("index", Value::texts(&index), None);
+    }
+    if files.tries != above.tries {
+        push("try", Value::texts(&files.tries), None);
+    }
+    if files.listing != above.listing {
+        push("listing", files.listing.into(), None);
+    }
+    if files.hidden != above.hidden {
+        push("hidden", files.hidden.into(), None);
+    }
+    if files.precompressed != above.precompressed {
+        push("precompressed", Value::texts(&files.precompressed), None);
+    }
+    if files.headers != above.headers {
+        let set = files.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        push("headers", Value::Table(vec![("set".into(), Value::Table(set))]), None);
+    }
+}
+
+/// The table of a pool.
+pub(crate) fn pool(pool: Pool) -> Block {
+    Block { header: format!("[pool.{}]", pool.name), ..pool.block }
+}
+
+/// A size in the largest unit that leaves a whole number.
+pub(crate) fn size(bytes: u64) -> String {
+    for (unit, factor) in [("g", 1_u64 << 30), ("m", 1 << 20), ("k", 1 << 10)] {
+        if bytes > 0 && bytes.is_multiple_of(factor) {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    bytes.to_string()
+}
+
+/// A time in the largest unit that leaves a whole number.
+pub(crate) fn time(millis: u64) -> String {
+    match millis {
+        _ if !millis.is_multiple_of(1000) => format!("{millis}ms"),
+        _ if millis > 0 && millis.is_multiple_of(3_600_000) => format!("{}h", millis / 3_600_000),
+        _ if millis > 60_000 && millis.is_multiple_of(60_000) => format!("{}m", millis / 60_000),
+        _ => format!("{}s", millis / 1000),
+    }
+}

@@ -1,0 +1,97 @@
+//! What is known of a request to a pool besides the request itself: for the access log, for timeouts, and for a retry.
+
+use std::time::Instant;
+
+use maitred_http::fields::FieldLines;
+
+use super::retry::RetryState;
+use crate::control::SlotId;
+use crate::filter::expires::Expiry;
+use crate::worker::upstream::remote_thread::RemoteRequest;
+
+/// A request to a pool, from the moment in which it begins to wait for a process to its line in the access log. It is kept from
+/// one state of the connection to the next: a request may wait, be handed off, be lost, and wait again.
+#[derive(Debug, Default)]
+pub struct Dispatch {
+    /// The pool that answers, for the access log.
+    pub pool: Option<u16>,
+    /// The id that the request got when it was handed off, in the order of its digits: as a number it would take twice the room.
+    pub request_id: Option<[u8; 16]>,
+    /// Since when the request, all of which is there, waits for an application process.
+    pub waits_since: Option<Instant>,
+    /// How long it has waited, in microseconds.
+    pub queue_us: u64,
+    /// When it was handed to an application process, or to a server.
+    pub handed_off_at: Option<Instant>,
+    /// Whether it may be sent to another process, should this one die before the client has received anything.
+    pub retry: RetryState,
+    /// What the thread that has the client has sent about the request, besides the request itself.
+    pub across: Option<Box<RemoteRequest>>,
+    /// A `Set-Cookie` field for the response that comes through a relay.
+    pub set_cookie: Option<Box<FieldLines>>,
+    /// What of the response depends on the request.
+    pub traits: Option<Box<ResponseTraits>>,
+    /// The application process that returned the files which are still to be sent.
+    pub returned_by: Option<Box<SlotId>>,
+    /// The process was sent CANCEL: no client waits for the response.
+    pub cancelled: bool,
+    /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
+    pub overdue: bool,
+    /// The process that had the client's own socket has ended before the response had.
+    pub lost: bool,
+}
+
+/// What of a response depends on its request, beyond its route.
+#[derive(Debug)]
+pub struct ResponseTraits {
+    /// Further fields.
+    pub fields: FieldLines,
+    /// What it says about caches.
+    pub expiry: Option<Expiry<'static>>,
+}
+
+impl Dispatch {
+    /// The fields that are added to the response, besides those that its route adds. A caller that does not use them puts them
+    /// back into `set_cookie`.
+    pub fn take_further(&mut self) -> Option<Box<FieldLines>> {
+        let fields = self.traits.as_mut().map(|traits| std::mem::take(&mut traits.fields));
+        match (self.set_cookie.take(), fields.filter(|fields| !fields.is_empty())) {
+            (cookie, None) => cookie,
+            (None, Some(fields)) => Some(Box::new(fields)),
+            (Some(mut cookie), Some(fields)) => {
+                cookie.extend(fields.all());
+                Some(cookie)
+            }
+        }
+    }
+
+    /// The id that the request got when it was handed off.
+    pub fn request_id(&self) -> Option<u128> {
+        self.request_id.map(u128::from_be_bytes)
+    }
+
+    /// Notes it.
+    pub fn set_request_id(&mut self, id: u128) {
+        self.request_id = Some(id.to_be_bytes());
+    }
+
+    /// The request has its line in the log; the next one may be for no pool.
+    pub fn forget_pool(&mut self) {
+        (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
+        (self.queue_us, self.waits_since, self.traits) = (0, None, None);
+    }
+
+    /// Empties it. Field by field, as [`Exchange::reset`](super::Exchange::reset).
+    pub(super) fn reset(&mut self) {
+        self.forget_pool();
+        (self.across, self.handed_off_at, self.retry) = (None, None, RetryState::Never);
+        (self.cancelled, self.overdue, self.lost) = (false, false, false);
+    }
+
+    /// The request is at a process, or at a server, now. What is noted of an earlier one of the connection does not hold for it.
+    pub(in crate::worker) fn begin(&mut self, pool: u16, queue_us: u64, now: Instant) {
+        (self.pool, self.queue_us, self.waits_since) = (Some(pool), queue_us, None);
+        self.handed_off_at = Some(now);
+        (self.overdue, self.cancelled) = (false, false);
+    }
+}
