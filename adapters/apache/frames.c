@@ -121,7 +121,31 @@ static frame_result_e take_request(frames_in_t *in, frame_t *frame, unsigned des
     }
     frame->connection_fd = descriptors > bodies ? take_descriptor(in) : -1;
     frame->body_fd = bodies ? take_descriptor(in) : -1;
+    frame->trailers = in->trailers;
+    frame->trailer_bytes = in->trailer_bytes;
+    in->trailer_bytes = 0;
     return FRAME_READY;
+}
+
+/* Kept for the REQUEST behind it; request.c reads what it says. */
+static frame_result_e take_trailers(frames_in_t *in, const frame_t *frame, unsigned descriptors)
+{
+    if (frame->payload_bytes == 0 || frame->payload_bytes > TRAILER_BYTES_MAX || descriptors
+        || frame->flags & ~(unsigned)FLAG_OPTIONAL) {
+        return fault(in, "TRAILERS have too few or too many bytes, descriptors or flags");
+    }
+    memcpy(in->trailers, frame->payload, frame->payload_bytes);
+    in->trailer_bytes = frame->payload_bytes;
+    in->trailed_connection = frame->connection;
+    in->trailed_request = frame->request;
+    return FRAME_NONE;
+}
+
+/* Whether a frame is the REQUEST to which the trailers before it belong. */
+static int takes_trailers(const frames_in_t *in, const frame_t *frame)
+{
+    return frame->kind == FRAME_REQUEST && frame->connection == in->trailed_connection
+        && frame->request == in->trailed_request && !(frame->flags & FLAG_MAY_DETACH);
 }
 
 static frame_result_e take_welcome(frames_in_t *in, const frame_t *frame)
@@ -149,9 +173,14 @@ static frame_result_e take(frames_in_t *in, frame_t *frame, unsigned descriptors
     if (!in->welcomed && frame->kind != FRAME_WELCOME) {
         return fault(in, "the first frame is no WELCOME");
     }
+    if (in->trailer_bytes > 0 && !takes_trailers(in, frame)) {
+        return fault(in, "TRAILERS do not stand before their REQUEST");
+    }
     switch (frame->kind) {
     case FRAME_REQUEST:
         return take_request(in, frame, descriptors);
+    case FRAME_TRAILERS:
+        return take_trailers(in, frame, descriptors);
     case FRAME_WELCOME:
         return descriptors ? fault(in, "a WELCOME with a descriptor") : take_welcome(in, frame);
     case FRAME_FORGET:

@@ -21,7 +21,7 @@ extern module AP_MODULE_DECLARE_DATA maitred_module __attribute__((visibility("d
 
 /* ---- frames.c: bytes and descriptors in, frames out. No I/O. ---- */
 
-enum { FRAME_REQUEST = 1, FRAME_FORGET, FRAME_CANCEL, FRAME_PING, FRAME_SHUTDOWN, FRAME_WELCOME };
+enum { FRAME_REQUEST = 1, FRAME_FORGET, FRAME_CANCEL, FRAME_PING, FRAME_SHUTDOWN, FRAME_WELCOME, FRAME_TRAILERS };
 enum { FRAME_HELLO = 65, FRAME_DONE, FRAME_TAIL, FRAME_PONG };
 enum { FLAG_KEEP = 1, FLAG_HTTP10 = 2, FLAG_HEAD = 4, FLAG_BODY_FD = 8, FLAG_MAY_DETACH = 16 }; /* flags of REQUEST */
 enum { FLAG_CLEAN = 1, FLAG_CLOSE = 2 };                                        /* flags of DONE */
@@ -32,6 +32,9 @@ enum { FLAG_FILE = 1 };                                               /* flag of
 #define TAIL_BYTES_MAX 65536    /* PROTOCOL.md, section 9, as the next two */
 #define TAIL_TOTAL_BYTES_MAX (1024 * 1024)
 #define TAILS_MAX 1024
+/* Fields behind one body, of a request or of a response, and their bytes. Maitred reads 8192 of a response, with the empty line. */
+#define TRAILERS_MAX 32
+#define TRAILER_BYTES_MAX 8190
 #define TAIL_FILES_MAX 8
 #define PASSED_MAX 253          /* descriptors in one message: the kernel's SCM_MAX_FD */
 /* Descriptors that have come and that no frame has taken. What arrives while a request runs is looked at only for CANCEL. */
@@ -45,6 +48,8 @@ typedef struct {
     apr_uint32_t connection, request;
     const unsigned char *payload; /* valid until the next frame is taken or bytes are added */
     int connection_fd, body_fd;   /* of a REQUEST; -1 if it came without. The caller owns them */
+    const char *trailers;         /* of a REQUEST, what its TRAILERS say; valid as the payload */
+    apr_size_t trailer_bytes;     /* 0 if there were none */
 } frame_t;
 
 typedef struct {
@@ -54,6 +59,9 @@ typedef struct {
     unsigned waiting_count;
     apr_size_t payload_max;
     int welcomed;
+    char trailers[TRAILER_BYTES_MAX]; /* which came before the REQUEST that is next, and whose they are */
+    apr_size_t trailer_bytes;
+    apr_uint32_t trailed_connection, trailed_request;
     const char *fault; /* what the peer did wrong; NULL if nothing */
 } frames_in_t;
 
@@ -94,6 +102,7 @@ typedef struct {
     apr_size_t head_bytes;
     const char *body;
     apr_off_t body_bytes;
+    apr_table_t *trailers_in;  /* what came behind the body; NULL if nothing did */
 } maitred_request_t;
 
 /* Checks and copies what `frame` says into `pool`; what is wrong with it, or NULL. */
@@ -184,6 +193,7 @@ typedef struct {
     apr_off_t left;            /* of the stated length */
     apr_off_t body_bytes;
     int complete, broken;
+    int merged;                /* trailers of the request are among its fields (MergeTrailers) */
     request_rec *answering;    /* which request of a chain of internal redirects wrote the head, */
     int answering_status;      /* and its status then: a change means that it failed later */
 } maitred_conn_t;
@@ -206,6 +216,10 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes);
 int trailers_follow(const maitred_conn_t *mc);
 /* Writes the last chunk, and the trailers, NULL if there is no table of them. */
 void trailers_end(maitred_conn_t *mc, const apr_table_t *trailers);
+
+/* ---- request_trailers.c ---- */
+
+void request_trailers_register(void);
 
 /* ---- sendfile.c ---- */
 

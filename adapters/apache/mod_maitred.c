@@ -350,6 +350,7 @@ static void register_hooks(apr_pool_t *pool)
     ap_hook_ssl_conn_is_ssl(conn_is_ssl, NULL, NULL, APR_HOOK_FIRST);
     ap_hook_post_read_request(set_variables, NULL, NULL, APR_HOOK_FIRST);
     filters_register();
+    request_trailers_register();
 }
 
 AP_DECLARE_MODULE(maitred) = {

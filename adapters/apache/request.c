@@ -1,4 +1,5 @@
-/* The payload of a REQUEST (../PROTOCOL.md, section 4). Maitred writes it, so anything unexpected is a violation. */
+/* The payload of a REQUEST, and of the TRAILERS before it (../PROTOCOL.md, section 4). Maitred writes both, so anything
+ * unexpected is a violation. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,33 @@ static const char *check_body(maitred_request_t *request, apr_off_t stated, apr_
     return NULL;
 }
 
+/* Repeated ones are joined, as Apache does it. */
+static const char *parse_trailers(maitred_request_t *request, const frame_t *frame, apr_pool_t *pool)
+{
+    const char *at = frame->trailers, *end = at + frame->trailer_bytes;
+    unsigned count = 0;
+
+    while (at < end) {
+        const char *line_end = memchr(at, '\r', (apr_size_t)(end - at));
+        text_t line = {at, line_end ? (apr_size_t)(line_end - at) : 0};
+        apr_size_t name_bytes;
+        if (line_end == NULL || line_end + 1 >= end || line_end[1] != '\n' || memchr(at, '\n', line.bytes)
+            || memchr(at, 0, line.bytes) || !split_field(line, &name_bytes) || ++count > TRAILERS_MAX) {
+            return "TRAILERS are not 1 to 32 fields in canonical form";
+        }
+        char *name = apr_pstrmemdup(pool, at, name_bytes);
+        if (*ap_scan_http_token(name) != '\0') {
+            return "the name of a trailer is no token";
+        }
+        if (request->trailers_in == NULL) {
+            request->trailers_in = apr_table_make(pool, 4);
+        }
+        apr_table_mergen(request->trailers_in, name, apr_pstrmemdup(pool, at + name_bytes + 2, line.bytes - name_bytes - 2));
+        at = line_end + 2;
+    }
+    return NULL;
+}
+
 static apr_size_t part_bytes(const unsigned char *from)
 {
     return from[0] | (apr_size_t)from[1] << 8 | (apr_size_t)from[2] << 16 | (apr_size_t)from[3] << 24;
@@ -273,6 +301,9 @@ const char *request_parse(maitred_request_t *request, const frame_t *frame, apr_
     }
     if (fault == NULL) {
         fault = check_body(request, stated, pool, body);
+    }
+    if (fault == NULL) {
+        fault = parse_trailers(request, frame, pool);
     }
     return fault;
 }

@@ -8,10 +8,6 @@
 
 APLOG_USE_MODULE(maitred);
 
-/* Of one response. Maitred reads 8192 bytes, with the empty line. */
-#define TRAILERS_MAX 32
-#define TRAILER_BYTES_MAX 8190
-
 /* Those that mean something else, or nothing, there (RFC 9110, section 6.5.1): NOT_IN_TRAILERS of the crate maitred-handoff. */
 static const char *const NOT_IN_TRAILERS[] = {
     "connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",

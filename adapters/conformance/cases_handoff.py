@@ -404,14 +404,21 @@ def a_slow_request_does_not_hold_up_another(worker):
 def as_many_requests_as_the_capacity_run_at_once(worker):
     worker.need_concurrency()
     count = min(worker.capacity, 50)
-    clients = [worker.client() for _ in range(count)]
-    data = b"".join(request_frame(n, n, "/slow/200", descriptors=1) for n in range(count))
-    began = time.monotonic()
-    worker.send(data, [client.far.fileno() for client in clients])
-    equal(sorted(worker.done().request for _ in clients), list(range(count)), "requests reported")
-    expect(time.monotonic() - began < 0.2 * count / 2, "they ran one after another")
-    for client in clients:
-        equal(client.answer().body, b"slow", "body")
+
+    def took_s(first):
+        clients = {n: worker.client() for n in range(first, first + count)}
+        data = b"".join(request_frame(n, n, "/slow/200", descriptors=1) for n in clients)
+        began = time.monotonic()
+        worker.send(data, [client.far.fileno() for client in clients.values()])
+        equal(sorted(worker.done().request for _ in clients), list(clients), "requests reported")
+        took = time.monotonic() - began
+        for client in clients.values():
+            equal(client.answer().body, b"slow", "body")
+        return took
+
+    # A machine with other work may need several attempts; one after another they are not as quick in any.
+    quick = any(took_s(attempt * count) < 0.2 * max(count, 3) / 2 for attempt in range(5))
+    expect(quick, "they ran one after another")
 
 
 def a_slow_client_does_not_hold_up_a_stream_to_another(worker):

@@ -2,7 +2,7 @@
 
 import signal
 
-from kit import PING, PONG, REQUEST, SHUTDOWN, Skipped, equal, expect, frame, request_frame
+from kit import PING, PONG, REQUEST, SHUTDOWN, Skipped, equal, expect, frame, request_frame, trailers_frame
 
 SLOW_MS = 200
 
@@ -65,6 +65,20 @@ def half_a_frame_is_dropped_with_its_channel(worker):
     worker.renew()
     again(worker)
     equal(worker.ask("/bytes/3")[0].body, b"xxx", "answer")
+
+
+@needs_recovery
+def trailers_are_dropped_with_their_channel(worker):
+    worker.send(trailers_frame(7, 1, [("x-secret", "1")]))
+    worker.await_reading()
+    worker.lose()
+    worker.renew()
+    again(worker)
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/request-trailers", method="POST", body=b"abc", descriptors=1), [client.far.fileno()])
+    worker.done()
+    answer = client.answer()
+    equal((answer.status, answer.body), (200, b"3\n"), "the request with the same numbers")
 
 
 @needs_recovery

@@ -4,6 +4,7 @@ Written from adapters/PROTOCOL.md alone: it shares no code with any adapter.
 """
 
 import array
+import fcntl
 import os
 import resource
 import select
@@ -11,8 +12,10 @@ import socket
 import stat
 import struct
 import subprocess
+import termios
+import time
 
-REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
+REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME, TRAILERS = 1, 2, 3, 4, 5, 6, 7
 HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
 KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
 SOCKETS_ONLY, RECOVERS = 1, 2
@@ -55,10 +58,17 @@ def frame(kind, payload=b"", flags=0, descriptors=0, connection=0, request=0):
     return HEADER.pack(len(payload), kind, flags, descriptors, connection, request) + payload
 
 
+def trailers_frame(connection, request, fields):
+    """Bytes of TRAILERS, of pairs."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields).encode("latin-1")
+    return frame(TRAILERS, lines, OPTIONAL, 0, connection, request)
+
+
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, host, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
     of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes
-    behind a request that may detach), says (further lines of the meta part, as a dictionary)."""
+    behind a request that may detach), says (further lines of the meta part, as a dictionary), trailers (list of pairs, for
+    TRAILERS before it)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", f"host: {options.get('host', 'example.com')}"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]
@@ -80,7 +90,8 @@ def request_frame(connection, request, target="/echo", **options):
         meta += "".join(f"{key}={value}\n" for key, value in options.get("says", {}).items()) + f"queue_us={request}\n"
     meta = meta.encode()
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
-    return frame(REQUEST, payload, flags | (HEAD if method == "HEAD" else 0), descriptors, connection, request)
+    before = trailers_frame(connection, request, options["trailers"]) if "trailers" in options else b""
+    return before + frame(REQUEST, payload, flags | (HEAD if method == "HEAD" else 0), descriptors, connection, request)
 
 
 class Done:
@@ -415,6 +426,13 @@ class Worker:
         # Sending nothing fails, too, if the adapter has acted on all of it and is gone.
         if data:
             self.sock.sendall(data)
+
+    def await_reading(self):
+        """Until the adapter has received what was sent."""
+        limit = time.monotonic() + DEADLINE_S
+        while struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))[0]:
+            expect(time.monotonic() < limit, "the adapter does not read the channel")
+            os.sched_yield()
 
     def read_frame(self):
         """The next frame from the adapter: kind, flags, connection, request, payload."""

@@ -32,6 +32,7 @@ type channel struct {
 
 	payloadMax int
 	welcomed   bool
+	trailed    *trailed // what came behind the body of the REQUEST that is next; nil if that is a frame as any other
 
 	// What the last recvmsg brought.
 	received, controlBytes, receiveFlags int
@@ -215,6 +216,9 @@ func (c *channel) decode() (ended bool, err error) {
 		if c.welcomed == (h.kind == kindWelcome) {
 			return false, violation("WELCOME is not the first frame, or not the only one")
 		}
+		if c.trailed != nil && !c.trailed.belongTo(h) {
+			return false, violation("TRAILERS that do not stand before their REQUEST, but a frame of kind %d", h.kind)
+		}
 		if h.kind == kindShutdown {
 			return true, nil
 		}
@@ -229,6 +233,10 @@ func (c *channel) act(h header, payload []byte) error {
 	switch h.kind {
 	case kindRequest:
 		return c.onRequest(h, payload)
+	case kindTrailers:
+		fields, err := parseTrailers(string(payload))
+		c.trailed = &trailed{connection: h.connection, request: h.request, fields: fields}
+		return err
 	case kindForget:
 		c.mu.Lock()
 		if known := c.connections[h.connection]; known != nil {
@@ -274,6 +282,9 @@ func (c *channel) onRequest(h header, payload []byte) error {
 		return err
 	}
 	x := &exchange{channel: c, id: h.request, flags: h.flags}
+	if c.trailed != nil {
+		x.trailers, c.trailed = c.trailed.fields, nil
+	}
 	if h.flags&flagBodyFD != 0 {
 		last := len(descriptors) - 1
 		x.bodyFile = os.NewFile(uintptr(descriptors[last]), "request body")

@@ -43,8 +43,9 @@
 //     answer. Panicking with [http.ErrAbortHandler] breaks the response off here, too; if nothing was sent yet, Maitred
 //     answers 502.
 //   - A write that exceeds the stated Content-Length is cut there, and not left out as a whole.
-//   - The length of a request's body is always known: [http.Request.ContentLength] is never -1, and requests have no
-//     trailers.
+//   - The length of a request's body is always known: [http.Request.ContentLength] is -1 only if the client has sent trailers.
+//     Then the request looks as one in chunks, and [http.Request.Trailer] has the names at once, and the values when the body was
+//     read to its end; whether the client has announced them makes no difference.
 //   - Informational responses (WriteHeader with 103, for one) are sent only to clients that may have them: the pool's key
 //     early_hints. 100 is Maitred's.
 //   - A connection that was taken over is a [net.TCPConn] only on the client's own socket. By a relay (TLS, HTTP/2) it is one

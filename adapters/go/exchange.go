@@ -99,6 +99,7 @@ type exchange struct {
 	meta, head string
 	body       []byte
 	bodyFile   *os.File
+	trailers   http.Header // nil if none came
 
 	mu        sync.Mutex
 	cancelled bool

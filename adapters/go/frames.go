@@ -16,6 +16,7 @@ const (
 	kindPing     = 4
 	kindShutdown = 5
 	kindWelcome  = 6
+	kindTrailers = 7
 	kindHello    = 65
 	kindDone     = 66
 	kindTail     = 67
@@ -95,6 +96,11 @@ func (h header) check() error {
 	switch h.kind {
 	case kindRequest:
 		return h.checkRequest()
+	case kindTrailers:
+		// A payload of none is refused by what reads it.
+		if wanted = h.payload; wanted > trailerBytesMax {
+			return violation("TRAILERS of %d bytes", wanted)
+		}
 	case kindForget, kindCancel, kindPing, kindShutdown:
 	case kindWelcome:
 		wanted = 8

@@ -202,6 +202,7 @@ type ask struct {
 	body           string
 	flags          byte
 	meta           string
+	trailers       string // lines, for TRAILERS before it
 }
 
 func (a ask) frame(connection, request uint32, descriptors uint16) []byte {
@@ -224,7 +225,12 @@ func (a ask) frame(connection, request uint32, descriptors uint16) []byte {
 	payload = binary.LittleEndian.AppendUint32(payload, uint32(len(head)))
 	payload = binary.LittleEndian.AppendUint32(payload, uint32(len(a.body)))
 	payload = append(payload, meta+head+a.body...)
-	return append(appendHeader(nil, len(payload), kindRequest, a.flags, descriptors, connection, request), payload...)
+	var out []byte
+	if a.trailers != "" {
+		out = appendHeader(out, len(a.trailers), kindTrailers, flagOptional, 0, connection, request)
+		out = append(out, a.trailers...)
+	}
+	return append(appendHeader(out, len(payload), kindRequest, a.flags, descriptors, connection, request), payload...)
 }
 
 // client is the other end of a response descriptor.

@@ -83,6 +83,7 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	if err := x.setBody(r); err != nil {
 		return nil, err
 	}
+	x.setTrailers(r)
 	return r.WithContext(ctx), nil
 }
 
@@ -166,13 +167,25 @@ func (x *exchange) setBody(r *http.Request) error {
 type body struct {
 	source io.Reader
 	closed atomic.Bool
+
+	// trailers go to known when all was read.
+	ended           sync.Once
+	trailers, known http.Header
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.closed.Load() {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return b.source.Read(p)
+	n, err := b.source.Read(p)
+	if err == io.EOF && b.trailers != nil {
+		b.ended.Do(func() {
+			for name, values := range b.trailers {
+				b.known[name] = values
+			}
+		})
+	}
+	return n, err
 }
 
 func (b *body) Close() error {

@@ -1,5 +1,6 @@
 /* The reference application of the conformance kit (../../conformance/README.md) as a handler of Apache's. What only reads
  * the request, /echo and /sum, is reference.py, a CGI program. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "apr_strings.h"
@@ -172,6 +173,49 @@ static int answer_failed_trailers(request_rec *r, long status, long unused)
     return (int)status;
 }
 
+static int append_line(void *data, const char *name, const char *value)
+{
+    apr_array_header_t *lines = data;
+    if (*name == 'x') {
+        APR_ARRAY_PUSH(lines, char *) = apr_pstrcat(lines->pool, name, ": ", value, "\n", NULL);
+    }
+    return 1;
+}
+
+static int compare_lines(const void *one, const void *other)
+{
+    return strcmp(*(char *const *)one, *(char *const *)other);
+}
+
+/* With `merged`, which is not part of the kit, those among the fields of the request. */
+static int answer_request_trailers(request_rec *r, long merged, long unused)
+{
+    apr_array_header_t *lines = apr_array_make(r->pool, 4, sizeof(char *));
+    char piece[8192];
+    long count = 0, got;
+    int status = ap_setup_client_block(r, REQUEST_CHUNKED_DECHUNK);
+
+    (void)unused;
+    if (status != OK) {
+        return status;
+    }
+    if (ap_should_client_block(r)) {
+        while ((got = ap_get_client_block(r, piece, sizeof(piece))) > 0) {
+            count += got;
+        }
+        if (got < 0) {
+            return HTTP_INTERNAL_SERVER_ERROR;
+        }
+    }
+    ap_rprintf(r, "%ld\n", count);
+    apr_table_do(append_line, lines, merged ? r->headers_in : r->trailers_in, NULL);
+    qsort(lines->elts, (size_t)lines->nelts, sizeof(char *), compare_lines);
+    for (int n = 0; n < lines->nelts; n++) {
+        ap_rputs(APR_ARRAY_IDX(lines, n, char *), r);
+    }
+    return OK;
+}
+
 static apr_file_t *pattern_file(request_rec *r, long count, char **name)
 {
     apr_file_t *file;
@@ -247,6 +291,7 @@ static const struct {
     {"/inject", answer_inject}, {"/hop", answer_hop},     {"/file", answer_file},       {"/sendfile", answer_sendfile},
     {"/ws-refused", answer_refused}, {"/426", answer_426}, {"/early-hints", answer_early_hints},
     {"/sendfile-path", answer_sendfile_path}, {"/trailers", answer_trailers},
+    {"/request-trailers", answer_request_trailers},
     {"/odd-trailers", answer_odd_trailers}, {"/failed-trailers", answer_failed_trailers},
 };
 

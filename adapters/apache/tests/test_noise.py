@@ -21,6 +21,8 @@ def frames():
         (kit.request_frame(1, 2, "/bytes/10", method="POST", body=b"body", descriptors=1), 1),
         (kit.request_frame(1, 3, "/chunks/2/5", body_file=4, descriptors=1), 2),
         (kit.request_frame(1, 4, "/hop", flags=kit.KEEP | kit.MAY_DETACH, early=b"early", descriptors=1), 1),
+        (kit.request_frame(1, 5, "/request-trailers", method="POST", body=b"body", trailers=fields, descriptors=1), 1),
+        (kit.trailers_frame(1, 6, fields), 0),
         (kit.frame(kit.FORGET, connection=1), 0),
         (kit.frame(kit.PING, request=9), 0),
         (kit.frame(kit.CANCEL, connection=1, request=2), 0),

@@ -10,12 +10,15 @@ const TAIL_BYTES_MAX = 64 * 1024;
 const TAIL_TOTAL_BYTES_MAX = 1024 * 1024;
 const NAME_BYTES_MAX = 64;
 const META_BYTES_MAX = 4096;
+/** Fields behind one body, of a request or of a response, and their bytes. */
+const TRAILERS_MAX = 32;
+const TRAILER_BYTES_MAX = 8190;
 const FRAME_DESCRIPTORS_MAX = 2;
 const SERVICE_US_MAX = 0xffff_ffff;
 const VERSION = 1;
 
 const KIND = Object.freeze({
-  REQUEST: 1, FORGET: 2, CANCEL: 3, PING: 4, SHUTDOWN: 5, WELCOME: 6,
+  REQUEST: 1, FORGET: 2, CANCEL: 3, PING: 4, SHUTDOWN: 5, WELCOME: 6, TRAILERS: 7,
   HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69, LIMITS: 70,
 });
 /** Flags of REQUEST. */
@@ -33,6 +36,8 @@ const RECOVERS = 2;
 const OUTCOME = Object.freeze({ BROKEN: 0, CLEAN: 1, CLOSE: 2 });
 /** Kinds that consist of a header alone. */
 const BARE = new Set([KIND.FORGET, KIND.CANCEL, KIND.PING, KIND.SHUTDOWN]);
+/** A line of TRAILERS. */
+const TRAILER = /^[!#$%&'*+\-.^_`|~0-9a-z]+: [^\0\r\n]*$/;
 
 /** Maitred has said something that the protocol does not allow: where the next frame begins is unknown. */
 class Violation extends Error {}
@@ -43,7 +48,8 @@ function refuse(why) {
 
 /**
  * Cuts what was received into frames. `add` takes bytes that it may keep, and calls `take(frame)` for each whole frame:
- * { kind, descriptors, connection, request, flags, payload }, with `meta`, `head` and `body` for REQUEST.
+ * { kind, descriptors, connection, request, flags, payload }, with `meta`, `head`, `body` and `trailers` (null if there are none)
+ * for REQUEST. TRAILERS are a part of the REQUEST behind them, and not taken by themselves.
  */
 class Decoder {
   constructor(take) {
@@ -52,6 +58,7 @@ class Decoder {
     this.pieces = [];
     this.bytes = 0;
     this.needed = HEADER_BYTES;
+    this.trailed = null;
   }
 
   add(chunk) {
@@ -78,14 +85,25 @@ class Decoder {
         break;
       }
       frame.payload = data.subarray(at + HEADER_BYTES, end);
-      if (frame.kind === KIND.REQUEST) parts(frame);
       at = end;
-      this.take(frame);
+      if (this.trailed) this.join(frame);
+      if (frame.kind === KIND.REQUEST) parts(frame);
+      if (frame.kind === KIND.TRAILERS) this.trailed = checked(frame);
+      else this.take(frame);
     }
     if (at < data.length) {
       this.pieces.push(data.subarray(at));
       this.bytes = data.length - at;
     }
+  }
+
+  /** What stands behind TRAILERS is the REQUEST to which they belong. */
+  join(frame) {
+    const { connection, request, payload } = this.trailed;
+    const belongs = frame.kind === KIND.REQUEST && frame.connection === connection && frame.request === request;
+    if (!belongs || frame.flags & FLAG.MAY_DETACH) refuse(`TRAILERS before a frame of kind ${frame.kind}, not their REQUEST`);
+    frame.trailers = payload;
+    this.trailed = null;
   }
 
   header(data, at) {
@@ -95,13 +113,13 @@ class Decoder {
     const descriptors = data.readUInt16LE(at + 6);
     if (bytes > this.payloadMax) refuse(`a payload of ${bytes} bytes`);
     if (descriptors > FRAME_DESCRIPTORS_MAX) refuse(`a frame with ${descriptors} descriptors`);
-    const known = kind >= KIND.REQUEST && kind <= KIND.WELCOME;
+    const known = kind >= KIND.REQUEST && kind <= KIND.TRAILERS;
     if (!known && !(flags & OPTIONAL)) refuse(`a frame of unknown kind ${kind}`);
     if (kind === KIND.REQUEST && flags & ~REQUEST_FLAGS) refuse(`a REQUEST with flags ${flags}`);
     if (BARE.has(kind) && (bytes || descriptors)) refuse(`a frame of kind ${kind} with a payload or descriptors`);
     if (known && kind !== KIND.REQUEST && flags & ~OPTIONAL) refuse(`a frame of kind ${kind} with flags ${flags}`);
     return {
-      kind, flags, descriptors, known, payload: null,
+      kind, flags, descriptors, known, payload: null, trailers: null,
       connection: data.readUInt32LE(at + 8), request: data.readUInt32LE(at + 12),
     };
   }
@@ -119,6 +137,16 @@ function parts(frame) {
   frame.meta = payload.subarray(12, head);
   frame.head = payload.subarray(head, body);
   frame.body = payload.subarray(body);
+}
+
+/** TRAILERS, if what they say are fields. */
+function checked(frame) {
+  const lines = frame.payload.latin1Slice().split('\r\n');
+  const isWhole = lines.pop() === '' && lines.length > 0 && lines.every((line) => TRAILER.test(line));
+  if (frame.descriptors || !isWhole || lines.length > TRAILERS_MAX || frame.payload.length > TRAILER_BYTES_MAX) {
+    refuse(`TRAILERS that are not 1 to ${TRAILERS_MAX} fields`);
+  }
+  return frame;
 }
 
 /** Version and payload limit of a WELCOME. */
@@ -201,6 +229,6 @@ function detach(connection, request) {
 }
 
 module.exports = {
-  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, limits, pong, refuse, tailFile, tails,
-  welcome,
+  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, TRAILERS_MAX, TRAILER_BYTES_MAX, Violation,
+  detach, done, hello, limits, pong, refuse, tailFile, tails, welcome,
 };

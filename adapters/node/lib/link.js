@@ -2,6 +2,7 @@
 
 const { performance } = require('node:perf_hooks');
 
+const { inChunks } = require('./chunks');
 const { ClientSocket } = require('./client_socket');
 const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
 const { openBelow } = require('./file');
@@ -90,6 +91,8 @@ class Link {
     this.retired = false;
     this.detached = false;
     this.bodyRest = 0;
+    /** What node:http reads behind a body that is streamed. */
+    this.bodyEnd = null;
     this.streams = false;
   }
 
@@ -168,6 +171,7 @@ class Link {
       (flags & FLAG.HTTP10 ? 'connection: keep-alive\r\n' : '');
     // The version is that of the client: what may be sent depends on it.
     if (flags & FLAG.HTTP10) head[head.indexOf(13) - 1] = 48;
+    else if (frame.trailers) return this.feedChunks(frame, fields);
     if (fields === '') {
       // Head and body stand behind one another in the frame.
       this.push(body.length ? frame.payload.subarray(12 + frame.meta.length) : head);
@@ -176,6 +180,13 @@ class Link {
     head = Buffer.concat([head.subarray(0, head.length - 2), Buffer.from(`${fields}\r\n`), body]);
     this.push(head);
     return undefined;
+  }
+
+  /** With trailers, which no client of HTTP/1.0 has. */
+  feedChunks({ head, body, trailers }, fields) {
+    const { start, end } = inChunks(head, trailers, fields);
+    if (this.bodyRest > 0) this.bodyEnd = end;
+    this.push(this.bodyRest > 0 ? start : Buffer.concat([start, body, end]));
   }
 
   feedUpgrade({ flags, head, body }) {
@@ -208,6 +219,7 @@ class Link {
     socket.on('data', (data) => {
       this.bodyRest -= data.length;
       if (!this.client || !this.push(data)) socket.pause();
+      if (this.client && this.bodyEnd && this.bodyRest <= 0) this.push(this.bodyEnd);
     });
     socket.on('end', () => { if (this.client && this.bodyRest > 0) this.client.destroy(); });
   }

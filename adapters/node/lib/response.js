@@ -5,7 +5,7 @@
 
 const { debuglog } = require('node:util');
 
-const { FLAG } = require('./frames');
+const { FLAG, TRAILERS_MAX, TRAILER_BYTES_MAX } = require('./frames');
 
 /** `NODE_DEBUG=maitred` shows it. */
 const debug = debuglog('maitred');
@@ -42,9 +42,6 @@ const HEAD_BYTES_MAX = 256 * 1024;
 /** Bytes of one informational response, and how many there may be before the final one. */
 const INFORMATIONAL_BYTES_MAX = 16 * 1024;
 const INFORMATIONAL_MAX = 16;
-/** Trailers of one response, and their bytes; one that has more is sent without any. */
-const TRAILERS_MAX = 32;
-const TRAILER_BYTES_MAX = 8190;
 const EMPTY = Buffer.alloc(0);
 
 /** The application's response cannot be sent. */
@@ -145,7 +142,7 @@ class Chunks {
     if (this.trailers.length <= TRAILERS_MAX) this.trailers.push(line);
   }
 
-  /** What follows the last chunk, as it is sent; `taken`: whether the client takes trailers. */
+  /** What follows the last chunk, as it is sent; `taken`: whether the client takes trailers. Too many are not sent at all. */
   end(taken) {
     const fit = this.trailers.length <= TRAILERS_MAX && this.trailerBytes <= TRAILER_BYTES_MAX;
     if (!fit) debug('%d bytes of trailers are too many: they are dropped', this.trailerBytes);

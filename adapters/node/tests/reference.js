@@ -1,6 +1,7 @@
 'use strict';
 // The reference application of the conformance kit (adapters/conformance/README.md).
 
+const assert = require('node:assert/strict');
 const crypto = require('node:crypto');
 const fs = require('node:fs');
 const http = require('node:http');
@@ -148,6 +149,16 @@ const HANDLERS = {
       hash.update(piece);
     }
     answer(response, `${bytes} ${hash.digest('hex')}`);
+  },
+  async 'request-trailers'(request, response) {
+    assert.deepEqual([request.rawTrailers, { ...request.trailers }], [[], {}]);
+    const { length } = await bodyOf(request);
+    const found = Object.entries(request.trailers);
+    const each = Object.entries(request.trailersDistinct);
+    assert.deepEqual(each.map(([name, values]) => [name, values.join(', ')]), found);
+    assert.equal(request.rawTrailers.length, each.reduce((sum, [, values]) => sum + 2 * values.length, 0));
+    const lines = found.map(([name, value]) => `${name}: ${value}\n`).sort();
+    answer(response, Buffer.from(`${length}\n${lines.join('')}`, 'latin1'));
   },
   wait(request, response) {
     return new Promise((resolve) => { finished(response, () => resolve()); });

@@ -3,6 +3,7 @@
 const assert = require('node:assert/strict');
 const { test } = require('node:test');
 
+const { inChunks } = require('../lib/chunks');
 const { Decoder, FLAG, KIND, Violation, done, tails } = require('../lib/frames');
 const { BadResponse, Response } = require('../lib/response');
 
@@ -52,6 +53,55 @@ test('what the protocol does not allow is refused', () => {
     Buffer.concat([header(KIND.REQUEST, 12), Buffer.alloc(12, 1)]),
   ];
   for (const data of bad) assert.throws(() => new Decoder(() => {}).add(data), Violation);
+});
+
+function trailers(lines, options = {}) {
+  return Buffer.concat([header(KIND.TRAILERS, lines.length, { flags: 128, ...options }), Buffer.from(lines, 'latin1')]);
+}
+
+test('trailers come with their REQUEST, wherever they are cut', () => {
+  const lines = 'x-a: 1\r\nx-b: \r\n';
+  const numbers = { connection: 7, request: 9 };
+  const plain = request('a=b\n', 'GET / HTTP/1.1\r\n\r\n', '', numbers);
+  const data = Buffer.concat([trailers(lines, numbers), plain, plain]);
+  for (let cut = 1; cut < data.length; cut += 1) {
+    const seen = [];
+    const decoder = new Decoder((frame) => seen.push(frame));
+    for (const piece of [data.subarray(0, cut), data.subarray(cut)]) decoder.add(Buffer.from(piece));
+    assert.deepEqual(seen.map(({ kind, trailers: found }) => [kind, found && String(found)]), [[1, lines], [1, null]]);
+  }
+  for (const most of ['x: y\r\n'.repeat(32), `x: ${'y'.repeat(8185)}\r\n`, "!#$%&'*+-.^_`|~09az: \xe9\t:\r\n"]) {
+    new Decoder(() => {}).add(Buffer.concat([trailers(most, numbers), plain]));
+  }
+});
+
+test('trailers that are none, or of no REQUEST, are refused', () => {
+  const numbers = { connection: 7, request: 9 };
+  const made = (options = {}) => request('a=b\n', 'GET / HTTP/1.1\r\n\r\n', '', { ...numbers, ...options });
+  const lines = [
+    '', 'x: y', 'x: y\n', 'x: y\r\n\r\n', 'x y\r\n', 'x:y\r\n', ': y\r\n', 'X: y\r\n', 'x x: y\r\n', 'x: y\0\r\n', 'x: y\rz\r\n',
+    'x: y\nz\r\n', '\xe9: y\r\n', 'x: y\r\n'.repeat(33), `x: ${'y'.repeat(8186)}\r\n`,
+  ].map((text) => trailers(text, numbers));
+  lines.push(...[{ flags: 129 }, { descriptors: 1 }].map((options) => trailers('x: y\r\n', { ...numbers, ...options })));
+  const good = trailers('x: y\r\n', numbers);
+  const behind = [
+    good, header(KIND.PING, 0), header(KIND.FORGET, 0, numbers), header(KIND.SHUTDOWN, 0), header(60, 0, { flags: 128 }),
+    made({ connection: 8 }), made({ request: 8 }), made({ flags: FLAG.MAY_DETACH }),
+  ].map((frame) => Buffer.concat([good, frame]));
+  for (const data of [...lines, ...behind]) {
+    assert.throws(() => new Decoder(() => {}).add(Buffer.concat([data, made()])), Violation, String(data));
+  }
+});
+
+test('a request with trailers is one in chunks', () => {
+  const head = (length) => Buffer.from(`POST / HTTP/1.1\r\nhost: h\r\n${length}x-content-length: 5\r\n\r\n`, 'latin1');
+  const framed = (length) => {
+    const { start, end } = inChunks(head(length), Buffer.from('x: \xe9\r\n', 'latin1'), 'connection: close\r\n');
+    return [start, end].map((part) => part.toString('latin1'));
+  };
+  const start = 'POST / HTTP/1.1\r\nhost: h\r\nx-content-length: 5\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n';
+  assert.deepEqual(framed('content-length: 300\r\n'), [`${start}12c\r\n`, '\r\n0\r\nx: \xe9\r\n\r\n']);
+  for (const length of ['', 'content-length: 0\r\n']) assert.deepEqual(framed(length), [start, '0\r\nx: \xe9\r\n\r\n']);
 });
 
 test('numbers beyond 32 bits in DONE', () => {

@@ -5,10 +5,12 @@ An entry is a tuple whose first item is the kind:
     (REQUEST, connection, request, flags, passed, meta, head, body, body_file)
     (FORGET, connection, 0)  (CANCEL, connection, request)  (PING, 0, request)  (SHUTDOWN, 0, 0)
 
-`passed` is the connection's descriptor if it came along, `body_file` that of a body in a file; both else None.
+`passed` is the connection's descriptor if it came along, `body_file` that of a body in a file; both else None. TRAILERS is
+checked, and is no entry: no interface has a place for what it says.
 """
 
 import os
+import re
 import resource
 import struct
 from collections import deque
@@ -22,8 +24,9 @@ TAIL_BYTES_MAX = 64 * 1024
 TAIL_TOTAL_BYTES_MAX = 1024 * 1024
 TAILS_MAX = 1024
 TAIL_FILES_MAX = 8
+TRAILER_BYTES_MAX = 8190
 
-REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
+REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME, TRAILERS = 1, 2, 3, 4, 5, 6, 7
 HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
 
 # Flags of HELLO, of REQUEST, of DONE, of TAIL, and of any frame.
@@ -43,6 +46,8 @@ _LIMITS = struct.Struct("<IBBHIII")
 _WELCOME = struct.Struct("<HHI")
 _HEADER_BYTES = _HEADER.size
 _PARTS_BYTES = _HEADER.size + _LENGTHS.size
+# Up to 32 fields.
+_TRAILERS = re.compile(rb"(?:[!#$%&'*+\-.^_`|~0-9a-z]+: [^\0\r\n]*\r\n){1,32}")
 
 
 class ProtocolError(Exception):
@@ -102,6 +107,8 @@ class Decoder:
         self._pieces = []
         self._payload_bytes_max = PAYLOAD_BYTES_MAX
         self._welcomed = False
+        # Of which request TRAILERS have come: its REQUEST is next.
+        self._trailed = None
         self._arrived = deque()
         # How many bytes the next frame needs beyond those that are here.
         self.missing = _HEADER_BYTES
@@ -136,9 +143,14 @@ class Decoder:
                 self.missing = frame_end - end
                 return None
             self._at = frame_end
+            if self._trailed is not None:
+                self._end_trailers(kind, flags, connection, request)
             if kind == REQUEST and self._welcomed:
                 return self._request(data, at, frame_end, flags, count, connection, request)
-            if self._control(kind, flags, count, data[at + _HEADER_BYTES : frame_end]):
+            payload = data[at + _HEADER_BYTES : frame_end]
+            if kind == TRAILERS and self._welcomed:
+                self._trailers(flags, count, connection, request, payload)
+            elif self._control(kind, flags, count, payload):
                 return kind, connection, request
         return None
 
@@ -157,6 +169,17 @@ class Decoder:
         body_file = self._take() if bodies else None
         meta, head, body = data[at + _PARTS_BYTES : head_at], data[head_at:body_at], data[body_at:frame_end]
         return REQUEST, connection, request, flags, passed, meta, head, body, body_file
+
+    def _trailers(self, flags, count, connection, request, payload):
+        """What the client has sent behind the body of the REQUEST that follows."""
+        if count or flags & ~OPTIONAL or len(payload) > TRAILER_BYTES_MAX or not _TRAILERS.fullmatch(payload):
+            raise ProtocolError(f"TRAILERS have flags {flags:#x}, {count} descriptors, or are not 1 to 32 fields")
+        self._trailed = connection, request
+
+    def _end_trailers(self, kind, flags, connection, request):
+        if kind != REQUEST or (connection, request) != self._trailed or flags & MAY_DETACH:
+            raise ProtocolError(f"TRAILERS of {self._trailed} stand before a frame of kind {kind}, not before their REQUEST")
+        self._trailed = None
 
     def _take(self):
         if not self._arrived:

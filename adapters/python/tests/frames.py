@@ -5,7 +5,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from maitred.frames import BODY_FD, CANCEL, DONE, FILE, FORGET, HEAD, KEEP, PING, REQUEST, TAIL, WELCOME
+from maitred.frames import BODY_FD, CANCEL, DONE, FILE, FORGET, HEAD, KEEP, OPTIONAL, PING, REQUEST, TAIL, TRAILERS, WELCOME
 
 _HEADER = struct.Struct("<IBBHII")
 WELCOME_FRAME = _HEADER.pack(8, WELCOME, 0, 0, 0, 0) + struct.pack("<HHI", 1, 0, 2 * 1024 * 1024)
@@ -31,6 +31,11 @@ def request_frame(connection, request, target="/", method="GET", flags=KEEP, bod
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
     flags |= HEAD if method == "HEAD" else 0
     return _HEADER.pack(len(payload), REQUEST, flags, descriptors, connection, request) + payload
+
+
+def trailers_frame(connection, request, lines, flags=OPTIONAL, descriptors=0):
+    """A TRAILERS."""
+    return _HEADER.pack(len(lines), TRAILERS, flags, descriptors, connection, request) + lines
 
 
 def forget_frame(connection):

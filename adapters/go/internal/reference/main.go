@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,8 @@ var routes = map[string]route{
 	"early-hints":   {0, earlyHints},
 	"trailers":      {0, trailers},
 	"sendfile-path": {0, sendFilePath},
+
+	"request-trailers": {0, requestTrailers},
 
 	"ws":         {0, func(w http.ResponseWriter, r *http.Request, _ []int) { websocket.Echo(w, r) }},
 	"ws-refused": {0, refuse},
@@ -197,6 +200,20 @@ func trailers(w http.ResponseWriter, _ *http.Request, _ []int) {
 	_, _ = io.WriteString(w, "body")
 	w.Header().Set("X-Sum", "4")
 	w.Header().Set(http.TrailerPrefix+"Content-Length", "9")
+}
+
+func requestTrailers(w http.ResponseWriter, r *http.Request, _ []int) {
+	count, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		panic(err)
+	}
+	lines := []string{}
+	for name, values := range r.Trailer {
+		lines = append(lines, strings.ToLower(name)+": "+strings.Join(values, ", ")+"\n")
+	}
+	sort.Strings(lines)
+	text(w)
+	fmt.Fprintf(w, "%d\n%s", count, strings.Join(lines, ""))
 }
 
 // pattern makes a file of so many bytes 0, 1, … 250, 0, …
