@@ -1,8 +1,8 @@
-//! `maitred import`: each configuration of `nginx/`, `unit/` and `caddy/` is imported by the real binary, passes `maitred check`,
+//! `maitred import`: each configuration of `nginx/` and `unit/` is imported by the real binary, passes `maitred check`,
 //! and has what its first lines say:
 //!
 //! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all, and without such a line the
-//!   import is complete.
+//!   import is complete. At least 70 % have to be.
 //!
 //! `/srv/import` stands for a directory of the test.
 
@@ -119,7 +119,10 @@ fn impossible(table: &str) -> Vec<String> {
     .collect()
 }
 
-fn try_all(server: &str) {
+/// Of how many configurations all is in the output, at least, in percent.
+const COMPLETE_PERCENT_MIN: usize = 70;
+
+fn try_all(server: &str, count_min: usize) {
     let world = World::new();
     let mut wrong = Vec::new();
     let samples = world.samples(server);
@@ -151,21 +154,23 @@ fn try_all(server: &str) {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), samples.len(), wrong.join("\n\n"));
+    let complete = samples.iter().filter(|sample| sample.expected.is_empty()).count();
+    assert!(samples.len() >= count_min, "only {} configurations of {server}", samples.len());
+    assert!(
+        complete * 100 >= samples.len() * COMPLETE_PERCENT_MIN,
+        "{complete} of {} are complete",
+        samples.len()
+    );
 }
 
 #[test]
 fn configurations_of_nginx_become_configurations_that_pass_the_check() {
-    try_all("nginx");
+    try_all("nginx", 40);
 }
 
 #[test]
 fn configurations_of_unit_become_configurations_that_pass_the_check() {
-    try_all("unit");
-}
-
-#[test]
-fn caddyfiles_become_configurations_that_pass_the_check() {
-    try_all("caddy");
+    try_all("unit", 6);
 }
 
 #[test]
