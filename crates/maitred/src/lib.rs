@@ -8,6 +8,7 @@
 //! | [`import`] | configurations of nginx, Unit and Caddy, written as one of Maitred |
 //! | [`acme`] | automatic certificates |
 //! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
+//! | [`access`] | who may use a site or a route |
 //! | [`affinity`] | CPUs: what may be used, which thread is pinned where, and when it is unpinned |
 //! | [`control`] | what master and worker process say to each other |
 //! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
@@ -34,6 +35,7 @@
 //! | [`unix_time`] | the wall clock |
 //! | [`status`] | scoreboard, and the ways to show it |
 
+pub mod access;
 pub mod acme;
 pub mod affinity;
 pub mod backoff;

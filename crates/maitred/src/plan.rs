@@ -3,6 +3,7 @@
 use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
 
+use crate::access::Gates;
 use crate::config::RequestHeaderRules;
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
@@ -22,6 +23,8 @@ pub struct Plan {
     pub script_set: Option<usize>,
     /// `path_regex`, whose groups placeholders refer to.
     pub path_regex: Option<Regex>,
+    /// What is asked whether a request may be answered at all.
+    pub gates: Option<Box<Gates>>,
     /// What is changed in the request's target.
     pub rewrite: Option<Rewrite>,
     /// The pool that gets requests for what is not among the route's files.
@@ -85,6 +88,7 @@ impl Plan {
             error_pages: compiled.error_pages,
             script_set: None,
             path_regex: None,
+            gates: Gates::new(scope.site.map(|site| &site.access), scope.route.map(|route| &route.access)),
             rewrite: None,
             fallback: None,
             expires: compiled.expires.map(Expires::new),

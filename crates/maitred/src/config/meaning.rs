@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::access::Access;
 use super::acme::Acme;
 use super::conditions::Conditions;
 use super::cors::Cors;
@@ -305,6 +306,8 @@ pub struct Site {
     pub security_headers: Option<SecurityHeaders>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
+    /// Who may use it.
+    pub access: Access,
 }
 
 /// A name in `hosts`, in lower case.
@@ -343,6 +346,8 @@ pub struct Route {
     pub security_headers: Option<SecurityHeaders>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
+    /// Who may use it.
+    pub access: Access,
 }
 
 /// What answers a request.
@@ -388,6 +393,7 @@ impl Route {
             security_headers: None,
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
+            access: Access::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`load`] reads a file, [`read`] is its pure part. [`tables`] and [`limits`] declare every key, [`Config`] is what
 //! comes out. An error names its place, and all errors of a file are reported at once.
 
+mod access;
 pub mod acme;
 mod build;
 mod conditions;
@@ -52,6 +53,7 @@ mod workers;
 
 use std::path::{Path, PathBuf};
 
+pub use access::{Access, AddressRules};
 pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, certificate_path};
 pub use conditions::{ConditionSet, Conditions, ValuePattern};
 pub use cors::{Cors, OriginPattern};

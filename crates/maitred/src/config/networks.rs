@@ -20,8 +20,11 @@ const PRIVATE: [Network; 4] = [
     (IpAddr::V6(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0)), 7),
 ];
 
+/// Every address.
+const ALL: [Network; 2] = [(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0)];
+
 /// Lists that are always there.
-const KNOWN: [(&str, &[Network]); 2] = [("loopback", &LOOPBACK), ("private", &PRIVATE)];
+const KNOWN: [(&str, &[Network]); 3] = [("all", &ALL), ("loopback", &LOOPBACK), ("private", &PRIVATE)];
 
 /// Networks that the lists may have together, those of lists in lists counted each time.
 const NETWORKS_MAX: usize = 100_000;

@@ -20,9 +20,9 @@ pub(super) const NETWORKS: Key = Key {
     ..Key::new(
         "networks",
         Kind::Lists("`name = [\"10.0.0.0/8\", \"192.0.2.7\", \"@other\"]`"),
-        Default::Absent("`@loopback` and `@private` alone"),
+        Default::Absent("`@all`, `@loopback` and `@private` alone"),
         "Lists of addresses and networks. `\"@name\"` stands for a list wherever networks are named, and in other lists. \
-         `@loopback` (127.0.0.0/8, ::1) and `@private` (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7) are always \
-         there.",
+         `@loopback` (127.0.0.0/8, ::1), `@private` (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, fc00::/7) and `@all` are \
+         always there.",
     )
 };

@@ -1,7 +1,7 @@
 //! Keys of a route.
 
 use super::keys::{Default, Key, Kind, Table};
-use super::{conditions, cors, expires, files, headers, media, rewrites, security};
+use super::{access, conditions, cors, expires, files, headers, media, rewrites, security};
 
 /// `[[site.route]]`
 pub(super) const ROUTE: Table = Table {
@@ -86,6 +86,8 @@ pub(super) const ROUTE: Table = Table {
             "Hand the request to `[pool.NAME]`.",
         ),
         rewrites::REROUTE,
+        access::ALLOW,
+        access::DENY,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

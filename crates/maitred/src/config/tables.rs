@@ -9,7 +9,9 @@ use super::limits::LIMITS;
 use super::logs::LOG;
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
-use super::{cors, expires, fastcgi, files, headers, media, parts, reload, requests, routes, security};
+use super::{
+    access, cors, expires, fastcgi, files, headers, media, parts, reload, requests, routes, security,
+};
 use crate::bounds::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -352,6 +354,8 @@ pub const SITE: Table = Table {
              of files, of pools, of request bodies, and for `respond` without a `body`. Error responses of an application \
              itself stay as they are.",
         ),
+        access::ALLOW,
+        access::DENY,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

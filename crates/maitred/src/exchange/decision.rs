@@ -34,6 +34,8 @@ pub enum Decision {
     Endless,
     /// The proof that an authority for certificates asks for.
     Challenge,
+    /// An error or an answer of a gate, which its exchange has.
+    Denied,
     /// What its route names.
     Route(Choice<'static>),
 }

@@ -2,6 +2,7 @@
 //!
 //! Every function here gives a result whatever it finds; the findings decide whether it is used.
 
+mod access;
 mod accounts;
 mod acme;
 mod common;

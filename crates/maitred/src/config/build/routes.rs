@@ -2,6 +2,7 @@
 
 use regex::bytes::Regex;
 
+use super::super::access::KEYS;
 use super::super::finding::{At, Span};
 use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
@@ -10,7 +11,7 @@ use super::super::template;
 use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
-use super::{conditions, cors, expires, files, headers, rewrites, security};
+use super::{access, conditions, cors, expires, files, headers, rewrites, security};
 
 /// The keys that say what answers.
 const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
@@ -40,6 +41,7 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) 
             cors: cors::of(section),
             security_headers: security::of(section),
             request_headers: headers::of_requests(&section.section("request_headers")),
+            access: access::of(section),
         };
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
@@ -127,6 +129,8 @@ fn target(
     only_with(section, chosen, &["pool"], &["replace_prefix", "query"]);
     only_with(section, chosen, &["root"], &files::KEYS);
     only_with(section, chosen, &["pool"], &["request_headers"]);
+    // Of a request that is routed again, the last route decides.
+    only_with(section, chosen, &["root", "redirect", "respond", "pool"], &KEYS);
     // All of them are read, so that all errors are found.
     let root = files_target(section, (site, pools), patterns);
     let redirect = redirect_target(section, regex);

@@ -4,7 +4,7 @@ use super::super::finding::{At, Span};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{acme, cors, expires, files, headers, hosts, routes, security, tls};
+use super::{access, acme, cors, expires, files, headers, hosts, routes, security, tls};
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is whether there is an `[acme]`.
 pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>, acme: bool) -> (Vec<Site>, Vec<tls::Certified>) {
@@ -85,6 +85,7 @@ fn site(
         cors: cors::of(section),
         security_headers: security::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
+        access: access::of(section),
     }
 }
 

@@ -85,6 +85,8 @@ charset = "iso-8859-1"
 charset_types = ["text/*", "application/json"]
 expires = { default = "2h", "image/*" = "30d", hashed = "immutable", "*.html" = "no-cache", "sw.js" = "off" }
 security_headers = "strict"
+allow = ["@office", "10.0.0.0/8"]
+deny = ["10.1.0.0/16"]
 
 hsts = "max-age=31536000; includeSubDomains"
 response_headers = { set = { X-Frame-Options = "DENY" }, add = { Link = "</a>" }, remove = ["X-Powered-By"], if_absent = { X-C = "d" } }

@@ -430,6 +430,17 @@ fn the_example_about_uploads_is_good() {
 }
 
 #[test]
+fn the_examples_about_access_are_good() {
+    let manual = include_str!("../../../../../docs/access.md");
+    let examples: Vec<_> =
+        manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 1);
+    // What the examples leave out.
+    let listen = "[[listen]]\naddress = \":1\"\n";
+    examples.into_iter().for_each(|example| drop(good(&format!("{listen}{example}"))));
+}
+
+#[test]
 fn the_examples_about_proxies_are_good() {
     let manual = include_str!("../../../../../docs/proxies.md");
     let examples: Vec<_> =

@@ -467,8 +467,8 @@ fn lists_of_networks_have_names() {
         )])
     };
     let config = trusted(
-        "all = [\"@office\", \"192.0.2.9\"]\noffice = [\"198.51.100.0/24\"]\n",
-        "\"@all\", \"@private\", \"@loopback\"",
+        "every = [\"@office\", \"192.0.2.9\"]\noffice = [\"198.51.100.0/24\"]\n",
+        "\"@every\", \"@private\", \"@loopback\"",
     )
     .good();
     let shown: Vec<_> = config
@@ -506,10 +506,10 @@ fn lists_of_networks_have_names() {
             "etc/main.toml:7:5 `networks`: expected arrays of strings, found a string",
             "etc/main.toml:8:6 `networks`: the list \"e\" contains itself",
             "etc/main.toml:9:6 `networks`: the list \"d\" contains itself",
-            "etc/main.toml:9:12 `networks`: there is no list \"@none\" | the lists are \"@loopback\", \"@office\", \"@private\"; others \
-             are defined in [networks]",
+            "etc/main.toml:9:12 `networks`: there is no list \"@none\" | the lists are \"@all\", \"@loopback\", \"@office\", \"@private\"; \
+             others are defined in [networks]",
             "etc/main.toml:11:20 `trusted_proxies`: there is no list \"@ofice\" | did you mean \"@office\"?",
-            "etc/main.toml:11:30 `trusted_proxies`: there is no list \"@none\" | the lists are \"@d\", \"@e\", \"@loopback\", \
+            "etc/main.toml:11:30 `trusted_proxies`: there is no list \"@none\" | the lists are \"@all\", \"@d\", \"@e\", \"@loopback\", \
              \"@office\", \"@private\"; others are defined in [networks]",
             "etc/main.toml:11:45 `trusted_proxies`: \"office\" is not a network | `office` is not an IP address",
         ]

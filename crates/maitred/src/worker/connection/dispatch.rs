@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use maitred_http::fields::FieldLines;
 
+use super::gated::Denial;
 use super::retry::RetryState;
 use crate::control::SlotId;
 use crate::filter::expires::Expiry;
@@ -31,6 +32,8 @@ pub struct Dispatch {
     pub set_cookie: Option<Box<FieldLines>>,
     /// What of the response depends on the request.
     pub traits: Option<Box<ResponseTraits>>,
+    /// Of a request that a gate has refused: its answer.
+    pub denial: Option<Box<Denial>>,
     /// The application process that returned the files which are still to be sent.
     pub returned_by: Option<Box<SlotId>>,
     /// The process was sent CANCEL: no client waits for the response.
@@ -78,7 +81,7 @@ impl Dispatch {
     /// The request has its line in the log; the next one may be for no pool.
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
-        (self.queue_us, self.waits_since, self.traits) = (0, None, None);
+        (self.queue_us, self.waits_since, self.traits, self.denial) = (0, None, None, None);
     }
 
     /// Empties it. Field by field, as [`Exchange::reset`](super::Exchange::reset).

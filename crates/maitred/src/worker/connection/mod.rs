@@ -24,6 +24,7 @@
 pub mod belongings;
 pub mod body;
 pub mod dispatch;
+pub mod gated;
 pub mod http2;
 pub mod incoming;
 pub mod outgoing;

@@ -34,6 +34,7 @@ impl Requests {
             Decision::Route(choice) => choice,
             Decision::Admin => return self.answer_admin(index, request, given),
             Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
+            Decision::Denied => return self.answer_denied(index, request, given),
             Decision::ToTls => return self.redirect_to_tls(index, request, given),
             Decision::Preflight => {
                 return self.reply(index, request, given, fixed::preflight);

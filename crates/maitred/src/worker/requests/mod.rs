@@ -10,6 +10,7 @@
 //! | [`answer`] | what answers a request |
 //! | [`hand_off`] | requests to application processes |
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
+//! | [`gates`] | whether it may be answered at all |
 //! | [`errors`] | errors about a request whose body is on its way |
 //! | [`disk`] | what disk helpers have read or written |
 //! | [`reactions`] | carries out what the table of states decides |
@@ -23,6 +24,7 @@ mod answer;
 mod disk;
 mod drain;
 mod errors;
+mod gates;
 mod hand_off;
 mod http2;
 pub(in crate::worker) mod proxy_protocol;

@@ -236,9 +236,16 @@ impl Requests {
         rest: &[u8],
         at: &mut usize,
     ) -> Option<Stop> {
-        let Route { routed, path, rewritten } = self.route(index, request);
+        let Route { mut routed, path, rewritten } = self.route(index, request);
         let rewritten = rewritten.as_ref().map(|rewritten| rewritten.over(request));
         let request = rewritten.as_ref().unwrap_or(request);
+        if Self::is_gated(routed) {
+            if !self.buffers.tx.is_empty() {
+                // Nothing is asked twice: a request that asks for a flush later on is parsed anew.
+                return Some(Stop::Flush);
+            }
+            routed = self.ask_gates(index, request, routed);
+        }
         let unread = Unread { head, rest, routed, path: &path };
         let body = match request.framing {
             Framing::None => &[],
@@ -465,7 +472,7 @@ impl Requests {
         let (last, refusal, path) =
             (std::mem::take(&mut exchange.last), exchange.refusal.take(), exchange.path.take());
         let routed = exchange.routed;
-        let followed = self.has_input(index);
+        let (anew, followed) = (routed.is_none(), self.has_input(index));
         let mut room = HeadRoom::default();
         let Some(request) = head.view(&mut room) else {
             let status = refusal.map_or(500, |refusal| refusal.status);
@@ -482,6 +489,10 @@ impl Requests {
             (None, _) => self.route(index, &request),
         };
         let request = rewritten.as_ref().map_or(request, |rewritten| rewritten.over(&request));
+        let routed = match anew && refusal.is_none() && Self::is_gated(routed) {
+            true => self.ask_gates(index, &request, routed),
+            false => routed,
+        };
         let given = RequestInput {
             head: head.bytes(),
             body: &body,
