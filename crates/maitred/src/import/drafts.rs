@@ -104,6 +104,8 @@ pub(crate) enum How {
     Add,
     /// Take away.
     Remove,
+    /// Put there, if there is none.
+    IfAbsent,
 }
 
 /// A rule for a header field.
@@ -172,6 +174,10 @@ pub(crate) struct Files {
     pub(crate) hidden: bool,
     /// `headers`
     pub(crate) headers: Vec<(String, String)>,
+    /// `types`
+    pub(crate) types: Vec<(String, String)>,
+    /// `charset`
+    pub(crate) charset: Option<String>,
     /// Where the directory is named.
     pub(crate) place: Option<Place>,
 }
@@ -201,6 +207,8 @@ pub(crate) struct Route {
     pub(crate) body_max: Option<u64>,
     /// Whether responses are compressed.
     pub(crate) compress: bool,
+    /// `expires`: kinds of responses and what is said of them.
+    pub(crate) expires: Vec<(String, String)>,
 }
 
 impl Route {
@@ -218,6 +226,7 @@ impl Route {
             request: Vec::new(),
             body_max: None,
             compress: false,
+            expires: Vec::new(),
         }
     }
 

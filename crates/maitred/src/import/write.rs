@@ -13,7 +13,11 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
         block.push("hosts", Value::texts(&site.hosts), None);
     }
     // The last route of a site that takes everything is the site's own directory, if it is one.
-    let own = site.routes.pop_if(is_own);
+    let last = site.routes.last().map(|route| route.expires.clone());
+    // What the site says of caches would hold for its other routes, too.
+    let same = site.routes.iter().all(|route| Some(&route.expires) == last.as_ref());
+    let silent = last.is_none_or(|last| last.is_empty());
+    let own = site.routes.pop_if(|route| is_own(route) && (same || silent));
     if let Some(route) = &own {
         if let Target::Files(files) = &route.target {
             files_keys(&mut block, files, None);
@@ -97,6 +101,7 @@ struct Shared {
     request: Vec<Header>,
     body_max: Option<u64>,
     compress: bool,
+    expires: Vec<(String, String)>,
 }
 
 impl Shared {
@@ -123,26 +128,34 @@ impl Shared {
             request,
             body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
             compress: routes.iter().all(|route| route.compress),
+            expires: match all.iter().all(|route| route.expires == first.expires) {
+                true => first.expires.clone(),
+                false => Vec::new(),
+            },
         }
     }
 
     fn write(&self, block: &mut Block) {
-        common(block, &self.response, &self.request, self.body_max, self.compress);
+        common(block, self);
     }
 }
 
 /// The keys that sites and routes have in common.
-fn common(block: &mut Block, response: &[Header], request: &[Header], body_max: Option<u64>, compress: bool) {
-    if let Some(rules) = rules(response) {
+fn common(block: &mut Block, keys: &Shared) {
+    if let Some(rules) = rules(&keys.response) {
         block.push("response_headers", rules, None);
     }
-    if let Some(rules) = rules(request) {
+    if let Some(rules) = rules(&keys.request) {
         block.push("request_headers", rules, None);
     }
-    if let Some(max) = body_max.filter(|_| features::BODY_LIMITS) {
+    if !keys.expires.is_empty() {
+        let pairs = keys.expires.iter().map(|(kind, value)| (kind.clone(), value.as_str().into()));
+        block.push("expires", Value::Table(pairs.collect()), None);
+    }
+    if let Some(max) = keys.body_max.filter(|_| features::BODY_LIMITS) {
         block.push("limits", Value::Table(vec![("body_bytes_max".into(), size(max).into())]), None);
     }
-    if compress && features::COMPRESS {
+    if keys.compress && features::COMPRESS {
         block.push("compress", true, None);
     }
 }
@@ -158,7 +171,7 @@ fn rules(headers: &[Header]) -> Option<Value> {
         pairs
     };
     let mut entries = Vec::new();
-    for (key, how) in [("set", How::Set), ("add", How::Add)] {
+    for (key, how) in [("set", How::Set), ("add", How::Add), ("if_absent", How::IfAbsent)] {
         let pairs = of(how);
         if !pairs.is_empty() {
             entries.push((key.to_owned(), Value::Table(pairs)));
@@ -209,13 +222,14 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
     let own = |all: &[Header], shared: &[Header]| -> Vec<Header> {
         all.iter().filter(|header| !shared.contains(header)).cloned().collect()
     };
-    common(
-        &mut block,
-        &own(&draft.response, &shared.response),
-        &if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
-        draft.body_max.filter(|_| shared.body_max.is_none()),
-        draft.compress && !shared.compress,
-    );
+    let keys = Shared {
+        response: own(&draft.response, &shared.response),
+        request: if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
+        body_max: draft.body_max.filter(|_| shared.body_max.is_none()),
+        compress: draft.compress && !shared.compress,
+        expires: if draft.expires == shared.expires { Vec::new() } else { draft.expires.clone() },
+    };
+    common(&mut block, &keys);
     block
 }
 
@@ -291,6 +305,13 @@ fn files_keys(block: &mut Block, files: &Files, site: Option<&Files>) {
     }
     if files.precompressed != above.precompressed {
         push("precompressed", Value::texts(&files.precompressed), None);
+    }
+    if files.types != above.types {
+        let types = files.types.iter().map(|(ending, kind)| (ending.clone(), kind.as_str().into())).collect();
+        push("types", Value::Table(types), None);
+    }
+    if files.charset != above.charset {
+        push("charset", files.charset.as_deref().unwrap_or("utf-8").into(), None);
     }
     if files.headers != above.headers {
         let set = files.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();

@@ -17,6 +17,10 @@ pub(crate) struct Context<'a> {
     pub(crate) pools: RefCell<Vec<Pool>>,
     /// `upstream` by name.
     pub(crate) upstreams: HashMap<&'a str, &'a Directive>,
+    /// `map`, by the variable that it sets.
+    maps: HashMap<&'a str, &'a Directive>,
+    /// Whether responses of pools are cached anywhere.
+    pub(crate) caches: bool,
     /// What is there.
     pub(crate) machine: Machine,
 }
@@ -28,12 +32,21 @@ impl<'a> Context<'a> {
     /// At the start. `http` is what stands in `http { … }`.
     pub(crate) fn new(report: Report, http: &'a [Directive]) -> Context<'a> {
         let named = http.iter().filter(|directive| directive.name == "upstream");
+        let maps = http.iter().filter(|directive| directive.name == "map");
         Context {
             report: RefCell::new(report),
             pools: RefCell::default(),
             upstreams: named.map(|directive| (directive.arg(0), directive)).collect(),
+            maps: maps.map(|directive| (directive.arg(1), directive)).collect(),
+            caches: http.iter().any(caches),
             machine: Machine::default(),
         }
+    }
+
+    /// The `map` that sets a variable, which is all of a value: `$name` or `${name}`.
+    pub(crate) fn map(&self, value: &str) -> Option<&'a Directive> {
+        let name = value.strip_prefix('$')?.trim_start_matches('{').trim_end_matches('}');
+        self.maps.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name)).map(|(_, map)| *map)
     }
 
     /// Says what became of a directive.
@@ -69,6 +82,13 @@ impl<'a> Context<'a> {
         pools.push(Pool { name: name.clone(), block });
         name
     }
+}
+
+/// Whether a directive, or one within it, has responses of pools cached.
+fn caches(directive: &Directive) -> bool {
+    let names = ["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"];
+    let here = names.contains(&directive.name.as_str()) && directive.arg(0) != "off";
+    here || directive.inside().iter().any(caches)
 }
 
 /// An absolute path.

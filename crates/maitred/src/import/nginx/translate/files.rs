@@ -61,7 +61,50 @@ pub(crate) fn of(
             files.precompressed.push(coding.to_owned());
         }
     }
+    types(cx, scope, &mut files);
     Some(files)
+}
+
+/// Endings that a block `types` may name for `types`; one with more is a copy of `mime.types`.
+const TYPES_MAX: usize = 40;
+
+/// `types`, `default_type` and `charset`.
+fn types(cx: &Context<'_>, scope: &Scope<'_>, files: &mut Files) {
+    let given = scope.last("types");
+    let rows = given.map_or(&[][..], |given| given.inside());
+    let endings: usize = rows.iter().map(|row| row.args.len()).sum();
+    if let Some(given) = given.filter(|_| endings <= TYPES_MAX && endings > 0) {
+        cx.translated(given);
+        for row in rows {
+            for ending in &row.args {
+                files.types.push((ending.trim_start_matches('.').to_ascii_lowercase(), row.name.clone()));
+            }
+        }
+    }
+    if let Some(default) =
+        scope.last("default_type").filter(|default| default.arg(0) != "application/octet-stream")
+    {
+        cx.translated(default);
+        match (given, endings) {
+            // Without any other type this one is that of all files.
+            (Some(given), 0) => {
+                cx.translated(given);
+                files.headers.push(("Content-Type".into(), default.arg(0).to_owned()));
+            }
+            _ => files.types.push(("default".into(), default.arg(0).to_owned())),
+        }
+    }
+    if let Some(charset) =
+        scope.last("charset").filter(|charset| !charset.arg(0).eq_ignore_ascii_case("utf-8"))
+    {
+        match charset.arg(0).contains(['$', '/']) {
+            true => cx.not_possible(charset, "the character encoding is fixed here, without variables"),
+            false => {
+                cx.translated(charset);
+                files.charset = Some(charset.arg(0).to_ascii_lowercase());
+            }
+        }
+    }
 }
 
 fn index(cx: &Context<'_>, scope: &Scope<'_>, files: &mut Files) {

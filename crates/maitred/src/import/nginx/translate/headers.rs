@@ -6,14 +6,17 @@ use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
 use crate::import::nginx::values::{self, Part};
 use crate::import::report::Kind;
+use crate::import::write;
 
 /// Header fields of the responses of a location.
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
     /// For all responses.
     pub(crate) rules: Vec<Header>,
-    /// For what is found: fields of caching, which an error must not have.
+    /// For what is found, which an error must not have.
     pub(crate) files: Vec<(String, String)>,
+    /// What caches are told of what is found.
+    pub(crate) expires: Vec<(String, String)>,
 }
 
 /// Fields of which a response may have several.
@@ -44,14 +47,21 @@ pub(crate) fn of_responses(cx: &Context<'_>, scope: &Scope<'_>) -> Responses {
             found.rules.push(Header { how: How::Remove, name: hidden, value: String::new() });
         }
     }
-    let mut control: Vec<String> = expires(cx, scope).into_iter().collect();
+    found.expires = expires(cx, scope);
+    let mut control: Vec<String> = Vec::new();
     for directive in scope.all_of(&["add_header", "more_set_headers", "more_clear_headers"]) {
         for (name, value) in fields(directive) {
             add(cx, scope, directive, (&name, &value), &mut found, &mut control);
         }
     }
     if !control.is_empty() {
-        found.files.push(("Cache-Control".to_owned(), control.join(", ")));
+        // Two lines in nginx; one with both says the same.
+        for (_, value) in found.expires.iter_mut().filter(|(_, value)| value != "off") {
+            *value = format!("{}, {}", directives(value), control.join(", "));
+        }
+        if found.expires.is_empty() {
+            found.expires.push(("default".to_owned(), control.join(", ")));
+        }
     }
     // What is set replaces what was there: nothing has to be removed first.
     let set: Vec<String> =
@@ -90,7 +100,11 @@ fn add(
         let why = "this field delimits the message, and is the server's own";
         return cx.say(directive, Kind::Dropped, why);
     }
-    let Some(value) = header_value(scope, value) else { return variable(cx, scope, directive, value) };
+    let Some(value) = header_value(scope, value) else {
+        let Some(value) = default_of(cx, name, value) else { return variable(cx, scope, directive, value) };
+        cx.translated(directive);
+        return found.rules.push(Header { how: How::IfAbsent, name: name.to_owned(), value });
+    };
     cx.translated(directive);
     let rule = |how| Header { how, name: name.to_owned(), value: value.clone() };
     match lower.as_str() {
@@ -100,6 +114,17 @@ fn add(
         lower if OF_FILES.contains(&lower) => found.files.push((name.to_owned(), value)),
         lower if BESIDE.contains(&lower) => found.rules.push(rule(How::Add)),
         _ => found.rules.push(rule(How::Set)),
+    }
+}
+
+/// `map $upstream_http_NAME $value { '' DEFAULT; }`: what the field is where the application sends none.
+fn default_of(cx: &Context<'_>, name: &str, value: &str) -> Option<String> {
+    let map = cx.map(value)?;
+    let lower = name.to_ascii_lowercase().replace('-', "_");
+    let same = ["$upstream_http_", "$sent_http_"].iter().any(|begin| map.arg(0) == format!("{begin}{lower}"));
+    match map.inside() {
+        [row] if same && row.name.is_empty() && !row.arg(0).contains('$') => Some(row.arg(0).to_owned()),
+        _ => None,
     }
 }
 
@@ -121,28 +146,76 @@ fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &
     }
 }
 
-/// `expires`, as a value of `Cache-Control`.
-fn expires(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
-    let directive = scope.last("expires")?;
-    let text = if directive.arg(0) == "modified" { directive.arg(1) } else { directive.arg(0) };
-    let text = values::fixed(text, scope);
-    let seconds = |text: &str| values::millis(text.trim_start_matches('+')).map(|millis| millis / 1000);
-    let value = match text.as_deref() {
-        Some("off") => {
-            cx.translated(directive);
-            return None;
-        }
-        Some("max") => Some("max-age=315360000".to_owned()),
-        Some("epoch") => Some("no-cache".to_owned()),
-        Some(text) if text.starts_with('-') => Some("no-cache".to_owned()),
-        Some(text) => seconds(text).map(|seconds| format!("max-age={seconds}")),
-        None => None,
-    };
-    match value {
-        Some(_) => cx.translated(directive),
-        None => cx.not_possible(directive, "the time is fixed here, without variables and times of day"),
+/// What a time says as a directive of `Cache-Control`.
+fn directives(value: &str) -> String {
+    match values::millis(value) {
+        Some(millis) => format!("max-age={}", millis / 1000),
+        None => value.to_owned(),
     }
-    value
+}
+
+/// `expires`, as the key of the same name.
+fn expires(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(String, String)> {
+    let Some(directive) = scope.last("expires") else { return Vec::new() };
+    let text = if directive.arg(0) == "modified" { directive.arg(1) } else { directive.arg(0) };
+    let found = match values::fixed(text, scope) {
+        Some(text) => lifetime(&text).map(|value| vec![("default".to_owned(), value)]),
+        None => by_type(cx, text),
+    };
+    match found {
+        Some(found) => {
+            cx.translated(directive);
+            let says = found.iter().any(|(_, value)| value != "off");
+            if says { found } else { Vec::new() }
+        }
+        None => {
+            cx.not_possible(directive, "the time is fixed here, without variables and times of day");
+            Vec::new()
+        }
+    }
+}
+
+/// A value of `expires`.
+fn lifetime(text: &str) -> Option<String> {
+    match text {
+        "off" => Some("off".to_owned()),
+        "max" => Some("max-age=315360000".to_owned()),
+        "epoch" => Some("no-cache".to_owned()),
+        text if text.starts_with('-') => Some("no-cache".to_owned()),
+        text => values::millis(text.trim_start_matches('+')).map(|millis| match millis {
+            _ if millis > 0 && millis.is_multiple_of(86_400_000) => format!("{}d", millis / 86_400_000),
+            millis => write::time(millis),
+        }),
+    }
+}
+
+/// `map $sent_http_content_type $expires { … }`
+fn by_type(cx: &Context<'_>, variable: &str) -> Option<Vec<(String, String)>> {
+    let map = cx.map(variable)?;
+    if !["$sent_http_content_type", "$upstream_http_content_type"].contains(&map.arg(0)) {
+        return None;
+    }
+    let mut found = Vec::new();
+    for row in map.inside() {
+        let value = lifetime(row.arg(0))?;
+        let kind = match row.name.as_str() {
+            "default" => "default".to_owned(),
+            regex if regex.starts_with('~') => family(regex)?,
+            kind => kind.to_ascii_lowercase(),
+        };
+        if kind == "default" || kind.contains('/') {
+            found.push((kind, value));
+        }
+    }
+    Some(found)
+}
+
+/// `~image/`, `~*^image/` and `~image/.*` as `image/*`.
+fn family(regex: &str) -> Option<String> {
+    let bare = regex.trim_start_matches(['~', '*', '^']).replace("\\/", "/");
+    let (kind, rest) = bare.split_once('/')?;
+    let plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    (plain && ["", ".*", ".+", "*"].contains(&rest)).then(|| format!("{}/*", kind.to_ascii_lowercase()))
 }
 
 /// Fields of requests that every pool gets, or that make no sense here.
@@ -152,6 +225,12 @@ const SENT: &str = "x-real-ip x-forwarded-for x-forwarded-proto x-forwarded-host
                     x-nginx-proxy x-request-start front-end-https x-forwarded-uri early-data x-forwarded-method x-client-ip \
                     client-ip sec-websocket-extensions sec-websocket-key sec-websocket-version te keep-alive \
                     proxy-connection x-forwarded-path content-length transfer-encoding x-original-host x-forwarded-by";
+
+/// Whether a value is the client's address and nothing else.
+fn is_client(value: &str) -> bool {
+    let bare = value.trim_start_matches("${").trim_start_matches('$').trim_end_matches('}');
+    ["remote_addr", "proxy_add_x_forwarded_for", "realip_remote_addr"].contains(&bare)
+}
 
 /// What `proxy_set_header` says.
 pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
@@ -174,6 +253,10 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
             Some(fixed) => {
                 cx.translated(directive);
                 rules.push(rule(How::Set, &fixed));
+            }
+            None if is_client(value) => {
+                let why = "the client's address is in `X-Forwarded-For`, and for FastCGI and processes in `REMOTE_ADDR`";
+                cx.say(directive, Kind::Dropped, why);
             }
             None if value.contains("$ssl_client") => {
                 cx.automatic(directive, "applications get the client's certificate in `X-SSL-Client-*`");

@@ -185,7 +185,7 @@ const GROUPS: &[Group] = &[
          more_set_headers more_clear_headers proxy_ssl_server_name proxy_ssl_verify proxy_ssl_name proxy_ssl_protocols \
          proxy_ssl_session_reuse proxy_ssl_trusted_certificate proxy_ssl_verify_depth proxy_ssl_ciphers \
          proxy_ssl_certificate proxy_ssl_certificate_key ssl_verify_client ssl_client_certificate ssl_crl \
-         ssl_reject_handshake ssl_password_file server_name listen return rewrite if alias server location limit_except",
+         proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass ssl_reject_handshake ssl_password_file server_name listen return rewrite if alias server location limit_except",
     ),
 ];
 

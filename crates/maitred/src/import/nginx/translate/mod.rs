@@ -100,13 +100,20 @@ fn in_context(directives: Vec<Directive>) -> Vec<Directive> {
     all
 }
 
+/// Whether a directive is about a cache of responses.
+fn of_cache(name: &str) -> bool {
+    let dialect = ["proxy_", "fastcgi_", "uwsgi_", "scgi_"].iter().any(|dialect| name.starts_with(dialect));
+    dialect && name.contains("_cache")
+}
+
 /// Says something of each directive of which nothing was said.
 fn leftovers(cx: &Context<'_>, directives: &[Directive]) {
     for directive in directives {
         let said = cx.report.borrow().has(&directive.place, &directive.shown());
         let foreign = ["stream", "mail", "types", "map", "geo", "split_clients", "events"]
             .contains(&directive.name.as_str());
-        if !said && directive.arg(0) == "off" && directive.name.contains("_cache") {
+        let unused = of_cache(&directive.name) && (directive.arg(0) == "off" || !cx.caches);
+        if !said && unused {
             cx.automatic(directive, "responses of pools are not cached");
         } else if !said {
             match known::directive(&directive.name) {

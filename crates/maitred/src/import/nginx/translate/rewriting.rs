@@ -17,6 +17,8 @@ pub(crate) struct Rewriting<'a> {
     pub(crate) routes: Vec<Route>,
     /// Nothing comes behind them.
     pub(crate) ended: bool,
+    /// A `return` behind a `rewrite … break`: what takes the place of the content for other paths.
+    pub(crate) answer: Option<Route>,
     /// `rewrite … break`: its expression and the path for the content.
     pub(crate) within: Vec<(&'a Directive, Option<String>, String)>,
     /// `if (!-e $request_filename)`: what is done if there is no file.
@@ -36,7 +38,11 @@ pub(crate) fn of<'a>(
     for directive in scope.own() {
         match directive.name.as_str() {
             "return" => {
-                found.routes.push(fixed(cx, scope, directive, selector));
+                let route = fixed(cx, scope, directive, selector);
+                match found.within.is_empty() {
+                    true => found.routes.push(route),
+                    false => found.answer = Some(route),
+                }
                 found.ended = true;
             }
             "rewrite" => rewrite(cx, scope, directive, (selector, server), &mut found),
@@ -201,6 +207,7 @@ fn location(url: &str, scope: &Scope<'_>) -> Result<String, String> {
 pub(crate) fn decorate(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
     let responses = headers::of_responses(cx, scope);
     route.response = responses.rules;
+    route.expires = responses.expires;
     for (name, value) in responses.files {
         if !name.eq_ignore_ascii_case("content-type") {
             route.response.push(Header { how: How::Set, name, value });
@@ -215,6 +222,14 @@ fn rewrite<'a>(
     (selector, server): (&Selector, bool),
     found: &mut Rewriting<'a>,
 ) {
+    let (pattern, to) = (directive.arg(0), directive.arg(1));
+    if ["^", ".*", "^.*$"].contains(&pattern)
+        && to == "$request_uri"
+        && directive.arg(2).is_empty()
+        && !server
+    {
+        return cx.automatic(directive, "rewritten paths are encoded again, as they were");
+    }
     match rewritten(scope, directive, selector, server) {
         Err(why) => cx.not_possible(directive, why),
         Ok(Rewritten { selector, target: Some(target), all }) => {
@@ -232,6 +247,22 @@ fn rewrite<'a>(
             found.within.push((directive, selector.regex, to));
         }
     }
+}
+
+/// Whether what matches one expression matches another one, too, by its shape: `^/a/(.*)` and `^/a/`.
+fn implies(narrow: &str, wide: &str) -> bool {
+    let whole = wide.ends_with('$') && !wide.ends_with(".*)$") && !wide.ends_with(".*$");
+    let open = |text: &str| -> String {
+        let text = text.trim_end_matches('$');
+        let text = ["(.*)", ".*"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
+        text.to_owned()
+    };
+    // An alternative at the top would make a part of the expression the whole of it.
+    wide.starts_with('^')
+        && !whole
+        && !wide.contains('|')
+        && !narrow.contains('|')
+        && narrow.starts_with(&open(wide))
 }
 
 struct Rewritten {
@@ -260,7 +291,7 @@ fn rewritten(
         (false, None) => {
             let regex = values::regex(pattern, false)?;
             match &selector.regex {
-                Some(other) if *other != regex => {
+                Some(other) if *other != regex && !implies(&regex, other) => {
                     return Err("a route has one regular expression, and the location has another one".into());
                 }
                 _ => narrow.regex = Some(regex),

@@ -118,10 +118,11 @@ fn of_location<'a>(
     }
     let mut routes = slash(server, location, selector);
     routes.extend(std::mem::take(&mut rewriting.routes));
-    if rewriting.ended {
+    let access = access::of(cx, &location.scope);
+    let answer = rewriting.answer.take();
+    if rewriting.ended && rewriting.within.is_empty() {
         return routes;
     }
-    let access = access::of(cx, &location.scope);
     let spot = |directive: &'a Directive, scope: Scope<'a>, blocks| Spot {
         server,
         directive,
@@ -134,7 +135,11 @@ fn of_location<'a>(
         routes.extend(access::guard(&access, targets::content(cx, &there, narrow, &Rewriting::default())));
     }
     let here = spot(location.directive, location.scope.clone(), vec![own]);
-    let content = targets::content(cx, &here, selector, &rewriting);
+    let mut content = targets::content(cx, &here, selector, &rewriting);
+    if let Some(answer) = answer.filter(|_| content.len() > rewriting.within.len()) {
+        content.pop();
+        content.push(answer);
+    }
     match access::limit_except(cx, &location.scope) {
         Some((methods, others)) => {
             let with_methods = |route: &Route| Route { methods: methods.clone(), ..route.clone() };

@@ -112,6 +112,7 @@ fn is_check_of_script(directive: &Directive) -> bool {
 fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
     let responses = headers::of_responses(cx, scope);
     route.response.extend(responses.rules);
+    route.expires = responses.expires;
     match &mut route.target {
         Target::Files(files) => files.headers.extend(responses.files),
         _ => {
@@ -193,8 +194,10 @@ fn proxy<'a>(
 }
 
 fn intercepted(cx: &Context<'_>, scope: &Scope<'_>, name: &str) {
-    if let Some(directive) = scope.last(name).filter(|directive| directive.arg(0) == "on") {
-        cx.not_possible(directive, "errors of an application are passed on as they are");
+    let Some(directive) = scope.last(name).filter(|directive| directive.arg(0) == "on") else { return };
+    match scope.last("error_page") {
+        None => cx.automatic(directive, "there are no pages for errors"),
+        Some(_) => cx.not_possible(directive, "errors of an application are passed on as they are"),
     }
 }
 
@@ -347,7 +350,7 @@ fn with_tries<'a>(
             None => cx.not_possible(directive, format!("`@{name}` is neither a pool nor a path")),
         },
         Last::Path(path) => match path_item(cx, spot, &path, request) {
-            Ok(Item::Whole(target)) => return target,
+            Ok(Item::Whole(target)) => return *target,
             Ok(Item::Last(item)) => {
                 items.push(item);
                 found.tries = items;
@@ -451,11 +454,14 @@ fn named<'a>(
                 cx.translated(ending);
                 Some(item)
             }
-            Ok(Item::Whole(Target::Pool { name, .. })) => {
-                cx.translated(ending);
-                Some(format!("pool:{name}"))
-            }
-            _ => None,
+            Ok(Item::Whole(target)) => match *target {
+                Target::Pool { name, .. } => {
+                    cx.translated(ending);
+                    Some(format!("pool:{name}"))
+                }
+                _ => None,
+            },
+            Err(_) => None,
         },
         _ => None,
     }
@@ -466,7 +472,7 @@ enum Item {
     /// An item of `try`.
     Last(String),
     /// The whole target: the usual rules of PHP.
-    Whole(Target),
+    Whole(Box<Target>),
 }
 
 fn path_item<'a>(
@@ -482,7 +488,7 @@ fn path_item<'a>(
     if path.ends_with(".php") {
         return match php_pool(cx, spot) {
             Some(name) if path.rfind('/') == Some(0) => {
-                Ok(Item::Whole(Target::Pool { name, strip: None, rewrite: None }))
+                Ok(Item::Whole(Box::new(Target::Pool { name, strip: None, rewrite: None })))
             }
             Some(_) => Err(
                 "the front controller is in a directory of its own; `root` in its pool and `mount` say that"
