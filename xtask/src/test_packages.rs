@@ -47,6 +47,7 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("nginx"), "nginx-light"),
     (Program("node"), "nodejs"),
     (Program("npm"), "npm"),
+    (Program("knotd"), "knot"),
     (Program("man"), "man-db"),
     (Program("script"), "bsdutils"),
     (Program("bash"), "bash"),

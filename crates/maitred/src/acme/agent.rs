@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use super::account;
 use super::certificate::{self, Facts};
 use super::client::Seen;
+use super::dns::Records;
 use super::link::Link;
 use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Start, ToAgent};
 use super::order::{self, Job, Trouble};
@@ -157,6 +158,7 @@ struct Agent {
     link: Link,
     done: mpsc::UnboundedSender<Done>,
     accounts: account::Accounts,
+    records: Records,
     begun: Instant,
 }
 
@@ -168,8 +170,9 @@ impl Agent {
         let schedule = Schedule::new(start.acme.retry, u64::from_ne_bytes(seed));
         let (start, store) = (Arc::new(start), Arc::new(store));
         let accounts = account::Accounts::new(Arc::clone(&start), Arc::clone(&store));
-        let mut agent =
-            Agent { start, store, schedule, known: Vec::new(), link, done, accounts, begun: Instant::now() };
+        let records = Records::new(Arc::clone(&start), Arc::clone(&store), link.clone());
+        let (known, begun) = (Vec::new(), Instant::now());
+        let mut agent = Agent { start, store, schedule, known, link, done, accounts, records, begun };
         for index in 0..agent.start.sites.len() {
             agent.look(index);
         }
@@ -236,7 +239,8 @@ impl Agent {
             let wake = self.schedule.next_wake(self.now());
             tokio::select! {
                 message = receive(socket) => match message? {
-                    Some(ToAgent::InPlace(serial)) => self.link.in_place(serial),
+                    Some(ToAgent::InPlace(serial)) => self.link.done(serial, Ok(())),
+                    Some(ToAgent::HookDone(serial, why)) => self.link.done(serial, why.map_or(Ok(()), Err)),
                     None => return Ok(()),
                 },
                 Some(done) = ended.recv() => match done {
@@ -264,15 +268,17 @@ impl Agent {
             key: self.start.acme.key,
             profile: self.start.acme.profile.clone(),
             replaces: known.facts.as_ref().filter(|_| same).and_then(|facts| facts.identifier.clone()),
-            kinds: order::kinds(self.start.acme.challenge, self.start.http, self.start.tls, failures),
+            kinds: order::kinds(&self.start, failures),
+            dns: site.names.iter().filter(|name| self.start.acme.dns_for(name).is_some()).cloned().collect(),
         };
         tracing::info!(site = name, names = job.names.len(), "ordering a certificate");
-        let (accounts, link, done) = (self.accounts.clone(), self.link.clone(), self.done.clone());
+        let (accounts, done) = (self.accounts.clone(), self.done.clone());
+        let ways = order::Ways { link: self.link.clone(), records: self.records.clone() };
         tokio::spawn(async move {
             let seen = Seen::default();
             let whole = async {
                 let account = accounts.get(&seen).await?;
-                let outcome = order::obtain(&account, &job, &link, &seen).await;
+                let outcome = order::obtain(&account, &job, &ways, &seen).await;
                 outcome.inspect_err(|trouble| accounts.doubt(trouble))
             };
             let outcome = tokio::time::timeout(ORDER_TIMEOUT, whole).await;

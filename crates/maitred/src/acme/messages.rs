@@ -55,6 +55,37 @@ pub enum FromAgent {
     Certificate(String),
     /// How a site stands; said at the start, and after each change.
     Report(Report),
+    /// Run the hook that makes records; answered by [`ToAgent::HookDone`] with this number.
+    Hook(u64, HookCall),
+}
+
+/// What a hook is to do. The program is in the configuration: the agent does not choose it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookCall {
+    /// Whether a record is added; otherwise it is removed.
+    pub add: bool,
+    /// The name of the record, without its last dot.
+    pub name: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl HookCall {
+    /// What stands before the name of a site in that of its record (RFC 8555 section 8.4).
+    pub const PREFIX: &'static str = "_acme-challenge.";
+
+    /// Whether it has the form of a challenge: the master starts programs with it as arguments.
+    pub fn is_plain(&self) -> bool {
+        let label = |label: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+            !label.is_empty() && label.bytes().all(plain)
+        };
+        let encoded = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let name = self.name.strip_prefix(Self::PREFIX);
+        // SHA-256 in base64url.
+        let text = self.text.len() == 43 && self.text.bytes().all(encoded);
+        text && self.name.len() <= 253 && name.is_some_and(|name| name.split('.').all(label))
+    }
 }
 
 /// From the master to the agent.
@@ -62,4 +93,64 @@ pub enum FromAgent {
 pub enum ToAgent {
     /// The worker process answers the challenge of this number.
     InPlace(u64),
+    /// The hook of this number has ended, and why it has failed if it has.
+    HookDone(u64, Option<String>),
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{ChallengeChoice, Dns, DnsBy, KeyType};
+
+    /// The start document of an agent for one name.
+    pub(crate) fn start(name: &str) -> Start {
+        let acme = Acme {
+            directory: "https://ca.example/dir".into(),
+            contact: Vec::new(),
+            challenge: ChallengeChoice::Auto,
+            dns: Vec::new(),
+            key: KeyType::P256,
+            profile: None,
+            ca_file: None,
+            external_account: None,
+            user: None,
+            retry: Duration::from_secs(1),
+        };
+        Start {
+            acme,
+            sites: vec![Site { names: vec![name.to_owned()] }],
+            state: "/state".into(),
+            http: true,
+            tls: true,
+            log_level: "info".into(),
+            seccomp: true,
+        }
+    }
+
+    /// Records are made by a hook.
+    pub(crate) fn hook() -> Dns {
+        let by = DnsBy::Hook(vec!["/bin/hook".to_owned(), "quiet".to_owned()]);
+        Dns { domains: Vec::new(), by, check: Vec::new(), timeout: Duration::from_secs(9) }
+    }
+
+    #[test]
+    fn what_a_hook_is_started_with_has_the_form_of_a_challenge() {
+        let text = "a".repeat(43);
+        let call = |name: &str, text: &str| HookCall { add: true, name: name.into(), text: text.into() };
+        assert!(call("_acme-challenge.a.example", &text).is_plain());
+        for name in [
+            "a.example",
+            "_acme-challenge.",
+            "_acme-challenge.a b",
+            "_acme-challenge.a..b",
+            "_acme-challenge.$x",
+        ] {
+            assert!(!call(name, &text).is_plain(), "{name}");
+        }
+        for text in ["", "short", &"a".repeat(44), &"é".repeat(21), &format!("{};", "a".repeat(42))] {
+            assert!(!call("_acme-challenge.a.example", text).is_plain(), "{text}");
+        }
+    }
 }

@@ -23,6 +23,7 @@
 //! | [`sandbox`] | what the process may do |
 //! | [`messages`] | what master and agent say to each other |
 //! | [`supervise`] | the master's part: the life of the agent, and which processes have which challenge |
+//! | [`dns`] | records for DNS-01 |
 //! | [`challenges`] | the worker process's part: what is answered |
 
 pub mod account;
@@ -30,6 +31,7 @@ pub mod agent;
 pub mod certificate;
 pub mod challenges;
 pub mod client;
+pub mod dns;
 pub mod link;
 pub mod messages;
 pub mod order;

@@ -9,7 +9,9 @@ use instant_acme::{
 
 use super::certificate;
 use super::client::{Seen, with_causes};
+use super::dns::{Added, Records};
 use super::link::{Link, Placed};
+use super::messages::Start;
 use super::schedule::{Blame, Failure};
 use crate::config::{ChallengeChoice, KeyType};
 use crate::control::Answer;
@@ -36,6 +38,8 @@ pub struct Job {
     pub replaces: Option<CertificateIdentifier<'static>>,
     /// The challenges that can be answered, the preferred one first.
     pub kinds: Vec<ChallengeType>,
+    /// The names for which records can be made.
+    pub dns: Vec<String>,
 }
 
 /// Why there is no certificate.
@@ -80,21 +84,55 @@ impl Trouble {
     }
 }
 
-/// Which challenges to take: all that can be answered, in the order in which they are tried. After an odd number of failures the
-/// other one comes first.
-pub fn kinds(choice: ChallengeChoice, http: bool, tls: bool, failures: u32) -> Vec<ChallengeType> {
-    let mut kinds = match choice {
+/// How challenges are answered.
+pub struct Ways {
+    /// By the worker process.
+    pub link: Link,
+    /// In the DNS.
+    pub records: Records,
+}
+
+/// A challenge that is answered until this is dropped.
+pub enum Answered {
+    /// By the worker process.
+    Placed(Placed),
+    /// In the DNS.
+    Added(Added),
+}
+
+/// Which challenges to take: all that can be answered, in the order in which they are tried, which begins with another one after
+/// each failure. DNS-01 is among them if any name can be answered by it.
+pub fn kinds(start: &Start, failures: u32) -> Vec<ChallengeType> {
+    let mut kinds = match start.acme.challenge {
         ChallengeChoice::Http01 => vec![ChallengeType::Http01],
         ChallengeChoice::TlsAlpn01 => vec![ChallengeType::TlsAlpn01],
+        ChallengeChoice::Dns01 => vec![ChallengeType::Dns01],
         ChallengeChoice::Auto => {
-            let both = [(http, ChallengeType::Http01), (tls, ChallengeType::TlsAlpn01)];
-            both.into_iter().filter(|(possible, _)| *possible).map(|(_, kind)| kind).collect()
+            let dns = !start.acme.dns.is_empty();
+            let all = [
+                (start.http, ChallengeType::Http01),
+                (start.tls, ChallengeType::TlsAlpn01),
+                (dns, ChallengeType::Dns01),
+            ];
+            all.into_iter().filter(|(possible, _)| *possible).map(|(_, kind)| kind).collect()
         }
     };
-    if failures % 2 == 1 {
-        kinds.reverse();
-    }
+    let count = kinds.len().max(1);
+    kinds.rotate_left(failures as usize % count);
     kinds
+}
+
+/// The challenge to take for a name, of those that are offered.
+fn choose(job: &Job, name: &str, offered: &[instant_acme::Challenge]) -> Result<ChallengeType, String> {
+    let is_offered = |kind: &&ChallengeType| offered.iter().any(|one| one.r#type == **kind);
+    // A wildcard takes a proof in the DNS, whatever the others of its site have.
+    let dns = [ChallengeType::Dns01];
+    let kinds = if name.starts_with("*.") { &dns[..] } else { &job.kinds };
+    let can = |kind: &&ChallengeType| {
+        **kind != ChallengeType::Dns01 || job.dns.iter().any(|covered| covered == name)
+    };
+    let found = kinds.iter().filter(can).find(is_offered).cloned();
+    found.ok_or_else(|| format!("{name}: the authority offers no challenge that can be answered"))
 }
 
 /// Whether the request is to be made again, with another nonce.
@@ -121,10 +159,10 @@ pub(super) use with_nonce;
 ///
 /// # Errors
 /// Why there is none.
-pub async fn obtain(account: &Account, job: &Job, link: &Link, seen: &Seen) -> Result<String, Trouble> {
+pub async fn obtain(account: &Account, job: &Job, ways: &Ways, seen: &Seen) -> Result<String, Trouble> {
     let trouble = |error: Error| Trouble::of(&error, seen);
     let mut order = begin(account, job).await.map_err(trouble)?;
-    let challenges = prove(&mut order, job, link, seen).await?;
+    let challenges = prove(&mut order, job, ways, seen).await?;
     let status = with_nonce!(order.poll_ready(&POLL));
     if !matches!(status, Ok(OrderStatus::Ready)) {
         return Err(not_ready(&mut order, status, seen).await);
@@ -157,11 +195,52 @@ async fn begin(account: &Account, job: &Job) -> Result<Order, Error> {
     with_nonce!(account.new_order(&order))
 }
 
+/// A challenge that is to be answered.
+struct Wanted {
+    name: String,
+    kind: ChallengeType,
+    answer: Proof,
+}
+
+/// What answers it.
+enum Proof {
+    Here(Answer),
+    Record(String),
+}
+
 /// Answers a challenge for each name that is not proved yet. They stay answered until what comes back is dropped.
-async fn prove(order: &mut Order, job: &Job, link: &Link, seen: &Seen) -> Result<Vec<Placed>, Trouble> {
+async fn prove(order: &mut Order, job: &Job, ways: &Ways, seen: &Seen) -> Result<Vec<Answered>, Trouble> {
     let trouble = |error: Error| Trouble::of(&error, seen);
-    let mut proved: Vec<String> = Vec::new();
-    let mut placed = Vec::new();
+    let mut answered = Vec::new();
+    let mut chosen = Vec::new();
+    for Wanted { name, kind, answer } in wanted(order, job, seen).await? {
+        answered.push(match answer {
+            Proof::Here(answer) => {
+                Answered::Placed(ways.link.place(&name, answer).await.map_err(Trouble::unreachable)?)
+            }
+            // That a name server cannot be reached says nothing about the authority, which had an order for nothing: the next
+            // one waits as after a refusal.
+            Proof::Record(text) => {
+                Answered::Added(ways.records.add(&name, text).await.map_err(Trouble::refused)?)
+            }
+        });
+        chosen.push((name, kind));
+    }
+    // Only now, when all are there: one name may have two records, and a name server may show them at the same time.
+    let mut authorizations = order.authorizations();
+    while let Some(next) = authorizations.next().await {
+        let mut authorization = next.map_err(trouble)?;
+        let name = authorization.identifier().to_string();
+        let Some((_, kind)) = chosen.iter().find(|(chosen, _)| *chosen == name) else { continue };
+        let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
+        with_nonce!(challenge.set_ready()).map_err(trouble)?;
+    }
+    Ok(answered)
+}
+
+/// What has to be answered, for the names that are not proved yet.
+async fn wanted(order: &mut Order, job: &Job, seen: &Seen) -> Result<Vec<Wanted>, Trouble> {
+    let mut wanted: Vec<Wanted> = Vec::new();
     let mut left = NONCES_MAX;
     let mut authorizations = order.authorizations();
     while let Some(next) = authorizations.next().await {
@@ -173,7 +252,7 @@ async fn prove(order: &mut Order, job: &Job, link: &Link, seen: &Seen) -> Result
                 authorizations = order.authorizations();
                 continue;
             }
-            Err(error) => return Err(trouble(error)),
+            Err(error) => return Err(Trouble::of(&error, seen)),
         };
         let name = authorization.identifier().to_string();
         match authorization.status {
@@ -181,34 +260,29 @@ async fn prove(order: &mut Order, job: &Job, link: &Link, seen: &Seen) -> Result
             AuthorizationStatus::Pending => {}
             other => return Err(Trouble::refused(format!("{name}: the authorization is {other:?}"))),
         }
-        if proved.contains(&name) {
+        if wanted.iter().any(|one| one.name == name) {
             continue;
         }
-        let offered = |kind: &&ChallengeType| authorization.challenges.iter().any(|one| one.r#type == **kind);
-        let Some(kind) = job.kinds.iter().find(offered).cloned() else {
-            return Err(Trouble::refused(format!(
-                "{name}: the authority offers no challenge that can be answered"
-            )));
-        };
-        let Some(mut challenge) = authorization.challenge(kind) else { continue };
+        let kind = choose(job, &name, &authorization.challenges).map_err(Trouble::refused)?;
+        let Some(challenge) = authorization.challenge(kind.clone()) else { continue };
         let answer = answer(&challenge, &name).map_err(Trouble::refused)?;
-        placed.push(link.place(&name, answer).await.map_err(Trouble::unreachable)?);
-        with_nonce!(challenge.set_ready()).map_err(trouble)?;
-        proved.push(name);
+        wanted.push(Wanted { name, kind, answer });
     }
-    Ok(placed)
+    Ok(wanted)
 }
 
-fn answer(challenge: &instant_acme::ChallengeHandle<'_>, name: &str) -> Result<Answer, String> {
+fn answer(challenge: &instant_acme::ChallengeHandle<'_>, name: &str) -> Result<Proof, String> {
     let key_authorization = challenge.key_authorization();
     Ok(match challenge.r#type {
         ChallengeType::TlsAlpn01 => {
-            Answer::TlsAlpn(certificate::for_challenge(name, key_authorization.digest().as_ref())?)
+            let pair = certificate::for_challenge(name, key_authorization.digest().as_ref())?;
+            Proof::Here(Answer::TlsAlpn(pair))
         }
-        _ => Answer::Http {
+        ChallengeType::Dns01 => Proof::Record(key_authorization.dns_value()),
+        _ => Proof::Here(Answer::Http {
             token: challenge.token.clone(),
             key_authorization: key_authorization.as_str().to_owned(),
-        },
+        }),
     })
 }
 
@@ -254,14 +328,47 @@ mod tests {
 
     #[test]
     fn the_challenge_alternates_where_it_can() {
-        use ChallengeType::{Http01, TlsAlpn01};
-        let auto = |http, tls, failures| kinds(ChallengeChoice::Auto, http, tls, failures);
+        use ChallengeType::{Dns01, Http01, TlsAlpn01};
+        let with = |challenge, http, tls, dns: &[crate::config::Dns], failures| {
+            let mut start = crate::acme::messages::testing::start("a.example");
+            (start.http, start.tls) = (http, tls);
+            (start.acme.challenge, start.acme.dns) = (challenge, dns.to_vec());
+            kinds(&start, failures)
+        };
+        let auto = |http, tls, failures| with(ChallengeChoice::Auto, http, tls, &[], failures);
         assert_eq!(auto(true, true, 0), [Http01, TlsAlpn01]);
         assert_eq!(auto(true, true, 1), [TlsAlpn01, Http01]);
         assert_eq!(auto(true, true, 2), [Http01, TlsAlpn01]);
         assert_eq!(auto(false, true, 0), [TlsAlpn01]);
         assert_eq!(auto(true, false, 1), [Http01]);
-        assert_eq!(kinds(ChallengeChoice::TlsAlpn01, true, true, 1), [TlsAlpn01]);
+        assert_eq!(auto(false, false, 1), []);
+        assert_eq!(with(ChallengeChoice::TlsAlpn01, true, true, &[], 1), [TlsAlpn01]);
+        let dns = [crate::acme::messages::testing::hook()];
+        assert_eq!(with(ChallengeChoice::Auto, true, true, &dns, 2), [Dns01, Http01, TlsAlpn01]);
+        assert_eq!(with(ChallengeChoice::Dns01, true, true, &dns, 1), [Dns01]);
+    }
+
+    #[test]
+    fn a_wildcard_is_proved_in_the_dns_and_others_as_they_can_be() {
+        use ChallengeType::{Dns01, Http01, TlsAlpn01};
+        let offered = ["http-01", "dns-01", "tls-alpn-01"].map(|kind| {
+            let text =
+                format!("{{\"type\":\"{kind}\",\"url\":\"u\",\"token\":\"t\",\"status\":\"pending\"}}");
+            serde_json::from_str::<instant_acme::Challenge>(&text).unwrap()
+        });
+        let mut job = job(&["a.example".to_owned()]);
+        job.kinds = vec![Dns01, TlsAlpn01, Http01];
+        job.dns = vec!["*.a.example".to_owned()];
+        assert_eq!(choose(&job, "*.a.example", &offered), Ok(Dns01));
+        assert_eq!(choose(&job, "a.example", &offered), Ok(TlsAlpn01), "no record can be made for it");
+        assert_eq!(choose(&job, "a.example", &offered[..2]), Ok(Http01));
+        assert!(choose(&job, "*.b.example", &offered).unwrap_err().contains("no challenge"));
+        assert!(choose(&job, "*.a.example", &offered[..1]).unwrap_err().contains("no challenge"));
+    }
+
+    fn job(names: &[String]) -> Job {
+        let (key, names) = (KeyType::P256, names.to_vec());
+        Job { names, key, profile: None, replaces: None, kinds: Vec::new(), dns: Vec::new() }
     }
 
     #[test]
@@ -295,13 +402,6 @@ mod tests {
         let names = vec!["a.example".to_owned()];
         let made = rcgen::generate_simple_self_signed(names.clone()).unwrap();
         let (key, chain) = (made.signing_key.serialize_pem(), made.cert.pem());
-        let job = |names: &[String]| Job {
-            names: names.to_vec(),
-            key: KeyType::P256,
-            profile: None,
-            replaces: None,
-            kinds: Vec::new(),
-        };
         assert_eq!(check(&job(&names), &key, &chain), Ok(()));
         let other = certificate::request(&names, KeyType::P256).unwrap().key;
         assert!(check(&job(&names), &other, &chain).unwrap_err().contains("key"));

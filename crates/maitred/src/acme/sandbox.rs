@@ -6,6 +6,7 @@ use landlock::{Access as _, AccessFs, RulesetError};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::messages::Start;
+use crate::config::DnsBy;
 use crate::sandbox::{self, Connections, WANTED};
 
 /// What resolving names and checking certificates takes: the resolver's files, its modules, and certificates. Whole directories,
@@ -24,7 +25,11 @@ pub fn confine(start: &Start) -> Result<&'static str, String> {
     set_capabilities(None, sets).map_err(|error| format!("capabilities: {error}"))?;
     let external = start.acme.external_account.as_ref().map(|external| external.hmac_key_file.as_path());
     let own = start.acme.ca_file.as_deref().into_iter().chain(external);
-    let read: Vec<&Path> = READ.iter().map(Path::new).chain(own).collect();
+    let updates = start.acme.dns.iter().filter_map(|dns| match &dns.by {
+        DnsBy::Update(update) => Some(update.key_file.as_path()),
+        DnsBy::Hook(_) => None,
+    });
+    let read: Vec<&Path> = READ.iter().map(Path::new).chain(own).chain(updates).collect();
     restrict(&start.state, &read).map_err(|error| format!("Landlock: {error}"))
 }
 

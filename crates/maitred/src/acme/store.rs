@@ -5,6 +5,7 @@
 //! | `certificates/NAME.pem` | key and certificates of a site, the key first; `NAME` is the first of the site's names |
 //! | `certificates/NAME.json` | [`Notes`] about it |
 //! | `accounts/HASH.json` | the account at an authority, with its key |
+//! | `dns/records.json` | records in the DNS that are to be removed |
 //! | `lock` | held by the agent that works here |
 //!
 //! Directories have mode 0700, files 0600. A file is replaced as a whole: written beside, synchronised, renamed; the directory is
@@ -24,6 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::certificate_path;
 
+/// The file of records.
+const RECORDS: &str = "dns/records.json";
 /// Largest file that is read: a hundred times a long chain.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -36,6 +39,15 @@ pub struct Notes {
     pub allowed_unix: u64,
     /// Why the last order failed.
     pub error: Option<String>,
+}
+
+/// A record in the DNS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name, without the last dot.
+    pub name: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// The state directory of an agent, which has it to itself.
@@ -52,7 +64,9 @@ impl Store {
     /// # Errors
     /// What the system says, with the path; [`ErrorKind::WouldBlock`] when another agent has the lock.
     pub fn open(state: &Path) -> io::Result<Store> {
-        for directory in [state.to_owned(), state.join("certificates"), state.join("accounts")] {
+        for directory in
+            [state.to_owned(), state.join("certificates"), state.join("accounts"), state.join("dns")]
+        {
             make_directory(&directory).map_err(|error| with_path(&error, &directory))?;
         }
         let path = state.join("lock");
@@ -115,6 +129,19 @@ impl Store {
         std::fs::rename(&path, path.with_extension("unknown")).map_err(|error| with_path(&error, &path))
     }
 
+    /// The records that an agent has left in the DNS.
+    pub fn records(&self) -> Vec<Record> {
+        self.json(&self.state.join(RECORDS)).unwrap_or_default()
+    }
+
+    /// Keeps what is in the DNS.
+    ///
+    /// # Errors
+    /// What the system says, with the path.
+    pub fn keep_records(&self, records: &[Record]) -> io::Result<()> {
+        write(&self.state.join(RECORDS), &serde_json::to_vec_pretty(records)?)
+    }
+
     fn account_path(&self, key: &str) -> PathBuf {
         self.state.join("accounts").join(format!("{key}.json"))
     }
@@ -168,7 +195,7 @@ pub fn give(state: &Path, account: &Account) -> io::Result<()> {
         std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
     };
     let own = entries(state).map_err(failed)?;
-    let names = ["certificates", "accounts", "lock"].map(|name| state.join(name));
+    let names = ["certificates", "accounts", "dns", "lock"].map(|name| state.join(name));
     if !own.iter().all(|path| names.contains(path)) {
         return not_ours("there are other files in it");
     }

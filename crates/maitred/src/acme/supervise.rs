@@ -13,8 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::messages::{FromAgent, Start, ToAgent};
+use super::messages::{FromAgent, HookCall, Start, ToAgent};
 use crate::backoff::{Backoff, Rules};
+use crate::config::DnsBy;
 use crate::control::{Answer, Challenge, Report, ToWorker};
 use crate::pki::Pair;
 
@@ -41,9 +42,27 @@ pub enum Action {
     TellWorkers(ToWorker),
     /// The certificate file of the site of this name is new.
     Renewed(String),
+    /// Run a hook; how it ends is [`Supervisor::hook_ended`].
+    Hook(Hook),
+    /// End all hooks; that they have ended is not to be reported.
+    EndHooks,
     /// Write to the error log, as an error.
     Log(String),
 }
+
+/// A hook to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Its number, counted over the master's life.
+    pub number: u64,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// When it takes longer, it is killed.
+    pub timeout: Duration,
+}
+
+/// Hooks that run at a time; more than any agent has.
+pub const HOOKS_MAX: usize = 16;
 
 /// A challenge that is under way.
 #[derive(Debug)]
@@ -67,6 +86,9 @@ pub struct Supervisor {
     /// The worker process that takes new connections, by its generation.
     current: Option<u64>,
     reports: BTreeMap<String, Report>,
+    /// The hooks that run for the present agent, with the numbers that it has given them.
+    hooks: BTreeMap<u64, u64>,
+    last_hook: u64,
 }
 
 impl Supervisor {
@@ -136,7 +158,44 @@ impl Supervisor {
                 self.reports.insert(report.name.clone(), report.clone());
                 vec![Action::TellWorkers(ToWorker::CertificateReport(report))]
             }
+            FromAgent::Hook(serial, call) => vec![match self.hook(&call) {
+                Ok(hook) => {
+                    self.hooks.insert(hook.number, serial);
+                    Action::Hook(hook)
+                }
+                Err(why) => Action::Tell(ToAgent::HookDone(serial, Some(why.to_owned()))),
+            }],
         }
+    }
+
+    /// A hook has ended, or could not be started.
+    pub fn hook_ended(&mut self, number: u64, outcome: Result<(), String>) -> Vec<Action> {
+        let serial = self.hooks.remove(&number);
+        serial.map(|serial| Action::Tell(ToAgent::HookDone(serial, outcome.err()))).into_iter().collect()
+    }
+
+    /// What is to be run. The agent reads what comes from the network: it says for which name, and nothing else. Those that are
+    /// removed may be of sites that the configuration does not have any more.
+    fn hook(&mut self, call: &HookCall) -> Result<Hook, &'static str> {
+        if !call.is_plain() {
+            return Err("it has not the form of a challenge");
+        }
+        if self.hooks.len() >= HOOKS_MAX {
+            return Err("too many hooks at a time");
+        }
+        let start = self.wanted.as_ref().ok_or("no agent is wanted")?;
+        let name = call.name.strip_prefix(HookCall::PREFIX).unwrap_or_default();
+        let is_site = |known: &String| known.strip_prefix("*.").unwrap_or(known) == name;
+        if call.add && !start.sites.iter().any(|site| site.names.iter().any(is_site)) {
+            return Err("no site has this name");
+        }
+        let dns = start.acme.dns_for(name).ok_or("no hook is configured for it")?;
+        let DnsBy::Hook(command) = &dns.by else { return Err("no hook is configured for it") };
+        let mut command = command.clone();
+        let word = if call.add { "add" } else { "remove" };
+        command.extend([word.to_owned(), call.name.clone(), call.text.clone()]);
+        self.last_hook += 1;
+        Ok(Hook { number: self.last_hook, command, timeout: dns.timeout })
     }
 
     /// The worker process of this generation answers this challenge from now on.
@@ -200,6 +259,9 @@ impl Supervisor {
     fn forget(&mut self, actions: &mut Vec<Action>) {
         let serials = std::mem::take(&mut self.challenges).into_keys();
         actions.extend(serials.map(|serial| Action::TellWorkers(ToWorker::ChallengeOver(serial))));
+        if !std::mem::take(&mut self.hooks).is_empty() {
+            actions.push(Action::EndHooks);
+        }
     }
 }
 

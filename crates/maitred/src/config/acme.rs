@@ -1,5 +1,6 @@
 //! `[acme]`: automatic certificates.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct Acme {
     pub contact: Vec<String>,
     /// `challenge`
     pub challenge: ChallengeChoice,
+    /// `dns`: how records are made for DNS-01; the first one that covers a name is for it.
+    pub dns: Vec<Dns>,
     /// `key`
     pub key: KeyType,
     /// `profile`
@@ -37,20 +40,108 @@ pub struct Acme {
     pub retry: Duration,
 }
 
-/// Where the key and the certificates of a site are in the state directory, if there are any yet.
+/// Where the key and the certificates of a site are in the state directory, if there are any yet. `*.example.com` is
+/// `_.example.com.pem`: a star in a path asks for trouble.
 pub fn certificate_path(state: &Path, site: &str) -> PathBuf {
-    state.join("certificates").join(format!("{site}.pem"))
+    let name = match site.strip_prefix('*') {
+        Some(rest) => format!("_{rest}.pem"),
+        None => format!("{site}.pem"),
+    };
+    state.join("certificates").join(name)
 }
 
-/// `challenge = "auto" | "http-01" | "tls-alpn-01"`
+impl Acme {
+    /// What makes records for this name, with or without `*.` before it.
+    pub fn dns_for(&self, name: &str) -> Option<&Dns> {
+        let name = name.strip_prefix("*.").unwrap_or(name);
+        self.dns.iter().find(|dns| dns.covers(name))
+    }
+}
+
+/// `[[acme.dns]]`: how the record of a challenge is made (RFC 8555 section 8.4).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dns {
+    /// `domains`: the names that it is for, with all below them, in lower case; empty is all names.
+    pub domains: Vec<String>,
+    /// What makes it.
+    pub by: DnsBy,
+    /// `check`: the name servers that have to show it before the authority is asked to look.
+    pub check: Vec<SocketAddr>,
+    /// `timeout`: how long making it, and then waiting for it, may take.
+    pub timeout: Duration,
+}
+
+impl Dns {
+    fn covers(&self, name: &str) -> bool {
+        let within = |domain: &String| match name.strip_suffix(domain.as_str()) {
+            Some(before) => before.is_empty() || before.ends_with('.'),
+            None => false,
+        };
+        self.domains.is_empty() || self.domains.iter().any(within)
+    }
+}
+
+/// What makes records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DnsBy {
+    /// `server` and what belongs to it: updates of RFC 2136.
+    Update(DnsUpdate),
+    /// `hook`: a program with its arguments; never empty.
+    Hook(Vec<String>),
+}
+
+/// Updates of RFC 2136, signed as RFC 8945 says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DnsUpdate {
+    /// `server`
+    pub server: SocketAddr,
+    /// `zone`: the zone's name, without its last dot; `None` to ask the server.
+    pub zone: Option<String>,
+    /// `key_file`: absolute.
+    pub key_file: PathBuf,
+    /// `key_name`: the key's name; `None` if the file has it.
+    pub key_name: Option<String>,
+    /// `algorithm`, unless the file has another one.
+    pub algorithm: TsigAlgorithm,
+    /// `ttl`, in seconds.
+    pub ttl: u32,
+}
+
+/// `algorithm = "hmac-sha256" | "hmac-sha384" | "hmac-sha512"`; what is older is not to be used (RFC 8945 section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of algorithms")]
+pub enum TsigAlgorithm {
+    HmacSha256,
+    HmacSha384,
+    HmacSha512,
+}
+
+impl TsigAlgorithm {
+    /// Their names in configurations and key files.
+    pub const NAMES: &'static [&'static str] = &["hmac-sha256", "hmac-sha384", "hmac-sha512"];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<TsigAlgorithm> {
+        match name {
+            "hmac-sha256" => Some(TsigAlgorithm::HmacSha256),
+            "hmac-sha384" => Some(TsigAlgorithm::HmacSha384),
+            "hmac-sha512" => Some(TsigAlgorithm::HmacSha512),
+            _ => None,
+        }
+    }
+}
+
+/// `challenge = "auto" | "http-01" | "tls-alpn-01" | "dns-01"`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ChallengeChoice {
-    /// What the addresses allow; after a failure, the other one.
+    /// What the addresses and `dns` allow; after a failure, the next one.
     Auto,
     /// RFC 8555 section 8.3.
     Http01,
     /// RFC 8737.
     TlsAlpn01,
+    /// RFC 8555 section 8.4.
+    Dns01,
 }
 
 /// `key = "p256" | "p384" | "rsa2048"`
@@ -100,11 +191,18 @@ pub const ACME: Table = Table {
         ),
         Key::new(
             "challenge",
-            Kind::Choice(&["auto", "http-01", "tls-alpn-01"]),
+            Kind::Choice(&["auto", "http-01", "tls-alpn-01", "dns-01"]),
             Default::Text("auto"),
             "How the CA validates that you control the names: HTTP-01 connects to port 80 of each name, TLS-ALPN-01 to port \
-             443. `\"auto\"` starts with the one for which the server has an address, and uses the other one after a \
-             failure.",
+             443, DNS-01 looks for a record in the DNS, which `dns` makes. `\"auto\"` starts with the first one that the \
+             addresses of the server and `dns` allow, and uses the next one after a failure. Wildcards (`*.example.com`) are \
+             always validated by DNS-01.",
+        ),
+        Key::new(
+            "dns",
+            Kind::Sections(&DNS),
+            Default::Absent("no DNS-01"),
+            "How the records for DNS-01 are made; the first one that covers a name is for it.",
         ),
         Key::new(
             "key",
@@ -146,6 +244,79 @@ pub const ACME: Table = Table {
             Default::Time(Duration::from_secs(2 * 60)),
             "How long to wait after the CA has refused an order; doubled each time, up to 12 h. While the CA cannot be \
              reached, an eighth of it, up to 1 h. A longer `Retry-After` of the CA takes precedence.",
+        ),
+    ],
+};
+
+/// `[[acme.dns]]`
+pub const DNS: Table = Table {
+    title: "[[acme.dns]]",
+    doc: "How the TXT records for DNS-01 are made and removed: either by updates to a name server (`server`, RFC 2136), which are \
+          signed with a shared key (TSIG, RFC 8945), or by a program (`hook`). See [Wildcards](acme.md#wildcards-and-dns-01).",
+    example: "[acme]\nagree = true\n\n[[acme.dns]]\ndomains = [\"example.com\"]\nserver = \"192.0.2.53\"\n\
+              key_file = \"/etc/maitred/update.key\"\n\n[[acme.dns]]\nhook = [\"/usr/local/bin/dns-hook\"]\n",
+    keys: &[
+        Key::new(
+            "domains",
+            Kind::Texts("names"),
+            Default::Absent("all names"),
+            "The names that it is for: these, and all below them.",
+        ),
+        Key::new(
+            "server",
+            Kind::Text("an IP address, with `:port` unless it is 53"),
+            Default::Absent("no updates"),
+            "The primary name server of the zone. It is spoken to over TCP.",
+        ),
+        Key::new(
+            "key_file",
+            Kind::Text("a file"),
+            Default::Absent("none"),
+            "The key of updates; required with `server`. Either the `key \"…\" { … };` clause that `tsig-keygen` writes, or the \
+             secret in base64 and nothing else. It is read by the process for certificates when it is needed.",
+        ),
+        Key::new(
+            "key_name",
+            Kind::Text("a name"),
+            Default::Absent("the one in `key_file`"),
+            "The name of the key, if `key_file` holds a secret alone.",
+        ),
+        Key::new(
+            "algorithm",
+            Kind::Choice(TsigAlgorithm::NAMES),
+            Default::Text("hmac-sha256"),
+            "The algorithm of the key, if `key_file` holds a secret alone.",
+        ),
+        Key::new(
+            "zone",
+            Kind::Text("a name"),
+            Default::Absent("the server is asked"),
+            "The zone that the records are in.",
+        ),
+        Key::new(
+            "ttl",
+            Kind::Whole { min: 0, max: 86_400 },
+            Default::Whole(60),
+            "How long resolvers may keep a record, in seconds.",
+        ),
+        Key::new(
+            "hook",
+            Kind::Texts("a program and its arguments"),
+            Default::Absent("none"),
+            "A program that makes and removes records. It is started without a shell, with three more arguments: `add` or \
+             `remove`, the name of the record, and its text.",
+        ),
+        Key::new(
+            "check",
+            Kind::Texts("IP addresses, with `:port` unless it is 53"),
+            Default::Absent("`server`; none with `hook`"),
+            "The name servers that have to show a record before the CA is asked to look for it.",
+        ),
+        Key::new(
+            "timeout",
+            Kind::Time { min: Duration::from_secs(1), max: Duration::from_secs(5 * 60) },
+            Default::Time(Duration::from_secs(2 * 60)),
+            "How long a record may take to be made, and then to be shown by all of `check`. A hook that takes longer is killed.",
         ),
     ],
 };

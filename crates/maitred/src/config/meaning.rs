@@ -294,7 +294,7 @@ pub struct Site {
     pub certificates: Vec<Certificate>,
     /// `hsts`: the value of `Strict-Transport-Security` on the site's responses over TLS (RFC 6797).
     pub hsts: Option<String>,
-    /// `acme`: whether it has an automatic certificate; then its hosts are exact names, at least one.
+    /// `acme`: whether it has an automatic certificate; then it has at least one host, and no address.
     pub acme: bool,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
@@ -317,6 +317,16 @@ pub enum HostPattern {
     Exact(String),
     /// `*.example.com`, kept as `.example.com`: any one or more labels before it.
     Suffix(String),
+}
+
+impl std::fmt::Display for HostPattern {
+    /// As it is written in the file.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Suffix(suffix) => write!(f, "*{suffix}"),
+        }
+    }
 }
 
 /// `[[site.route]]`

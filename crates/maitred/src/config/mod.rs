@@ -54,7 +54,9 @@ mod workers;
 use std::path::{Path, PathBuf};
 
 pub use access::{Access, AddressRules};
-pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, certificate_path};
+pub use acme::{
+    Acme, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm, certificate_path,
+};
 pub use conditions::{ConditionSet, Conditions, ValuePattern};
 pub use cors::{Cors, OriginPattern};
 pub use directory::user_runtime_dir;

@@ -381,8 +381,7 @@ pub const SITE: Table = Table {
             Kind::Flag,
             Default::Flag(false),
             "Whether Maitred obtains and renews a certificate for the site's `hosts` by itself, with the settings of \
-             `[acme]`. All of them have to be complete names; wildcards need another challenge (DNS-01) than Maitred \
-             supports.",
+             `[acme]`. Wildcards need `dns` there.",
         ),
         Key::new(
             "route",

@@ -32,16 +32,7 @@ pub struct Agent {
 pub fn start_document(config: &Config) -> Option<Start> {
     let acme = config.acme.clone()?;
     let wanting = config.sites.iter().filter(|site| site.acme);
-    let sites = wanting.map(|site| Site {
-        names: site
-            .hosts
-            .iter()
-            .filter_map(|host| match host {
-                HostPattern::Exact(name) => Some(name.clone()),
-                HostPattern::Suffix(_) => None,
-            })
-            .collect(),
-    });
+    let sites = wanting.map(|site| Site { names: site.hosts.iter().map(HostPattern::to_string).collect() });
     let sites: Vec<Site> = sites.filter(|site| !site.names.is_empty()).collect();
     let start = Start {
         acme,

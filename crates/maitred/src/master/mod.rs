@@ -14,6 +14,7 @@
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the process that gets certificates |
+//! | [`hook`] | programs that make records in the DNS for it |
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
@@ -29,6 +30,7 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
+pub mod hook;
 pub mod output;
 pub mod own_files;
 pub mod pid_file;

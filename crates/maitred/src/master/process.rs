@@ -247,7 +247,7 @@ fn pin(child: &Child, cpus: &[u16]) {
     }
 }
 
-fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
+pub(super) fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
     not_passed_on(command);
     if let Some(account) = account(user)? {
         command.account(account);

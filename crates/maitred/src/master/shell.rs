@@ -3,6 +3,7 @@
 mod acme;
 mod carry_out;
 mod certificates;
+mod hooks;
 mod listening;
 mod upgrade;
 
@@ -25,6 +26,7 @@ use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
+use super::hook::Running;
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared};
 use super::sockets;
@@ -165,6 +167,7 @@ struct Shell<'a> {
     /// Decides about the process that gets certificates.
     supervisor: Supervisor,
     agent: Option<Agent>,
+    hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
     /// Where the executable is found when it is to be replaced.
@@ -261,6 +264,7 @@ impl<'a> Shell<'a> {
             weighed_at: None,
             supervisor: Supervisor::default(),
             agent: None,
+            hooks: Vec::new(),
             ended_children: Vec::new(),
             executable,
             check: None,
@@ -331,6 +335,10 @@ impl<'a> Shell<'a> {
                 descriptors.push(PollFd::new(agent, PollFlags::IN | room));
             }
         }
+        for hook in &self.hooks {
+            descriptors.push(PollFd::new(&hook.child, PollFlags::IN));
+            descriptors.extend(hook.pipe_end().map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
+        }
         descriptors.extend(self.old_end.iter().map(|end| PollFd::new(end, PollFlags::IN)));
         let children = self.ended_children.iter().chain(self.old_workers.values());
         let check = self.check.as_ref();
@@ -340,7 +348,8 @@ impl<'a> Shell<'a> {
         let old = self.machine.old_workers().next().map(|_| Instant::now() + SHOW_OLD_EVERY);
         let deadlines =
             [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline(), old];
-        let deadline = deadlines.into_iter().flatten().min();
+        let hooks = self.hooks.iter().filter_map(Running::deadline);
+        let deadline = deadlines.into_iter().flatten().chain(hooks).min();
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod dns;
 mod failing;
 mod issuing;
+mod knot;
 mod pebble;
 mod renewing;
 #[path = "../support/mod.rs"]

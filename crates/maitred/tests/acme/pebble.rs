@@ -44,6 +44,8 @@ pub(crate) struct Pebble {
     listen: SocketAddr,
     management: SocketAddr,
     dns: SocketAddr,
+    /// Where the name server is told about records.
+    pub(crate) names_management: SocketAddr,
     /// Where the server under test has to be for HTTP-01.
     pub(crate) http: SocketAddr,
     /// Where the server under test has to be for TLS-ALPN-01.
@@ -61,13 +63,13 @@ fn own_address() -> IpAddr {
 }
 
 /// Ports of that address that are free, and no two the same: none is given back before the last is there.
-fn free<const COUNT: usize>(ip: IpAddr) -> [SocketAddr; COUNT] {
+pub(crate) fn free<const COUNT: usize>(ip: IpAddr) -> [SocketAddr; COUNT] {
     let taken: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind((ip, 0)).unwrap());
     taken.map(|listener| listener.local_addr().unwrap())
 }
 
 /// Whether a name server answers a question (RFC 1035 section 4.1: for the address of `a.`).
-fn has_names(server: SocketAddr) -> bool {
+pub(crate) fn has_names(server: SocketAddr) -> bool {
     let question = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
     let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
     // A question that comes too early is lost.
@@ -101,6 +103,7 @@ impl Pebble {
             listen,
             management,
             dns,
+            names_management: dns_management,
             http,
             tls,
             authority: None,
@@ -114,6 +117,12 @@ impl Pebble {
         pebble.names = Some(spawn(&mut command));
         eventually("the name server answers", || has_names(dns));
         Some(pebble)
+    }
+
+    /// The authority is going to ask another name server.
+    pub(crate) fn with_names(mut self, server: SocketAddr) -> Pebble {
+        self.dns = server;
+        self
     }
 
     pub(crate) fn with_authority(mut self) -> Pebble {
@@ -139,7 +148,7 @@ impl Pebble {
 
     /// Ends the authority.
     pub(crate) fn stop(&mut self) {
-        self.authority.take().into_iter().for_each(end);
+        self.authority.take().iter_mut().for_each(end);
     }
 
     fn config(&self) -> serde_json::Value {
@@ -264,11 +273,12 @@ impl Pebble {
 impl Drop for Pebble {
     fn drop(&mut self) {
         self.stop();
-        self.names.take().into_iter().for_each(end);
+        self.names.take().iter_mut().for_each(end);
     }
 }
 
-fn end(mut child: Child) {
+/// Ends a process that was started here.
+pub(crate) fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -3,33 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::acme::messages::Site;
-use crate::config::{Acme, ChallengeChoice, KeyType};
+use crate::acme::messages::HookCall;
+use crate::acme::messages::testing::{hook, start};
 use crate::control::Answer;
-
-fn start(name: &str) -> Start {
-    let acme = Acme {
-        directory: "https://ca.example/dir".into(),
-        contact: Vec::new(),
-        challenge: ChallengeChoice::Auto,
-        key: KeyType::P256,
-        profile: None,
-        ca_file: None,
-        external_account: None,
-        user: None,
-        retry: Duration::from_secs(1),
-    };
-    let sites = vec![Site { names: vec![name.to_owned()] }];
-    Start {
-        acme,
-        sites,
-        state: "/state".into(),
-        http: true,
-        tls: true,
-        log_level: "info".into(),
-        seccomp: true,
-    }
-}
 
 fn challenge(serial: u64) -> Challenge {
     let answer = Answer::Http { token: "t".into(), key_authorization: "t.k".into() };
@@ -143,4 +119,63 @@ fn reports_are_kept_for_worker_processes_that_come_later() {
     assert_eq!(supervisor.reports(), [report]);
     supervisor.want(now, Some(start("b")));
     assert!(supervisor.reports().is_empty());
+}
+
+fn call() -> HookCall {
+    HookCall { add: true, name: "_acme-challenge.a".into(), text: "x".repeat(43) }
+}
+
+fn with_hook() -> Supervisor {
+    let mut supervisor = Supervisor::default();
+    let mut document = start("a");
+    document.acme.dns = vec![hook()];
+    supervisor.want(Instant::now(), Some(document));
+    supervisor
+}
+
+#[test]
+fn a_hook_is_the_one_of_the_configuration_and_its_agent_is_told() {
+    let mut supervisor = with_hook();
+    let actions = supervisor.agent_says(FromAgent::Hook(7, call()));
+    let [Action::Hook(hook)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!(hook.command, ["/bin/hook", "quiet", "add", "_acme-challenge.a", &"x".repeat(43)]);
+    assert_eq!(hook.timeout, Duration::from_secs(9));
+    assert_eq!(
+        supervisor.hook_ended(hook.number, Err("exited with 1".into())),
+        [Action::Tell(ToAgent::HookDone(7, Some("exited with 1".into())))]
+    );
+    assert!(supervisor.hook_ended(hook.number, Ok(())).is_empty(), "once");
+}
+
+#[test]
+fn a_hook_runs_for_what_is_configured_only() {
+    let told = |actions: Vec<Action>| match &actions[..] {
+        [Action::Tell(ToAgent::HookDone(1, Some(why)))] => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    let mut supervisor = with_hook();
+    let other = HookCall { name: "_acme-challenge.b".into(), ..call() };
+    assert!(told(supervisor.agent_says(FromAgent::Hook(1, other.clone()))).contains("no site"));
+    // What an agent before this one has left may be of a site that has gone.
+    let remove = supervisor.agent_says(FromAgent::Hook(1, HookCall { add: false, ..other }));
+    assert!(matches!(&remove[..], [Action::Hook(_)]));
+    let odd = HookCall { text: "$(reboot)".into(), ..call() };
+    assert!(told(supervisor.agent_says(FromAgent::Hook(1, odd))).contains("form"));
+    let mut without = Supervisor::default();
+    without.want(Instant::now(), Some(start("a")));
+    assert!(told(without.agent_says(FromAgent::Hook(1, call()))).contains("no hook"));
+}
+
+#[test]
+fn hooks_have_a_bound_and_end_with_their_agent() {
+    let now = Instant::now();
+    let mut supervisor = with_hook();
+    for serial in 0..HOOKS_MAX as u64 {
+        assert!(matches!(&supervisor.agent_says(FromAgent::Hook(serial, call()))[..], [Action::Hook(_)]));
+    }
+    let more = supervisor.agent_says(FromAgent::Hook(99, call()));
+    assert!(matches!(&more[..], [Action::Tell(ToAgent::HookDone(99, Some(_)))]));
+    let actions = supervisor.exited(now, "died");
+    assert!(actions.contains(&Action::EndHooks));
+    assert!(supervisor.hook_ended(1, Ok(())).is_empty(), "the next agent has other numbers");
 }

@@ -1,10 +1,15 @@
 //! `[acme]`, and which sites can have what it is for.
 
+mod dns;
+
 use std::path::Path;
 
 use super::super::acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, certificate_path};
 use super::super::meaning::{Certificate, HostPattern, Site};
 use super::super::reader::{Section, shorten};
+
+/// What to do where DNS-01 is needed.
+const ADD_DNS: &str = "add [[acme.dns]] with server = \"…\" and key_file = \"…\", or with hook = [\"…\"]";
 
 /// `[acme]`; `None` if it is not there.
 pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
@@ -16,8 +21,10 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
         challenge: match section.choice("challenge") {
             Some("http-01") => ChallengeChoice::Http01,
             Some("tls-alpn-01") => ChallengeChoice::TlsAlpn01,
+            Some("dns-01") => ChallengeChoice::Dns01,
             _ => ChallengeChoice::Auto,
         },
+        dns: section.sections("dns").iter().filter_map(dns::dns).collect(),
         key: match section.choice("key") {
             Some("p384") => KeyType::P384,
             Some("rsa2048") => KeyType::Rsa2048,
@@ -31,6 +38,10 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
     };
     let agreed = section.flag("agree");
     let span = span?;
+    if acme.challenge == ChallengeChoice::Dns01 && section.given("dns").is_none() {
+        let challenge = section.given("challenge").unwrap_or(span.clone());
+        section.cx.missing(&challenge, "`challenge = \"dns-01\"` needs [[acme.dns]]", ADD_DNS);
+    }
     if !agreed {
         section.cx.missing(
             &section.given("agree").unwrap_or(span),
@@ -41,12 +52,12 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
     Some(acme)
 }
 
-/// Whether a site has an automatic certificate; `acme` is whether there is an `[acme]`.
-pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: bool) -> bool {
+/// Whether a site has an automatic certificate; `acme` is `[acme]`, if there is one.
+pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: Option<&Acme>) -> bool {
     let wanted = section.flag("acme");
     let Some(span) = section.given("acme").filter(|_| wanted) else { return false };
     let cx = section.cx;
-    if !acme {
+    if acme.is_none() {
         cx.missing(
             &span,
             "`acme` takes a table [acme]",
@@ -67,20 +78,20 @@ pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: bool) 
     }
     for text in section.texts("hosts") {
         let host = text.value.to_ascii_lowercase();
-        if host.starts_with("*.") {
-            cx.error_with(
-                &text.span,
-                format!("\"{}\" cannot have an automatic certificate", shorten(&text.value)),
-                "a wildcard takes a proof in the DNS (DNS-01), which Maitred does not give: name the hosts one by one, or get \
-                 the certificate by other means and give it as `certificates`",
-            );
-        } else if is_address(&host) {
-            cx.error_with(
-                &text.span,
-                format!("\"{}\" cannot have an automatic certificate", shorten(&text.value)),
-                "it is an address; authorities certify names",
-            );
-        }
+        let needs_dns =
+            host.starts_with("*.") || acme.is_some_and(|acme| acme.challenge == ChallengeChoice::Dns01);
+        let (why, hint) = if is_address(&host) {
+            ("it is an address", "authorities certify names")
+        } else if needs_dns && acme.is_some_and(|acme| acme.dns_for(&host).is_none() && !acme.dns.is_empty())
+        {
+            ("no [[acme.dns]] covers it", "add its domain to `domains`, or another [[acme.dns]]")
+        } else if host.starts_with("*.") && acme.is_some_and(|acme| acme.dns.is_empty()) {
+            ("a wildcard takes a proof in the DNS (DNS-01)", ADD_DNS)
+        } else {
+            continue;
+        };
+        let message = format!("\"{}\" cannot have an automatic certificate: {why}", shorten(&text.value));
+        cx.error_with(&text.span, message, hint);
     }
     true
 }
@@ -88,8 +99,8 @@ pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: bool) 
 /// Where the certificates of sites that have automatic ones are, or are going to be.
 pub(super) fn add_certificates(sites: &mut [Site], state: &Path) {
     for site in sites.iter_mut().filter(|site| site.acme) {
-        if let Some(HostPattern::Exact(name)) = site.hosts.first() {
-            site.certificates.push(Certificate::Automatic(certificate_path(state, name)));
+        if let Some(name) = site.hosts.first().map(HostPattern::to_string) {
+            site.certificates.push(Certificate::Automatic(certificate_path(state, &name)));
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
     let mut acme = acme::acme(root);
-    let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
+    let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.as_ref());
     let section = root.section("server");
     let mut server = server::server(&section);
     for pool in &mut pools {

@@ -1,13 +1,18 @@
 //! `[[site]]`
 
+use super::super::acme::Acme;
 use super::super::finding::{At, Span};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
 use super::{access, acme, cors, expires, files, headers, hosts, routes, security, tls};
 
-/// Gives back, for each, what its certificates are, and where it stands. `acme` is whether there is an `[acme]`.
-pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>, acme: bool) -> (Vec<Site>, Vec<tls::Certified>) {
+/// Gives back, for each, what its certificates are, and where it stands. `acme` is `[acme]`, if there is one.
+pub(super) fn sites(
+    root: &Section<'_>,
+    pools: &Known<'_>,
+    acme: Option<&Acme>,
+) -> (Vec<Site>, Vec<tls::Certified>) {
     let sections = root.sections("site");
     if sections.is_empty() && root.given("site").is_none() {
         root.cx.missing(

@@ -48,7 +48,7 @@ fn names_that_cannot_be_proved_are_refused_with_the_reason() {
     let found = brief(&with_site("[\"*.a.example\", \"a.example\", \"127.0.0.1\", \"[::1]\"]", agree));
     assert_eq!(found.len(), 3, "{found:#?}");
     assert!(
-        found[0].starts_with("6:10 \"*.a.example\" cannot have an automatic certificate | a wildcard"),
+        found[0].starts_with("6:10 \"*.a.example\" cannot have an automatic certificate: a wildcard takes a proof in the DNS (DNS-01) | add [[acme.dns]]"),
         "{found:#?}"
     );
     assert!(found[1].contains("\"127.0.0.1\" cannot") && found[2].contains("\"[::1]\" cannot"));
@@ -85,8 +85,44 @@ fn addresses_of_people_and_authorities_are_checked() {
         assert!(found[0].contains("is not an e-mail address"), "{address}: {found:?}");
     }
     assert!(acme("external_account = { key_id = \"k\" }")[0].contains("hmac_key_file"));
-    assert!(acme("challenge = \"dns-01\"")[0].contains("challenge"));
     assert!(acme("retry = \"10ms\"")[0].contains("retry"));
+}
+
+#[test]
+fn records_for_wildcards_are_made_in_one_way_for_each_name() {
+    let with = |hosts: &str, dns: &str| with_site(hosts, &format!("[acme]\nagree = true\n{dns}"));
+    let update = "[[acme.dns]]\ndomains = [\"A.example.\"]\nserver = \"2001:db8::53\"\nkey_file = \"k\"\nzone = \"a.example\"\n";
+    let both =
+        format!("{update}[[acme.dns]]\nhook = [\"/bin/hook\"]\ncheck = [\"192.0.2.1\", \"192.0.2.1:54\"]\n");
+    let config = good(&with("[\"*.a.example\", \"*.b.example\"]", &both));
+    let acme = config.acme.unwrap();
+    let DnsBy::Update(found) = &acme.dns_for("*.a.example").unwrap().by else { panic!("{acme:?}") };
+    assert_eq!(found.server, "[2001:db8::53]:53".parse().unwrap());
+    assert_eq!((found.zone.as_deref(), found.key_file.to_str()), (Some("a.example"), Some("/etc/maitred/k")));
+    assert_eq!((found.ttl, found.algorithm), (60, TsigAlgorithm::HmacSha256));
+    let other = acme.dns_for("ba.example").unwrap();
+    assert_eq!(other.by, DnsBy::Hook(vec!["/bin/hook".to_owned()]));
+    assert_eq!(other.check, ["192.0.2.1:53".parse().unwrap(), "192.0.2.1:54".parse().unwrap()]);
+    let file = |path: &str| Certificate::Automatic(Path::new("/var/lib/maitred/certificates").join(path));
+    assert_eq!(config.sites[0].certificates, [file("_.a.example.pem")]);
+    for (dns, why) in [
+        (update, "\"*.b.example\" cannot have an automatic certificate: no [[acme.dns]] covers it"),
+        ("[[acme.dns]]\n", "makes no records"),
+        ("[[acme.dns]]\nserver = \"192.0.2.1\"\n", "needs a `key_file`"),
+        ("[[acme.dns]]\nserver = \"ns.example\"\nkey_file = \"k\"\n", "is not the address of a name server"),
+        ("[[acme.dns]]\nserver = \"192.0.2.1:0\"\nkey_file = \"k\"\n", "is not the address of a name server"),
+        ("[[acme.dns]]\nserver = \"192.0.2.1\"\nkey_file = \"k\"\nhook = [\"/h\"]\n", "exclude one another"),
+        ("[[acme.dns]]\nhook = [\"/h\"]\nttl = 5\n", "`ttl` has no meaning with `hook`"),
+        ("[[acme.dns]]\nhook = []\n", "`hook` is empty"),
+        ("[[acme.dns]]\nhook = [\"dns-hook\"]\n", "is not the path of a program"),
+        ("[[acme.dns]]\nhook = [\"/h\"]\ndomains = [\"a b\"]\n", "is not a name"),
+        ("[[acme.dns]]\nhook = [\"/h\"]\ndomains = [\"a..b\"]\n", "is not a name"),
+    ] {
+        let found = brief(&with("[\"a.example\", \"*.b.example\"]", dns));
+        assert!(found.iter().any(|line| line.contains(why)), "{dns}: {found:?}");
+    }
+    let found = brief(&with("[\"a.example\"]", "challenge = \"dns-01\"\n"));
+    assert!(found[0].contains("needs [[acme.dns]]"), "{found:?}");
 }
 
 #[test]
@@ -94,7 +130,7 @@ fn the_examples_of_the_document_are_good() {
     let document = include_str!("../../../../../docs/acme.md");
     let examples: Vec<&str> =
         document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 2);
+    assert_eq!(examples.len(), 4);
     for example in examples {
         let config = good(example);
         assert!(config.acme.is_some() && config.sites[0].acme);

@@ -148,6 +148,20 @@ ca_file = "ca.pem"
 external_account = { key_id = "k", hmac_key_file = "k.key" }
 retry = "5s"
 
+[[acme.dns]]
+domains = ["acme.example"]
+server = "192.0.2.53"
+key_file = "update.key"
+key_name = "maitred"
+algorithm = "hmac-sha512"
+zone = "example"
+ttl = 5
+
+[[acme.dns]]
+hook = ["/usr/local/bin/dns-hook", "--quiet"]
+check = ["192.0.2.53:5353"]
+timeout = "10s"
+
 [pool.web]
 command = ["python3", "-m", "maitred", "app:application"]
 workers = 5

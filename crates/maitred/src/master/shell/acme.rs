@@ -50,6 +50,8 @@ impl Shell<'_> {
             self.carry_out_certificates(actions);
         }
         self.ended_children.retain(|child| exited(child).is_none());
+        let actions = self.take_hooks();
+        self.carry_out_certificates(actions);
         let actions = self.supervisor.tick(Instant::now());
         self.carry_out_certificates(actions);
     }
@@ -84,6 +86,11 @@ impl Shell<'_> {
                     self.workers.values_mut().for_each(|worker| worker.channel.send(&message, None));
                 }
                 Action::Renewed(_) => self.look_again(),
+                Action::Hook(hook) => {
+                    let actions = self.start_hook(&hook);
+                    self.carry_out_certificates(actions);
+                }
+                Action::EndHooks => self.end_hooks(),
                 Action::Log(text) => tracing::error!("{text}"),
             }
         }

@@ -181,6 +181,8 @@ impl Shell<'_> {
         });
         // Read, but not acted on. They wait in the process, and come out of the queue of whichever image is next.
         signals.into_iter().for_each(Signal::send_to_self);
+        // They go with the agent, whose socket ends.
+        self.end_hooks();
         let why = match self.try_replace(inherited_state) {
             Ok(error) => error.to_string(),
             Err(error) => format!("packing: {error}"),
