@@ -30,7 +30,11 @@ pub(crate) fn checked(document: &mut Document, report: &mut Report) -> String {
     give_in(document, report)
 }
 
-fn check(text: &str) -> Result<(), Errors> {
+/// Whether `maitred check` takes a text.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check(text: &str) -> Result<(), Errors> {
     let origin = Origin { name: "the output".into(), base: "/".into() };
     config::read(text, &origin, &System).map(|_| ())
 }

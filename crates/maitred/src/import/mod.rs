@@ -6,6 +6,7 @@
 mod drafts;
 mod features;
 mod files;
+pub mod fuzzing;
 mod guard;
 mod machine;
 pub mod model;
@@ -33,6 +34,15 @@ pub struct Imported {
 /// A file cannot be read, or is none of nginx.
 pub fn nginx(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String> {
     nginx::import(files, root).map(|(document, report)| finished(document, report, files))
+}
+
+/// The directives of a text of nginx before anything is translated: `[name, [argument, …], line, [directive, …]]` each, with
+/// `null` where there is no block. For comparisons with other readers.
+///
+/// # Errors
+/// What cannot be read, with its line.
+pub fn nginx_directives(text: &str) -> Result<serde_json::Value, String> {
+    nginx::directives(text)
 }
 
 /// Imports configurations of NGINX Unit.

@@ -26,15 +26,23 @@ const DEPTH_MAX: usize = 64;
 /// A file cannot be read, or is no JSON.
 pub(crate) fn import(paths: &[PathBuf]) -> Result<(Document, Report), String> {
     let [path] = paths else { return Err("Unit has one configuration: name one file".into()) };
-    let text = files::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let json: Json = serde_json::from_str(&text)
-        .map_err(|error| format!("{}:{}: {error}", path.display(), error.line()))?;
+    let read = files::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    text(&path.display().to_string(), &read)
+}
+
+/// The same of a text with this name.
+///
+/// # Errors
+/// It is no JSON, or not of Unit.
+pub(crate) fn text(name: &str, text: &str) -> Result<(Document, Report), String> {
+    let json: Json =
+        serde_json::from_str(text).map_err(|error| format!("{name}:{}: {error}", error.line()))?;
     // `GET /` has the certificates beside the configuration.
     let root = json.get("config").filter(|config| config.is_object()).unwrap_or(&json);
     if !root.is_object() || depth(root) > DEPTH_MAX {
-        return Err(format!("{} is no configuration of Unit", path.display()));
+        return Err(format!("{name} is no configuration of Unit"));
     }
-    let cx = Context::new(root, &text, &path.display().to_string());
+    let cx = Context::new(root, text, name);
     let document = document(&cx);
     Ok((document, cx.report.into_inner()))
 }

@@ -158,12 +158,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// After a backslash. That of a regular expression stays.
+    /// After a backslash: `ngx_conf_read_token` knows these six, and that of a regular expression stays.
     fn escaped(&mut self, word: &mut String) {
         match self.take() {
-            Some(c @ ('"' | '\'' | '\\')) if c != '\\' => word.push(c),
-            Some('t') => word.push_str("\\t"),
-            Some('\\') => word.push_str("\\\\"),
+            Some(c @ ('"' | '\'' | '\\')) => word.push(c),
+            Some('t') => word.push('\t'),
+            Some('r') => word.push('\r'),
+            Some('n') => word.push('\n'),
             Some(c) => {
                 word.push('\\');
                 word.push(c);

@@ -12,6 +12,32 @@ use std::path::{Path, PathBuf};
 use super::model::Document;
 use super::report::Report;
 
+/// The directives of a text, each as its name, its arguments, its line, and those within it.
+///
+/// # Errors
+/// What cannot be read, and where.
+pub(crate) fn directives(text: &str) -> Result<serde_json::Value, String> {
+    fn shown(directives: &[tree::Directive]) -> serde_json::Value {
+        let one = |directive: &tree::Directive| {
+            let inside = directive.block.as_deref().map(shown);
+            serde_json::json!([directive.name, directive.args, directive.place.line, inside])
+        };
+        directives.iter().map(one).collect()
+    }
+    let found = tree::parse(&"text".into(), text);
+    found.map(|found| shown(&found)).map_err(|wrong| format!("{}: {}", wrong.line, wrong.message))
+}
+
+/// The same of a text alone, which includes nothing.
+///
+/// # Errors
+/// What cannot be read, and where.
+pub(crate) fn text(text: &str) -> Result<(Document, Report), String> {
+    let found = tree::parse(&"text".into(), text);
+    let directives = found.map_err(|wrong| format!("{}: {}", wrong.line, wrong.message))?;
+    Ok(translate::document(directives, Report::default()))
+}
+
 /// Reads configurations of nginx, whole ones or parts, and says what they mean here.
 ///
 /// # Errors

@@ -181,7 +181,6 @@ fn respond(
         given.arg(0).to_owned()
     });
     let media = written.map(|(_, value)| value).or(default).unwrap_or_else(|| "text/plain".to_owned());
-    let body = body.replace("\\n", "\n").replace("\\t", "\t");
     Some(Target::Respond { status, body: Some((body, media)) })
 }
 
