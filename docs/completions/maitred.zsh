@@ -70,7 +70,7 @@ _arguments "${_arguments_options[@]}" : \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':server -- The server that the configuration is for:((nginx\:"nginx.conf, or parts of it"
-unit\:"The JSON of NGINX Unit, as \`curl --unix-socket … http\://localhost/config\` prints it"
+unit\:"The JSON of NGINX Unit, as \`curl --unix-socket SOCKET http\://localhost/config\` prints it"
 caddy\:"A Caddyfile"))' \
 '*::files -- The files\: whole configurations, or parts such as a file of sites-available; `include` is followed:_files' \
 && ret=0

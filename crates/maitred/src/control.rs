@@ -107,7 +107,10 @@ pub enum Descriptor {
     /// The admin listener.
     Admin,
     /// Where access-log lines go.
-    AccessLog,
+    AccessLog {
+        /// Index into `Config::access_logs`; `None` is that of `[log]`.
+        number: Option<usize>,
+    },
     /// Where the session secrets of this listener are written.
     KeyLog {
         /// Index into `Config::listens`.

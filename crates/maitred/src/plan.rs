@@ -4,7 +4,7 @@ use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
 
 use crate::access::Gates;
-use crate::config::RequestHeaderRules;
+use crate::config::{Overrides, RequestHeaderRules};
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
@@ -33,6 +33,8 @@ pub struct Plan {
     pub expires: Option<Expires>,
     /// Which pages of other origins may use responses.
     pub cors: Option<Cors>,
+    /// Limits and the access log, where the route or its site differ from the server.
+    pub overrides: Overrides,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -77,6 +79,8 @@ impl RequestEdits {
 impl Plan {
     /// Compiles the filters.
     pub fn new(site: usize, scope: &Scope<'_>) -> Plan {
+        let of_site = scope.site.map(|site| site.overrides).unwrap_or_default();
+        let overrides = scope.route.map(|route| route.overrides).unwrap_or_default().or(of_site);
         let compiled = filter::compile(scope);
         let mut tls = compiled.always.clone();
         tls.append(&compiled.over_tls);
@@ -93,6 +97,7 @@ impl Plan {
             fallback: None,
             expires: compiled.expires.map(Expires::new),
             cors: compiled.cors.as_ref().map(Cors::new),
+            overrides,
             needs_response: compiled.needs_response,
             requests: RequestEdits::new(scope),
             clear: compiled.always,

@@ -177,7 +177,7 @@ pub struct Import {
 pub enum Foreign {
     /// nginx.conf, or parts of it
     Nginx,
-    /// The JSON of NGINX Unit, as `curl --unix-socket … http://localhost/config` prints it
+    /// The JSON of NGINX Unit, as `curl --unix-socket SOCKET http://localhost/config` prints it
     Unit,
     /// A Caddyfile
     Caddy,

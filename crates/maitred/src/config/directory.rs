@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::build::DEFAULT_USER;
-use super::meaning::{AccessFormat, AdminAddress, Certificate, Config, Files, Identity, Tls};
+use super::logs::AccessFormat;
+use super::meaning::{AdminAddress, Certificate, Config, Files, Identity, Tls};
 use super::report::Failure;
 use super::{Lookup as _, Origin, System, read};
 

@@ -77,7 +77,7 @@ impl Expanded {
     }
 }
 
-/// As [`shorten`] shows it, but whole.
+/// As `shorten` shows it, but whole.
 fn shown(secret: &str) -> String {
     secret.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().to_lowercase()
 }

@@ -49,6 +49,8 @@ pub enum Kind {
     Flag,
     /// `true`, `false`, or one of these strings.
     FlagOrChoice(&'static [&'static str]),
+    /// `true`, `false`, or a string of the form that is described.
+    FlagOrText(&'static str),
     /// A whole number.
     Whole {
         /// Smallest allowed.
@@ -167,6 +169,7 @@ impl Kind {
             Kind::Text(_) | Kind::Choice(_) => "a string".into(),
             Kind::Flag => "true or false".into(),
             Kind::FlagOrChoice(words) => format!("true, false or {}", quoted_list(words, " or ")),
+            Kind::FlagOrText(_) => "true, false or a string".into(),
             Kind::Whole { .. } => "a whole number".into(),
             Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
             Kind::WholeOrSection { .. } => "a whole number or a table".into(),
@@ -187,6 +190,7 @@ impl Kind {
             Kind::Choice(words) => code_list(words),
             Kind::Flag => "`true`, `false`".into(),
             Kind::FlagOrChoice(words) => format!("`true`, `false`, {}", code_list(words)),
+            Kind::FlagOrText(form) => format!("`true`, `false`, {form}"),
             Kind::Whole { min, max } => format!("a whole number, {min} to {max}"),
             Kind::WordOrWhole { words, min, max } => {
                 format!("{} or a whole number, {min} to {max}", code_list(words))

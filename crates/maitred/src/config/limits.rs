@@ -9,7 +9,7 @@ use super::keys::{Default, Key, Kind, Table};
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
-const GIB: u64 = 1024 * MIB;
+pub(super) const GIB: u64 = 1024 * MIB;
 
 /// Open client connections of one thread.
 pub const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
@@ -80,8 +80,8 @@ pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
 pub const OUTPUT_BYTES_PER_SECOND_MAX: u64 = MIB;
 
 /// The longest time that any limit can be set to.
-const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-const TIME_MIN: Duration = Duration::from_millis(1);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const TIME_MIN: Duration = Duration::from_millis(1);
 
 // One address must not take the room of all others.
 const _: () = assert!(CONNECTIONS_PER_ADDRESS_MAX * 8 <= CONNECTIONS_PER_THREAD_MAX);

@@ -15,7 +15,9 @@ use super::conditions::Conditions;
 use super::cors::Cors;
 use super::expires::Expires;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
+use super::logs::{AccessLog, Log};
 use super::media::MediaTypes;
+use super::overrides::Overrides;
 pub use super::paths::PathPattern;
 use super::rewrites::Rewrite;
 use super::security::SecurityHeaders;
@@ -40,6 +42,8 @@ pub struct Config {
     pub limits: Limits,
     /// Where the logs go, and how they look.
     pub log: Log,
+    /// `[access_log.NAME]`, in the order of the file; at most 16.
+    pub access_logs: Vec<AccessLog>,
 }
 
 /// `[server]`
@@ -308,6 +312,8 @@ pub struct Site {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
+    /// `limits`, `access_log`, `server_header`
+    pub overrides: Overrides,
 }
 
 /// A name in `hosts`, in lower case.
@@ -358,6 +364,10 @@ pub struct Route {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
+    /// `error_pages`, sorted by status; they come before those of the site.
+    pub error_pages: Vec<(u16, String)>,
+    /// `limits`, `access_log`, `server_header`; they come before those of the site.
+    pub overrides: Overrides,
 }
 
 /// What answers a request.
@@ -404,6 +414,8 @@ impl Route {
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
             access: Access::default(),
+            error_pages: Vec::new(),
+            overrides: Overrides::default(),
         }
     }
 }
@@ -747,30 +759,4 @@ pub struct Limits {
     pub log_buffer_bytes_max: u32,
     /// Bytes a second of what one application process writes that are logged.
     pub output_bytes_per_second_max: u32,
-}
-
-/// `[log]`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Log {
-    /// `access`
-    pub access: AccessFormat,
-    /// `access_file`; `None` is standard output.
-    pub access_file: Option<PathBuf>,
-    /// `error_file`; `None` is standard error.
-    pub error_file: Option<PathBuf>,
-    /// `level`: a `tracing` filter directive, already checked.
-    pub level: String,
-}
-
-/// `access = "combined" | "json" | "off"`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AccessFormat {
-    /// NCSA Combined Log Format.
-    Combined,
-    /// One JSON object a line.
-    Json,
-    /// Short and coloured, for a terminal; what `serve` uses there.
-    Human,
-    /// None.
-    Off,
 }

@@ -302,6 +302,14 @@ impl<'a> Section<'a> {
         Ok(self.flag(name))
     }
 
+    /// A truth value, or a string; nothing where it is not given.
+    pub(super) fn flag_or_text(&self, name: &str) -> Option<Result<bool, At<String>>> {
+        match self.value(name)?.get_ref() {
+            DeValue::String(text) if !matches!(text.trim(), "true" | "false") => self.text(name).map(Err),
+            _ => Some(Ok(self.flag(name))),
+        }
+    }
+
     /// One of the words that are declared.
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
         let key = self.key(name)?;

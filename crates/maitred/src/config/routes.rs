@@ -1,7 +1,26 @@
 //! Keys of a route.
 
 use super::keys::{Default, Key, Kind, Table};
-use super::{access, conditions, cors, expires, files, headers, media, rewrites, security};
+use super::{access, conditions, cors, expires, files, headers, media, overrides, rewrites, security};
+
+/// `error_pages`
+pub(super) const ERROR_PAGES: Key = Key::new(
+    "error_pages",
+    Kind::Map("status = path"),
+    Default::Absent("short texts"),
+    "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body: for errors \
+     of files, of pools, of request bodies, and for `respond` without a `body`. Error responses of an application \
+     itself stay as they are. Those of a route come before those of its site.",
+);
+
+/// `methods` of a site
+pub(super) const METHODS_OF_SITE: Key = Key::new(
+    "methods",
+    Kind::Texts("methods such as `\"GET\"`"),
+    Default::Texts(&[]),
+    "Methods of the site's routes that name none, and of its own `root`. Another one gets 405. Empty: all that the handler \
+     supports.",
+);
 
 /// `[[site.route]]`
 pub(super) const ROUTE: Table = Table {
@@ -88,6 +107,10 @@ pub(super) const ROUTE: Table = Table {
         rewrites::REROUTE,
         access::ALLOW,
         access::DENY,
+        ERROR_PAGES,
+        overrides::LIMITS_KEY,
+        overrides::ACCESS_LOG,
+        overrides::SERVER_HEADER,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

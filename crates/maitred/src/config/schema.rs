@@ -79,6 +79,7 @@ fn plain(kind: &Kind) -> Value {
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::FlagOrChoice(words) => json!({ "anyOf": [{ "type": "boolean" }, { "enum": words }] }),
+        Kind::FlagOrText(_) => json!({ "type": ["boolean", "string"] }),
         Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::WordOrWhole { words, min, max } => {
             json!({ "anyOf": [{ "enum": words }, { "type": "integer", "minimum": min, "maximum": max }] })

@@ -6,11 +6,12 @@ use super::acme::ACME;
 use super::defaults::DEFAULTS;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
-use super::logs::LOG;
+use super::logs::{ACCESS_LOG, LOG};
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, cors, expires, fastcgi, files, headers, media, parts, reload, requests, routes, security,
+    access, cors, expires, fastcgi, files, headers, media, overrides, parts, reload, requests, routes,
+    security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -53,6 +54,12 @@ pub const ROOT: Table = Table {
             "Limits on clients and other peers.",
         ),
         Key::new("log", Kind::Section(&LOG), Default::Absent("all defaults"), "Access log and error log."),
+        Key::new(
+            "access_log",
+            Kind::Named(&ACCESS_LOG),
+            Default::Absent("none"),
+            "Further access logs, which sites and routes name.",
+        ),
     ],
 };
 
@@ -346,16 +353,13 @@ pub const SITE: Table = Table {
         media::TYPES,
         media::CHARSET,
         media::CHARSET_TYPES,
-        Key::new(
-            "error_pages",
-            Kind::Map("status = path"),
-            Default::Absent("short texts"),
-            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body: for errors \
-             of files, of pools, of request bodies, and for `respond` without a `body`. Error responses of an application \
-             itself stay as they are.",
-        ),
         access::ALLOW,
         access::DENY,
+        routes::METHODS_OF_SITE,
+        routes::ERROR_PAGES,
+        overrides::LIMITS_KEY,
+        overrides::ACCESS_LOG,
+        overrides::SERVER_HEADER,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

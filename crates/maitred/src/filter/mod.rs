@@ -7,13 +7,13 @@
 //! | file | filter | where |
 //! |---|---|---|
 //! | [`cors`] | `cors` of a site and of a route | every response |
-//! | [`error_pages`] | `error_pages` of a site | errors of the server, of files and of pools that give no answer |
+//! | [`error_pages`] | `error_pages` of a site and of a route | errors of the server, of files and of pools that give no answer |
 //! | [`expires`] | `expires` of a site and of a route | successful responses |
 //! | [`headers`] | `response_headers` of a site and of a route | every response |
 //! | [`hsts`] | `hsts` of a site | over TLS |
 //! | [`security`] | `security_headers` of a site and of a route | every response |
 //! | [`scope`] | – | what a filter is given, and what it adds to |
-//! | [`server`] | `server_header` | where the application names no server |
+//! | [`server`] | `server_header` of the server, a site and a route | where the application names no server |
 
 pub mod cors;
 pub mod error_pages;

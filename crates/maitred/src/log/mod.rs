@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`access`] | one request → one line, in the format that the configuration chose |
 //! | [`writer`] | lines of the event-loop threads → one descriptor, by a thread that may block |
+//! | [`thread_logs`] | all access logs as one event-loop thread sees them |
 //! | [`error`] | what goes to standard error: `tracing`, one line an event, and a bound on what peers can provoke |
 //!
 //! An event loop never waits for a log: what the writer cannot take in time is dropped and counted.
 
 pub mod access;
 pub mod error;
+pub mod thread_logs;
 pub mod writer;
 
 /// `1994-11-06T08:49:37` of `Sun, 06 Nov 1994 08:49:37 GMT`: the calendar was done already.

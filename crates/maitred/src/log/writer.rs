@@ -14,8 +14,9 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use crate::config::AccessFormat;
+use crate::config::{AccessFormat, LogFormat};
 use crate::log::access::{Formatter, Line};
+pub use sink::Framing;
 use sink::Sink;
 
 /// A buffer is handed over when it has so many bytes.
@@ -27,17 +28,22 @@ const IN_FLIGHT_MAX: usize = 8;
 /// A buffer that grew beyond this is not kept: one burst of long lines must not stay in memory.
 const KEPT_CAPACITY_MAX: usize = 4 * FLUSH_BYTES;
 
+/// From this status on a request has a line in any case.
+const ALWAYS_LOGGED: u16 = 500;
+
 /// How the access log is written.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// The format; [`AccessFormat::Off`] starts no thread.
-    pub format: AccessFormat,
+    pub format: LogFormat,
     /// Whether [`AccessFormat::Human`] is coloured.
     pub colour: bool,
     /// Event-loop threads that will ask for a [`ThreadLog`].
     pub threads: usize,
     /// Per thread: bytes that may wait, in its own buffer and with the writer (`limits.log_buffer_bytes_max`).
     pub buffer_bytes_max: usize,
+    /// One of so many requests has a line.
+    pub sample: u32,
 }
 
 /// A buffer on its way, and the way back.
@@ -71,15 +77,15 @@ impl Writer {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub fn start(descriptor: OwnedFd, settings: Settings) -> io::Result<Writer> {
-        if settings.format == AccessFormat::Off {
+    pub fn start(descriptor: OwnedFd, framing: Framing, settings: Settings) -> io::Result<Writer> {
+        if settings.format == LogFormat::Known(AccessFormat::Off) {
             return Ok(Writer { settings, running: None });
         }
         // Each thread's bound, and room for the last buffer of each: what is flushed on shutdown is never refused.
         let (jobs, work) = mpsc::sync_channel::<Job>(settings.threads.max(1) * (IN_FLIGHT_MAX + 1));
         let (finished, done) = mpsc::channel();
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
-            write_all(&work, Sink::new(descriptor));
+            write_all(&work, Sink::new(descriptor, framing));
             // The receiver is gone when the end is not waited for; that is no error.
             let _ = finished.send(());
         })?;
@@ -88,11 +94,13 @@ impl Writer {
 
     /// The log of one event-loop thread.
     pub fn thread_log(&self) -> ThreadLog {
-        let formatter = Formatter::new(self.settings.format);
+        let formatter = Formatter::new(self.settings.format.clone());
         let formatter = if self.settings.colour { formatter } else { formatter.plain() };
         ThreadLog {
             formatter,
             bytes_max: self.settings.buffer_bytes_max,
+            sample: self.settings.sample.max(1),
+            unsampled: 0,
             // With a bound below two buffers, a full one could never be handed over before lines are dropped.
             flush_bytes: FLUSH_BYTES.min(self.settings.buffer_bytes_max / 2),
             link: self.running.as_ref().map(|running| Link::new(running.jobs.clone())),
@@ -130,6 +138,10 @@ fn write_all(work: &Receiver<Job>, mut sink: Sink) {
 #[derive(Debug)]
 pub struct ThreadLog {
     formatter: Formatter,
+    /// One of so many lines is taken.
+    sample: u32,
+    /// Lines since the last one that was.
+    unsampled: u32,
     bytes_max: usize,
     flush_bytes: usize,
     link: Option<Link>,
@@ -144,6 +156,8 @@ impl ThreadLog {
     pub fn off() -> ThreadLog {
         ThreadLog {
             formatter: Formatter::new(AccessFormat::Off),
+            sample: 1,
+            unsampled: 0,
             bytes_max: 0,
             flush_bytes: 0,
             link: None,
@@ -161,6 +175,9 @@ impl ThreadLog {
 
     /// Takes one line; never blocks. A line that finds no room is dropped and counted.
     pub fn push(&mut self, line: &Line<'_>) {
+        if self.leaves_out(line.status) {
+            return;
+        }
         let Some(link) = &mut self.link else { return };
         let before = self.buffer.len();
         if before + link.in_flight_bytes >= self.bytes_max {
@@ -184,6 +201,24 @@ impl ThreadLog {
         }
     }
 
+    /// Whether a request of this status has no line because others stand for it.
+    fn leaves_out(&mut self, status: u16) -> bool {
+        if self.sample == 1 || status >= ALWAYS_LOGGED {
+            return false;
+        }
+        self.unsampled += 1;
+        let left_out = self.unsampled < self.sample;
+        if !left_out {
+            self.unsampled = 0;
+        }
+        left_out
+    }
+
+    /// Whether its lines have this field of the request.
+    pub fn wants(&self, name: &str) -> bool {
+        self.formatter.format().wants(name)
+    }
+
     /// When [`ThreadLog::tick`] should be called next; `None` while nothing waits.
     pub fn flush_due(&self) -> Option<Instant> {
         self.due
@@ -204,7 +239,7 @@ impl ThreadLog {
 
     fn timeout(&self) -> Duration {
         match self.formatter.format() {
-            AccessFormat::Human => Duration::ZERO,
+            LogFormat::Known(AccessFormat::Human) => Duration::ZERO,
             _ => FLUSH_AFTER,
         }
     }

@@ -15,6 +15,7 @@
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the process that gets certificates |
 //! | [`hook`] | programs that make records in the DNS for it |
+//! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
@@ -24,6 +25,7 @@
 //! | [`output`] | what application processes write to standard output and error |
 //! | [`channel`] | the control socket of one worker process |
 
+mod access_logs;
 pub mod admin;
 pub mod admin_token;
 pub mod agent;

@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 
+use super::access_logs;
 use super::admin::AdminListener;
 use super::admin_token::AdminToken;
 use super::certificates::Certificates;
@@ -46,7 +47,7 @@ pub struct Open {
     pub pools: Vec<PoolSockets>,
     /// The admin listener.
     pub admin: Option<Rc<AdminListener>>,
-    access_log: Option<File>,
+    access_logs: Vec<(Option<usize>, OwnedFd)>,
     key_logs: Vec<(usize, File)>,
     pid_file: Option<Rc<PidFile>>,
     admin_token: Option<Rc<AdminToken>>,
@@ -60,7 +61,15 @@ impl Open {
         admin: Option<Rc<AdminListener>>,
         pid_file: Option<Rc<PidFile>>,
     ) -> Open {
-        Open { groups, pools, admin, access_log: None, key_logs: Vec::new(), pid_file, admin_token: None }
+        Open {
+            groups,
+            pools,
+            admin,
+            access_logs: Vec::new(),
+            key_logs: Vec::new(),
+            pid_file,
+            admin_token: None,
+        }
     }
 
     /// The file with the process id.
@@ -96,7 +105,7 @@ impl Prepared {
             groups,
             pools,
             admin: admin(server.admin.as_ref(), around, present)?,
-            access_log: log_file(config.log.access_file.as_deref(), &outsiders)?,
+            access_logs: access_logs::open(&config, &outsiders)?,
             key_logs: key_logs(&config, &outsiders)?,
             pid_file: pid_file(server.pid_file.as_deref(), &outsiders, present)?,
             admin_token: admin_token(&config, &outsiders, present)?,
@@ -186,8 +195,8 @@ impl Prepared {
             descriptors.push(Descriptor::Admin);
             sources.push(admin.as_fd());
         }
-        if let Some(file) = &open.access_log {
-            descriptors.push(Descriptor::AccessLog);
+        for (number, file) in &open.access_logs {
+            descriptors.push(Descriptor::AccessLog { number: *number });
             sources.push(file.as_fd());
         }
         for (listen, file) in &open.key_logs {

@@ -68,7 +68,10 @@ pub struct SetPlan {
 impl SetPlan {
     /// Whether these files are served with these changes.
     fn is_for(&self, files: &config::Files, plan: &Plan) -> bool {
-        self.files == *files && self.edits == *plan.prepared_edits() && self.expires == plan.expires
+        self.files == *files
+            && self.edits == *plan.prepared_edits()
+            && self.expires == plan.expires
+            && self.error_pages == plan.error_pages
     }
 }
 
@@ -247,11 +250,7 @@ impl Site {
         (server_header, pools): (bool, &[config::Pool]),
         sets: &mut Vec<SetPlan>,
     ) -> Self {
-        let runs_scripts = |route: &config::Route| match route.target {
-            Target::Pool(pool) => pools.get(pool).is_some_and(|pool| pool.source.fastcgi().is_some()),
-            _ => false,
-        };
-        let runs = site.routes.iter().any(runs_scripts);
+        let runs = site.routes.iter().any(|route| runs_scripts(route, pools));
         let scripts = script_roots(pools);
         let of_site = Scope { server_header, site: Some(site), route: None };
         // The site's own files come first, so that all its sets can name them as the place of its error pages.
@@ -279,6 +278,9 @@ impl Site {
         };
         let routes = site.routes.iter().map(|route| {
             let mut plan = of_route(route);
+            // The site's own files once more, with these pages.
+            let pages = files.filter(|_| !route.error_pages.is_empty());
+            plan.error_set = pages.map(|files| set(files, &plan)).or(plan.error_set);
             plan.script_set = route.scripts.as_ref().map(|files| set(files, &plan));
             plan.path_regex = route.path_regex.as_ref().and_then(|text| config::regex(text).ok());
             plan.rewrite = Rewrite::new(&route.rewrite);
@@ -298,6 +300,14 @@ impl Site {
         let routes: Vec<Route> = routes.collect();
         let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
         Site { routes, index, plan }
+    }
+}
+
+/// Whether a route leads to a FastCGI pool.
+fn runs_scripts(route: &config::Route, pools: &[config::Pool]) -> bool {
+    match route.target {
+        Target::Pool(pool) => pools.get(pool).is_some_and(|pool| pool.source.fastcgi().is_some()),
+        _ => false,
     }
 }
 

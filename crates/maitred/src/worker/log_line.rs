@@ -4,10 +4,13 @@
 use maitred_http::request::{RequestHead, Version};
 
 use super::connection::{Connection, Exchange};
+use super::origin;
 use super::shared::Shared;
 use super::upstream::Attempt;
 use crate::clock::Clock;
+use crate::config::{LogChoice, TrustedProxies};
 use crate::log::access::{Line, RequestLine};
+use crate::log::thread_logs::ThreadLogs;
 use crate::serve::Summary;
 use crate::worker::entry::Entry;
 
@@ -21,6 +24,20 @@ pub(super) const TIMED_OUT: u16 = 598;
 /// Status in the access log for a request that was aborted because the process that answered has ended: the client has a part of
 /// the response, which had another status.
 const LOST: u16 = 502;
+
+/// Which fields of a request its line in the access log needs.
+pub(super) struct LoggedFields<'l> {
+    pub(super) logs: &'l ThreadLogs,
+    pub(super) log: Option<LogChoice>,
+    pub(super) proxies: &'l TrustedProxies,
+}
+
+impl LoggedFields<'_> {
+    /// Whether it needs this one; `proxied` is whether the peer may name the client.
+    pub(super) fn is_wanted(&self, name: &str, proxied: bool) -> bool {
+        (proxied && (origin::tells(name) || self.proxies.names(name))) || self.logs.wants(self.log, name)
+    }
+}
 
 /// The request line, for the access log, of a refused request over HTTP/2.
 pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
@@ -79,6 +96,7 @@ pub(super) fn line<'a>(
         host: b"",
         status: summary.status,
         body_bytes: summary.body_bytes,
+        head: None,
         referer: None,
         user_agent: None,
         request_id: None,

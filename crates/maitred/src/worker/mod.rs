@@ -17,6 +17,7 @@
 //! | [`connection`] | what a connection consists of, and what it does about an event |
 //! | [`upstream`] | the state of a request at an upstream |
 //! | [`step`] | what follows a look at a request |
+//! | [`access_logs`] | the writers of access logs |
 //! | [`log_line`] | the line of a request in the access log |
 //! | [`forward`], [`frame`] | which parts of a request are sent to an application or a server |
 //! | [`origin`] | the client of a request, and the fields about it |
@@ -30,6 +31,7 @@
 //! | [`token`], [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 //! | `worlds` | their test: simulated worlds |
 
+mod access_logs;
 mod addresses;
 mod admission;
 mod agenda;
@@ -89,7 +91,7 @@ use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
 use crate::config::{Limits, Pool};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
-use crate::log::writer::{Settings, ThreadLog, Writer};
+use crate::log::thread_logs::ThreadLogs;
 use crate::route::Router;
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -99,6 +101,7 @@ use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::tls::material::Material;
 use crate::tls::{TlsServer, redirect};
+use crate::worker::access_logs::AccessLogs;
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
 const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -110,7 +113,7 @@ struct Inherited {
     board: OwnedFd,
     buckets: Vec<Bucket>,
     admin: Option<OwnedFd>,
-    access_log: Option<OwnedFd>,
+    access_logs: Vec<(Option<usize>, OwnedFd)>,
     key_logs: Vec<(usize, OwnedFd)>,
 }
 
@@ -144,7 +147,7 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    let Inherited { control, start, board, buckets, admin, access_log, key_logs } = inherited;
+    let Inherited { control, start, board, buckets, admin, access_logs, key_logs } = inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
@@ -159,19 +162,19 @@ fn start() -> Result<(), String> {
     }
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 
-    let writer = open_log(&start, access_log).map_err(|error| text("access log", error))?;
-    let thread_logs: Vec<ThreadLog> = start.threads.iter().map(|_| writer.thread_log()).collect();
+    let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
+    let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
     let shared = share(start, board, &buckets, tls).map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
     let (ready, readiness) = std::sync::mpsc::channel();
     let mut handles = Vec::new();
-    for (number, log) in thread_logs.into_iter().enumerate() {
+    for (number, logs) in thread_logs.into_iter().enumerate() {
         let listeners = plans.remove(&number).unwrap_or_default();
         let ready = ready.clone();
         let thread = std::thread::Builder::new().name(format!("loop-{number}"));
-        let body = move || run_thread(shared, number, listeners, log, &ready);
+        let body = move || run_thread(shared, number, listeners, logs, &ready);
         handles.push(thread.spawn(body).map_err(|error| text("thread", error))?);
     }
     drop(ready);
@@ -180,14 +183,9 @@ fn start() -> Result<(), String> {
         .collect::<Result<Vec<_>, String>>()?;
     control::run(shared, &control, tids, early).map_err(|error| text("control", error))?;
     handles.into_iter().for_each(|handle| drop(handle.join()));
-    if let Err(error) = writer.stop(LOG_TIMEOUT) {
-        tracing::warn!(%error, "lines of the access log are lost");
-    }
+    writers.stop();
     Ok(())
 }
-
-/// How long the last lines of the access log may take to be written.
-const LOG_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 fn inherit_all() -> Result<Inherited, String> {
     let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
@@ -196,7 +194,7 @@ fn inherit_all() -> Result<Inherited, String> {
         memfile::read(document, START_BYTES_MAX).map_err(|error| format!("start document: {error}"))?;
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
-    let (mut buckets, mut admin, mut access_log) = (Vec::new(), None, None);
+    let (mut buckets, mut admin, mut access_logs) = (Vec::new(), None, Vec::new());
     let mut key_logs = Vec::new();
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
@@ -205,11 +203,11 @@ fn inherit_all() -> Result<Inherited, String> {
                 buckets.push(Bucket { socket, listen, number: bucket, of, local });
             }
             Descriptor::Admin => admin = Some(socket),
-            Descriptor::AccessLog => access_log = Some(socket),
+            Descriptor::AccessLog { number } => access_logs.push((number, socket)),
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_log, key_logs })
+    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs })
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
@@ -227,20 +225,6 @@ fn tls_server(
     let material = Material::open(file).map_err(|error| failed(&error))?;
     let made = TlsServer::new(&start.config, &material, key_logs).map_err(|error| failed(&error))?;
     Ok((made, early))
-}
-
-fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
-    let settings = Settings {
-        format: start.config.log.access,
-        colour: start.terminal,
-        threads: start.threads.len(),
-        buffer_bytes_max: start.config.limits.log_buffer_bytes_max as usize,
-    };
-    let sink = match file {
-        Some(file) => file,
-        None => rustix::io::dup(std::io::stdout())?,
-    };
-    Writer::start(sink, settings)
 }
 
 /// The slots of a pool with `sticky`, whose processes have to be known one by one.
@@ -394,10 +378,10 @@ fn run_thread(
     shared: &'static Shared,
     number: usize,
     listeners: Vec<Listener>,
-    log: ThreadLog,
+    logs: ThreadLogs,
     ready: &std::sync::mpsc::Sender<Result<Pid, String>>,
 ) {
-    let thread = match prepare_thread(shared, number, listeners, log) {
+    let thread = match prepare_thread(shared, number, listeners, logs) {
         Ok(thread) => thread,
         Err(why) => return drop(ready.send(Err(why))),
     };
@@ -413,7 +397,7 @@ fn prepare_thread(
     shared: &'static Shared,
     number: usize,
     listeners: Vec<Listener>,
-    log: ThreadLog,
+    logs: ThreadLogs,
 ) -> Result<Reactor, String> {
     let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
     if let Some(Some(cpu)) = shared.start.threads.get(number) {
@@ -427,7 +411,7 @@ fn prepare_thread(
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-    let mut thread = Reactor::new(shared, number, row, files, log, Environment::SYSTEM)
+    let mut thread = Reactor::new(shared, number, row, files, logs, Environment::SYSTEM)
         .map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;

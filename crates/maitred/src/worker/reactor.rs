@@ -20,7 +20,7 @@ use super::requests::Requests;
 use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
-use crate::log::writer::ThreadLog;
+use crate::log::thread_logs::ThreadLogs;
 use crate::serve::files::FileServer;
 use crate::status::scoreboard::ThreadRow;
 use crate::worker::connection::wire::Sent;
@@ -60,10 +60,10 @@ impl Reactor {
         number: usize,
         row: &'static ThreadRow,
         files: FileServer,
-        log: ThreadLog,
+        logs: ThreadLogs,
         environment: Environment,
     ) -> std::io::Result<Self> {
-        let clients = Clients::new(Base::new(shared, number, row, environment)?, files, log);
+        let clients = Clients::new(Base::new(shared, number, row, environment)?, files, logs);
         let requests = Requests::new(Exchanges::new(Processes::new(clients)));
         let thread = Reactor { admission: Admission::new(requests) };
         let wakeup_fd = shared.inboxes[number].wakeup_fd();
@@ -114,7 +114,7 @@ impl Reactor {
     /// The thread has drained.
     pub(super) fn end(self) {
         let shared = self.shared;
-        drop(self.admission.requests.exchanges.processes.clients.log);
+        drop(self.admission.requests.exchanges.processes.clients.logs);
         shared.outbox.send(Outgoing::Drained);
     }
 
@@ -133,7 +133,7 @@ impl Reactor {
         }
         self.flush();
         self.resume_accepting();
-        let dropped = self.log.tick(now);
+        let dropped = self.logs.tick(now);
         if dropped > 0 {
             self.row.log_dropped.add(dropped);
         }
@@ -307,7 +307,7 @@ impl Reactor {
         let drain = self.drain.as_ref().map(Drain::next_look);
         let due = [
             self.wheel.next_wake(),
-            self.log.flush_due(),
+            self.logs.flush_due(),
             self.accept_again_at,
             self.reclaim.next_scan(),
             self.next_look(),

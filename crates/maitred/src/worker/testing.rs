@@ -17,7 +17,8 @@ use super::shared::Shared;
 use super::{HelperThreads, shared_state};
 use crate::config::{self, AccessFormat, Config, Identity, Limits, Lookup, Origin};
 use crate::control::Start;
-use crate::log::writer::{Settings, Writer};
+use crate::log::thread_logs::ThreadLogs;
+use crate::log::writer::{Framing, Settings, Writer};
 use crate::serve::disk::DiskPool;
 use crate::serve::files::{FileServer, GivenUp};
 use crate::serve::passed::Helpers;
@@ -133,10 +134,14 @@ pub(super) fn reactor_at(shared: &'static Shared, number: usize, environment: En
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-    let settings = Settings { format: AccessFormat::Off, colour: false, threads: 1, buffer_bytes_max: 0 };
+    let settings = {
+        let format = AccessFormat::Off.into();
+        Settings { format, colour: false, threads: 1, buffer_bytes_max: 0, sample: 1 }
+    };
     let sink = shared.board.file().as_fd().try_clone_to_owned().unwrap();
-    let log = Writer::start(sink, settings).unwrap().thread_log();
-    Reactor::new(shared, number, &shared.board.threads[number], files, log, environment).unwrap()
+    let logs =
+        ThreadLogs::new(Writer::start(sink, Framing::Lines, settings).unwrap().thread_log(), Vec::new());
+    Reactor::new(shared, number, &shared.board.threads[number], files, logs, environment).unwrap()
 }
 
 /// A client's connection in its table, and the client's end.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod conditions;
+mod logs;
+mod overrides;
 mod rewriting;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,7 +14,9 @@ mod files;
 mod headers;
 mod hosts;
 mod listen;
+mod logs;
 mod media;
+mod overrides;
 mod paths;
 mod pools;
 mod rewrites;
@@ -25,9 +27,9 @@ mod sites;
 mod stateful;
 mod tls;
 
-use super::meaning::{AccessFormat, Config, Limits, Log, Network};
+use super::meaning::{Config, Limits, Network};
 use super::networks::LOOPBACK;
-use super::reader::{Section, shorten};
+use super::reader::Section;
 use common::{directory, given_time, networks, path, user};
 
 pub(super) use accounts::DEFAULT_USER;
@@ -35,6 +37,7 @@ pub(super) use server::{admin, admin_address, admin_token};
 
 /// The whole file.
 pub(super) fn config(root: &Section<'_>) -> Config {
+    let access_logs = logs::access_logs(root);
     let named = root.named("pool");
     let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
@@ -55,7 +58,8 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     if let Some(acme) = &mut acme {
         accounts::of_agent(root, acme, &server, &pools);
     }
-    Config { listens, server, sites, pools, acme, limits, log: log(&root.section("log")) }
+    let log = logs::log(&root.section("log"));
+    Config { listens, server, sites, pools, acme, limits, log, access_logs }
 }
 
 fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
@@ -165,40 +169,4 @@ fn not_above(section: &Section<'_>, (small, value): (&str, u64), (large, bound):
         true => section.cx.error_with(&span, message, format!("set `{small}` and `{large}` together")),
         false => section.cx.conflict(&span, message, &format!("`{large}` is set here"), &other),
     }
-}
-
-fn log(section: &Section<'_>) -> Log {
-    let access = match section.choice("access") {
-        Some("json") => AccessFormat::Json,
-        Some("human") => AccessFormat::Human,
-        Some("off") => AccessFormat::Off,
-        _ => AccessFormat::Combined,
-    };
-    let access_file = path(section, "access_file");
-    if let (AccessFormat::Off, Some(span)) = (access, section.given("access_file")) {
-        section.cx.warn(&span, "`access_file` has no effect", "`access = \"off\"` writes no access log");
-    }
-    Log { access, access_file, error_file: path(section, "error_file"), level: level(section) }
-}
-
-/// A filter of `tracing`. A single word has to be a level: the filter itself would take a misspelt one for a module.
-fn level(section: &Section<'_>) -> String {
-    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let Some(text) = section.text("level") else { return "info".into() };
-    for directive in text.value.split(',').map(str::trim) {
-        let plain = !directive.contains(['=', ':', '[']);
-        if plain && !LEVELS.contains(&directive.to_ascii_lowercase().as_str()) {
-            let hint = match super::suggest::nearest(directive, LEVELS) {
-                Some(meant) => format!("did you mean \"{meant}\"?"),
-                None => format!("the levels are {}", LEVELS.join(", ")),
-            };
-            let message = format!("`level`: \"{}\" is not a level", shorten(directive));
-            section.cx.error_with(&text.span, message, hint);
-            return text.value;
-        }
-    }
-    let parsed =
-        tracing_subscriber::EnvFilter::builder().parse(&text.value).map_err(|error| error.to_string());
-    section.cx.accept(&text.span, "`level` is not a filter", parsed);
-    text.value
 }

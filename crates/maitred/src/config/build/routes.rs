@@ -11,12 +11,17 @@ use super::super::template;
 use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
-use super::{access, conditions, cors, expires, files, headers, rewrites, security};
+use super::{access, conditions, cors, expires, files, headers, overrides, rewrites, security, sites};
 
 /// The keys that say what answers.
 const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
 
-pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) -> Vec<Route> {
+pub(super) fn routes(
+    of_site: &Section<'_>,
+    sections: &[Section<'_>],
+    site: &Files,
+    pools: &Known<'_>,
+) -> Vec<Route> {
     let mut routes: Vec<(Route, Span)> = Vec::new();
     for section in sections {
         let regex = path_regex(section);
@@ -42,6 +47,8 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) 
             security_headers: security::of(section),
             request_headers: headers::of_requests(&section.section("request_headers")),
             access: access::of(section),
+            error_pages: sites::error_pages(section, of_site),
+            overrides: overrides::of(section),
         };
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
@@ -83,7 +90,8 @@ fn path_regex(section: &Section<'_>) -> Option<(String, Regex)> {
     Some((text.value, compiled))
 }
 
-fn methods(section: &Section<'_>) -> Vec<String> {
+/// `methods` of a route, or of a site.
+pub(super) fn methods(section: &Section<'_>) -> Vec<String> {
     let mut methods: Vec<String> = Vec::new();
     for method in section.texts("methods") {
         let text = method.value;

@@ -5,7 +5,7 @@ use super::super::finding::{At, Span};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{access, acme, cors, expires, files, headers, hosts, routes, security, tls};
+use super::{access, acme, cors, expires, files, headers, hosts, overrides, routes, security, tls};
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is `[acme]`, if there is one.
 pub(super) fn sites(
@@ -67,7 +67,7 @@ fn site(
     let root = super::directory(section, "root");
     let files = root.map(|root| Files { root: root.value, ..options.clone() });
     let sections = routes;
-    let mut routes = routes::routes(&sections, &options, pools);
+    let mut routes = routes::routes(section, &sections, &options, pools);
     let scripts = routes.iter().any(|route| route.scripts.is_some());
     if files.is_none() && section.given("root").is_none() && !scripts {
         without_root(section, &sections);
@@ -76,7 +76,11 @@ fn site(
         let target = Target::Files(files.clone());
         routes.push(Route::new(PathPattern::All, target));
     }
-    let error_pages = error_pages(section);
+    let methods = routes::methods(section);
+    for route in routes.iter_mut().filter(|route| route.methods.is_empty()) {
+        route.methods.clone_from(&methods);
+    }
+    let error_pages = error_pages(section, section);
     Site {
         hosts,
         routes,
@@ -91,6 +95,7 @@ fn site(
         security_headers: security::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
         access: access::of(section),
+        overrides: overrides::of(section),
     }
 }
 
@@ -115,9 +120,10 @@ fn without_root(section: &Section<'_>, routes: &[Section<'_>]) {
     }
 }
 
-fn error_pages(section: &Section<'_>) -> Vec<(u16, String)> {
+/// `error_pages` of a site, or of one of its routes.
+pub(super) fn error_pages(section: &Section<'_>, site: &Section<'_>) -> Vec<(u16, String)> {
     let entries = section.map("error_pages");
-    if let (true, Some(span)) = (section.given("root").is_none(), section.own_key_span("error_pages")) {
+    if let (true, Some(span)) = (site.given("root").is_none(), section.own_key_span("error_pages")) {
         section.cx.error_with(
             &span,
             "`error_pages` are files of the site, and this site has no `root`",

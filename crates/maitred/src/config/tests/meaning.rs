@@ -87,6 +87,10 @@ expires = { default = "2h", "image/*" = "30d", hashed = "immutable", "*.html" = 
 security_headers = "strict"
 allow = ["@office", "10.0.0.0/8"]
 deny = ["10.1.0.0/16"]
+methods = ["GET", "POST"]
+access_log = "shop"
+server_header = true
+limits = { body_bytes_max = "2m", body_memory_bytes_max = "1m", body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5 }
 
 hsts = "max-age=31536000; includeSubDomains"
 response_headers = { set = { X-Frame-Options = "DENY" }, add = { Link = "</a>" }, remove = ["X-Powered-By"], if_absent = { X-C = "d" } }
@@ -120,6 +124,10 @@ pool = "web"
 response_headers = { set = { X-Frame-Options = "SAMEORIGIN" } }
 expires = {}
 security_headers = true
+access_log = false
+server_header = false
+limits = { body_bytes_max = 3 }
+error_pages = { 502 = "/502.html" }
 cors = { origins = ["https://a.example", "https://*.b.example"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 request_headers = { remove = ["X-Debug"] }
 
@@ -265,6 +273,12 @@ access = "json"
 access_file = "access.log"
 error_file = "/var/log/error.log"
 level = "warn,maitred=debug"
+
+[access_log.shop]
+to = "shop.log"
+format = "json"
+fields = { tenant = "{header.X-Tenant}" }
+sample = 10
 "#;
 
 #[test]

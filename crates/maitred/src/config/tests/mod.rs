@@ -6,6 +6,7 @@ mod errors;
 mod fastcgi;
 mod fields;
 mod meaning;
+mod overrides;
 mod relations;
 mod several;
 mod tls;

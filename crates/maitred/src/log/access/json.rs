@@ -1,7 +1,31 @@
 //! JSON lines: one object a line, always valid JSON. The fields are listed in `docs/metrics.md`.
 
+use super::custom::{self, Stamps};
 use super::escape;
 use super::line::{Line, RequestLine, decimal, version_text};
+use crate::config::LogPart;
+
+/// Appends one line with further members. `room` is for their values.
+pub(super) fn append_with(
+    line: &Line<'_>,
+    stamps: &Stamps,
+    members: &[(String, Vec<LogPart>)],
+    room: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) {
+    append(line, &stamps.iso, out);
+    // Its end.
+    out.truncate(out.len().saturating_sub(2));
+    for (name, parts) in members {
+        out.push(b',');
+        escape::json(name.as_bytes(), out);
+        out.push(b':');
+        room.clear();
+        custom::append(line, parts, stamps, |value, room| room.extend_from_slice(value), room);
+        escape::json(room, out);
+    }
+    out.extend_from_slice(b"}\n");
+}
 
 /// Appends one line. `stamp` is `1994-11-06T08:49:37`.
 pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! What a line of the access log says, in whatever format.
 
-use maitred_http::request::Version;
+use maitred_http::request::{Request, Version};
 
 use crate::clock::Clock;
 
@@ -19,6 +19,8 @@ pub struct Line<'a> {
     pub status: u16,
     /// Bytes of the response body that were sent; 0 for HEAD.
     pub body_bytes: u64,
+    /// The request, whose fields a format can name; of one that was kept for its line, the fields that its log wants.
+    pub head: Option<&'a Request<'a, 'a>>,
     /// `Referer`, as sent.
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, as sent.

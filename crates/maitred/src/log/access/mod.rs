@@ -2,6 +2,7 @@
 //!
 //! Whatever a peer sends, it stays inside its own field of its own line: bytes that could end either are escaped.
 
+mod custom;
 mod escape;
 mod human;
 mod json;
@@ -11,26 +12,31 @@ mod tests;
 
 use maitred_http::date;
 
+use custom::Stamps;
 pub use line::{Line, RequestLine};
 use line::{decimal, version_text};
 
 use crate::clock::Clock;
-use crate::config::AccessFormat;
+use crate::config::{AccessFormat, LogFormat};
 
 /// Writes lines in one format. Belongs to one thread: it keeps the text of the present second.
 #[derive(Debug)]
 pub struct Formatter {
-    format: AccessFormat,
+    format: LogFormat,
     colour: bool,
     /// Second that `stamp` is the text of; `u64::MAX` before the first line.
     second: u64,
     stamp: Vec<u8>,
+    /// The same for formats of the operator's own.
+    stamps: Stamps,
+    room: Vec<u8>,
 }
 
 impl Formatter {
     /// A formatter for `format`; [`AccessFormat::Human`] is coloured until [`Formatter::plain`] says otherwise.
-    pub fn new(format: AccessFormat) -> Formatter {
-        Formatter { format, colour: true, second: u64::MAX, stamp: Vec::with_capacity(40) }
+    pub fn new(format: impl Into<LogFormat>) -> Formatter {
+        let (stamp, stamps, room) = (Vec::with_capacity(40), Stamps::default(), Vec::new());
+        Formatter { format: format.into(), colour: true, second: u64::MAX, stamp, stamps, room }
     }
 
     /// The same without colours, for people who set `NO_COLOR`.
@@ -40,8 +46,8 @@ impl Formatter {
     }
 
     /// The format that it writes.
-    pub fn format(&self) -> AccessFormat {
-        self.format
+    pub fn format(&self) -> &LogFormat {
+        &self.format
     }
 
     /// Appends one line, its end included, to `out`. [`AccessFormat::Off`] appends nothing.
@@ -49,26 +55,39 @@ impl Formatter {
         if self.second != line.clock.unix_secs {
             self.new_second(line.clock);
         }
-        match self.format {
-            AccessFormat::Combined => combined(line, &self.stamp, out),
-            AccessFormat::Json => json::append(line, &self.stamp, out),
-            AccessFormat::Human => human::append(line, &self.stamp, self.colour, out),
-            AccessFormat::Off => {}
+        match &self.format {
+            LogFormat::Known(AccessFormat::Combined) => combined(line, &self.stamp, out),
+            LogFormat::Known(AccessFormat::Json) => json::append(line, &self.stamp, out),
+            LogFormat::Known(AccessFormat::Human) => human::append(line, &self.stamp, self.colour, out),
+            LogFormat::Known(AccessFormat::Off) => {}
+            LogFormat::Json(members) => json::append_with(line, &self.stamps, members, &mut self.room, out),
+            LogFormat::Text(parts) => {
+                custom::append(line, parts, &self.stamps, escape::quoted, out);
+                out.push(b'\n');
+            }
         }
     }
 
     fn new_second(&mut self, clock: &Clock) {
         self.second = clock.unix_secs;
         self.stamp.clear();
-        match self.format {
-            AccessFormat::Combined => {
+        match &self.format {
+            LogFormat::Known(AccessFormat::Combined) => {
                 for part in [b" - - [".as_slice(), &date::format_clf(clock.unix_secs), b"] \""] {
                     self.stamp.extend_from_slice(part);
                 }
             }
-            AccessFormat::Json => self.stamp.extend_from_slice(&super::iso(&clock.http_date)),
-            AccessFormat::Human => self.stamp.extend_from_slice(&super::iso(&clock.http_date)[11..]),
-            AccessFormat::Off => {}
+            LogFormat::Known(AccessFormat::Json) => {
+                self.stamp.extend_from_slice(&super::iso(&clock.http_date))
+            }
+            LogFormat::Known(AccessFormat::Human) => {
+                self.stamp.extend_from_slice(&super::iso(&clock.http_date)[11..])
+            }
+            LogFormat::Known(AccessFormat::Off) => {}
+            LogFormat::Json(_) | LogFormat::Text(_) => {
+                self.stamps.common = date::format_clf(clock.unix_secs).to_vec();
+                self.stamps.iso = super::iso(&clock.http_date).to_vec();
+            }
         }
     }
 }

@@ -22,6 +22,7 @@ fn line(clock: &Clock) -> Line<'_> {
         host: b"example.com",
         status: 200,
         body_bytes: 1234,
+        head: None,
         referer: Some(b"http://example.com/"),
         user_agent: Some(b"curl/8.0"),
         request_id: None,
@@ -31,7 +32,7 @@ fn line(clock: &Clock) -> Line<'_> {
     }
 }
 
-fn text(format: AccessFormat, line: &Line<'_>) -> String {
+fn text(format: impl Into<LogFormat>, line: &Line<'_>) -> String {
     let mut out = Vec::new();
     Formatter::new(format).plain().append(line, &mut out);
     String::from_utf8(out).expect("every format is UTF-8")

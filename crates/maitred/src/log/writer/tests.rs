@@ -22,6 +22,7 @@ fn push(log: &mut ThreadLog, now: Instant, target: &str) {
         host: b"",
         status: 200,
         body_bytes: 1,
+        head: None,
         referer: None,
         user_agent: None,
         request_id: None,
@@ -32,7 +33,7 @@ fn push(log: &mut ThreadLog, now: Instant, target: &str) {
 }
 
 fn settings(format: AccessFormat, buffer_bytes_max: usize) -> Settings {
-    Settings { format, colour: false, threads: 2, buffer_bytes_max }
+    Settings { format: format.into(), colour: false, threads: 2, buffer_bytes_max, sample: 1 }
 }
 
 #[test]
@@ -42,7 +43,8 @@ fn everything_is_written_in_order_before_stop_returns() {
         let mut text = String::new();
         reader.read_to_string(&mut text).map(|_| text)
     });
-    let writer = Writer::start(pipe.into(), settings(AccessFormat::Combined, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(pipe.into(), Framing::Lines, settings(AccessFormat::Combined, 1 << 20)).expect("start");
     let (mut one, mut two) = (writer.thread_log(), writer.thread_log());
     let now = Instant::now();
     let mut lost = 0;
@@ -69,7 +71,8 @@ fn everything_is_written_in_order_before_stop_returns() {
 #[test]
 fn a_buffer_is_handed_over_when_it_is_old_or_full() {
     let (mut reader, pipe) = std::io::pipe().expect("pipe");
-    let writer = Writer::start(pipe.into(), settings(AccessFormat::Combined, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(pipe.into(), Framing::Lines, settings(AccessFormat::Combined, 1 << 20)).expect("start");
     let mut log = writer.thread_log();
     let now = Instant::now();
     assert_eq!(log.flush_due(), None);
@@ -96,7 +99,8 @@ fn a_buffer_is_handed_over_when_it_is_old_or_full() {
 #[test]
 fn lines_for_a_person_do_not_wait() {
     let (mut reader, pipe) = std::io::pipe().expect("pipe");
-    let writer = Writer::start(pipe.into(), settings(AccessFormat::Human, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(pipe.into(), Framing::Lines, settings(AccessFormat::Human, 1 << 20)).expect("start");
     let mut log = writer.thread_log();
     let now = Instant::now();
     push(&mut log, now, "/");
@@ -110,7 +114,8 @@ fn lines_for_a_person_do_not_wait() {
 fn a_stuck_reader_costs_lines_and_nothing_else() {
     let (reader, pipe) = std::io::pipe().expect("pipe");
     let bytes_max = 256 * 1024;
-    let writer = Writer::start(pipe.into(), settings(AccessFormat::Combined, bytes_max)).expect("start");
+    let writer = Writer::start(pipe.into(), Framing::Lines, settings(AccessFormat::Combined, bytes_max))
+        .expect("start");
     let mut log = writer.thread_log();
     let now = Instant::now();
     let mut dropped = 0;
@@ -141,7 +146,8 @@ fn a_stuck_reader_costs_lines_and_nothing_else() {
 #[test]
 fn stop_gives_up_on_a_pipe_that_nobody_reads() {
     let (reader, pipe) = std::io::pipe().expect("pipe");
-    let writer = Writer::start(pipe.into(), settings(AccessFormat::Combined, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(pipe.into(), Framing::Lines, settings(AccessFormat::Combined, 1 << 20)).expect("start");
     let mut log = writer.thread_log();
     let now = Instant::now();
     for _ in 0..5_000 {
@@ -155,7 +161,8 @@ fn stop_gives_up_on_a_pipe_that_nobody_reads() {
 #[test]
 fn a_full_disk_is_counted_and_survived() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
-    let writer = Writer::start(full.into(), settings(AccessFormat::Combined, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(full.into(), Framing::Lines, settings(AccessFormat::Combined, 1 << 20)).expect("start");
     let mut log = writer.thread_log();
     let mut now = Instant::now();
     push(&mut log, now, "/lost");
@@ -173,7 +180,7 @@ fn a_full_disk_is_counted_and_survived() {
 #[test]
 fn a_torn_line_is_ended_before_the_next() {
     let (mut reader, pipe) = std::io::pipe().expect("pipe");
-    let mut sink = Sink::new(pipe.into());
+    let mut sink = Sink::new(pipe.into(), Framing::Lines);
     sink.tear();
     assert_eq!(sink.write(b"next\n"), 0);
     drop(sink);
@@ -186,7 +193,7 @@ fn a_torn_line_is_ended_before_the_next() {
 fn a_non_blocking_pipe_is_waited_for() {
     let (mut reader, pipe) = std::io::pipe().expect("pipe");
     rustix::io::ioctl_fionbio(pipe.as_fd(), true).expect("non-blocking");
-    let mut sink = Sink::new(pipe.into());
+    let mut sink = Sink::new(pipe.into(), Framing::Lines);
     let lines = "a line\n".repeat(100_000);
     let writing = std::thread::spawn(move || sink.write(lines.as_bytes()));
     let mut text = String::new();
@@ -198,7 +205,8 @@ fn a_non_blocking_pipe_is_waited_for() {
 #[test]
 fn off_takes_nothing_and_starts_nothing() {
     let null = std::fs::File::options().write(true).open("/dev/null").expect("/dev/null");
-    let writer = Writer::start(null.into(), settings(AccessFormat::Off, 1 << 20)).expect("start");
+    let writer =
+        Writer::start(null.into(), Framing::Lines, settings(AccessFormat::Off, 1 << 20)).expect("start");
     let mut log = writer.thread_log();
     assert!(!log.is_on() && writer.running.is_none());
     push(&mut log, Instant::now(), "/");

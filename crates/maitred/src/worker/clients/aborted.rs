@@ -48,8 +48,8 @@ impl Clients {
         let Some(first) = first_line(&input) else { return };
         self.count_aborted(index, ABORTED);
         let connection = &self.connections[index as usize];
-        if self.log.is_on() && !connection.admin && !connection.internal {
-            self.log.push(&line(self.shared, &self.base.clock, connection, first, summary));
+        if self.logs.is_on(None) && !connection.admin && !connection.internal {
+            self.logs.push(None, &line(self.shared, &self.base.clock, connection, first, summary));
         }
     }
 
@@ -67,7 +67,7 @@ impl Clients {
         if answered.is_some() {
             self.count(index, status);
         }
-        if !self.log.is_on() {
+        if !self.logs.is_on(None) {
             return;
         }
         let request = line_of(head);
@@ -76,7 +76,7 @@ impl Clients {
         // What is known is when the connection began, which is not when this request did.
         let line =
             Line { duration_us: 0, ..line(self.shared, &self.base.clock, connection, request, summary) };
-        self.log.push(&line);
+        self.logs.push(None, &line);
     }
 
     /// Counts a request that the access log shows as aborted, by its status there.

@@ -9,6 +9,7 @@ use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, Requ
 use maitred_http::uri;
 
 use super::Clients;
+use crate::config::LogChoice;
 use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
 use crate::filter::cors;
 use crate::log::access::{Line, RequestLine};
@@ -24,7 +25,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, State};
 use crate::worker::forward;
-use crate::worker::log_line::{line, line_of};
+use crate::worker::log_line::{LoggedFields, line, line_of};
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::Attempt;
@@ -296,7 +297,7 @@ impl Clients {
         let context = self.reply_context(index, request, given);
         let (_, mut writer) = self.files_and_writer(index, context);
         let summary = write(&mut writer);
-        self.whole(index, request, summary, context.persistence)
+        self.whole(index, request, given, summary, context.persistence)
     }
 
     pub(in crate::worker) fn answer_challenge(
@@ -375,14 +376,14 @@ impl Clients {
         served: Served,
     ) -> Step {
         match served {
-            Served::Whole(summary) => self.whole(index, request, summary, persistence),
+            Served::Whole(summary) => self.whole(index, request, given, summary, persistence),
             Served::Cached(summary, cached) => {
                 self.buffers.tx_cached = Some(cached);
-                self.whole(index, request, summary, persistence)
+                self.whole(index, request, given, summary, persistence)
             }
             Served::Streaming(summary, segments) => {
                 self.count(index, summary.status);
-                self.keep_for_log(index, request);
+                self.keep_for_log(index, request, given.routed);
                 let exchange = self.exchange(index);
                 exchange.outgoing.follow(segments);
                 exchange.summary = Some(summary);
@@ -411,20 +412,24 @@ impl Clients {
     }
 
     /// Keeps of a request's head what the access log needs once the response has ended.
-    pub(in crate::worker) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>) {
-        let connection = &self.connections[index as usize];
-        let logged = self.log.is_on() && !connection.admin && !connection.internal;
-        let proxied = self.is_trusted_proxy(index);
-        let proxies = &self.shared.start.config.server.trusted_proxies;
+    pub(in crate::worker) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>, routed: Routed) {
+        let log = routed.plan.overrides.access_log;
+        let (logged, proxied) = (self.is_logged(index, log), self.is_trusted_proxy(index));
         let exchange = self.exchange(index);
-        (exchange.routed, exchange.path) = (None, None);
-        let head = &mut exchange.head;
+        (exchange.routed, exchange.path) = (Some(routed), None);
+        let mut head = std::mem::take(&mut exchange.head);
+        let wanted = self.logged_fields(index);
         match logged {
-            true => {
-                head.take_for_log(request, |name| proxied && (origin::tells(name) || proxies.names(name)))
-            }
+            true => head.take_for_log(request, |name| wanted.is_wanted(name, proxied)),
             false => head.clear(),
         }
+        self.exchange(index).head = head;
+    }
+
+    /// Which fields of the request at hand its line in the access log needs.
+    pub(in crate::worker) fn logged_fields(&self, index: u32) -> LoggedFields<'_> {
+        let log = self.overrides(index).and_then(|overrides| overrides.access_log);
+        LoggedFields { logs: &self.logs, log, proxies: &self.shared.start.config.server.trusted_proxies }
     }
 
     /// Keeps a request that cannot be answered yet.
@@ -479,12 +484,13 @@ impl Clients {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
+        given: RequestInput<'_>,
         summary: Summary,
         persistence: Persistence,
     ) -> Step {
         self.count(index, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
-        self.log_request(index, request, summary);
+        self.log_request(index, request, given.routed.plan.overrides.access_log, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.dispatch.forget_pool();
             // The next request on this connection must not find the body that was kept for a pool.
@@ -556,14 +562,20 @@ impl Clients {
         let summary = fixed::error(reject.status, &[], &mut writer);
         self.count(index, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
-        if self.log.is_on() {
+        if self.logs.is_on(None) {
             let connection = &self.connections[index as usize];
-            self.log.push(&line(self.shared, &self.base.clock, connection, asked, summary));
+            self.logs.push(None, &line(self.shared, &self.base.clock, connection, asked, summary));
         }
     }
 
-    fn log_request(&mut self, index: u32, request: &Request<'_, '_>, summary: Summary) {
-        if !self.is_logged(index) {
+    fn log_request(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        log: Option<LogChoice>,
+        summary: Summary,
+    ) {
+        if !self.is_logged(index, log) {
             return;
         }
         let connection = &self.connections[index as usize];
@@ -580,17 +592,18 @@ impl Clients {
             remote: client.remote.bytes(),
             request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),
             host: request.authority.as_bytes(),
+            head: Some(request),
             referer: request.known.referer,
             user_agent: request.known.user_agent,
             ..line(self.shared, &self.base.clock, connection, asked, summary)
         };
-        self.log.push(&line);
+        self.logs.push(log, &line);
     }
 
     /// Whether the requests of a connection have lines in the access log.
-    fn is_logged(&self, index: u32) -> bool {
+    fn is_logged(&self, index: u32, log: Option<LogChoice>) -> bool {
         let connection = &self.connections[index as usize];
-        self.log.is_on() && !connection.admin && !connection.internal
+        self.logs.is_on(log) && !connection.admin && !connection.internal
     }
 
     /// Logs in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
@@ -599,12 +612,13 @@ impl Clients {
         let Some(mut summary) = exchange.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);
-        if !self.is_logged(index) {
+        let log = self.overrides(index).and_then(|overrides| overrides.access_log);
+        if !self.is_logged(index, log) {
             return;
         }
         let head = std::mem::take(&mut self.exchange(index).head);
         if let Some(request) = head.view(&mut HeadRoom::default()) {
-            self.log_request(index, &request, summary);
+            self.log_request(index, &request, log, summary);
         }
         self.exchange(index).head = head;
     }

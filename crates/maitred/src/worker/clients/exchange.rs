@@ -1,6 +1,9 @@
 //! Looks at the exchange of a connection: source, attempt, input, output, tunnel.
 
+use std::time::Duration;
+
 use super::Clients;
+use crate::config::Overrides;
 use crate::serve::DiskJob;
 use crate::worker::connection::State;
 use crate::worker::connection::tunnel::Tunnel;
@@ -55,15 +58,28 @@ impl Clients {
         self.attempt_mut(index)?.tunnel.as_deref_mut()
     }
 
+    /// What the route of the request at hand, or its site, says otherwise than the server.
+    pub(in crate::worker) fn overrides(&self, index: u32) -> Option<&'static Overrides> {
+        self.exchange_of(index)?.routed.map(|routed| &routed.plan.overrides)
+    }
+
+    /// How long a response may make no progress, at the present level of overload.
+    pub(in crate::worker) fn write_timeout(&self, index: u32) -> Duration {
+        match self.overrides(index).and_then(|overrides| overrides.limits.write_timeout) {
+            Some(own) => self.load.overload.levels().write_timeout(own),
+            None => self.load.write_timeout,
+        }
+    }
+
     /// Waits for room in the socket.
     pub(in crate::worker) fn start_writing(&mut self, index: u32) {
         self.enter(index, State::Writing);
-        let timeout = self.load.write_timeout;
+        let timeout = self.write_timeout(index);
         self.arm_in(index, timeout);
     }
 
     pub(in crate::worker) fn progress(&mut self, index: u32) {
-        let timeout = self.load.write_timeout;
+        let timeout = self.write_timeout(index);
         self.arm_in(index, timeout);
     }
 

@@ -44,7 +44,7 @@ use super::layers::above;
 use super::origin::ForwardedHeaders;
 use super::scratch::Scratch;
 use crate::config::Limits;
-use crate::log::writer::ThreadLog;
+use crate::log::thread_logs::ThreadLogs;
 use crate::overload::Overload;
 use crate::serve::CachedBytes;
 use crate::serve::files::FileServer;
@@ -88,7 +88,7 @@ pub(in crate::worker) struct Clients {
     pub(in crate::worker) buffers: Buffers,
     pub(in crate::worker) load: Load,
     pub(in crate::worker) files: FileServer,
-    pub(in crate::worker) log: ThreadLog,
+    pub(in crate::worker) logs: ThreadLogs,
     pub(in crate::worker) forwarded: ForwardedHeaders,
     /// The process ends.
     pub(in crate::worker) drain: Option<Drain>,
@@ -134,7 +134,7 @@ pub(in crate::worker) struct Load {
 }
 
 impl Clients {
-    pub(in crate::worker) fn new(base: Base, files: FileServer, log: ThreadLog) -> Clients {
+    pub(in crate::worker) fn new(base: Base, files: FileServer, logs: ThreadLogs) -> Clients {
         let limits = &base.shared.start.config.limits;
         let head_limits = HeadLimits {
             head_bytes_max: limits.head_bytes_max as usize,
@@ -157,7 +157,7 @@ impl Clients {
             buffers: Buffers::new(&head_limits),
             load: Load::new(limits, base.clock.now),
             files,
-            log,
+            logs,
             forwarded: ForwardedHeaders::default(),
             drain: None,
             base,

@@ -87,11 +87,12 @@ impl Clients {
     /// Sets the deadline of a body.
     pub(in crate::worker) fn arm_body(&mut self, index: u32) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
+        let own = self.overrides(index).map(|overrides| overrides.limits).unwrap_or_default();
         let began = self.connections[index as usize].began;
         let Some(coming) = self.exchange(index).body.incoming.coming_mut() else { return };
         let pace = coming.pace(now);
         pace.go_on(now);
-        let until = body_deadline(limits, began, pace, now);
+        let until = body_deadline((limits, &own), began, pace, now);
         self.wheel.arm(index, until);
     }
 

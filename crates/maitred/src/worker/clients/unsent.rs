@@ -8,7 +8,6 @@ use super::Clients;
 use crate::overload::Level;
 use crate::worker::connection::State;
 use crate::worker::connection::wire::Wire;
-use crate::worker::origin;
 
 impl Clients {
     /// Counts what a connection holds for the client or an upstream; to be called where something is left over, and where all has
@@ -114,10 +113,11 @@ impl Clients {
         if !begun || exchange.head.is_empty() {
             return;
         }
-        let proxied = self.is_trusted_proxy(index);
-        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let mut head = std::mem::take(&mut self.exchange(index).head);
+        let (wanted, proxied) = (self.logged_fields(index), self.is_trusted_proxy(index));
+        head.trim_for_log(|name| wanted.is_wanted(name, proxied));
         let exchange = self.exchange(index);
-        exchange.head.trim_for_log(|name| proxied && (origin::tells(name) || proxies.names(name)));
+        exchange.head = head;
         // A body was kept until now, for an upstream that would answer.
         exchange.body.content = Vec::new();
     }

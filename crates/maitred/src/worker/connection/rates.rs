@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use maitred_http::h2::StreamKey;
 use maitred_sys::delivery::Progress;
 
-use crate::config::Limits;
+use crate::config::{LimitOverrides, Limits};
 use crate::worker::connection::http2::Http2Connection;
 
 /// Looks at one client in one window of the minimal rate.
@@ -51,15 +51,15 @@ pub(in crate::worker) fn head_deadline(limits: &Limits, began: Instant, bytes: u
     bounded(began + time.min(limits.head_timeout_max.max(limits.head_timeout)), began, limits)
 }
 
-/// By when the next piece of a body has to be there, or its end.
+/// By when the next piece of a body has to be there, or its end: by the limits of the server, and those of its route.
 pub(in crate::worker) fn body_deadline(
-    limits: &Limits,
+    (limits, own): (&Limits, &LimitOverrides),
     began: Instant,
     pace: &Pace,
     now: Instant,
 ) -> Instant {
-    let next = now + limits.body_timeout;
-    let until = match limits.body_bytes_per_second_min {
+    let next = now + own.body_timeout.unwrap_or(limits.body_timeout);
+    let until = match own.body_bytes_per_second_min.unwrap_or(limits.body_bytes_per_second_min) {
         0 => next,
         rate => next.min(pace.since + extended(limits.body_rate_grace, pace.bytes, rate)),
     };
@@ -227,7 +227,7 @@ mod tests {
         let (mut limits, began) = (limits(), Instant::now());
         let mut pace = Pace::new(began);
         let time = |limits: &Limits, pace: &Pace, at| {
-            body_deadline(limits, began, pace, began + seconds(at)) - began
+            body_deadline((limits, &LimitOverrides::default()), began, pace, began + seconds(at)) - began
         };
         assert_eq!(time(&limits, &pace, 0), seconds(20));
         pace.bytes = 5000;
@@ -245,6 +245,17 @@ mod tests {
         limits.request_total_timeout = None;
         pace.bytes = 0;
         assert_eq!(time(&limits, &pace, 500), seconds(530));
+        let own = LimitOverrides {
+            body_timeout: Some(seconds(5)),
+            body_bytes_per_second_min: Some(1),
+            ..LimitOverrides::default()
+        };
+        limits.body_bytes_per_second_min = 500;
+        let of_route =
+            |pace: &Pace, at| body_deadline((&limits, &own), began, pace, began + seconds(at)) - began;
+        assert_eq!((of_route(&pace, 1), of_route(&pace, 19)), (seconds(6), seconds(20)));
+        pace.bytes = 100;
+        assert_eq!(of_route(&pace, 60), seconds(65));
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Exchanges {
         if exchange.dispatch.overdue {
             return None;
         }
-        let period = self.request_timeout(exchange.dispatch.pool?);
+        let period = self.request_timeout(index, exchange.dispatch.pool?);
         let silent = match (connection.internal, exchange.dispatch.across.as_deref(), &connection.socket) {
             // The thread that has the client notes when it received something last.
             (true, Some(across), Some(socket)) => {
@@ -95,8 +95,11 @@ impl Exchanges {
         if self.exchange(index).dispatch.overdue {
             return self.end_direct(index);
         }
-        let period =
-            self.exchange(index).dispatch.pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
+        let period = self
+            .exchange(index)
+            .dispatch
+            .pool
+            .map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(index, pool));
         let stuck = |socket| delivery::sending(socket, period) == Sending::Stuck;
         if !self.is_past_total(index) && self.socket(index).is_some_and(stuck) {
             // It has written more than the client takes, and waits for it.

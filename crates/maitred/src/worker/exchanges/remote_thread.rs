@@ -83,7 +83,8 @@ impl Exchanges {
         exchange.dispatch.retry = retry.of_attempt(safe);
         let attempt = Attempt::new(filter, keep, None, By::Thread(remote), now);
         self.enter_upstream(index, upstream, Box::new(attempt));
-        self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + TIMEOUT);
+        let silent = self.request_timeout(index, pool);
+        self.wheel.arm(index, now + settings.queue_timeout + silent + TIMEOUT);
         self.row.sent_to_threads.add(1);
         self.shared.transfer(thread, transfer);
         Some(())
@@ -140,7 +141,7 @@ impl Exchanges {
         }
         let pool = exchange.dispatch.pool?;
         let since = if written { Some(heard_at) } else { exchange.dispatch.handed_off_at };
-        let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(pool));
+        let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(index, pool));
         self.limiter.log(now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
         // The process may seem to have been silent for less time here: see `MARGIN`.
         let margin = if written { MARGIN } else { Duration::ZERO };

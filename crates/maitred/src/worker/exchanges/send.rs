@@ -462,7 +462,7 @@ impl Exchanges {
             State::Upstream(_) => self.waits_for_client(index),
             _ => false,
         };
-        let timeout = self.load.write_timeout;
+        let timeout = self.write_timeout(index);
         let last = self.socket(index).filter(|_| is_writing).and_then(maitred_sys::delivery::last_left);
         let Some(left) = last.and_then(|ago| timeout.checked_sub(ago)).filter(|left| !left.is_zero()) else {
             return false;

@@ -344,7 +344,7 @@ impl Exchanges {
         if known || switched || waits_for_client {
             return;
         }
-        let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
+        let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(index, pool));
         self.wheel.arm(index, now + timeout);
     }
 

@@ -78,7 +78,7 @@ impl Exchanges {
     pub(in crate::worker) fn upstream_due(&self, index: u32) -> Option<Instant> {
         let exchange = self.exchange_of(index)?;
         let attempt = self.attempt_of(index).filter(|attempt| !attempt.filter.switched())?;
-        let timeout = self.request_timeout(exchange.dispatch.pool?);
+        let timeout = self.request_timeout(index, exchange.dispatch.pool?);
         let silent = match &attempt.by {
             By::Process(handed) if handed.done => return None,
             // After CANCEL for an overdue request: the time by which it has to have ended.

@@ -356,7 +356,7 @@ impl Processes {
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
         if let Some(index) = found.index.take() {
             let (number, pool, capacity) = (found.number, channel.id.pool, channel.capacity);
-            let timeout = self.request_timeout(pool);
+            let timeout = self.silence_max(pool);
             // In a process with a capacity of 1, all other requests wait meanwhile.
             let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
             let now = self.clock.now;

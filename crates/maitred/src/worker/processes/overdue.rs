@@ -13,12 +13,13 @@ impl Processes {
         let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
         let (pool, since) = (exchange.dispatch.pool?, exchange.dispatch.handed_off_at?);
         let settings = self.shared.start.config.pools.get(usize::from(pool))?;
-        Some(since + settings.request_total_timeout?)
+        let own = self.overrides(index).and_then(|overrides| overrides.limits.request_total_timeout);
+        Some(since + own.or(settings.request_total_timeout)?)
     }
 
     /// The first deadline of a request that a process, or a server, has got now.
     pub(in crate::worker) fn first_due(&self, index: u32, pool: u16) -> Instant {
-        let silent = self.clock.now + self.request_timeout(pool);
+        let silent = self.clock.now + self.request_timeout(index, pool);
         self.total_due(index).map_or(silent, |total| total.min(silent))
     }
 
@@ -48,8 +49,14 @@ impl Processes {
         ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
     }
 
-    /// How long an upstream of this pool may be silent.
-    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
+    /// How long an upstream may be silent at the request of this connection.
+    pub(in crate::worker) fn request_timeout(&self, index: u32, pool: u16) -> Duration {
+        let own = self.overrides(index).and_then(|overrides| overrides.limits.request_timeout);
+        own.unwrap_or_else(|| self.silence_max(pool))
+    }
+
+    /// How long an upstream of this pool may be silent, unless a route says otherwise.
+    pub(in crate::worker) fn silence_max(&self, pool: u16) -> Duration {
         self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 }

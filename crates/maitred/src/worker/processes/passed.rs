@@ -168,7 +168,7 @@ impl Processes {
     pub(in crate::worker) fn await_passed(&mut self, index: u32) {
         match self.exchange(index).dispatch.pool {
             Some(pool) => {
-                let timeout = self.request_timeout(pool);
+                let timeout = self.silence_max(pool);
                 self.arm_in(index, timeout);
             }
             None => self.wheel.disarm(index),

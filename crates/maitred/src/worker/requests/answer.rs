@@ -57,7 +57,7 @@ impl Requests {
             Choice::Redirect { to, status } => self.redirect(index, request, given, (to, status)),
             // Followed when the request was routed.
             Choice::Reroute(_) => self.site_error(index, request, given, (500, &[])),
-            Choice::Respond { status: NO_RESPONSE, .. } => self.close_unanswered(index, request),
+            Choice::Respond { status: NO_RESPONSE, .. } => self.close_unanswered(index, request, given),
             Choice::Respond { status: status @ 400.., body: "", .. } => {
                 self.site_error(index, request, given, (status, &[]))
             }
@@ -127,12 +127,12 @@ impl Requests {
 
     /// Ends the connection, or the stream, without a response; the access log has the request.
     #[cold]
-    fn close_unanswered(&mut self, index: u32, request: &Request<'_, '_>) -> Step {
+    fn close_unanswered(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         if !self.buffers.tx.is_empty() {
             // What was answered before belongs to other requests.
             return Step::FlushFirst;
         }
-        self.keep_for_log(index, request);
+        self.keep_for_log(index, request, given.routed);
         self.exchange(index).summary = Some(Summary { status: NO_RESPONSE, body_bytes: 0 });
         self.log_kept(index, 0);
         self.close(index);

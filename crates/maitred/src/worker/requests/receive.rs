@@ -263,11 +263,17 @@ impl Requests {
 
     /// Up to which length a body that has already arrived needs not be kept anywhere else.
     fn inline_bytes(&self, routed: Routed) -> u64 {
-        let limits = &self.shared.start.config.limits;
+        let most = self.body_bytes_max(routed);
         match routed.wants_body() {
-            true => limits.body_bytes_max.min(limits.body_inline_bytes_max.into()),
-            false => limits.body_bytes_max,
+            true => most.min(self.shared.start.config.limits.body_inline_bytes_max.into()),
+            false => most,
         }
+    }
+
+    /// The longest body that a request may have, by its route, its site, or the server.
+    fn body_bytes_max(&self, routed: Routed) -> u64 {
+        let own = routed.plan.overrides.limits.body_bytes_max;
+        own.unwrap_or(self.shared.start.config.limits.body_bytes_max)
     }
 
     pub(in crate::worker) fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
@@ -317,14 +323,14 @@ impl Requests {
         unread: Unread<'_>,
         at: &mut usize,
     ) -> Option<Stop> {
-        let limits = &self.shared.start.config.limits;
+        let most = self.body_bytes_max(unread.routed);
         // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
         let stream = self.connections[index as usize].is_stream();
         let decoder = match stream {
-            true => Decoder::framed(request.framing, limits.body_bytes_max),
-            false => Decoder::new(request.framing, limits.body_bytes_max),
+            true => Decoder::framed(request.framing, most),
+            false => Decoder::new(request.framing, most),
         };
-        let too_long = announces_over(request.framing, limits.body_bytes_max);
+        let too_long = announces_over(request.framing, most);
         let wanted = unread.routed.wants_body();
         if !wanted && !too_long && (!stream || request.expects_continue) {
             return self.answer_before_body(index, request, unread, decoder, at);

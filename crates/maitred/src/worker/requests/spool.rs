@@ -63,9 +63,10 @@ impl Requests {
     /// Finds room for a body of which this many bytes have come: in memory if it and the bodies there allow that, otherwise on
     /// the disk.
     fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
+        let own = self.overrides(index).and_then(|overrides| overrides.limits.body_memory_bytes_max);
         let (shared, exchange) = (self.shared, self.exchange(index));
-        let small = bytes.max(exchange.body.incoming.announced())
-            <= u64::from(shared.start.config.limits.body_memory_bytes_max);
+        let in_memory = own.unwrap_or(shared.start.config.limits.body_memory_bytes_max.into());
+        let small = bytes.max(exchange.body.incoming.announced()) <= in_memory;
         let more = exchange.body.content.len() as u64;
         match &mut exchange.body.spool {
             Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(NO_SPACE),

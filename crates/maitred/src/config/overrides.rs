@@ -1,0 +1,175 @@
+//! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::{Default, Key, Kind, Table};
+use super::limits::{GIB, TIME_MAX, TIME_MIN};
+
+/// `limits` of a site or a route. What is `None` is as it is for all around it: of a route its site, of a site the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitOverrides {
+    /// `body_bytes_max`
+    pub body_bytes_max: Option<u64>,
+    /// `body_memory_bytes_max`
+    pub body_memory_bytes_max: Option<u64>,
+    /// `body_timeout`
+    pub body_timeout: Option<Duration>,
+    /// `body_bytes_per_second_min`; 0 is no minimum.
+    pub body_bytes_per_second_min: Option<u32>,
+    /// `write_timeout`
+    pub write_timeout: Option<Duration>,
+    /// `request_timeout`, instead of the pool's.
+    pub request_timeout: Option<Duration>,
+    /// `request_total_timeout`, instead of the pool's.
+    pub request_total_timeout: Option<Duration>,
+}
+
+impl LimitOverrides {
+    /// These, and where they say nothing, those around them.
+    #[must_use]
+    pub fn or(self, around: LimitOverrides) -> LimitOverrides {
+        LimitOverrides {
+            body_bytes_max: self.body_bytes_max.or(around.body_bytes_max),
+            body_memory_bytes_max: self.body_memory_bytes_max.or(around.body_memory_bytes_max),
+            body_timeout: self.body_timeout.or(around.body_timeout),
+            body_bytes_per_second_min: self.body_bytes_per_second_min.or(around.body_bytes_per_second_min),
+            write_timeout: self.write_timeout.or(around.write_timeout),
+            request_timeout: self.request_timeout.or(around.request_timeout),
+            request_total_timeout: self.request_total_timeout.or(around.request_total_timeout),
+        }
+    }
+}
+
+/// `access_log` of a site or a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogChoice {
+    /// `false`: its requests are in no access log.
+    Off,
+    /// `true`: they are in that of `[log]`, whatever the site says.
+    Main,
+    /// A name: they are in this one of `[access_log.NAME]`, as an index into `Config::access_logs`.
+    Named(u8),
+}
+
+/// What a site or a route says otherwise than what is around it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overrides {
+    /// `limits`
+    pub limits: LimitOverrides,
+    /// `access_log`
+    pub access_log: Option<LogChoice>,
+    /// `server_header`
+    pub server_header: Option<bool>,
+}
+
+impl Overrides {
+    /// These, and where they say nothing, those around them.
+    #[must_use]
+    pub fn or(self, around: Overrides) -> Overrides {
+        Overrides {
+            limits: self.limits.or(around.limits),
+            access_log: self.access_log.or(around.access_log),
+            server_header: self.server_header.or(around.server_header),
+        }
+    }
+}
+
+/// `limits`
+pub(super) const LIMITS_KEY: Key = Key::new(
+    "limits",
+    Kind::Section(&LIMITS),
+    Default::Absent("those around it"),
+    "Limits of requests, where they differ from those of `[limits]` and of the pool. A route's come before those of its site.",
+);
+
+/// `access_log`
+pub(super) const ACCESS_LOG: Key = Key::new(
+    "access_log",
+    Kind::FlagOrText("the NAME of an `[access_log.NAME]`"),
+    Default::Absent("that of `[log]`"),
+    "Where its requests are logged: in the access log of this name, in none (`false`), or in that of `[log]` (`true`).",
+);
+
+/// `server_header`
+pub(super) const SERVER_HEADER: Key = Key::new(
+    "server_header",
+    Kind::Flag,
+    Default::Absent("as in `[server]`"),
+    "Whether responses that name no server say `Server: maitred`.",
+);
+
+const TIME: Kind = Kind::Time { min: TIME_MIN, max: TIME_MAX };
+const AROUND: Default = Default::Absent("as in `[limits]`");
+const OF_POOL: Default = Default::Absent("that of the pool");
+
+/// `limits`
+pub(super) const LIMITS: Table = Table {
+    title: "limits",
+    doc: "Limits of the requests of a site or a route. What is not given here is as it is around it.",
+    example: "[pool.api]\nconnect = \"http://127.0.0.1:3000\"\n\n[[site]]\nlimits = { body_bytes_max = \"1m\" }\n\n\
+              [[site.route]]\npath = \"/upload/*\"\npool = \"api\"\n\
+              limits = { body_bytes_max = \"2g\", request_timeout = \"10min\" }\n",
+    keys: &[
+        Key::new(
+            "body_bytes_max",
+            Kind::Size { min: 0, max: 64 * GIB },
+            AROUND,
+            "Bytes of a request body. A longer one gets 413.",
+        ),
+        Key::new(
+            "body_memory_bytes_max",
+            Kind::Size { min: 0, max: GIB },
+            AROUND,
+            "Largest request body that is kept in memory; a larger one goes to `spool`.",
+        ),
+        Key::new("body_timeout", TIME, AROUND, "Between two pieces of a request body. Then 408."),
+        Key::new(
+            "body_bytes_per_second_min",
+            Kind::Whole { min: 0, max: 1_000_000_000 },
+            AROUND,
+            "The minimal rate of a request body, after `body_rate_grace`. 0: no minimum.",
+        ),
+        Key::new(
+            "write_timeout",
+            TIME,
+            AROUND,
+            "How long a response may make no progress before the connection is closed.",
+        ),
+        Key::new(
+            "request_timeout",
+            TIME,
+            OF_POOL,
+            "How long a process, or an external server, may send nothing of the response.",
+        ),
+        Key::new(
+            "request_total_timeout",
+            TIME,
+            OF_POOL,
+            "How long a process, or an external server, may take for a request and its response.",
+        ),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_route_says_comes_before_what_its_site_says() {
+        let time = |seconds| Some(Duration::from_secs(seconds));
+        let site =
+            LimitOverrides { body_bytes_max: Some(1), body_timeout: time(1), ..LimitOverrides::default() };
+        let route =
+            LimitOverrides { body_bytes_max: Some(2), write_timeout: time(2), ..LimitOverrides::default() };
+        let both = Overrides { limits: route, access_log: None, server_header: Some(true) }.or(Overrides {
+            limits: site,
+            access_log: Some(LogChoice::Off),
+            server_header: Some(false),
+        });
+        assert_eq!(both.limits.body_bytes_max, Some(2));
+        assert_eq!((both.limits.body_timeout, both.limits.write_timeout), (time(1), time(2)));
+        assert_eq!((both.access_log, both.server_header), (Some(LogChoice::Off), Some(true)));
+    }
+}
