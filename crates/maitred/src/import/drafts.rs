@@ -164,6 +164,8 @@ pub(crate) struct Files {
     pub(crate) rewrite: Option<String>,
     /// `index`; none is the default.
     pub(crate) index: Vec<String>,
+    /// Directories are not served, whatever is in them.
+    pub(crate) no_index: bool,
     /// `listing`
     pub(crate) listing: bool,
     /// `try`

@@ -13,20 +13,17 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
         block.push("hosts", Value::texts(&site.hosts), None);
     }
     // The last route of a site that takes everything is the site's own directory, if it is one.
-    let last = site.routes.last().map(|route| route.expires.clone());
-    // What the site says of caches would hold for its other routes, too.
-    let same = site.routes.iter().all(|route| Some(&route.expires) == last.as_ref());
-    let silent = last.is_none_or(|last| last.is_empty());
-    let own = site.routes.pop_if(|route| is_own(route) && (same || silent));
+    let mut own = site.routes.pop_if(is_own);
+    let shared = Shared::of(&site.routes.iter().chain(&own).collect::<Vec<_>>());
+    // What the site says would hold for its other routes, too.
+    site.routes.extend(own.take_if(|route| !shared.covers(route)));
     if let Some(route) = &own {
         if let Target::Files(files) = &route.target {
             files_keys(&mut block, files, None);
         }
         block.notes.extend(route.notes.iter().cloned());
     }
-    let all: Vec<&Route> = site.routes.iter().chain(&own).collect();
-    let shared = Shared::of(&all);
-    shared.write(&mut block);
+    common(&mut block, &shared);
     certificates(&mut block, &site);
     let root =
         own.as_ref().is_some_and(|route| matches!(&route.target, Target::Files(files) if !files.missing));
@@ -135,8 +132,11 @@ impl Shared {
         }
     }
 
-    fn write(&self, block: &mut Block) {
-        common(block, self);
+    /// Whether a route says nothing else.
+    fn covers(&self, route: &Route) -> bool {
+        let same = self.expires == route.expires && self.compress == route.compress;
+        same && self.body_max == route.body_max
+            && route.response.iter().all(|header| self.response.contains(header))
     }
 }
 
@@ -290,8 +290,12 @@ fn files_keys(block: &mut Block, files: &Files, site: Option<&Files>) {
     }
     let default = Files::default();
     let above = site.unwrap_or(&default);
-    if files.index != above.index {
-        let index = if files.index.is_empty() { vec!["index.html".to_owned()] } else { files.index.clone() };
+    if (&files.index, files.no_index) != (&above.index, above.no_index) {
+        let index = match (files.no_index, files.index.is_empty()) {
+            (true, _) => Vec::new(),
+            (false, true) => vec!["index.html".to_owned()],
+            (false, false) => files.index.clone(),
+        };
         push("index", Value::texts(&index), None);
     }
     if files.tries != above.tries {

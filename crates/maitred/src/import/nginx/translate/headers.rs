@@ -203,8 +203,12 @@ fn by_type(cx: &Context<'_>, variable: &str) -> Option<Vec<(String, String)>> {
             regex if regex.starts_with('~') => family(regex)?,
             kind => kind.to_ascii_lowercase(),
         };
-        if kind == "default" || kind.contains('/') {
-            found.push((kind, value));
+        // Files have the newer one of the two (RFC 9239).
+        let newer = (kind == "application/javascript").then(|| "text/javascript".to_owned());
+        for kind in newer.into_iter().chain([kind]).filter(|kind| kind == "default" || kind.contains('/')) {
+            if !found.iter().any(|(known, _)| *known == kind) {
+                found.push((kind, value.clone()));
+            }
         }
     }
     Some(found)

@@ -3,6 +3,7 @@
 use super::access::{self, Access};
 use super::context::Context;
 use super::files::{self, Last};
+use super::headers;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{self, Location, Modifier, Selector, is_php};
 use super::targets::{self, Server, Spot};
@@ -116,7 +117,7 @@ fn of_location<'a>(
     if rewriting.missing.is_none() && location.pattern == "/" {
         rewriting.missing = before.missing;
     }
-    let mut routes = slash(server, location, selector);
+    let mut routes = slash(cx, server, location, selector);
     routes.extend(std::mem::take(&mut rewriting.routes));
     let access = access::of(cx, &location.scope);
     let answer = rewriting.answer.take();
@@ -167,7 +168,7 @@ fn internal(cx: &Context<'_>, location: &Location<'_>, selector: &Selector) -> V
 }
 
 /// nginx redirects `/x` to `/x/`, if the location `/x/` leads to another server.
-fn slash(server: &Server<'_>, location: &Location<'_>, selector: &Selector) -> Vec<Route> {
+fn slash(cx: &Context<'_>, server: &Server<'_>, location: &Location<'_>, selector: &Selector) -> Vec<Route> {
     let Some(without) = selector
         .prefix
         .as_deref()
@@ -188,6 +189,7 @@ fn slash(server: &Server<'_>, location: &Location<'_>, selector: &Selector) -> V
     let mut route =
         exact.route(location.directive, Target::Redirect { to: format!("{without}/"), status: 301 });
     route.origin.1 = format!("{}, without the slash", location.directive.shown());
+    route.response = headers::of_responses(cx, &location.scope).rules;
     vec![route]
 }
 

@@ -121,7 +121,8 @@ pub(crate) fn sites<'a>(cx: &Context<'a>, servers: &[Server<'a>]) -> Vec<Site> {
     }
     let groups = groups(servers, &classes);
     let by_pattern = by_pattern(cx, servers, groups.first());
-    let mut sites: Vec<Site> = groups.iter().filter_map(|group| site(cx, group, &classes)).collect();
+    let outside = servers.iter().flat_map(|server| &server.listens).any(|listen| !listen.is_loopback());
+    let mut sites: Vec<Site> = groups.iter().filter_map(|group| site(cx, group, &classes, outside)).collect();
     if let Some(first) = sites.first_mut() {
         first.routes.splice(0..0, by_pattern);
     }
@@ -217,7 +218,7 @@ fn groups<'s, 'a>(servers: &'s [Server<'a>], classes: &[Class]) -> Vec<Group<'s,
     groups
 }
 
-fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class]) -> Option<Site> {
+fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class], outside: bool) -> Option<Site> {
     // Servers with the addresses at which they answer.
     let mut members: Vec<(&Server<'a>, Vec<Class>)> = Vec::new();
     for (class, server) in
@@ -238,7 +239,7 @@ fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class]) -> Optio
     for (at, (server, own)) in members.iter().enumerate() {
         cx.translated(server.directive);
         let mut found = routes::of(cx, &server.scope, server.directive);
-        if server.listens.iter().all(Listen::is_loopback) {
+        if outside && server.listens.iter().all(Listen::is_loopback) {
             let here = Match { client: vec!["127.0.0.0/8".into(), "::1/128".into()], ..Match::default() };
             found = conditional(cx, server, found, &here);
         }

@@ -96,7 +96,23 @@ fn one<'a>(
     let mut route = selector.route(spot.directive, target);
     route.request = request;
     finish(cx, &spot.scope, &mut route);
+    of_page(cx, spot, &mut route);
     route
+}
+
+/// What `location = /index.html` says of caches: nginx looks the locations up again for an index and for the end of `try_files`.
+fn of_page(cx: &Context<'_>, spot: &Spot<'_, '_>, route: &mut Route) {
+    let Target::Files(files) = &route.target else { return };
+    let page = files.tries.last().filter(|page| page.starts_with('/')).map_or("/index.html", String::as_str);
+    let exact = |location: &&Location<'_>| location.modifier == Modifier::Exact && location.pattern == page;
+    let Some(location) = spot.server.locations.iter().find(exact) else { return };
+    if location.directive.place == spot.directive.place {
+        return;
+    }
+    let told = headers::of_responses(cx, &location.scope).expires;
+    let Some((_, value)) = told.iter().find(|(kind, _)| kind == "default") else { return };
+    let name = page.rsplit('/').next().unwrap_or(page).to_owned();
+    route.expires.insert(0, (name, value.clone()));
 }
 
 fn is_check_of_script(directive: &Directive) -> bool {
@@ -335,6 +351,8 @@ fn with_tries<'a>(
         }
     };
     cx.translated(directive);
+    // Without `$uri/` a directory is not looked into.
+    found.no_index = tries.is_some() && !items.iter().any(|item| item.ends_with('/'));
     let mut items = files::plain(items);
     match last {
         Last::Status(404) if items == ["{path}"] => {}
