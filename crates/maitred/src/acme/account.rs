@@ -1,4 +1,4 @@
-//! The account at the authority: made once, kept, and bound to an account elsewhere if the authority asks for that.
+//! The account at an authority: made once, kept, and bound to an account elsewhere if the authority asks for that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::client::{Client, Seen};
-use super::messages::Start;
 use super::order::Trouble;
 use super::schedule::Window;
 use super::store::Store;
+use crate::config::Authority;
 
 /// Longest name of an account's file, without its ending.
 const KEY_BYTES_MAX: usize = 200;
@@ -36,16 +36,18 @@ struct Kept {
 /// See the module.
 #[derive(Clone)]
 pub struct Accounts {
-    start: Arc<Start>,
+    authority: Arc<Authority>,
+    contact: Arc<[String]>,
     store: Arc<Store>,
     /// So that two orders do not make two accounts.
     making: Arc<Mutex<()>>,
 }
 
 impl Accounts {
-    /// The account that this agent works with.
-    pub fn new(start: Arc<Start>, store: Arc<Store>) -> Accounts {
-        Accounts { start, store, making: Arc::default() }
+    /// The account at this authority.
+    pub fn new(authority: &Authority, contact: &[String], store: Arc<Store>) -> Accounts {
+        let authority = Arc::new(authority.clone());
+        Accounts { authority, contact: contact.into(), store, making: Arc::default() }
     }
 
     /// The account, with connections of its own and the authority's directory as it is now. Made if there is none.
@@ -57,7 +59,7 @@ impl Accounts {
         match self
             .store
             .account::<Kept>(&self.key())
-            .filter(|kept| kept.directory == self.start.acme.directory)
+            .filter(|kept| kept.directory == self.authority.directory)
         {
             Some(kept) => self.restore(kept, seen).await,
             None => self.make(seen).await,
@@ -93,7 +95,7 @@ impl Accounts {
 
     fn builder(&self, seen: &Seen) -> Result<AccountBuilder, Trouble> {
         let client =
-            Client::new(self.start.acme.ca_file.as_deref(), seen.clone()).map_err(Trouble::refused)?;
+            Client::new(self.authority.ca_file.as_deref(), seen.clone()).map_err(Trouble::refused)?;
         Ok(Account::builder_with_http(Box::new(client)))
     }
 
@@ -103,34 +105,34 @@ impl Accounts {
         let copy = serde_json::to_value(&credentials).and_then(serde_json::from_value::<AccountCredentials>);
         let copy = copy.map_err(|error| Trouble::refused(format!("the stored account: {error}")))?;
         let account = self.builder(seen)?.from_credentials(copy).await.map_err(trouble)?;
-        if contact != self.start.acme.contact {
+        if contact[..] != self.contact[..] {
             let contacts = self.contacts();
             let contacts: Vec<&str> = contacts.iter().map(String::as_str).collect();
             let updated = super::order::with_nonce!(account.update_contacts(&contacts)).map_err(trouble);
             updated.inspect_err(|trouble| self.doubt(trouble))?;
-            let contact = self.start.acme.contact.clone();
+            let contact = self.contact.to_vec();
             self.keep(&Kept { directory, contact, credentials })?;
         }
         Ok(account)
     }
 
     async fn make(&self, seen: &Seen) -> Result<Account, Trouble> {
-        let acme = &self.start.acme;
+        let directory = &self.authority.directory;
         let contacts = self.contacts();
         let contact: Vec<&str> = contacts.iter().map(String::as_str).collect();
         // That `agree = true` stands there was checked when the configuration was read.
         let new =
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let bound = self.external_account()?;
-        let made = self.builder(seen)?.create(&new, acme.directory.clone(), bound.as_ref()).await;
+        let made = self.builder(seen)?.create(&new, directory.clone(), bound.as_ref()).await;
         let (account, credentials) = made.map_err(|error| Trouble::of(&error, seen))?;
         tracing::info!(account = account.id(), "there is a new account at the authority");
-        self.keep(&Kept { directory: acme.directory.clone(), contact: acme.contact.clone(), credentials })?;
+        self.keep(&Kept { directory: directory.clone(), contact: self.contact.to_vec(), credentials })?;
         Ok(account)
     }
 
     fn contacts(&self) -> Vec<String> {
-        self.start.acme.contact.iter().map(|address| format!("mailto:{address}")).collect()
+        self.contact.iter().map(|address| format!("mailto:{address}")).collect()
     }
 
     fn keep(&self, kept: &Kept) -> Result<(), Trouble> {
@@ -138,7 +140,7 @@ impl Accounts {
     }
 
     fn external_account(&self) -> Result<Option<ExternalAccountKey>, Trouble> {
-        let Some(external) = &self.start.acme.external_account else { return Ok(None) };
+        let Some(external) = &self.authority.external_account else { return Ok(None) };
         let path = external.hmac_key_file.display();
         let text = std::fs::read_to_string(&external.hmac_key_file);
         let text = text.map_err(|error| Trouble::refused(format!("hmac_key_file: {path}: {error}")))?;
@@ -149,9 +151,9 @@ impl Accounts {
 
     /// The name of the account's file: the authority, and the account that this one is bound to.
     fn key(&self) -> String {
-        let acme = &self.start.acme;
-        let bound = acme.external_account.as_ref().map(|external| external.key_id.as_str());
-        file_name(&acme.directory, bound)
+        let authority = &self.authority;
+        let bound = authority.external_account.as_ref().map(|external| external.key_id.as_str());
+        file_name(&authority.directory, bound)
     }
 }
 

@@ -18,9 +18,10 @@ use super::link::Link;
 use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Start, ToAgent};
 use super::order::{self, Job, Trouble};
 use super::sandbox;
-use super::schedule::{Held, Now, Past, Schedule, Task, Window};
+use super::schedule::{Held, Now, Past, Rules, Schedule, Task, Window};
 use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
+use crate::config::{Acme, Authority};
 use crate::control::{Report, RunAs};
 use crate::sandbox::seccomp;
 use crate::unix_time;
@@ -137,7 +138,8 @@ async fn write_all(socket: Arc<UnixDatagram>, mut said: mpsc::UnboundedReceiver<
 
 /// What a task has led to.
 enum Done {
-    Ordered(usize, Result<String, Trouble>),
+    /// The certificate, and where it is from.
+    Ordered(usize, Result<(String, String), Trouble>),
     Informed(usize, Result<(Window, Option<Duration>), String>),
 }
 
@@ -157,7 +159,8 @@ struct Agent {
     known: Vec<Known>,
     link: Link,
     done: mpsc::UnboundedSender<Done>,
-    accounts: account::Accounts,
+    /// One for each authority.
+    accounts: Vec<account::Accounts>,
     records: Records,
     begun: Instant,
 }
@@ -167,9 +170,11 @@ impl Agent {
         let mut seed = [0; 8];
         // Without it, jitter is the same in every process, and still differs from failure to failure.
         let _ = aws_lc_rs::rand::fill(&mut seed);
-        let schedule = Schedule::new(start.acme.retry, u64::from_ne_bytes(seed));
+        let schedule = Schedule::new(rules(&start.acme), u64::from_ne_bytes(seed));
         let (start, store) = (Arc::new(start), Arc::new(store));
-        let accounts = account::Accounts::new(Arc::clone(&start), Arc::clone(&store));
+        let Acme { authorities, contact, .. } = &start.acme;
+        let accounts = |authority| account::Accounts::new(authority, contact, Arc::clone(&store));
+        let accounts = authorities.iter().map(accounts).collect();
         let records = Records::new(Arc::clone(&start), Arc::clone(&store), link.clone());
         let (known, begun) = (Vec::new(), Instant::now());
         let mut agent = Agent { start, store, schedule, known, link, done, accounts, records, begun };
@@ -183,10 +188,16 @@ impl Agent {
         Now { unix: unix_time::secs(), up: self.begun.elapsed() }
     }
 
-    /// The authority and the kind of certificate.
-    fn origin(&self) -> String {
-        let acme = &self.start.acme;
-        format!("{} {} {:?}", acme.directory, acme.profile.as_deref().unwrap_or("-"), acme.key)
+    /// An authority and the kind of certificate.
+    fn origin(&self, authority: &Authority) -> String {
+        let profile = authority.profile.as_deref().unwrap_or("-");
+        format!("{} {profile} {:?}", authority.directory, self.start.acme.key)
+    }
+
+    /// The number of the authority that a certificate is from, if it is as the configuration has it.
+    fn authority_of(&self, known: &Known) -> Option<usize> {
+        let authorities = &self.start.acme.authorities;
+        authorities.iter().position(|authority| known.ordered_from == self.origin(authority))
     }
 
     /// Takes up what is stored of the site of this number, which is the next one.
@@ -220,7 +231,7 @@ impl Agent {
         let facts = known.facts.as_ref()?;
         let mut names = site.names.clone();
         names.sort();
-        let fits = facts.names == names && known.ordered_from == self.origin();
+        let fits = facts.names == names && self.authority_of(known).is_some();
         Some(Held { not_before: facts.not_before, not_after: facts.not_after, fits, seed: facts.seed })
     }
 
@@ -262,17 +273,26 @@ impl Agent {
         }
         let (Some(site), Some(known)) = (self.start.sites.get(index), self.known.get(index)) else { return };
         let failures = self.schedule.past(self.now(), index).failures;
-        let same = known.ordered_from == self.origin();
+        let number = self.schedule.authority(index);
+        let Some(authority) = self.start.acme.authorities.get(number) else { return };
+        let Some(accounts) = self.accounts.get(number).cloned() else { return };
+        let same = self.authority_of(known) == Some(number);
+        let origin = self.origin(authority);
         let job = Job {
             names: site.names.clone(),
             key: self.start.acme.key,
-            profile: self.start.acme.profile.clone(),
+            profile: authority.profile.clone(),
             replaces: known.facts.as_ref().filter(|_| same).and_then(|facts| facts.identifier.clone()),
             kinds: order::kinds(&self.start, failures),
             dns: site.names.iter().filter(|name| self.start.acme.dns_for(name).is_some()).cloned().collect(),
         };
-        tracing::info!(site = name, names = job.names.len(), "ordering a certificate");
-        let (accounts, done) = (self.accounts.clone(), self.done.clone());
+        tracing::info!(
+            site = name,
+            names = job.names.len(),
+            authority = authority.directory,
+            "ordering a certificate"
+        );
+        let done = self.done.clone();
         let ways = order::Ways { link: self.link.clone(), records: self.records.clone() };
         tokio::spawn(async move {
             let seen = Seen::default();
@@ -283,22 +303,23 @@ impl Agent {
             };
             let outcome = tokio::time::timeout(ORDER_TIMEOUT, whole).await;
             let late = || Err(Trouble::refused("the order took too long"));
-            let _ = done.send(Done::Ordered(index, outcome.unwrap_or_else(|_| late())));
+            let outcome = outcome.unwrap_or_else(|_| late()).map(|pem| (origin, pem));
+            let _ = done.send(Done::Ordered(index, outcome));
         });
     }
 
-    fn ordered(&mut self, index: usize, outcome: Result<String, Trouble>) {
+    fn ordered(&mut self, index: usize, outcome: Result<(String, String), Trouble>) {
         let name = self.name(index);
-        let outcome = outcome.and_then(|pem| {
-            let whole = format!("{ORIGIN}{}\n{pem}", self.origin());
+        let outcome = outcome.and_then(|(origin, pem)| {
+            let whole = format!("{ORIGIN}{origin}\n{pem}");
             let kept = self.store.keep_certificate(&name, &whole);
             kept.map_err(|error| Trouble::refused(error.to_string()))?;
-            certificate::facts(&pem).map_err(Trouble::refused)
+            Ok((origin, certificate::facts(&pem).map_err(Trouble::refused)?))
         });
-        let (now, origin) = (self.now(), self.origin());
+        let now = self.now();
         let Some(known) = self.known.get_mut(index) else { return };
         match outcome {
-            Ok(facts) => {
+            Ok((origin, facts)) => {
                 (known.ordered_from, known.error) = (origin, None);
                 let (not_before, not_after, seed) = (facts.not_before, facts.not_after, facts.seed);
                 known.facts = Some(facts);
@@ -322,10 +343,16 @@ impl Agent {
     fn ask(&mut self, index: usize) {
         let facts = self.known.get(index).and_then(|known| known.facts.as_ref());
         let identifier = facts.and_then(|facts| facts.identifier.clone());
-        let (accounts, done) = (self.accounts.clone(), self.done.clone());
+        // The one that it is from: no other knows it.
+        let from = self.known.get(index).and_then(|known| self.authority_of(known));
+        let accounts = from.and_then(|number| self.accounts.get(number)).cloned();
+        let done = self.done.clone();
         tokio::spawn(async move {
-            let asked = tokio::time::timeout(ASK_TIMEOUT, accounts.renewal_info(identifier)).await;
-            let outcome = asked.unwrap_or_else(|_| Err("the authority took too long".to_owned()));
+            let outcome = match accounts {
+                Some(accounts) => tokio::time::timeout(ASK_TIMEOUT, accounts.renewal_info(identifier)).await,
+                None => Ok(Err("it is of no authority that is configured".to_owned())),
+            };
+            let outcome = outcome.unwrap_or_else(|_| Err("the authority took too long".to_owned()));
             let _ = done.send(Done::Informed(index, outcome));
         });
     }
@@ -368,6 +395,11 @@ impl Agent {
             failures: past.failures,
         }));
     }
+}
+
+fn rules(acme: &Acme) -> Rules {
+    let authorities = u32::try_from(acme.authorities.len()).unwrap_or(u32::MAX).max(1);
+    Rules { first_delay: acme.retry, authorities, fallback_after: acme.fallback_after.max(1) }
 }
 
 /// Where the certificate in a file is from. It stands in the file itself, so that it cannot be said of another.

@@ -102,19 +102,19 @@ pub(crate) mod testing {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{ChallengeChoice, Dns, DnsBy, KeyType};
+    use crate::config::{Authority, ChallengeChoice, Dns, DnsBy, KeyType};
 
     /// The start document of an agent for one name.
     pub(crate) fn start(name: &str) -> Start {
+        let directory = "https://ca.example/dir".into();
+        let authority = Authority { directory, profile: None, ca_file: None, external_account: None };
         let acme = Acme {
-            directory: "https://ca.example/dir".into(),
+            authorities: vec![authority],
+            fallback_after: 3,
             contact: Vec::new(),
             challenge: ChallengeChoice::Auto,
             dns: Vec::new(),
             key: KeyType::P256,
-            profile: None,
-            ca_file: None,
-            external_account: None,
             user: None,
             retry: Duration::from_secs(1),
         };

@@ -23,8 +23,10 @@ pub fn confine(start: &Start) -> Result<&'static str, String> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).map_err(|error| format!("capabilities: {error}"))?;
-    let external = start.acme.external_account.as_ref().map(|external| external.hmac_key_file.as_path());
-    let own = start.acme.ca_file.as_deref().into_iter().chain(external);
+    let own = start.acme.authorities.iter().flat_map(|authority| {
+        let external = authority.external_account.as_ref().map(|external| external.hmac_key_file.as_path());
+        authority.ca_file.as_deref().into_iter().chain(external)
+    });
     let updates = start.acme.dns.iter().filter_map(|dns| match &dns.by {
         DnsBy::Update(update) => Some(update.key_file.as_path()),
         DnsBy::Hook(_) => None,

@@ -12,7 +12,9 @@
 //! | has one that begins in the future | left alone: the clock is wrong |
 //!
 //! What is due is ordered when its [`Site::allowed_at`] has come, [`ORDERS_MAX`] at a time, the one that waited longest first.
+//! After failures, a site's orders go from one authority to the next ([`Schedule::authority`]).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Orders under way at a time. Authorities bound orders per account; a few at a time keep one slow validation from delaying
@@ -135,25 +137,36 @@ struct Site {
     failures: u32,
     /// No order begins before this.
     allowed_at: Duration,
+    /// What authorities have said about their next try (`Retry-After`), by their numbers.
+    barred: BTreeMap<u32, Duration>,
     /// When renewal information is asked for next.
     ask_at: Duration,
     busy: Busy,
+}
+
+/// What the configuration says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// The delay after the first refusal; doubles with each further one.
+    pub first_delay: Duration,
+    /// How many authorities there are, at least one.
+    pub authorities: u32,
+    /// Failures in a row after which the next one is tried, at least one.
+    pub fallback_after: u32,
 }
 
 /// See the module.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     sites: Vec<Site>,
-    /// The delay after the first refusal; doubles with each further one.
-    first_delay: Duration,
+    rules: Rules,
     random: u64,
 }
 
 impl Schedule {
-    /// No sites yet. `first_delay` is how long to wait after a first refusal; `seed` may be any number, and differs from one
-    /// process to another.
-    pub fn new(first_delay: Duration, seed: u64) -> Schedule {
-        Schedule { sites: Vec::new(), first_delay, random: seed }
+    /// No sites yet. `seed` may be any number, and differs from one process to another.
+    pub fn new(rules: Rules, seed: u64) -> Schedule {
+        Schedule { sites: Vec::new(), rules, random: seed }
     }
 
     /// Adds a site, with what is stored of it. Its number is the count of those before it.
@@ -161,8 +174,8 @@ impl Schedule {
         // However wrong either clock was, no site waits longer than the longest delay.
         let left = Duration::from_secs(past.allowed_unix.saturating_sub(now.unix)).min(RETRY_AFTER_MAX);
         let allowed_at = now.up.saturating_add(left);
-        let (window, failures, busy) = (None, past.failures, Busy::No);
-        self.sites.push(Site { held, window, failures, allowed_at, ask_at: now.up, busy });
+        let (window, failures, busy, barred) = (None, past.failures, Busy::No, BTreeMap::new());
+        self.sites.push(Site { held, window, failures, allowed_at, barred, ask_at: now.up, busy });
     }
 
     /// The next thing to do, if there is one now. To be called until there is none.
@@ -174,7 +187,7 @@ impl Schedule {
         if running < ORDERS_MAX
             && let Some((index, _)) = sites().filter(ripe).min_by_key(|(_, site)| site.allowed_at)
         {
-            let distance = self.first_delay / UNREACHABLE_PART;
+            let distance = self.rules.first_delay / UNREACHABLE_PART;
             let site = self.sites.get_mut(index)?;
             site.busy = Busy::Ordering;
             // Whatever comes of it, and if this process does not live to see it, the next one keeps its distance.
@@ -192,19 +205,28 @@ impl Schedule {
             Ok(_) => Duration::ZERO,
             Err(failure) => self.delay(site, failure),
         };
-        let first_delay = self.first_delay;
+        let (first_delay, rules) = (self.rules.first_delay, self.rules);
         let Some(site) = self.sites.get_mut(site) else { return };
         site.busy = Busy::No;
         match outcome {
             Ok(held) => {
                 (site.held, site.window, site.failures) = (Some(held), None, 0);
+                site.barred.clear();
                 site.ask_at = now.up;
                 // An authority whose certificates are always due already is not asked without a pause.
                 site.allowed_at = now.up.saturating_add(first_delay);
             }
-            Err(_) => {
+            Err(failure) => {
+                if let Some(wait) = failure.retry_after {
+                    let until = now.up.saturating_add(wait.min(RETRY_AFTER_MAX));
+                    site.barred.insert(rules.authority(site.failures), until);
+                }
                 site.failures = site.failures.saturating_add(1);
                 site.allowed_at = now.up.saturating_add(delay);
+                // What one authority says of its next try is not for the others.
+                if let Some(until) = site.barred.remove(&rules.authority(site.failures)) {
+                    site.allowed_at = site.allowed_at.max(until);
+                }
             }
         }
     }
@@ -244,6 +266,13 @@ impl Schedule {
             .min(WAKE_MAX)
     }
 
+    /// The number of the authority that the site's next order goes to: the next one after each
+    /// [`fallback_after`](Rules::fallback_after) failures, and the first one again after the last.
+    pub fn authority(&self, site: usize) -> usize {
+        let failures = self.sites.get(site).map_or(0, |site| site.failures);
+        self.rules.authority(failures) as usize
+    }
+
     /// What is to be stored of a site.
     pub fn past(&self, now: Now, site: usize) -> Past {
         let Some(site) = self.sites.get(site) else { return Past::default() };
@@ -263,17 +292,35 @@ impl Schedule {
 
     fn delay(&mut self, site: usize, failure: Failure) -> Duration {
         let failures = self.sites.get(site).map_or(0, |site| site.failures);
+        let first = self.rules.first_delay;
         let (first, most) = match failure.blame {
-            Blame::Refused => (self.first_delay, REFUSED_DELAY_MAX),
-            Blame::Unreachable => (self.first_delay / UNREACHABLE_PART, UNREACHABLE_DELAY_MAX),
+            Blame::Refused => (first, REFUSED_DELAY_MAX),
+            Blame::Unreachable => (first / UNREACHABLE_PART, UNREACHABLE_DELAY_MAX),
         };
-        let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-        let delay = first.saturating_mul(factor).min(most);
+        let factor = 1_u32.checked_shl(self.rules.failures_at_one(failures)).unwrap_or(u32::MAX);
+        let delay = match self.rules.authority(failures.saturating_add(1)) > self.rules.authority(failures) {
+            // Another one has refused nothing yet.
+            true => self.rules.first_delay / UNREACHABLE_PART,
+            false => first.saturating_mul(factor).min(most),
+        };
         self.random = self.random.wrapping_add(1);
         // From three quarters to five quarters of it.
         let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let jittered = Duration::from_millis(millis - millis / 4 + spread(self.random, millis / 2));
-        jittered.max(failure.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+        Duration::from_millis(millis - millis / 4 + spread(self.random, millis / 2))
+    }
+}
+
+impl Rules {
+    /// Whose turn it is after so many failures in a row.
+    fn authority(&self, failures: u32) -> u32 {
+        failures / self.fallback_after.max(1) % self.authorities.max(1)
+    }
+
+    /// How many of so many failures in a row one authority has seen: all of them, if it is the only one.
+    fn failures_at_one(&self, failures: u32) -> u32 {
+        let after = self.fallback_after.max(1);
+        let round = after.saturating_mul(self.authorities.max(1));
+        (failures / round).saturating_mul(after).saturating_add(failures % after)
     }
 }
 

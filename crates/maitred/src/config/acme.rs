@@ -17,8 +17,11 @@ pub const NAMES_MAX: usize = 100;
 /// `[acme]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acme {
-    /// `directory`: an `https` URL.
-    pub directory: String,
+    /// The authorities, in the order in which they are tried; never empty. The first one is [acme] itself, the others are
+    /// `fallback`.
+    pub authorities: Vec<Authority>,
+    /// `fallback_after`: failures in a row after which the next one is tried.
+    pub fallback_after: u32,
     /// `contact`: e-mail addresses.
     pub contact: Vec<String>,
     /// `challenge`
@@ -27,17 +30,24 @@ pub struct Acme {
     pub dns: Vec<Dns>,
     /// `key`
     pub key: KeyType,
+    /// `user`: the account of the process for certificates; filled in if the file does not name it, `None` is the master's
+    /// account.
+    pub user: Option<Identity>,
+    /// `retry`: the delay after a first refusal.
+    pub retry: Duration,
+}
+
+/// An authority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Authority {
+    /// `directory`: an `https` URL.
+    pub directory: String,
     /// `profile`
     pub profile: Option<String>,
     /// `ca_file`: the certificates that the authority's own certificate is checked with; `None` for those of the system.
     pub ca_file: Option<PathBuf>,
     /// `external_account`
     pub external_account: Option<ExternalAccount>,
-    /// `user`: the account of the process for certificates; filled in if the file does not name it, `None` is the master's
-    /// account.
-    pub user: Option<Identity>,
-    /// `retry`: the delay after a first refusal.
-    pub retry: Duration,
 }
 
 /// Where the key and the certificates of a site are in the state directory, if there are any yet. `*.example.com` is
@@ -210,23 +220,20 @@ pub const ACME: Table = Table {
             Default::Text("p256"),
             "The type of the certificates' keys: ECDSA, or RSA for clients from before 2010. Each certificate has a new key.",
         ),
+        PROFILE,
+        CA_FILE,
+        EXTERNAL_ACCOUNT_KEY,
         Key::new(
-            "profile",
-            Kind::Text("a name"),
-            Default::Absent("the CA's default"),
-            "A certificate profile of the CA, such as `\"shortlived\"`.",
-        ),
-        Key::new(
-            "ca_file",
-            Kind::Text("a file"),
-            Default::Absent("the system's CA certificates"),
-            "For a private CA: the root certificates, in PEM, of its own HTTPS server.",
-        ),
-        Key::new(
-            "external_account",
-            Kind::Section(&EXTERNAL_ACCOUNT),
+            "fallback",
+            Kind::Sections(&FALLBACK),
             Default::Absent("none"),
-            "An existing account at the CA, if the CA requires one.",
+            "Other CAs, which are tried in this order when orders fail.",
+        ),
+        Key::new(
+            "fallback_after",
+            Kind::Whole { min: 1, max: 100 },
+            Default::Whole(3),
+            "After so many failures in a row, a site's orders go to the next CA; after the last one, to the first again.",
         ),
         Key::new(
             "user",
@@ -318,6 +325,40 @@ pub const DNS: Table = Table {
             Default::Time(Duration::from_secs(2 * 60)),
             "How long a record may take to be made, and then to be shown by all of `check`. A hook that takes longer is killed.",
         ),
+    ],
+};
+
+const PROFILE: Key = Key::new(
+    "profile",
+    Kind::Text("a name"),
+    Default::Absent("the CA's default"),
+    "A certificate profile of the CA, such as `\"shortlived\"`.",
+);
+const CA_FILE: Key = Key::new(
+    "ca_file",
+    Kind::Text("a file"),
+    Default::Absent("the system's CA certificates"),
+    "For a private CA: the root certificates, in PEM, of its own HTTPS server.",
+);
+const EXTERNAL_ACCOUNT_KEY: Key = Key::new(
+    "external_account",
+    Kind::Section(&EXTERNAL_ACCOUNT),
+    Default::Absent("none"),
+    "An existing account at the CA, if the CA requires one.",
+);
+
+/// `[[acme.fallback]]`
+pub const FALLBACK: Table = Table {
+    title: "[[acme.fallback]]",
+    doc: "Another CA, for sites whose orders fail at those before it. It has an account of its own; the terms of service that \
+          `agree` is about are its, too. See [Several authorities](acme.md#several-authorities).",
+    example: "[acme]\nagree = true\n\n[[acme.fallback]]\ndirectory = \"https://acme.example.net/directory\"\n\
+              external_account = { key_id = \"kid-1\", hmac_key_file = \"eab.key\" }\n",
+    keys: &[
+        Key::new("directory", Kind::Text("an `https` URL"), Default::Required, "The CA's directory."),
+        PROFILE,
+        CA_FILE,
+        EXTERNAL_ACCOUNT_KEY,
     ],
 };
 

@@ -56,7 +56,8 @@ use std::path::{Path, PathBuf};
 
 pub use access::{Access, AddressRules};
 pub use acme::{
-    Acme, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm, certificate_path,
+    Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm,
+    certificate_path,
 };
 pub use conditions::{ConditionSet, Conditions, ValuePattern};
 pub use cors::{Cors, OriginPattern};

@@ -28,6 +28,37 @@ fn an_authority_out_of_reach_is_tried_until_it_is_there() {
 }
 
 #[test]
+fn another_authority_is_tried_after_failures_and_its_certificate_stays() {
+    let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
+    let Some(first) = Pebble::without_authority(Manners::default()) else { return };
+    let bound = Manners { external_account: Some(("kid-2", key)), ..Manners::default() };
+    let Some(second) = Pebble::start(bound) else { return };
+    std::fs::write(second.path("eab.key"), key).unwrap();
+    let acme = first.acme(&format!(
+        "fallback_after = 2\n[[acme.fallback]]\n{}external_account = {{ key_id = \"kid-2\", hmac_key_file = \"{}\" }}",
+        second.authority_lines(),
+        second.path("eab.key").display()
+    ));
+    let server = second.setup_with(&["a.example"], &acme).start();
+    let pem = second.next_certificate("a.example", None);
+    server.wait_for_line(|line| line.contains("there is a new certificate"));
+    let stopped = server.terminate(Signal::TERM);
+    let lines = second.authority_lines();
+    let directory = lines.split('"').nth(1).unwrap();
+    let ordered = stopped.said.iter().filter(|line| line.contains("ordering a certificate"));
+    let authorities: Vec<_> = ordered.map(|line| line.contains(directory)).collect();
+    assert_eq!(authorities, [false, false, true], "{:?}", stopped.said);
+    // It is good until it ends, also where the first one is there again; and the second one knows when to renew it.
+    let first = first.with_authority();
+    let server = stopped.setup.start();
+    server.wait_for_line(|line| line.contains("the authority says when to renew"));
+    assert_eq!(second.certificate("a.example"), Some(pem));
+    assert_eq!(std::fs::read_dir(second.path("state/accounts")).unwrap().count(), 1);
+    server.stop();
+    drop(first);
+}
+
+#[test]
 fn a_name_that_is_refused_is_said_with_the_authority_s_reason() {
     let Some(pebble) = Pebble::start(Manners::default()) else { return };
     let setup = pebble.setup(&["blocked.example"], "retry = \"1h\"");

@@ -198,6 +198,11 @@ impl Pebble {
 
     /// A server that can be validated by HTTP-01, with these lines of `[acme]`, and whose first site has these names.
     pub(crate) fn setup(&self, names: &[&str], acme: &str) -> Setup {
+        self.setup_with(names, &self.acme(acme))
+    }
+
+    /// The same with this `[acme]`.
+    pub(crate) fn setup_with(&self, names: &[&str], acme: &str) -> Setup {
         let state = format!("state = \"{}\"", self.path("state").display());
         let address = format!("address = \"{}\"", self.http);
         Setup::with_files()
@@ -205,17 +210,19 @@ impl Pebble {
             .listen(&address)
             .site(&format!("hosts = {names:?}\nacme = true"))
             .log("level = \"info,maitred::acme=debug\"")
-            .table(&self.acme(acme))
+            .table(acme)
     }
 
     /// `[acme]` with this authority.
     pub(crate) fn acme(&self, lines: &str) -> String {
         let retry = if lines.contains("retry") { "" } else { "retry = \"1s\"" };
-        format!(
-            "[acme]\nagree = true\ndirectory = \"https://{}/dir\"\nca_file = \"{}\"\n{retry}\n{lines}\n",
-            self.listen,
-            self.path("ca.pem").display()
-        )
+        format!("[acme]\nagree = true\n{}{retry}\n{lines}\n", self.authority_lines())
+    }
+
+    /// The lines that name this authority.
+    pub(crate) fn authority_lines(&self) -> String {
+        let ca = self.path("ca.pem");
+        format!("directory = \"https://{}/dir\"\nca_file = \"{}\"\n", self.listen, ca.display())
     }
 
     /// Key and certificates of a site, in PEM, as they are now.

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const FIRST: Duration = Duration::from_secs(120);
+const RULES: Rules = Rules { first_delay: FIRST, authorities: 1, fallback_after: 3 };
 const DAYS: u64 = DAY;
 const START: u64 = 1_800_000_000;
 
@@ -22,7 +23,7 @@ fn refused(retry_after: Option<u64>) -> Result<Held, Failure> {
 }
 
 fn one(held: Option<Held>) -> Schedule {
-    let mut schedule = Schedule::new(FIRST, 1);
+    let mut schedule = Schedule::new(RULES, 1);
     schedule.add(at(START, 0), held, Past::default());
     schedule
 }
@@ -125,13 +126,13 @@ fn a_restart_remembers_how_often_it_failed() {
     schedule.ordered(at(START, 0), 0, refused(None));
     let past = schedule.past(at(START, 0), 0);
     assert_eq!(past.failures, 1);
-    let mut again = Schedule::new(FIRST, 2);
+    let mut again = Schedule::new(RULES, 2);
     again.add(at(START + 10, 5), None, past);
     let left = again.allowed_in(at(START + 10, 5), 0).as_secs();
     assert!((79..=140).contains(&left), "{left}");
     assert_eq!(again.next(at(START + 10, 5)), None);
     // A clock that was years ahead when that was written down does not stop anything for years.
-    let mut wrong = Schedule::new(FIRST, 2);
+    let mut wrong = Schedule::new(RULES, 2);
     wrong.add(at(START, 0), None, Past { failures: 1, allowed_unix: START + 3650 * DAYS });
     assert_eq!(wrong.allowed_in(at(START, 0), 0), RETRY_AFTER_MAX);
 }
@@ -166,7 +167,7 @@ fn a_clock_that_is_stepped_back_wins_no_order() {
 
 #[test]
 fn few_orders_are_under_way_and_nobody_is_forgotten() {
-    let mut schedule = Schedule::new(FIRST, 1);
+    let mut schedule = Schedule::new(RULES, 1);
     for _ in 0..10 {
         schedule.add(at(START, 0), None, Past::default());
     }
@@ -217,7 +218,7 @@ proptest! {
         seed: u64,
         steps in proptest::collection::vec((0_u8..10, 0_u64..5000, any::<u32>()), 1..300),
     ) {
-        let mut schedule = Schedule::new(FIRST, seed);
+        let mut schedule = Schedule::new(RULES, seed);
         let mut now = at(START, 0);
         for site in 0..sites {
             let held = (site % 2 == 0).then(|| ninety_days(site as u64));
@@ -264,7 +265,7 @@ proptest! {
     /// With time enough, every site is ordered for, however the others fare.
     #[test]
     fn every_site_has_its_turn(sites in 1_usize..20, seed: u64) {
-        let mut schedule = Schedule::new(FIRST, seed);
+        let mut schedule = Schedule::new(RULES, seed);
         let mut now = at(START, 0);
         for _ in 0..sites {
             schedule.add(now, None, Past::default());
@@ -279,4 +280,50 @@ proptest! {
         }
         prop_assert!(had.iter().all(|count| *count > 0), "{had:?}");
     }
+}
+
+#[test]
+fn another_authority_is_tried_after_failures_and_the_first_again_after_the_last() {
+    let rules = Rules { authorities: 2, fallback_after: 2, ..RULES };
+    let mut schedule = Schedule::new(rules, 1);
+    let mut now = Now { unix: 1_000_000, up: Duration::from_secs(1000) };
+    schedule.add(now, None, Past::default());
+    let (mut turns, mut delays) = (Vec::new(), Vec::new());
+    for _ in 0..9 {
+        assert_eq!(schedule.next(now), Some(Task::Order(0)));
+        turns.push(schedule.authority(0));
+        schedule.ordered(now, 0, refused(None));
+        delays.push(schedule.allowed_in(now, 0).as_secs_f64() / FIRST.as_secs_f64());
+        now.up += schedule.allowed_in(now, 0);
+    }
+    assert_eq!(turns, [0, 0, 1, 1, 0, 0, 1, 1, 0]);
+    let soon = 1.0 / f64::from(UNREACHABLE_PART);
+    // Each has its own: one and two of its refusals, then three and four.
+    for (delay, wanted) in delays.iter().zip([1.0, soon, 1.0, 2.0, 4.0, soon, 4.0, 8.0]) {
+        assert!((0.75..=1.25).contains(&(delay / wanted)), "{delays:?}");
+    }
+    // One that is good for something is the first again.
+    assert_eq!(schedule.next(now), Some(Task::Order(0)));
+    schedule.ordered(now, 0, Ok(ninety_days(7)));
+    assert_eq!(schedule.authority(0), 0);
+}
+
+#[test]
+fn what_an_authority_says_of_its_next_try_is_not_for_the_others() {
+    let rules = Rules { authorities: 2, fallback_after: 1, ..RULES };
+    let mut schedule = Schedule::new(rules, 1);
+    let mut now = Now { unix: 1_000_000, up: Duration::from_secs(1000) };
+    schedule.add(now, None, Past::default());
+    let wait = 50_000;
+    assert_eq!(schedule.next(now), Some(Task::Order(0)));
+    schedule.ordered(now, 0, refused(Some(wait)));
+    assert!(schedule.allowed_in(now, 0) < FIRST, "the second one is tried");
+    now.up += schedule.allowed_in(now, 0);
+    assert_eq!(schedule.next(now), Some(Task::Order(0)));
+    schedule.ordered(now, 0, refused(None));
+    assert_eq!(schedule.authority(0), 0);
+    assert!(
+        schedule.allowed_in(now, 0) > Duration::from_secs(wait / 2),
+        "the first one is not, before its time"
+    );
 }

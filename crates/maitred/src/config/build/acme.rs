@@ -4,7 +4,9 @@ mod dns;
 
 use std::path::Path;
 
-use super::super::acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, certificate_path};
+use super::super::acme::{
+    Acme, Authority, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, certificate_path,
+};
 use super::super::meaning::{Certificate, HostPattern, Site};
 use super::super::reader::{Section, shorten};
 
@@ -16,7 +18,8 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
     let section = root.section("acme");
     let span = root.key_span("acme");
     let acme = Acme {
-        directory: directory(&section),
+        authorities: authorities(&section),
+        fallback_after: section.number("fallback_after").value,
         contact: contact(&section),
         challenge: match section.choice("challenge") {
             Some("http-01") => ChallengeChoice::Http01,
@@ -30,9 +33,6 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
             Some("rsa2048") => KeyType::Rsa2048,
             _ => KeyType::P256,
         },
-        profile: section.text("profile").map(|text| text.value),
-        ca_file: super::path(&section, "ca_file"),
-        external_account: external_account(&section),
         user: super::user(&section),
         retry: section.time("retry"),
     };
@@ -107,6 +107,26 @@ pub(super) fn add_certificates(sites: &mut [Site], state: &Path) {
 
 fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+/// That of `[acme]` itself, and those of `fallback`.
+fn authorities(section: &Section<'_>) -> Vec<Authority> {
+    let authority = |section: &Section<'_>| Authority {
+        directory: directory(section),
+        profile: section.text("profile").map(|text| text.value),
+        ca_file: super::path(section, "ca_file"),
+        external_account: external_account(section),
+    };
+    let mut all = vec![authority(section)];
+    for section in section.sections("fallback") {
+        let next = authority(&section);
+        if all.contains(&next) {
+            let span = section.given("directory").unwrap_or(section.span.clone());
+            section.cx.error_with(&span, "this authority is tried already", "name another one, or remove it");
+        }
+        all.push(next);
+    }
+    all
 }
 
 fn directory(section: &Section<'_>) -> String {

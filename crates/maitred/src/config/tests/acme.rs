@@ -13,10 +13,12 @@ fn a_short_table_has_the_usual_defaults() {
     let config = good(&with_site("[\"a.example\"]", "[acme]\nagree = true\n"));
     let acme = config.acme.unwrap();
     assert!(config.sites[0].acme);
-    assert_eq!(acme.directory, "https://acme-v02.api.letsencrypt.org/directory");
+    assert_eq!(acme.authorities.len(), 1);
+    let first = &acme.authorities[0];
+    assert_eq!(first.directory, "https://acme-v02.api.letsencrypt.org/directory");
     assert_eq!((acme.challenge, acme.key), (ChallengeChoice::Auto, KeyType::P256));
     assert_eq!(acme.retry.as_secs(), 120);
-    assert_eq!((acme.ca_file, acme.profile, acme.external_account), (None, None, None));
+    assert_eq!((&first.ca_file, &first.profile, &first.external_account), (&None, &None, &None));
     assert_eq!(config.server.state, Path::new("/var/lib/maitred"));
 }
 
@@ -32,9 +34,10 @@ fn every_key_is_read() {
     assert_eq!(acme.contact, ["me@a.example"]);
     assert_eq!((acme.challenge, acme.key), (ChallengeChoice::TlsAlpn01, KeyType::Rsa2048));
     assert_eq!(acme.user.map(|user| user.uid), Some(1001));
-    assert_eq!(acme.profile.as_deref(), Some("short"));
-    assert_eq!(acme.ca_file.as_deref(), Some(Path::new("/etc/maitred/ca.pem")));
-    let external = acme.external_account.unwrap();
+    let first = &acme.authorities[0];
+    assert_eq!(first.profile.as_deref(), Some("short"));
+    assert_eq!(first.ca_file.as_deref(), Some(Path::new("/etc/maitred/ca.pem")));
+    let external = first.external_account.as_ref().unwrap();
     assert_eq!(
         (external.key_id.as_str(), external.hmac_key_file.as_path()),
         ("k", Path::new("/etc/maitred/k.key"))
@@ -126,11 +129,30 @@ fn records_for_wildcards_are_made_in_one_way_for_each_name() {
 }
 
 #[test]
+fn authorities_have_an_order_and_are_named_once() {
+    let with = |lines: &str| {
+        with_site("[\"a.example\"]", &format!("[acme]\nagree = true\nprofile = \"p\"\n{lines}"))
+    };
+    let other = "[[acme.fallback]]\ndirectory = \"https://b.example/\"\nca_file = \"b.pem\"\n";
+    let config = good(&with(&format!("fallback_after = 2\n{other}")));
+    let acme = config.acme.unwrap();
+    let [first, second] = &acme.authorities[..] else { panic!("{acme:?}") };
+    assert_eq!((first.profile.as_deref(), second.profile.as_deref()), (Some("p"), None));
+    assert_eq!((second.directory.as_str(), acme.fallback_after), ("https://b.example/", 2));
+    let found = brief(&with(&format!("{other}{other}")));
+    assert!(found[0].contains("is tried already"), "{found:?}");
+    assert!(brief(&with("[[acme.fallback]]\n"))[0].contains("directory"));
+    assert!(
+        brief(&with("[[acme.fallback]]\ndirectory = \"http://b/\"\n"))[0].contains("URL of an authority")
+    );
+}
+
+#[test]
 fn the_examples_of_the_document_are_good() {
     let document = include_str!("../../../../../docs/acme.md");
     let examples: Vec<&str> =
         document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         let config = good(example);
         assert!(config.acme.is_some() && config.sites[0].acme);

@@ -155,6 +155,13 @@ profile = "short"
 ca_file = "ca.pem"
 external_account = { key_id = "k", hmac_key_file = "k.key" }
 retry = "5s"
+fallback_after = 2
+
+[[acme.fallback]]
+directory = "https://other.example/dir"
+profile = "long"
+ca_file = "other.pem"
+external_account = { key_id = "o", hmac_key_file = "o.key" }
 
 [[acme.dns]]
 domains = ["acme.example"]
