@@ -9,6 +9,7 @@
 //! | [`acme`] | automatic certificates |
 //! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
 //! | [`access`] | who may use a site or a route |
+//! | [`compress`] | content codings: which responses get one, and the encoders |
 //! | [`affinity`] | CPUs: what may be used, which thread is pinned where, and when it is unpinned |
 //! | [`control`] | what master and worker process say to each other |
 //! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
@@ -43,6 +44,7 @@ pub mod bounds;
 pub mod budget;
 pub mod cli;
 pub mod clock;
+pub mod compress;
 pub mod config;
 pub mod control;
 pub mod exchange;

@@ -4,6 +4,7 @@ use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
 
 use crate::access::Gates;
+use crate::compress;
 use crate::config::{Overrides, RequestHeaderRules};
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub cors: Option<Cors>,
     /// Limits and the access log, where the route or its site differ from the server.
     pub overrides: Overrides,
+    /// Which responses are compressed.
+    pub compress: Option<compress::Rules>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -98,6 +101,7 @@ impl Plan {
             expires: compiled.expires.map(Expires::new),
             cors: compiled.cors.as_ref().map(Cors::new),
             overrides,
+            compress: compiled.compress.map(compress::Rules::new),
             needs_response: compiled.needs_response,
             requests: RequestEdits::new(scope),
             clear: compiled.always,

@@ -39,6 +39,8 @@ pub enum Bad {
     Chunked(&'static str),
     /// It ended before its body did.
     BodyIncomplete,
+    /// Its body could not be coded: memory is short. The one thing here that is not the application's fault.
+    Coding,
 }
 
 impl fmt::Display for Bad {
@@ -60,6 +62,7 @@ impl fmt::Display for Bad {
             Self::Framing(reason) => write!(f, "response framing: {reason}"),
             Self::Chunked(reason) => write!(f, "chunked response: {reason}"),
             Self::BodyIncomplete => f.write_str("response ends inside its body"),
+            Self::Coding => f.write_str("the body cannot be compressed: memory is short"),
         }
     }
 }

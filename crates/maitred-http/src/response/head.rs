@@ -41,6 +41,8 @@ pub(super) enum Head {
         chunks: bool,
         /// Whether nothing that the application sends can reach the client.
         discard: bool,
+        /// Whether the content gets a coding on its way.
+        coded: bool,
         /// Whether the response head announces to the client that its connection is kept.
         keep: bool,
         /// Whether the application keeps its own connection.
@@ -320,8 +322,9 @@ fn pass_final(
     out: &mut impl Encode,
 ) -> Head {
     let status = head.status;
-    let delimited = matches!(framing, Framing::None | Framing::Length(_));
     let discard = framing == Framing::None || status == 205;
+    let coded = out.takes_coding(head, !discard, wanted.framed || !wanted.http10) && !discard;
+    let delimited = matches!(framing, Framing::None | Framing::Length(_)) && !coded;
     let chunks = !delimited && !discard && !wanted.http10 && !wanted.framed;
     let keep = wanted.keep && (delimited || discard || chunks);
     let persistence = match (keep, wanted.http10) {
@@ -338,7 +341,7 @@ fn pass_final(
         no_length: status == 205,
     };
     out.head(head, &ending);
-    Head::Final { status, framing, chunks, discard, keep, lasts: told.lasts }
+    Head::Final { status, framing, chunks, discard, coded, keep, lasts: told.lasts }
 }
 
 /// Gives to `out` what the client gets of the head of a CGI response.
@@ -422,6 +425,7 @@ const SWITCHED: Head = Head::Final {
     framing: Framing::UntilEnd,
     chunks: false,
     discard: false,
+    coded: false,
     keep: false,
     lasts: false,
 };

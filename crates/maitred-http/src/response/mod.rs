@@ -47,6 +47,35 @@ pub trait Encode {
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending);
     /// Where its content goes.
     fn content(&mut self) -> &mut Vec<u8>;
+    /// Whether the content of the final response with this head is to get a coding (9110-8.4), whatever length the head says.
+    /// `has_content` is false with HEAD, and where no content can be: then only the head is asked about. `may`: the client can be
+    /// sent content whose length is not known beforehand. [`head`](Self::head) comes next, with the same head.
+    #[inline]
+    fn takes_coding(&mut self, head: &ResponseHead<'_>, has_content: bool, may: bool) -> bool {
+        let _ = (head, has_content, may);
+        false
+    }
+    /// Takes content that is to get the coding.
+    fn code(&mut self, content: &[u8]) {
+        let _ = content;
+    }
+    /// Appends to [`content`](Self::content) what was made of it, as a chunk if the client gets chunks. Says how many bytes that
+    /// is without their framing; `None` if the coding has failed.
+    fn put_coded(&mut self, then: Then, chunk: bool) -> Option<u64> {
+        let _ = (then, chunk);
+        None
+    }
+}
+
+/// What is to be done with content that gets a coding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// More follows.
+    GoOn,
+    /// What has come is to be readable now.
+    Flush,
+    /// Nothing follows.
+    Finish,
 }
 
 /// What is said of a connection, and of the content, behind the fields of a final response.
@@ -129,6 +158,8 @@ enum State {
 struct Sink {
     chunks: bool,
     discard: bool,
+    /// It gets a coding on its way.
+    coded: bool,
     /// Whether there was content that must be dropped.
     excess: bool,
     /// Content bytes for the client.
@@ -144,7 +175,7 @@ impl Filter {
         Filter {
             wanted,
             state: State::Head,
-            sink: Sink { chunks: false, discard: false, excess: false, body_bytes: 0 },
+            sink: Sink { chunks: false, discard: false, coded: false, excess: false, body_bytes: 0 },
             buffered: Vec::new(),
             interim: 0,
             informed: false,
@@ -183,7 +214,7 @@ impl Filter {
         } else {
             input
         };
-        self.content(content, out.content()).inspect_err(|bad| self.state = State::Failed(*bad))?;
+        self.content(content, out).inspect_err(|bad| self.state = State::Failed(*bad))?;
         Ok(Progress { consumed: input.len(), complete: self.complete() })
     }
 
@@ -211,8 +242,8 @@ impl Filter {
             State::Complete => return Ok(()),
             State::UntilEnd => {
                 self.state = State::Complete;
-                self.sink.finish(None, out.content());
-                return Ok(());
+                let finished = self.sink.finish(None, out);
+                return finished.inspect_err(|bad| self.state = State::Failed(*bad));
             }
             State::Head if self.buffered.is_empty() => Bad::NoResponse,
             State::Head => Bad::HeadIncomplete,
@@ -221,6 +252,18 @@ impl Filter {
         };
         self.state = State::Failed(bad);
         Err(bad)
+    }
+
+    /// Has content that gets a coding written so far that the client can read all of it: nothing more is there for now.
+    ///
+    /// # Errors
+    ///
+    /// If the coding has failed.
+    pub fn flush(&mut self, out: &mut impl Encode) -> Result<(), Bad> {
+        if !self.sink.coded || !matches!(self.state, State::Length(_) | State::Chunked(_) | State::UntilEnd) {
+            return Ok(());
+        }
+        self.sink.put_coded(Then::Flush, out).inspect_err(|bad| self.state = State::Failed(*bad))
     }
 
     /// The client's connection turns out to end behind the response. Without effect once the head has been written.
@@ -292,6 +335,7 @@ impl Filter {
     #[inline]
     pub fn passthrough(&self) -> Option<u64> {
         match self.state {
+            _ if self.sink.coded => None,
             State::Length(missing) if !self.sink.discard => Some(missing),
             State::UntilEnd if !self.sink.discard && !self.sink.chunks => Some(u64::MAX),
             _ => None,
@@ -358,9 +402,9 @@ impl Filter {
     /// The state behind a head.
     #[inline]
     fn behind(&mut self, head: Head) -> Result<(), Bad> {
-        let (status, framing, chunks, discard, keep, lasts) = match head {
-            Head::Final { status, framing, chunks, discard, keep, lasts } => {
-                (status, framing, chunks, discard, keep, lasts)
+        let (status, framing, chunks, discard, coded, keep, lasts) = match head {
+            Head::Final { status, framing, chunks, discard, coded, keep, lasts } => {
+                (status, framing, chunks, discard, coded, keep, lasts)
             }
             Head::Interim { passed } => {
                 self.interim += 1;
@@ -373,6 +417,7 @@ impl Filter {
         self.lasts = lasts && framing != Framing::UntilEnd;
         self.sink.chunks = chunks;
         self.sink.discard = discard;
+        self.sink.coded = coded;
         self.state = match framing {
             Framing::None => State::Complete,
             Framing::Length(length) => State::Length(length),
@@ -383,7 +428,7 @@ impl Filter {
     }
 
     #[inline]
-    fn content(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Bad> {
+    fn content(&mut self, input: &[u8], out: &mut impl Encode) -> Result<(), Bad> {
         let mut behind: &[u8] = &[];
         match &mut self.state {
             State::Length(missing) => {
@@ -393,6 +438,7 @@ impl Filter {
                 *missing -= length as u64;
                 if *missing == 0 {
                     self.state = State::Complete;
+                    self.sink.finish(None, out)?;
                     behind = rest;
                 }
             }
@@ -406,7 +452,7 @@ impl Filter {
                 if progress.complete {
                     self.state = State::Complete;
                     self.take_trailers();
-                    self.sink.finish(self.trailers.as_deref(), out);
+                    self.sink.finish(self.trailers.as_deref(), out)?;
                     behind = input.get(progress.consumed..).unwrap_or_default();
                 }
             }
@@ -416,13 +462,16 @@ impl Filter {
             State::Head => {}
         }
         self.sink.excess |= !behind.is_empty();
-        Ok(())
+        match self.sink.coded && !self.complete() {
+            true => self.sink.put_coded(Then::GoOn, out),
+            false => Ok(()),
+        }
     }
 }
 
 impl Sink {
     #[inline]
-    fn put(&mut self, content: &[u8], out: &mut Vec<u8>) {
+    fn put(&mut self, content: &[u8], out: &mut impl Encode) {
         if content.is_empty() {
             return;
         }
@@ -430,18 +479,32 @@ impl Sink {
             self.excess = true;
             return;
         }
+        if self.coded {
+            return out.code(content);
+        }
         self.body_bytes += content.len() as u64;
         if self.chunks {
-            h1::put_chunk(content, out);
+            h1::put_chunk(content, out.content());
         } else {
-            out.extend_from_slice(content);
+            out.content().extend_from_slice(content);
         }
     }
 
+    #[cold]
+    fn put_coded(&mut self, then: Then, out: &mut impl Encode) -> Result<(), Bad> {
+        self.body_bytes += out.put_coded(then, self.chunks).ok_or(Bad::Coding)?;
+        Ok(())
+    }
+
     /// What follows the last content.
-    fn finish(&self, trailers: Option<&FieldLines>, out: &mut Vec<u8>) {
-        if self.chunks {
-            h1::put_last_chunk(trailers.map(FieldLines::all).unwrap_or_default(), out);
+    #[inline]
+    fn finish(&mut self, trailers: Option<&FieldLines>, out: &mut impl Encode) -> Result<(), Bad> {
+        if self.coded {
+            self.put_coded(Then::Finish, out)?;
         }
+        if self.chunks {
+            h1::put_last_chunk(trailers.map(FieldLines::all).unwrap_or_default(), out.content());
+        }
+        Ok(())
     }
 }

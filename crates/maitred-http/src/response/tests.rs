@@ -1,5 +1,6 @@
 mod bodies;
 mod cgi;
+mod coded;
 mod heads;
 mod properties;
 mod switching;

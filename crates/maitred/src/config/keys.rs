@@ -83,6 +83,8 @@ pub enum Kind {
         /// The table.
         table: &'static Table,
     },
+    /// `true`, `false`, or a table that says more.
+    FlagOrSection(&'static Table),
     /// `"16KiB"`, or a number of bytes.
     Size {
         /// Smallest allowed, in bytes.
@@ -157,6 +159,7 @@ impl Kind {
             Kind::Section(table)
             | Kind::Sections(table)
             | Kind::Named(table)
+            | Kind::FlagOrSection(table)
             | Kind::WholeOrSection { table, .. }
             | Kind::ChoiceOrSection { table, .. } => Some(table),
             _ => None,
@@ -174,6 +177,7 @@ impl Kind {
             Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
             Kind::WholeOrSection { .. } => "a whole number or a table".into(),
             Kind::ChoiceOrSection { .. } => "a string or a table".into(),
+            Kind::FlagOrSection(_) => "true, false or a table".into(),
             Kind::Size { .. } => "a size such as \"16KiB\"".into(),
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
@@ -201,6 +205,7 @@ impl Kind {
             Kind::ChoiceOrSection { words, table } => {
                 format!("{}, or a table, see `{}`", code_list(words), table.title)
             }
+            Kind::FlagOrSection(table) => format!("`true`, `false`, or a table, see `{}`", table.title),
             Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),
             Kind::Texts(form) => format!("an array: {form}"),

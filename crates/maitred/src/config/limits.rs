@@ -73,6 +73,8 @@ pub const FILE_CACHE_BYTES_MAX: u64 = 32 * MIB;
 pub const FILE_CACHE_FILES_MAX: u64 = 1024;
 /// Largest file that is kept in memory.
 pub const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
+/// Responses that one thread compresses at a time.
+pub const COMPRESS_ENCODERS_MAX: u64 = 32;
 /// Bytes of a thread's access-log lines that wait for the writer.
 pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
 
@@ -413,6 +415,14 @@ pub const LIMITS: Table = Table {
             "Largest file that is kept in memory and sent with its head in one write; larger ones are sent by `sendfile`. \
              Not more than `file_cache_bytes_max`.",
             "About the size from which `sendfile` is cheaper than a copy. Bounds one entry of the file cache.",
+        ),
+        limit(
+            "compress_encoders_max",
+            Kind::Whole { min: 1, max: 65_536 },
+            Default::Whole(COMPRESS_ENCODERS_MAX),
+            "Responses that each thread compresses at a time (`compress`). Further ones are sent as they are. A response that an \
+             application sends at once needs an encoder for a moment only; one that comes slowly, for as long as it takes.",
+            "So many slow responses at a time are rare. Memory: less than 2 MiB for each, once per thread.",
         ),
         limit(
             "log_buffer_bytes_max",

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::acme::Acme;
+use super::coding::Coding;
+use super::compress::Compression;
 use super::conditions::Conditions;
 use super::cors::Cors;
 use super::expires::Expires;
@@ -308,6 +310,8 @@ pub struct Site {
     pub cors: Option<Cors>,
     /// `security_headers`; `None` where it is not given.
     pub security_headers: Option<SecurityHeaders>,
+    /// `compress`; `None` where it is not given.
+    pub compress: Option<Compression>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
@@ -360,6 +364,8 @@ pub struct Route {
     pub cors: Option<Cors>,
     /// `security_headers`; `None` where it is not given.
     pub security_headers: Option<SecurityHeaders>,
+    /// `compress`; `None` where it is not given.
+    pub compress: Option<Compression>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
@@ -411,6 +417,7 @@ impl Route {
             expires: None,
             cors: None,
             security_headers: None,
+            compress: None,
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
             access: Access::default(),
@@ -457,17 +464,6 @@ pub enum TryItem {
     Status(u16),
     /// `pool:web`, as an index into [`Config::pools`].
     Pool(usize),
-}
-
-/// A content coding that a precompressed sibling can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Coding {
-    /// `name.br`
-    Brotli,
-    /// `name.zst`
-    Zstd,
-    /// `name.gz`
-    Gzip,
 }
 
 /// `headers = { set = { "X-Frame-Options" = "DENY" }, remove = ["ETag"] }`
@@ -755,6 +751,8 @@ pub struct Limits {
     pub file_cache_files_max: u32,
     /// Largest file that is kept in memory and sent with its head in one write; larger ones leave by `sendfile`.
     pub inline_file_bytes_max: u32,
+    /// Per thread: responses that are compressed at a time.
+    pub compress_encoders_max: u32,
     /// Per thread: bytes of access-log lines that wait for the writer.
     pub log_buffer_bytes_max: u32,
     /// Bytes a second of what one application process writes that are logged.

@@ -6,6 +6,8 @@
 mod access;
 pub mod acme;
 mod build;
+mod coding;
+mod compress;
 mod conditions;
 mod cors;
 pub mod defaults;
@@ -59,6 +61,8 @@ pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm,
     certificate_path,
 };
+pub use coding::Coding;
+pub use compress::{Compress, Compression};
 pub use conditions::{ConditionSet, Conditions, ValuePattern};
 pub use cors::{Cors, OriginPattern};
 pub use directory::user_runtime_dir;

@@ -442,7 +442,9 @@ impl<'a> Section<'a> {
             Some((_, Kind::Section(spec))) => spec,
             Some((
                 _,
-                Kind::WholeOrSection { table: spec, .. } | Kind::ChoiceOrSection { table: spec, .. },
+                Kind::WholeOrSection { table: spec, .. }
+                | Kind::ChoiceOrSection { table: spec, .. }
+                | Kind::FlagOrSection(spec),
             )) => spec,
             _ => self.spec,
         };

@@ -1,7 +1,9 @@
 //! Keys of a route.
 
 use super::keys::{Default, Key, Kind, Table};
-use super::{access, conditions, cors, expires, files, headers, media, overrides, rewrites, security};
+use super::{
+    access, compress, conditions, cors, expires, files, headers, media, overrides, rewrites, security,
+};
 
 /// `error_pages`
 pub(super) const ERROR_PAGES: Key = Key::new(
@@ -115,6 +117,7 @@ pub(super) const ROUTE: Table = Table {
         expires::KEY,
         cors::KEY,
         security::KEY,
+        compress::KEY,
         headers::REQUEST_KEY,
     ],
 };

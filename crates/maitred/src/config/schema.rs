@@ -62,6 +62,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::WordOrWhole { .. }
         | Kind::WholeOrSection { .. }
         | Kind::ChoiceOrSection { .. }
+        | Kind::FlagOrSection(_)
         | Kind::Size { .. }
         | Kind::Time { .. } => {
             if let Some(any) = schema["anyOf"].as_array_mut() {
@@ -88,6 +89,7 @@ fn plain(kind: &Kind) -> Value {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, table(spec)] })
         }
         Kind::ChoiceOrSection { words, table: spec } => json!({ "anyOf": [{ "enum": words }, table(spec)] }),
+        Kind::FlagOrSection(spec) => json!({ "anyOf": [{ "type": "boolean" }, table(spec)] }),
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,9})? ?(B|[kKmMgG]|KiB|MiB|GiB|kB|MB|GB)?$" },

@@ -10,8 +10,8 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, cors, expires, fastcgi, files, headers, media, overrides, parts, reload, requests, routes,
-    security,
+    access, compress, cors, expires, fastcgi, files, headers, media, overrides, parts, reload, requests,
+    routes, security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -364,6 +364,7 @@ pub const SITE: Table = Table {
         expires::KEY,
         cors::KEY,
         security::KEY,
+        compress::KEY,
         headers::REQUEST_KEY,
         Key::new(
             "certificates",

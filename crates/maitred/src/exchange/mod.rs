@@ -3,13 +3,16 @@
 //! | file | what |
 //! |---|---|
 //! | [`writer`] | where responses are written: past the filters of their route, to the encoder of the client's protocol |
+//! | [`coding`] | the coding of a response that comes from an upstream |
 //! | [`decision`] | what is decided about a request |
 //! | [`field`] | a field of a response that is made here |
 
+pub mod coding;
 pub mod decision;
 pub mod field;
 pub mod writer;
 
+pub use coding::Coding;
 pub use decision::{Decision, Routed};
 pub use field::Field;
 pub use writer::{ReplyContext, ResponseWriter};

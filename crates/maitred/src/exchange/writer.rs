@@ -3,8 +3,9 @@
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::h1::{self, Persistence};
 use maitred_http::h2::{Session, StreamKey};
-use maitred_http::response::{Encode, Ending, ResponseHead};
+use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
 
+use super::coding::Coding;
 use crate::filter::expires::{Expiry, Facts};
 
 /// What a response has to say besides its own.
@@ -37,6 +38,8 @@ pub struct ResponseWriter<'t> {
     context: ReplyContext<'t>,
     /// Fields that this response has besides its own.
     further: FieldsRef<'t>,
+    /// What the request and its route say about codings, and where an encoder comes from.
+    coding: Option<Coding<'t>>,
     /// The head of the final response was written.
     begun: bool,
 }
@@ -51,13 +54,27 @@ impl<'t> ResponseWriter<'t> {
         lines: &'t mut FieldLines,
         context: ReplyContext<'t>,
     ) -> ResponseWriter<'t> {
-        ResponseWriter { out, stream, lines, context, further: FieldsRef::default(), begun: false }
+        ResponseWriter {
+            out,
+            stream,
+            lines,
+            context,
+            further: FieldsRef::default(),
+            coding: None,
+            begun: false,
+        }
     }
 
     /// The same, for a response with further fields.
     #[must_use]
     pub fn with(self, further: FieldsRef<'t>) -> ResponseWriter<'t> {
         ResponseWriter { further, ..self }
+    }
+
+    /// The same, for a response that may get a coding.
+    #[must_use]
+    pub fn coding(self, coding: Option<Coding<'t>>) -> ResponseWriter<'t> {
+        ResponseWriter { coding, ..self }
     }
 
     /// Whether the response has fields besides its own.
@@ -157,20 +174,51 @@ impl Encode for ResponseWriter<'_> {
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
         let ending = Ending { ended: false, ..*ending };
-        let Some(value) = cache_control(self.context.expiry, head) else {
+        let value = cache_control(self.context.expiry, head);
+        if value.is_none() && self.coding.is_none() {
             return self.encode(head, self.context.edits, self.further, &ending);
-        };
+        }
         let mut lines = std::mem::take(self.lines);
         lines.clear();
         lines.extend(self.further);
-        lines.push(b"Cache-Control", value);
-        self.encode(head, self.context.edits, lines.all(), &ending);
+        if let Some(value) = value {
+            lines.push(b"Cache-Control", value);
+        }
+        let changed = self.coding.as_ref().and_then(|coding| coding.fields(head, &mut lines));
+        let fields = changed.as_ref().map_or(head.fields, |changed| Fields::Own(changed.all()));
+        self.encode(&ResponseHead { fields, ..*head }, self.context.edits, lines.all(), &ending);
         *self.lines = lines;
     }
 
     #[inline]
     fn content(&mut self) -> &mut Vec<u8> {
         self.out
+    }
+
+    #[inline]
+    fn takes_coding(&mut self, head: &ResponseHead<'_>, has_content: bool, may: bool) -> bool {
+        let further = self.further;
+        match &mut self.coding {
+            None => false,
+            Some(coding) => coding.decide(head, further, has_content, may),
+        }
+    }
+
+    fn code(&mut self, content: &[u8]) {
+        if let Some(coding) = &mut self.coding {
+            coding.code(content);
+        }
+    }
+
+    fn put_coded(&mut self, then: Then, chunk: bool) -> Option<u64> {
+        let made = self.coding.as_mut()?.made(then)?;
+        match chunk {
+            true => h1::put_chunk(made, self.out),
+            false => self.out.extend_from_slice(made),
+        }
+        let bytes = made.len() as u64;
+        made.clear();
+        Some(bytes)
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! | file | filter | where |
 //! |---|---|---|
+//! | [`compress`] | `compress` of a site and of a route | responses of files and of pools |
 //! | [`cors`] | `cors` of a site and of a route | every response |
 //! | [`error_pages`] | `error_pages` of a site and of a route | errors of the server, of files and of pools that give no answer |
 //! | [`expires`] | `expires` of a site and of a route | successful responses |
@@ -15,6 +16,7 @@
 //! | [`scope`] | – | what a filter is given, and what it adds to |
 //! | [`server`] | `server_header` of the server, a site and a route | where the application names no server |
 
+pub mod compress;
 pub mod cors;
 pub mod error_pages;
 pub mod expires;
@@ -31,13 +33,14 @@ pub type Filter = fn(&Scope<'_>, &mut Compiled);
 
 /// All filters, in the order in which they are compiled: the last rule about a field counts, and what is filled in where a
 /// field is absent comes after what is set in any case.
-pub const FILTERS: [Filter; 7] = [
+pub const FILTERS: [Filter; 8] = [
     error_pages::compile,
     headers::compile,
     security::compile,
     expires::compile,
     cors::compile,
     hsts::compile,
+    compress::compile,
     server::compile,
 ];
 

@@ -26,6 +26,8 @@ pub struct Compiled {
     pub expires: Option<(config::Expires, Option<Vec<u8>>)>,
     /// Which pages of other origins may use responses.
     pub cors: Option<config::Cors>,
+    /// Which responses are compressed.
+    pub compress: Option<config::Compress>,
     /// Which of the site's own files is shown for a status.
     pub error_pages: Vec<(u16, String)>,
     /// Responses have to pass here: no application may write to the client's socket itself.

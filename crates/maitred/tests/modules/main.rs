@@ -16,7 +16,7 @@ const ORDER: &[&[&str]] = &[
     &["pool"],
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.
-    &["access", "affinity", "control", "filter", "import", "log", "rewrite", "tls"],
+    &["access", "affinity", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
     &["acme", "plan", "status"],
     &["route"],
     // The way of a request.

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::super::coding::Coding;
 use super::super::finding::At;
 use super::super::foreign::NO_NAMED_LOCATIONS;
-use super::super::meaning::{Coding, Files, TryItem};
+use super::super::meaning::{Files, TryItem};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
 use super::{headers, media};
@@ -70,12 +71,7 @@ fn index(section: &Section<'_>) -> Vec<String> {
 }
 
 fn precompressed(section: &Section<'_>) -> Vec<Coding> {
-    let coding = |word: &str| match word {
-        "br" => Coding::Brotli,
-        "zstd" => Coding::Zstd,
-        _ => Coding::Gzip,
-    };
-    section.choices("precompressed").into_iter().map(coding).collect()
+    section.choices("precompressed").into_iter().filter_map(Coding::of_token).collect()
 }
 
 fn try_files(section: &Section<'_>, pools: &Known<'_>) -> Vec<TryItem> {

@@ -6,6 +6,7 @@ mod access;
 mod accounts;
 mod acme;
 mod common;
+mod compress;
 mod conditions;
 mod cors;
 mod expires;
@@ -100,6 +101,7 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         file_cache_bytes_max: section.number("file_cache_bytes_max").value,
         file_cache_files_max: section.number("file_cache_files_max").value,
         inline_file_bytes_max: section.number("inline_file_bytes_max").value,
+        compress_encoders_max: section.number("compress_encoders_max").value,
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
     };

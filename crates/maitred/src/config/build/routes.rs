@@ -11,7 +11,9 @@ use super::super::template;
 use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
-use super::{access, conditions, cors, expires, files, headers, overrides, rewrites, security, sites};
+use super::{
+    access, compress, conditions, cors, expires, files, headers, overrides, rewrites, security, sites,
+};
 
 /// The keys that say what answers.
 const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
@@ -45,6 +47,7 @@ pub(super) fn routes(
             expires: expires::of(section),
             cors: cors::of(section),
             security_headers: security::of(section),
+            compress: compress::of(section),
             request_headers: headers::of_requests(&section.section("request_headers")),
             access: access::of(section),
             error_pages: sites::error_pages(section, of_site),

@@ -200,3 +200,55 @@ fn security_headers_are_on_off_or_strict() {
         ]
     );
 }
+
+#[test]
+fn compression_is_off_on_or_a_table() {
+    let config = good(EVERYTHING);
+    assert_eq!(config.sites[0].compress, Some(Compression::On(Compress::default())));
+    let of_route = config.sites[0].routes.iter().find_map(|route| route.compress.clone());
+    let expected = Compress {
+        types: vec!["text/*".into(), "*+json".into()],
+        bytes_min: 2048,
+        codings: vec![Coding::Gzip, Coding::Zstd],
+        zstd_level: 4,
+        gzip_level: 5,
+        cookies_over_tls: true,
+    };
+    assert_eq!(of_route, Some(Compression::On(expected)));
+    let of = |value: &str| good(&site(&format!("compress = {value}"))).sites[0].compress.clone();
+    assert_eq!(of("false"), Some(Compression::Off));
+    assert_eq!(
+        of("{}"),
+        Some(Compression::On(Compress::default())),
+        "the declared defaults are those of `true`"
+    );
+}
+
+#[test]
+fn wrong_compression_is_said_where_it_stands() {
+    const FORM: &str = "it looks like \"text/html\", \"text/*\" or \"*+json\"";
+    let said = brief(&site(
+        "compress = { types = [\"text\", \"*/*\", \"a/b\", \"A/b\", \"*+\"], codings = [], gzip_level = 10 }",
+    ));
+    assert_eq!(
+        said,
+        [
+            format!("4:23 `types`: \"text\" is not a media type | {FORM}"),
+            format!("4:31 `types`: \"*/*\" is not a media type | {FORM}"),
+            "4:45 `types` names \"A/b\" twice".to_owned(),
+            format!("4:52 `types`: \"*+\" is not a media type | {FORM}"),
+            "4:69 `codings` is empty | write `compress = false`".to_owned(),
+            "4:86 `gzip_level` is out of range | it takes a whole number, 1 to 9".to_owned(),
+        ]
+    );
+    assert_eq!(
+        brief(&site("compress = \"gzip\"")),
+        [
+            "4:12 `compress`: expected true, false or a table, found a string | `compress` takes `true`, `false`, or a table, see `compress`"
+        ]
+    );
+    assert_eq!(
+        brief(&site("compress = { codings = [\"deflate\"] }")),
+        ["4:25 `codings` does not take \"deflate\" | it takes \"zstd\", \"gzip\""]
+    );
+}

@@ -91,6 +91,7 @@ methods = ["GET", "POST"]
 access_log = "shop"
 server_header = true
 limits = { body_bytes_max = "2m", body_memory_bytes_max = "1m", body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5 }
+compress = true
 
 hsts = "max-age=31536000; includeSubDomains"
 response_headers = { set = { X-Frame-Options = "DENY" }, add = { Link = "</a>" }, remove = ["X-Powered-By"], if_absent = { X-C = "d" } }
@@ -128,6 +129,7 @@ access_log = false
 server_header = false
 limits = { body_bytes_max = 3 }
 error_pages = { 502 = "/502.html" }
+compress = { types = ["Text/*", "*+json"], bytes_min = "2KiB", codings = ["gzip", "zstd"], zstd_level = 4, gzip_level = 5, cookies_over_tls = true }
 cors = { origins = ["https://a.example", "https://*.b.example"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 request_headers = { remove = ["X-Debug"] }
 
@@ -272,6 +274,7 @@ loop_delay_max = 24
 file_cache_bytes_max = 12
 file_cache_files_max = 13
 inline_file_bytes_max = 12
+compress_encoders_max = 12
 log_buffer_bytes_max = 65536
 output_bytes_per_second_max = "8KiB"
 
@@ -612,6 +615,7 @@ fn every_example_of_the_reference_is_a_good_part_of_a_file() {
             if let Kind::Section(inner)
             | Kind::Sections(inner)
             | Kind::Named(inner)
+            | Kind::FlagOrSection(inner)
             | Kind::WholeOrSection { table: inner, .. } = key.kind
             {
                 tables.push(inner);

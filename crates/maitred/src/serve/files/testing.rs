@@ -75,6 +75,7 @@ pub(super) fn limits() -> Limits {
         file_cache_bytes_max: 1 << 20,
         file_cache_files_max: 16,
         inline_file_bytes_max: INLINE_BYTES_MAX,
+        compress_encoders_max: 1,
         log_buffer_bytes_max: 1,
         output_bytes_per_second_max: 1,
     }

@@ -9,8 +9,9 @@ use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, Requ
 use maitred_http::uri;
 
 use super::Clients;
+use crate::compress::{Rules, Wish};
 use crate::config::LogChoice;
-use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
+use crate::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed};
 use crate::filter::cors;
 use crate::log::access::{Line, RequestLine};
 use crate::plan::Plan;
@@ -206,12 +207,23 @@ impl Clients {
         given: RequestInput<'_>,
     ) {
         let plan = given.routed.plan;
-        if plan.depends_on_requests() && !self.connections[index as usize].internal {
+        let depends = plan.depends_on_requests() || plan.compress.is_some();
+        if depends && !self.connections[index as usize].internal {
             let mut fields = FieldLines::default();
             put_further(request, given, &mut fields);
             let expiry = plan.expires.as_ref().map(|expires| expires.for_later(request.method, given.path));
-            self.exchange(index).dispatch.traits = Some(Box::new(ResponseTraits { fields, expiry }));
+            let wish = plan.compress.as_ref().map(|rules| self.wish(index, request, rules));
+            let traits = ResponseTraits { fields, expiry, wish, coder: None };
+            self.exchange(index).dispatch.traits = Some(Box::new(traits));
         }
+    }
+
+    /// What a request says of the coding of its response. A proxy that ends TLS in front of this server counts as TLS, if it may
+    /// say so.
+    fn wish(&self, index: u32, request: &Request<'_, '_>, rules: &'static Rules) -> Wish<'static> {
+        let accepted = request.known.accept_encoding.map(|list| list.joined());
+        let secret = self.connections[index as usize].secure || self.origin(index, request).https;
+        Wish { rules, coding: rules.negotiate(accepted.as_deref()), secret }
     }
 
     pub(in crate::worker) fn context_of(
@@ -272,15 +284,23 @@ impl Clients {
         let exchange = self.exchange(index);
         let plan = exchange.routed.map(|routed| routed.plan);
         let further = exchange.dispatch.take_further();
-        let expiry = exchange.dispatch.traits.as_ref().and_then(|traits| traits.expiry);
+        let traits = exchange.dispatch.traits.as_mut();
+        let (expiry, wish, mut coder) =
+            traits.map_or((None, None, None), |traits| (traits.expiry, traits.wish, traits.coder.take()));
         let plan = plan.unwrap_or(self.shared.router.bare_plan());
         let context = self.context_of(index, plan, Persistence::Close, false);
         let context = ReplyContext { expiry, ..context };
+        let encoders = wish.is_some().then(|| self.encoders.clone());
         let (_, writer) = self.files_and_writer(index, context);
-        let mut writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
+        let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
+        let writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
+        let mut writer = writer.coding(coding);
         let result = write(&mut attempt, &mut writer);
         if !writer.is_begun() {
             self.exchange(index).dispatch.set_cookie = further;
+        }
+        if let Some(traits) = self.exchange(index).dispatch.traits.as_mut() {
+            traits.coder = coder;
         }
         self.connections[index as usize].state = State::Upstream(attempt);
         Some(result)

@@ -43,6 +43,7 @@ use super::drain::Drain;
 use super::layers::above;
 use super::origin::ForwardedHeaders;
 use super::scratch::Scratch;
+use crate::compress::Encoders;
 use crate::config::Limits;
 use crate::log::thread_logs::ThreadLogs;
 use crate::overload::Overload;
@@ -89,6 +90,7 @@ pub(in crate::worker) struct Clients {
     pub(in crate::worker) load: Load,
     pub(in crate::worker) files: FileServer,
     pub(in crate::worker) logs: ThreadLogs,
+    pub(in crate::worker) encoders: Encoders,
     pub(in crate::worker) forwarded: ForwardedHeaders,
     /// The process ends.
     pub(in crate::worker) drain: Option<Drain>,
@@ -158,6 +160,7 @@ impl Clients {
             load: Load::new(limits, base.clock.now),
             files,
             logs,
+            encoders: Encoders::new(limits.compress_encoders_max),
             forwarded: ForwardedHeaders::default(),
             drain: None,
             base,

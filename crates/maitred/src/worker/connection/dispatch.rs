@@ -6,6 +6,7 @@ use maitred_http::fields::FieldLines;
 
 use super::gated::Denial;
 use super::retry::RetryState;
+use crate::compress::{Coder, Wish};
 use crate::control::SlotId;
 use crate::filter::expires::Expiry;
 use crate::worker::upstream::remote_thread::RemoteRequest;
@@ -51,6 +52,10 @@ pub struct ResponseTraits {
     pub fields: FieldLines,
     /// What it says about caches.
     pub expiry: Option<Expiry<'static>>,
+    /// What the request and its route say about codings.
+    pub wish: Option<Wish<'static>>,
+    /// What codes its content, from its head to its end.
+    pub coder: Option<Box<Coder>>,
 }
 
 impl Dispatch {
@@ -66,6 +71,12 @@ impl Dispatch {
                 Some(cookie)
             }
         }
+    }
+
+    /// Whether content of the response has come of which the client cannot know yet, because an encoder has it.
+    pub fn holds_content(&self) -> bool {
+        let coder = self.traits.as_ref().and_then(|traits| traits.coder.as_ref());
+        coder.is_some_and(|coder| coder.holds())
     }
 
     /// The id that the request got when it was handed off.

@@ -116,7 +116,11 @@ impl Exchanges {
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.drained = drained;
         }
-        let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
+        let judged = match rx.is_empty() {
+            false => self.pass_on(index, &rx),
+            true if drained => self.pass_on_held(index),
+            true => Ok(()),
+        };
         self.buffers.rx.put_back(rx);
         self.let_go_of(index, source);
         match (received, judged) {
@@ -153,7 +157,10 @@ impl Exchanges {
         if headless && ends {
             attempt.filter.say_close();
         }
-        let result = self.encode_attempt(index, |attempt, writer, log| attempt.feed(input, writer, log));
+        let result = self.encode_attempt(index, |attempt, writer, log| {
+            attempt.feed(input, writer, log)?;
+            if attempt.pauses() { attempt.flush(writer) } else { Ok(()) }
+        });
         let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
         let headed = headless && attempt.filter.head_written();
         let switches = !switched && attempt.filter.switched();
@@ -166,6 +173,19 @@ impl Exchanges {
             Some(Source::Server(_) | Source::Thread(_)) if switches => self.begin_tunnel(index),
             _ => {}
         }
+        result
+    }
+
+    /// The upstream pauses: what an encoder has of its response goes to the client, which may wait for just that.
+    fn pass_on_held(&mut self, index: u32) -> Result<(), (Cause, String)> {
+        if !self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.holds_content()) {
+            return Ok(());
+        }
+        let result = self.encode_attempt(index, |attempt, writer, _| match attempt.pauses() {
+            true => attempt.flush(writer),
+            false => Ok(()),
+        });
+        self.send_encoded(index);
         result
     }
 

@@ -149,6 +149,19 @@ impl Attempt {
         }
     }
 
+    /// Whether more may come, but not at once. What a process returns with DONE, or the end of its response, does.
+    pub(in crate::worker) fn pauses(&self) -> bool {
+        self.drained && !matches!(self.by, By::Process(Handed { done: true, .. }))
+    }
+
+    /// Nothing more is there for now: what the client can have, it gets.
+    pub(in crate::worker) fn flush(
+        &mut self,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Result<(), (Cause, String)> {
+        self.filter.flush(writer).map_err(|bad| (Cause::Bad, bad.to_string()))
+    }
+
     /// Nothing follows.
     pub(in crate::worker) fn end(
         &mut self,
