@@ -1,5 +1,7 @@
 //! What happens to a request of one route, compiled when the configuration is loaded.
 
+use std::path::PathBuf;
+
 use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
 
@@ -28,6 +30,8 @@ pub struct Plan {
     pub gates: Option<Box<Gates>>,
     /// What is changed in the request's target.
     pub rewrite: Option<Rewrite>,
+    /// The files that responses of the route's pool can name instead of having content.
+    pub named_files: Vec<NamedFiles>,
     /// The pool that gets requests for what is not among the route's files.
     pub fallback: Option<usize>,
     /// What is said about caches.
@@ -48,6 +52,17 @@ pub struct Plan {
     tls: FieldEdits,
     /// Those of the latter that are not among the former.
     only_tls: FieldEdits,
+}
+
+/// A directory of files that responses of a pool can name.
+#[derive(Debug)]
+pub struct NamedFiles {
+    /// What `X-Accel-Redirect` begins with; begins and ends with `/`.
+    pub prefix: String,
+    /// What `X-Sendfile` begins with.
+    pub root: PathBuf,
+    /// The file set.
+    pub set: usize,
 }
 
 /// What is changed in the fields that a pool gets.
@@ -97,6 +112,7 @@ impl Plan {
             path_regex: None,
             gates: Gates::new(scope.site.map(|site| &site.access), scope.route.map(|route| &route.access)),
             rewrite: None,
+            named_files: Vec::new(),
             fallback: None,
             expires: compiled.expires.map(Expires::new),
             cors: compiled.cors.as_ref().map(Cors::new),

@@ -453,6 +453,24 @@ pub struct Files {
     pub media: Box<MediaTypes>,
 }
 
+impl Files {
+    /// The files below a directory, with no options.
+    pub fn plain(root: PathBuf, strip_prefix: String) -> Files {
+        Files {
+            root,
+            strip_prefix,
+            index: Vec::new(),
+            listing: false,
+            hidden: false,
+            symlinks_may_leave: false,
+            precompressed: Vec::new(),
+            try_files: Vec::new(),
+            headers: HeaderRules::default(),
+            media: Box::default(),
+        }
+    }
+}
+
 /// An item of `try`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TryItem {
@@ -521,6 +539,8 @@ pub struct Pool {
     pub early_hints: EarlyHints,
     /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
     pub sendfile_root: Option<String>,
+    /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
+    pub named_files: Vec<(String, PathBuf)>,
     /// `sticky`
     pub sticky: Option<Sticky>,
 }

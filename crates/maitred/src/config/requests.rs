@@ -45,6 +45,17 @@ pub(super) const SENDFILE_ROOT: Key = Key::new(
      files below this directory; symbolic links in both paths are resolved first.",
 );
 
+/// `named_files`
+pub(super) const NAMED_FILES: Key = Key::new(
+    "named_files",
+    Kind::Map("`\"/prefix/\"` = directory"),
+    Default::Absent("`X-Accel-Redirect` is a field as any other"),
+    "Directories of files that responses of the pool can name: `X-Accel-Redirect: /prefix/name`, or `X-Sendfile` with the path of a \
+     file below such a directory. The client gets the file instead of the content, with ranges and conditions, and with the \
+     type, disposition, caching and cookies of the response. Responses then come through a relay. See \
+     [files for which the application has decided](proxies.md#files-that-an-application-names).",
+);
+
 /// `upgrade`
 pub(super) const UPGRADE: Key = Key::new(
     "upgrade",

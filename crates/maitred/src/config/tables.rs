@@ -562,6 +562,7 @@ pub const POOL: Table = Table {
         requests::REQUEST_HEADERS_KEY,
         requests::EARLY_HINTS,
         requests::SENDFILE_ROOT,
+        requests::NAMED_FILES,
         fastcgi::ROOT,
         fastcgi::SCRIPT_ROOT,
         fastcgi::INDEX,

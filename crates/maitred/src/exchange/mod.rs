@@ -5,11 +5,13 @@
 //! | [`writer`] | where responses are written: past the filters of their route, to the encoder of the client's protocol |
 //! | [`coding`] | the coding of a response that comes from an upstream |
 //! | [`decision`] | what is decided about a request |
+//! | [`named_file`] | a file that an application names instead of sending it |
 //! | [`field`] | a field of a response that is made here |
 
 pub mod coding;
 pub mod decision;
 pub mod field;
+pub mod named_file;
 pub mod writer;
 
 pub use coding::Coding;

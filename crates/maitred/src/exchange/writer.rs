@@ -6,6 +6,7 @@ use maitred_http::h2::{Session, StreamKey};
 use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
 
 use super::coding::Coding;
+use super::named_file::NamedFile;
 use crate::filter::expires::{Expiry, Facts};
 
 /// What a response has to say besides its own.
@@ -25,6 +26,8 @@ pub struct ReplyContext<'t> {
     pub expiry: Option<Expiry<'t>>,
     /// It has fields that are about its request, and that [`ResponseWriter::with`] gets.
     pub further: bool,
+    /// The response may name a file that takes its place.
+    pub may_name_file: bool,
 }
 
 /// Takes one response, and writes it as the client's protocol has it.
@@ -42,6 +45,10 @@ pub struct ResponseWriter<'t> {
     coding: Option<Coding<'t>>,
     /// The head of the final response was written.
     begun: bool,
+    /// The file that takes its place: nothing of the response itself is written then.
+    named: Option<Box<NamedFile>>,
+    /// Content that is left out with it.
+    left_out: Vec<u8>,
 }
 
 impl<'t> ResponseWriter<'t> {
@@ -62,6 +69,8 @@ impl<'t> ResponseWriter<'t> {
             further: FieldsRef::default(),
             coding: None,
             begun: false,
+            named: None,
+            left_out: Vec::new(),
         }
     }
 
@@ -86,6 +95,11 @@ impl<'t> ResponseWriter<'t> {
     #[inline]
     pub fn head_only(&self) -> bool {
         self.context.head_only
+    }
+
+    /// The file that the response names, once its head has come.
+    pub fn take_named(&mut self) -> Option<Box<NamedFile>> {
+        self.named.take()
     }
 
     /// Whether the head of a final response was written.
@@ -173,6 +187,12 @@ impl Encode for ResponseWriter<'_> {
     /// against the client's streams here, and has to there.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
+        if self.context.may_name_file
+            && let Some(named) = NamedFile::of(head)
+        {
+            self.named = Some(Box::new(named));
+            return;
+        }
         let ending = Ending { ended: false, ..*ending };
         let value = cache_control(self.context.expiry, head);
         if value.is_none() && self.coding.is_none() {
@@ -192,12 +212,19 @@ impl Encode for ResponseWriter<'_> {
 
     #[inline]
     fn content(&mut self) -> &mut Vec<u8> {
+        if self.named.is_some() {
+            self.left_out.clear();
+            return &mut self.left_out;
+        }
         self.out
     }
 
     #[inline]
     fn takes_coding(&mut self, head: &ResponseHead<'_>, has_content: bool, may: bool) -> bool {
         let further = self.further;
+        if self.context.may_name_file && NamedFile::of(head).is_some() {
+            return false;
+        }
         match &mut self.coding {
             None => false,
             Some(coding) => coding.decide(head, further, has_content, may),

@@ -20,7 +20,7 @@ use self::pattern::{any_matches, shape};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
 use crate::filter::Scope;
 use crate::filter::expires::Expires;
-use crate::plan::Plan;
+use crate::plan::{NamedFiles, Plan};
 use crate::rewrite::{Facts, Rewrite};
 
 /// Longest host name in octets (RFC 1035 section 2.3.4); a longer one can only be the default site's.
@@ -116,6 +116,8 @@ pub enum Choice<'r> {
     },
     /// The application pool of this index.
     Pool(usize),
+    /// A file of this set, which the response of a pool has named.
+    NamedFile(usize),
     /// The routes are to be tried again, with this target.
     Reroute(&'r Template),
     /// No route: 404.
@@ -285,6 +287,8 @@ impl Site {
             plan.path_regex = route.path_regex.as_ref().and_then(|text| config::regex(text).ok());
             plan.rewrite = Rewrite::new(&route.rewrite);
             plan.fallback = fallback(&route.target);
+            plan.named_files = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
+            plan.needs_response |= !plan.named_files.is_empty();
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
                 Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
@@ -301,6 +305,26 @@ impl Site {
         let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
         Site { routes, index, plan }
     }
+}
+
+/// The files that responses of the route's pool can name.
+fn named_files(
+    target: &Target,
+    fallback: Option<usize>,
+    pools: &[config::Pool],
+    mut set: impl FnMut(&config::Files) -> usize,
+) -> Vec<NamedFiles> {
+    let pool = match target {
+        Target::Pool(pool) => Some(*pool),
+        _ => fallback,
+    };
+    let Some(pool) = pool.and_then(|pool| pools.get(pool)) else { return Vec::new() };
+    let named = |(prefix, root): &(String, PathBuf)| NamedFiles {
+        prefix: prefix.clone(),
+        root: root.clone(),
+        set: set(&config::Files::plain(root.clone(), prefix.clone())),
+    };
+    pool.named_files.iter().map(named).collect()
 }
 
 /// Whether a route leads to a FastCGI pool.

@@ -38,6 +38,7 @@ impl Written {
             late_edits: FieldEdits::NONE,
             expiry: None,
             further: false,
+            may_name_file: false,
         };
         ResponseWriter::new(&mut self.out, None, &mut self.lines, context)
     }

@@ -26,7 +26,8 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     // A root whose links may lead anywhere is no bound.
     let everywhere = files.iter().any(|files| files.symlinks_may_leave);
     let own = crate::affinity::READS.iter().map(Path::new);
-    let roots = files.iter().map(|files| files.root.as_path()).chain(own);
+    let named = config.pools.iter().flat_map(|pool| &pool.named_files).map(|(_, root)| root.as_path());
+    let roots = files.iter().map(|files| files.root.as_path()).chain(own).chain(named);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
     restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())

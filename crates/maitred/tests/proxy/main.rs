@@ -6,6 +6,7 @@
 mod balancing;
 mod failing;
 mod fastcgi;
+mod named_files;
 mod passing;
 mod reusing;
 mod slow;

@@ -28,7 +28,13 @@ pub(super) fn path(section: &Section<'_>, name: &str) -> Option<PathBuf> {
 /// A directory that exists.
 pub(super) fn directory(section: &Section<'_>, name: &str) -> Option<At<PathBuf>> {
     let text = section.text(name)?;
-    if !check_path(section.cx, name, &text) {
+    let value = directory_at(section, name, &text)?;
+    Some(At { value, span: text.span })
+}
+
+/// A directory that exists, as a value of a table.
+pub(super) fn directory_at(section: &Section<'_>, name: &str, text: &At<String>) -> Option<PathBuf> {
+    if !check_path(section.cx, name, text) {
         return None;
     }
     let resolved = normal(&section.cx.base(&text.span).join(&text.value));
@@ -49,7 +55,7 @@ pub(super) fn directory(section: &Section<'_>, name: &str) -> Option<At<PathBuf>
             ),
         }
     }
-    Some(At { value: resolved, span: text.span })
+    Some(resolved)
 }
 
 fn shorten_path(path: &Path) -> String {

@@ -1,7 +1,7 @@
 //! `[pool.NAME]`
 
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::finding::{At, Span};
 use super::super::meaning::{
@@ -64,6 +64,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             _ => EarlyHints::Http2,
         },
         sendfile_root,
+        named_files: named_files(section),
         sticky: sticky(section, &name.value),
     }
 }
@@ -83,6 +84,22 @@ fn sendfile_root(section: &Section<'_>) -> Option<String> {
         return None;
     }
     super::directory(section, "sendfile_root").map(|_| text.value)
+}
+
+/// `named_files`
+fn named_files(section: &Section<'_>) -> Vec<(String, PathBuf)> {
+    let mut named: Vec<(String, PathBuf)> = Vec::new();
+    for (prefix, root) in section.map("named_files") {
+        let text = &prefix.value;
+        if !text.starts_with('/') || !text.ends_with('/') || text.contains("//") || text.contains("/../") {
+            let message = format!("`named_files`: \"{}\" is not the beginning of a path", shorten(text));
+            section.cx.error_with(&prefix.span, message, "it begins and ends with `/`, as \"/protected/\"");
+        }
+        if let Some(root) = super::common::directory_at(section, "named_files", &root) {
+            named.push((prefix.value, root));
+        }
+    }
+    named
 }
 
 /// `sticky`. The pool's name makes a cookie's, so that two pools of a site do not share one.

@@ -341,6 +341,19 @@ fn an_address_has_one_owner() {
 }
 
 #[test]
+fn files_that_responses_name_are_below_a_path_and_a_directory() {
+    let with =
+        |entry: &str| brief(&format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nnamed_files = {{ {entry} }}\n"));
+    assert_eq!(
+        with("\"/p\" = \"/srv/static\""),
+        [
+            "5:17 `named_files`: \"/p\" is not the beginning of a path | it begins and ends with `/`, as \"/protected/\""
+        ]
+    );
+    assert_eq!(with("\"/p/\" = \"/missing\""), ["5:25 `named_files`: there is no such directory: /missing"]);
+}
+
+#[test]
 fn the_root_of_files_to_send_is_a_directory_and_absolute() {
     let with = |root: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nsendfile_root = \"{root}\"\n");
     good(&with("/srv/static"));

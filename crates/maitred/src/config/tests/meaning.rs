@@ -198,6 +198,7 @@ request_headers = { keep = ["API_key"], underscores = true }
 early_hints = "always"
 sticky = { cookie = "at" }
 sendfile_root = "/srv/static"
+named_files = { "/protected/" = "/srv/static" }
 
 [pool.apart]
 command = ["app"]
@@ -488,6 +489,7 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!(pool.upgrade, ["websocket", "irc/6.9"]);
     let headers = &pool.request_headers;
     assert_eq!((headers.keep.as_slice(), headers.underscores), (["api_key".to_owned()].as_slice(), true));
+    assert_eq!(pool.named_files, [("/protected/".into(), "/srv/static".into())]);
     assert_eq!((pool.early_hints, pool.sendfile_root.as_deref()), (EarlyHints::Always, Some("/srv/static")));
     let apart = &config.pools[1];
     assert_eq!((apart.request_timeout, apart.request_total_timeout), (Duration::from_secs(60), None));

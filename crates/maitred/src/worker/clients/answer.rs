@@ -246,10 +246,20 @@ impl Clients {
                 late_edits: edits,
                 expiry: None,
                 further: false,
+                may_name_file: false,
             };
         }
         let (edits, late_edits) = (plan.edits(connection.secure), plan.late_edits(connection.secure));
-        ReplyContext { date, persistence, head_only, edits, late_edits, expiry: None, further: false }
+        ReplyContext {
+            date,
+            persistence,
+            head_only,
+            edits,
+            late_edits,
+            expiry: None,
+            further: false,
+            may_name_file: false,
+        }
     }
 
     /// Where the response of a connection is written; and the files that it may be made of.
@@ -289,13 +299,17 @@ impl Clients {
             traits.map_or((None, None, None), |traits| (traits.expiry, traits.wish, traits.coder.take()));
         let plan = plan.unwrap_or(self.shared.router.bare_plan());
         let context = self.context_of(index, plan, Persistence::Close, false);
-        let context = ReplyContext { expiry, ..context };
+        let may_name_file = !plan.named_files.is_empty() && !self.connections[index as usize].internal;
+        let context = ReplyContext { expiry, may_name_file, ..context };
         let encoders = wish.is_some().then(|| self.encoders.clone());
         let (_, writer) = self.files_and_writer(index, context);
         let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
         let writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
         let mut writer = writer.coding(coding);
         let result = write(&mut attempt, &mut writer);
+        if let Some(named) = writer.take_named() {
+            attempt.named = Some(named);
+        }
         if !writer.is_begun() {
             self.exchange(index).dispatch.set_cookie = further;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use maitred_http::fields::FieldLines;
+use maitred_http::fields::{FieldEdits, FieldLines};
 
 use super::gated::Denial;
 use super::retry::RetryState;
@@ -31,6 +31,8 @@ pub struct Dispatch {
     pub across: Option<Box<RemoteRequest>>,
     /// A `Set-Cookie` field for the response that comes through a relay.
     pub set_cookie: Option<Box<FieldLines>>,
+    /// What is changed in the response with a file that the pool has named.
+    pub file_edits: Option<Box<FieldEdits>>,
     /// What of the response depends on the request.
     pub traits: Option<Box<ResponseTraits>>,
     /// Of a request that a gate has refused: its answer.
@@ -93,6 +95,7 @@ impl Dispatch {
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since, self.traits, self.denial) = (0, None, None, None);
+        self.file_edits = None;
     }
 
     /// Empties it. Field by field, as [`Exchange::reset`](super::Exchange::reset).

@@ -10,6 +10,7 @@
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
 //! | [`remote_thread`] | requests that another thread answers |
+//! | [`named_file`] | responses that name a file |
 //! | [`feed`] | request bodies that go through a relay |
 //! | [`tunnel`] | other protocols, after an upgrade |
 //! | [`overdue`] | upstreams that take too long |
@@ -20,6 +21,7 @@ mod connections;
 mod fastcgi;
 mod feed;
 mod http1;
+mod named_file;
 mod overdue;
 mod pump;
 mod relay;

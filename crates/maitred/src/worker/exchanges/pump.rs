@@ -162,6 +162,10 @@ impl Exchanges {
             if attempt.pauses() { attempt.flush(writer) } else { Ok(()) }
         });
         let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
+        if attempt.named.is_some() {
+            self.answer_with_named_file(index);
+            return Ok(());
+        }
         let headed = headless && attempt.filter.head_written();
         let switches = !switched && attempt.filter.switched();
         self.send_encoded(index);

@@ -4,7 +4,7 @@ use maitred_http::request::{Method, Reject, Request};
 
 use super::Requests;
 use crate::config::Template;
-use crate::exchange::{Decision, Field, ResponseWriter};
+use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter};
 use crate::rewrite::{self, Facts};
 use crate::route::Choice;
 use crate::serve::fixed::{self};
@@ -30,22 +30,30 @@ impl Requests {
                 return self.plain_error(index, request, given, 425, &[]);
             }
         }
-        let choice = match given.routed.decision {
-            Decision::Route(choice) => choice,
-            Decision::Admin => return self.answer_admin(index, request, given),
-            Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
-            Decision::Denied => return self.answer_denied(index, request, given),
-            Decision::ToTls => return self.redirect_to_tls(index, request, given),
-            Decision::Preflight => {
-                return self.reply(index, request, given, fixed::preflight);
-            }
-            Decision::Endless => return self.answer_endless(index, request, given),
-            Decision::Misleading => return self.site_error(index, request, given, (501, &[])),
+        match given.routed.decision {
+            Decision::Route(choice) => self.answer_by_route(index, request, given, choice),
+            Decision::Admin => self.answer_admin(index, request, given),
+            Decision::Refused(reject) => self.answer_bad_target(index, request, given, reject),
+            Decision::Denied => self.answer_denied(index, request, given),
+            Decision::ToTls => self.redirect_to_tls(index, request, given),
+            Decision::Preflight => self.reply(index, request, given, fixed::preflight),
+            Decision::Endless => self.answer_endless(index, request, given),
+            Decision::Misleading => self.site_error(index, request, given, (501, &[])),
             Decision::NoPath => {
-                return self.reply(index, request, given, |writer| answer_for_no_route(request, writer));
+                self.reply(index, request, given, |writer| answer_for_no_route(request, writer))
             }
-            Decision::Challenge => return self.answer_challenge(index, request, given),
-        };
+            Decision::Challenge => self.answer_challenge(index, request, given),
+        }
+    }
+
+    /// Answers a request with what its route names.
+    fn answer_by_route(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        choice: Choice<'static>,
+    ) -> Step {
         let clock = self.clock.clone();
         let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
         match choice {
@@ -54,6 +62,7 @@ impl Requests {
                 None => self.send_to_pool(index, pool, &context, given),
                 Some(set) => self.send_to_script(index, (pool, set), &context, given),
             },
+            Choice::NamedFile(set) => self.answer_named_file(index, set, &context, given),
             Choice::Redirect { to, status } => self.redirect(index, request, given, (to, status)),
             // Followed when the request was routed.
             Choice::Reroute(_) => self.site_error(index, request, given, (500, &[])),
@@ -112,6 +121,35 @@ impl Requests {
         if fallback.is_some() && !matches!(served, Served::Blocked(_)) {
             // The connection may go on, and its next request must not find this one's body.
             self.drop_spool(index);
+        }
+        self.served(index, request, given, reply.persistence, served)
+    }
+
+    /// Answers with a file that the response of a pool has named. Whatever the method was, the file is read.
+    fn answer_named_file(
+        &mut self,
+        index: u32,
+        set: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        let edits = self.exchange(index).dispatch.file_edits.take();
+        let request = context.request;
+        let mut read = *request;
+        if read.method != Method::Head {
+            (read.method, read.method_text) = (Method::Get, "GET");
+        }
+        if read.known.range.is_some_and(|range| range.contains(&b',')) {
+            // Several ranges have a type of their own, and the application has said another.
+            read.known.range = None;
+        }
+        let context = RequestContext { request: &read, ..*context };
+        let reply = self.reply_context(index, &read, given);
+        let late_edits = edits.as_deref().unwrap_or(reply.late_edits);
+        let (files, mut writer) = self.files_and_writer(index, ReplyContext { late_edits, ..reply });
+        let served = files.serve(set, &context, &mut writer);
+        if matches!(served, Served::Blocked(_)) {
+            self.exchange(index).dispatch.file_edits = edits;
         }
         self.served(index, request, given, reply.persistence, served)
     }

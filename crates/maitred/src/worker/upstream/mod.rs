@@ -17,6 +17,7 @@ use self::relay::Handed;
 use self::remote_thread::Remote;
 use self::server::{Call, Dialect};
 use crate::exchange::ResponseWriter;
+use crate::exchange::named_file::NamedFile;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::tunnel::Tunnel;
@@ -65,6 +66,8 @@ pub struct Attempt {
     pub feed: Option<Feed>,
     /// After an upgrade: the bytes from the client to the upstream, and which side has ended.
     pub tunnel: Option<Box<Tunnel>>,
+    /// The file that its response names instead of having content.
+    pub named: Option<Box<NamedFile>>,
     /// Its key in the table of its kind: of relays, or of connections to servers and threads.
     pub key: u32,
     /// What only one kind of them has.
@@ -94,7 +97,8 @@ pub struct Feed {
 impl Attempt {
     /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
     pub fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
-        Attempt { filter, keep, begun: false, drained: false, heard_at: now, feed, tunnel: None, key: 0, by }
+        let (begun, drained, tunnel, named, key) = (false, false, None, None, 0);
+        Attempt { filter, keep, begun, drained, heard_at: now, feed, tunnel, named, key, by }
     }
 
     /// Where the response comes from.

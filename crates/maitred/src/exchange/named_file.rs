@@ -1,0 +1,57 @@
+//! A file that an application names instead of sending its bytes: `X-Accel-Redirect` and `X-Sendfile`, as nginx, Apache and
+//! lighttpd know them.
+
+use maitred_http::fields::FieldEdits;
+use maitred_http::response::ResponseHead;
+
+/// The fields of the application's response that the response with the file has, too. All others are about content that no client
+/// gets.
+const KEPT: [&str; 6] =
+    ["Content-Type", "Content-Disposition", "Content-Language", "Cache-Control", "Expires", "Set-Cookie"];
+
+/// How the file is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Name {
+    /// `X-Accel-Redirect`: the path of a URI, as it was sent.
+    Uri(Vec<u8>),
+    /// `X-Sendfile`: a path in the file system, as it was sent.
+    Path(Vec<u8>),
+}
+
+/// What a response says that names a file.
+#[derive(Debug)]
+pub struct NamedFile {
+    /// Which one.
+    pub name: Name,
+    /// What its response has of the application's.
+    pub fields: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl NamedFile {
+    /// The file that a final response names; the first one, if it names several.
+    pub fn of(head: &ResponseHead<'_>) -> Option<NamedFile> {
+        let (mut name, mut fields) = (None, Vec::new());
+        head.for_each(|field, value| {
+            if field.eq_ignore_ascii_case(b"X-Accel-Redirect") {
+                name.get_or_insert(Name::Uri(value.to_vec()));
+            } else if field.eq_ignore_ascii_case(b"X-Sendfile") {
+                name.get_or_insert(Name::Path(value.to_vec()));
+            } else if let Some(kept) = KEPT.iter().find(|kept| field.eq_ignore_ascii_case(kept.as_bytes())) {
+                fields.push((*kept, value.to_vec()));
+            }
+        });
+        Some(NamedFile { name: name?, fields })
+    }
+
+    /// What is changed in the response with the file, besides what its route changes.
+    pub fn edits(&self, of_route: &FieldEdits) -> FieldEdits {
+        let mut edits = of_route.clone();
+        for (name, value) in &self.fields {
+            match *name {
+                "Set-Cookie" => edits.add(name, value),
+                name => edits.set(name, value),
+            }
+        }
+        edits
+    }
+}
