@@ -24,6 +24,7 @@
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
+//! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
 //! | [`tls`] | from certificates and keys to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
@@ -54,6 +55,7 @@ pub mod import;
 pub mod log;
 pub mod master;
 pub mod overload;
+pub mod passwords;
 pub mod pki;
 pub mod plan;
 pub mod pool;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
 
-use crate::access::Gates;
+use crate::access::{Gates, identity_fields};
 use crate::compress;
 use crate::config::{Overrides, RequestHeaderRules};
 use crate::filter::cors::Cors;
@@ -80,6 +80,11 @@ impl RequestEdits {
         let of_route = scope.route.map(|route| &route.request_headers);
         let mut edits = RequestEdits::default();
         [of_site, of_route].into_iter().flatten().for_each(|rules| edits.apply(rules));
+        if let Some(site) = scope.site {
+            let routes = site.routes.iter().map(|route| &route.access);
+            let names = identity_fields(routes.chain([&site.access]));
+            names.iter().for_each(|name| edits.fields.remove(name));
+        }
         edits
     }
 
@@ -104,13 +109,22 @@ impl Plan {
         tls.append(&compiled.over_tls);
         let mut only_tls = compiled.over_tls;
         only_tls.leave_out_dropped(&compiled.always);
+        let mut requests = RequestEdits::new(scope);
+        let gates = Gates::new(scope.site.map(|site| &site.access), scope.route.map(|route| &route.access));
+        if gates
+            .as_ref()
+            .and_then(|gates| gates.basic.as_ref())
+            .is_some_and(|basic| basic.remove_authorization)
+        {
+            requests.fields.remove("authorization");
+        }
         Plan {
             site,
             error_set: None,
             error_pages: compiled.error_pages,
             script_set: None,
             path_regex: None,
-            gates: Gates::new(scope.site.map(|site| &site.access), scope.route.map(|route| &route.access)),
+            gates,
             rewrite: None,
             named_files: Vec::new(),
             fallback: None,
@@ -119,7 +133,7 @@ impl Plan {
             overrides,
             compress: compiled.compress.map(compress::Rules::new),
             needs_response: compiled.needs_response,
-            requests: RequestEdits::new(scope),
+            requests,
             clear: compiled.always,
             tls,
             only_tls,

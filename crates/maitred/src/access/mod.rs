@@ -4,17 +4,26 @@
 //! | file | gate |
 //! |---|---|
 //! | [`addresses`] | `allow` and `deny` |
+//! | [`basic`] | `basic_auth` |
+//! | [`known`] | – : what is known of credentials that were checked |
 
 pub mod addresses;
+pub mod basic;
+pub mod known;
 
 use self::addresses::Addresses;
-use crate::config::Access;
+use self::basic::Basic;
+use crate::config::{Access, Authentication};
 
 /// The gates of one route, or of a site. There is at least one.
 #[derive(Debug)]
 pub struct Gates {
     /// `allow` and `deny`
     pub addresses: Option<Addresses>,
+    /// `basic_auth`
+    pub basic: Option<Basic>,
+    /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
+    pub satisfy_any: bool,
 }
 
 impl Gates {
@@ -23,6 +32,19 @@ impl Gates {
         let of_route = route.and_then(|route| route.addresses.as_ref());
         let of_site = site.and_then(|site| site.addresses.as_ref());
         let addresses = of_route.or(of_site).map(Addresses::new);
-        addresses.is_some().then(|| Box::new(Gates { addresses }))
+        let none = Access::default();
+        let (of_route, of_site) = (route.unwrap_or(&none), site.unwrap_or(&none));
+        let basic = of_route.basic.or(&of_site.basic).map(Basic::new);
+        let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
+        let any = addresses.is_some() || basic.is_some();
+        any.then(|| Box::new(Gates { addresses, basic, satisfy_any }))
     }
+}
+
+/// The fields that pools get of a site's gates and those of its routes, in lower case: none of them may come from a client, on
+/// any route of the site.
+pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<&'static str> {
+    let mut all = all.map(|access| &access.basic);
+    let any = all.any(|basic| matches!(basic, Authentication::On(_)));
+    if any { vec!["x-remote-user"] } else { Vec::new() }
 }

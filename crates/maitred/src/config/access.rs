@@ -1,8 +1,10 @@
-//! `allow` and `deny` of sites and routes: which clients may use them.
+//! `allow`, `deny`, `basic_auth` and `satisfy` of sites and routes: which clients may use them.
+
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Default, Key, Kind};
+use super::keys::{DAY, Default, Key, Kind, Table};
 use super::values::Network;
 
 /// Who may use a site or a route.
@@ -10,6 +12,45 @@ use super::values::Network;
 pub struct Access {
     /// `allow` and `deny`; `None` where neither is given.
     pub addresses: Option<AddressRules>,
+    /// `basic_auth`
+    pub basic: Authentication<BasicAuth>,
+    /// `satisfy = "any"`; `None` where it is not given.
+    pub satisfy_any: Option<bool>,
+}
+
+/// A way to say who a client is.
+#[derive(Debug, Clone, std::default::Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Authentication<T> {
+    /// It is not given: that of the site holds for a route.
+    #[default]
+    Inherited,
+    /// `"off"`
+    Off,
+    /// A table.
+    On(T),
+}
+
+impl<T> Authentication<T> {
+    /// What holds for a route, of what it says itself and what its site says.
+    pub fn or<'a>(&'a self, site: &'a Authentication<T>) -> Option<&'a T> {
+        match (self, site) {
+            (Authentication::On(own), _) | (Authentication::Inherited, Authentication::On(own)) => Some(own),
+            _ => None,
+        }
+    }
+}
+
+/// `basic_auth`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasicAuth {
+    /// `realm`: without control characters, quotation marks and backslashes.
+    pub realm: String,
+    /// `users_file` and `users`: names and hashes, each name once; at least one.
+    pub users: Vec<(String, String)>,
+    /// `cache`: how long a password that was right is not hashed again; 0 is never.
+    pub cache: Duration,
+    /// `remove_authorization`
+    pub remove_authorization: bool,
 }
 
 /// `allow` and `deny`
@@ -22,7 +63,7 @@ pub struct AddressRules {
 }
 
 /// The keys of sites and routes about this.
-pub(super) const KEYS: [&str; 2] = ["allow", "deny"];
+pub(super) const KEYS: [&str; 4] = ["allow", "deny", "basic_auth", "satisfy"];
 
 /// `allow`
 pub(super) const ALLOW: Key = Key::new(
@@ -40,3 +81,64 @@ pub(super) const DENY: Key = Key::new(
     Default::Absent("no client"),
     "Clients that get 403, also if they are in `allow`. `\"@all\"` is every client.",
 );
+
+/// `basic_auth`
+pub(super) const BASIC: Key = Key::new(
+    "basic_auth",
+    Kind::ChoiceOrSection { words: &["off"], table: &BASIC_TABLE },
+    Default::Absent("all clients may, or as the site says"),
+    "Users with passwords (RFC 7617). A client without a right one gets 401. `\"off\"` is for a route of a site that has it. See \
+     [access](access.md#users-with-passwords).",
+);
+
+/// `satisfy`
+pub(super) const SATISFY: Key = Key::new(
+    "satisfy",
+    Kind::Choice(&["all", "any"]),
+    Default::Text("all"),
+    "Whether a client has to pass both its address (`allow`, `deny`) and its authentication, or either: with `\"any\"`, clients \
+     whose address passes need no password.",
+);
+
+/// `basic_auth`
+pub(super) const BASIC_TABLE: Table = Table {
+    title: "basic_auth",
+    doc: "Users with passwords, of a site or a route. Passwords are checked by helper threads, since that takes a twentieth of a second \
+          and more. Without TLS, any peer on the way can read them.",
+    example: "[[site]]\nroot = \"/srv/www\"\n\n[[site.route]]\npath = \"/private/*\"\nroot = \"/srv/www\"\n\
+              basic_auth = { realm = \"Private\", users_file = \"users.htpasswd\" }\n",
+    keys: &[
+        Key::new(
+            "realm",
+            Kind::Text("text"),
+            Default::Text("Restricted"),
+            "What browsers show when they ask for the password.",
+        ),
+        Key::new(
+            "users_file",
+            Kind::Text("a file"),
+            Default::Absent("none"),
+            "Users and hashes, as htpasswd(1) writes them: bcrypt (`htpasswd -B`), Argon2, SHA-512 and SHA-256 of crypt(5), Apache's MD5. \
+             At most 10000 users. It is read at the start and at a reload; a broken file is an error of the configuration.",
+        ),
+        Key::new(
+            "users",
+            Kind::Map("name = hash"),
+            Default::Absent("none"),
+            "Users and hashes, besides those of the file.",
+        ),
+        Key::new(
+            "cache",
+            Kind::Time { min: Duration::ZERO, max: DAY },
+            Default::Time(Duration::from_secs(300)),
+            "How long a password that was right is not hashed again. What is kept is a keyed hash that only this process can make; 0 \
+             hashes for each request.",
+        ),
+        Key::new(
+            "remove_authorization",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether pools do not get `Authorization`: for applications with passwords of their own.",
+        ),
+    ],
+};

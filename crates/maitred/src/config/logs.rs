@@ -76,9 +76,10 @@ pub(super) const ACCESS_LOGS_MAX: usize = 16;
 pub(super) const PARTS_MAX: usize = 64;
 
 /// The members that a line of JSON can have by itself.
-pub(super) const JSON_MEMBERS: [&str; 15] = [
+pub(super) const JSON_MEMBERS: [&str; 16] = [
     "time",
     "remote",
+    "user",
     "host",
     "method",
     "target",
@@ -194,6 +195,8 @@ pub enum LogField {
     Time,
     /// `{time_iso}`: RFC 3339, in UTC.
     TimeIso,
+    /// `{user}`
+    User,
     /// `{referer}`
     Referer,
     /// `{user_agent}`
@@ -210,7 +213,7 @@ pub enum LogField {
 
 impl LogField {
     /// All but `{header.X}`.
-    const KNOWN: [(&str, LogField); 19] = [
+    const KNOWN: [(&str, LogField); 20] = [
         ("remote", LogField::Remote),
         ("host", LogField::Host),
         ("request", LogField::Request),
@@ -225,6 +228,7 @@ impl LogField {
         ("duration_us", LogField::DurationUs),
         ("time", LogField::Time),
         ("time_iso", LogField::TimeIso),
+        ("user", LogField::User),
         ("referer", LogField::Referer),
         ("user_agent", LogField::UserAgent),
         ("request_id", LogField::RequestId),

@@ -56,7 +56,7 @@ mod workers;
 
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AddressRules};
+pub use access::{Access, AddressRules, Authentication, BasicAuth};
 pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm,
     certificate_path,

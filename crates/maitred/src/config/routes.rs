@@ -109,6 +109,8 @@ pub(super) const ROUTE: Table = Table {
         rewrites::REROUTE,
         access::ALLOW,
         access::DENY,
+        access::BASIC,
+        access::SATISFY,
         ERROR_PAGES,
         overrides::LIMITS_KEY,
         overrides::ACCESS_LOG,

@@ -355,6 +355,8 @@ pub const SITE: Table = Table {
         media::CHARSET_TYPES,
         access::ALLOW,
         access::DENY,
+        access::BASIC,
+        access::SATISFY,
         routes::METHODS_OF_SITE,
         routes::ERROR_PAGES,
         overrides::LIMITS_KEY,

@@ -62,6 +62,15 @@ pub enum Message {
         /// How it went.
         result: std::io::Result<()>,
     },
+    /// The password of this connection's request was checked.
+    Checked {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number: if the connection is closed, the message is void.
+        serial: u32,
+        /// Whether it was the right one.
+        right: bool,
+    },
     /// Helpers have checked what an application process has passed.
     Judged {
         /// Key of its channel.

@@ -92,6 +92,7 @@ pub(super) fn line<'a>(
     Line {
         clock,
         remote: connection.remote.bytes(),
+        user: exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()?.user.as_deref()),
         request,
         host: b"",
         status: summary.status,

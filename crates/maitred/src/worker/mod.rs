@@ -27,6 +27,7 @@
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
+//! | [`verifier`] | helper threads that check passwords |
 //! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`token`], [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 //! | `worlds` | their test: simulated worlds |
@@ -64,6 +65,7 @@ mod testing;
 pub mod timers;
 mod token;
 mod upstream;
+mod verifier;
 mod watchdog;
 #[cfg(test)]
 mod worlds;
@@ -87,9 +89,10 @@ use self::fd_budget::Share;
 use self::inbox::Inbox;
 use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
+use self::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::{Limits, Pool};
+use crate::config::{Authentication, Config, Limits, Pool, Site};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::route::Router;
@@ -236,8 +239,18 @@ fn sticky_slots(pool: &Pool) -> usize {
 #[derive(Debug)]
 struct HelperThreads {
     disk: DiskPool,
+    verifier: Verifier,
     /// Per pool: those for what its processes pass.
     passed: Vec<Helpers>,
+}
+
+/// Whether there is a site, or a route, with `basic_auth`.
+fn checks_passwords(config: &Config) -> bool {
+    let of_site = |site: &Site| {
+        let mut all = site.routes.iter().map(|route| &route.access).chain([&site.access]);
+        all.any(|access| matches!(access.basic, Authentication::On(_)))
+    };
+    config.sites.iter().any(of_site)
 }
 
 /// What all threads share. It is used until the process ends, so it is never freed.
@@ -252,7 +265,8 @@ fn share(
         closer();
     }
     let passed = start.config.pools.iter().map(helpers).collect();
-    let helpers = HelperThreads { disk: DiskPool::new(DISK_THREADS_DEFAULT), passed };
+    let verifier = Verifier::new(checks_passwords(&start.config));
+    let helpers = HelperThreads { disk: DiskPool::new(DISK_THREADS_DEFAULT), verifier, passed };
     Ok(Box::leak(Box::new(shared_state(start, board, buckets, tls, helpers)?)))
 }
 
@@ -289,6 +303,7 @@ fn shared_state(
         unsent: Budget::new(start.config.limits.unsent_memory_bytes_max),
         unsent_files: Budget::new(start.config.limits.unsent_files_bytes_max),
         disk: helpers.disk,
+        verifier: helpers.verifier,
         passed: helpers.passed,
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,

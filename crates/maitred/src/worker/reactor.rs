@@ -265,6 +265,7 @@ impl Reactor {
             Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
+            Message::Checked { index, serial, right } => self.on_checked(index, serial, right),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
             Message::CommandWaits { index, serial, interim, text } => {

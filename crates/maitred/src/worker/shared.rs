@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::addresses::Addresses;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
+use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
@@ -71,6 +72,8 @@ pub struct Shared {
     pub unsent_files: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
+    /// Helper threads for passwords.
+    pub(super) verifier: Verifier,
     /// Per pool: those for what its processes pass.
     pub passed: Vec<Helpers>,
     /// The scoreboard.

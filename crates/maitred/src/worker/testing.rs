@@ -14,6 +14,7 @@ use super::clock::Environment;
 use super::entry::Entry;
 use super::reactor::Reactor;
 use super::shared::Shared;
+use super::verifier::Verifier;
 use super::{HelperThreads, shared_state};
 use crate::config::{self, AccessFormat, Config, Identity, Limits, Lookup, Origin};
 use crate::control::Start;
@@ -115,7 +116,7 @@ pub(super) fn shared(text: &str, threads: usize) -> &'static Shared {
 pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut Shared)) -> &'static Shared {
     let config = config(text);
     let passed = config.pools.iter().map(|_| Helpers::new(0)).collect();
-    let helpers = HelperThreads { disk: DiskPool::new(0), passed };
+    let helpers = HelperThreads { disk: DiskPool::new(0), verifier: Verifier::by_hand(), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
     let mut shared = shared_state(start(config, threads), board, &[], TlsServer::none(), helpers).unwrap();

@@ -11,3 +11,4 @@ mod support;
 #[path = "../proxy/upstream.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod upstream;
+mod users;

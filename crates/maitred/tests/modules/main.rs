@@ -12,7 +12,18 @@ use source::{Crate, Edge};
 /// The modules of the crate, from below. A module imports what stands below its line, and nothing of its own line but itself.
 const ORDER: &[&[&str]] = &[
     // These know nothing of the server.
-    &["backoff", "bounds", "budget", "clock", "overload", "pki", "sandbox", "unix_time", "upgrade"],
+    &[
+        "backoff",
+        "bounds",
+        "budget",
+        "clock",
+        "overload",
+        "passwords",
+        "pki",
+        "sandbox",
+        "unix_time",
+        "upgrade",
+    ],
     &["pool"],
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.

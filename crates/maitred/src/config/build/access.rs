@@ -1,12 +1,16 @@
-//! `allow` and `deny` of sites and routes.
+//! `allow`, `deny`, `basic_auth` and `satisfy` of sites and routes.
 
-use super::super::access::{Access, AddressRules};
-use super::super::reader::Section;
-use super::networks;
+use super::super::access::{Access, AddressRules, Authentication, BasicAuth};
+use super::super::finding::At;
+use super::super::reader::{Section, shorten};
+use super::{networks, path};
+use crate::passwords::{self, USERS_MAX};
 
 /// What a site or a route says.
 pub(super) fn of(section: &Section<'_>) -> Access {
-    Access { addresses: addresses(section) }
+    let satisfy = section.choice("satisfy");
+    let satisfy_any = section.given("satisfy").and(satisfy).map(|satisfy| satisfy == "any");
+    Access { addresses: addresses(section), basic: basic(section), satisfy_any }
 }
 
 fn addresses(section: &Section<'_>) -> Option<AddressRules> {
@@ -21,4 +25,86 @@ fn addresses(section: &Section<'_>) -> Option<AddressRules> {
     }
     let given = allows || section.given("deny").is_some();
     given.then(|| AddressRules { allow: allows.then_some(allow), deny })
+}
+
+fn basic(section: &Section<'_>) -> Authentication<BasicAuth> {
+    if !section.is_table("basic_auth") {
+        return section.choice("basic_auth").map_or(Authentication::Inherited, |_| Authentication::Off);
+    }
+    let table = section.section("basic_auth");
+    let realm = table.text("realm").map(|realm| {
+        if realm.value.chars().any(|char| char.is_control() || matches!(char, '"' | '\\')) {
+            table.cx.error(&realm.span, "`realm` has no control characters, quotation marks and backslashes");
+        }
+        realm.value
+    });
+    let mut users = users_file(&table);
+    for (name, hash) in table.map("users") {
+        user(&table, &name, &hash, &users);
+        users.push((name.value, hash.value));
+    }
+    if table.given("users").is_none() && table.given("users_file").is_none() {
+        table.cx.error_with(
+            &table.span,
+            "`basic_auth` has no users",
+            "add `users_file`, or `users = { name = \"hash\" }`",
+        );
+    }
+    Authentication::On(BasicAuth {
+        realm: realm.unwrap_or_else(|| "Restricted".to_owned()),
+        users,
+        cache: table.time("cache"),
+        remove_authorization: table.flag("remove_authorization"),
+    })
+}
+
+/// A user of the configuration itself.
+fn user(table: &Section<'_>, name: &At<String>, hash: &At<String>, others: &[(String, String)]) {
+    let shown = shorten(&name.value);
+    if !passwords::is_user_name(&name.value) {
+        table.cx.error(&name.span, format!("`users`: \"{shown}\" cannot be the name of a user"));
+    }
+    if others.iter().any(|(other, _)| *other == name.value) {
+        table.cx.error(&name.span, format!("`users`: \"{shown}\" is in `users_file` already"));
+    }
+    if others.len() >= USERS_MAX {
+        table.cx.error(&name.span, format!("`basic_auth` has more than {USERS_MAX} users"));
+    }
+    match passwords::check(&hash.value) {
+        Err(why) => table.cx.error(&hash.span, format!("`users`: {shown}: {why}")),
+        Ok(()) if passwords::is_weak(&hash.value) => warn_of_weak(table, &hash.span),
+        Ok(()) => {}
+    }
+}
+
+fn warn_of_weak(table: &Section<'_>, span: &super::super::finding::Span) {
+    table.cx.warn(
+        span,
+        "hashes of Apache's MD5 (`$apr1$`) are found by trial in a short time",
+        "`htpasswd -B FILE USER` makes one of bcrypt",
+    );
+}
+
+fn users_file(table: &Section<'_>) -> Vec<(String, String)> {
+    let (Some(file), Some(span)) = (path(table, "users_file"), table.given("users_file")) else {
+        return Vec::new();
+    };
+    let broken = |why: String| {
+        table.cx.error(&span, format!("`users_file`: {}: {why}", file.display()));
+        Vec::new()
+    };
+    let bytes = match table.cx.lookup.read(&file) {
+        Ok(bytes) => bytes,
+        Err(error) => return broken(super::super::disk::unreadable(&error)),
+    };
+    let Ok(text) = String::from_utf8(bytes) else { return broken("it is not UTF-8".to_owned()) };
+    match passwords::users(&text) {
+        Ok(users) => {
+            if users.iter().any(|(_, hash)| passwords::is_weak(hash)) {
+                warn_of_weak(table, &span);
+            }
+            users
+        }
+        Err(bad) => broken(format!("line {}: {}", bad.line, bad.why)),
+    }
 }

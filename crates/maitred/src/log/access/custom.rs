@@ -48,6 +48,7 @@ fn known<'l>(line: &Line<'l>, field: &LogField) -> Option<&'l [u8]> {
         LogField::Target => Some(target),
         LogField::Path => target.get(..query.unwrap_or(target.len())),
         LogField::Query => query.and_then(|at| target.get(at + 1..)),
+        LogField::User => line.user.map(str::as_bytes),
         LogField::Referer => line.referer,
         LogField::UserAgent => line.user_agent,
         LogField::RequestId => line.request_id,

@@ -34,6 +34,7 @@ pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&micros(line.clock.unix_micros));
     out.extend_from_slice(b"Z\",\"remote\":");
     escape::json(line.remote, out);
+    text(b",\"user\":", line.user.map(str::as_bytes), out);
     text(b",\"host\":", Some(line.host).filter(|host| !host.is_empty()), out);
     match line.request {
         RequestLine::Parsed { method, target, version } => {

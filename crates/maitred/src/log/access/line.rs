@@ -11,6 +11,8 @@ pub struct Line<'a> {
     pub clock: &'a Clock,
     /// The client's address without its port: the peer's, or the one that a trusted proxy names.
     pub remote: &'a [u8],
+    /// The user, if the server has found out who that is.
+    pub user: Option<&'a str>,
     /// The request line.
     pub request: RequestLine<'a>,
     /// The authority that chose the site, as sent; empty for none.

@@ -19,6 +19,9 @@ use line::{decimal, version_text};
 use crate::clock::Clock;
 use crate::config::{AccessFormat, LogFormat};
 
+/// What stands before the time in the Common Log Format: neither an identity (RFC 1413) nor a user.
+const NO_USER: &[u8] = b" - -";
+
 /// Writes lines in one format. Belongs to one thread: it keeps the text of the present second.
 #[derive(Debug)]
 pub struct Formatter {
@@ -73,7 +76,7 @@ impl Formatter {
         self.stamp.clear();
         match &self.format {
             LogFormat::Known(AccessFormat::Combined) => {
-                for part in [b" - - [".as_slice(), &date::format_clf(clock.unix_secs), b"] \""] {
+                for part in [NO_USER, b" [", &date::format_clf(clock.unix_secs), b"] \""] {
                     self.stamp.extend_from_slice(part);
                 }
             }
@@ -97,7 +100,18 @@ fn combined(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
     // One growth at most: the fixed parts are below 128 bytes, and escapes are rare.
     out.reserve(combined_bytes_likely(line));
     out.extend_from_slice(line.remote);
-    out.extend_from_slice(stamp);
+    match (line.user, stamp.strip_prefix(NO_USER)) {
+        (Some(user), Some(rest)) => {
+            out.extend_from_slice(b" - ");
+            for (at, word) in user.split(' ').enumerate() {
+                // The columns are told apart by spaces.
+                out.extend_from_slice(if at > 0 { b"\\x20" } else { b"" });
+                escape::quoted(word.as_bytes(), out);
+            }
+            out.extend_from_slice(rest);
+        }
+        _ => out.extend_from_slice(stamp),
+    }
     match line.request {
         RequestLine::Parsed { method, target, version } => {
             escape::quoted(method.as_bytes(), out);

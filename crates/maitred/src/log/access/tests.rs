@@ -18,6 +18,7 @@ fn line(clock: &Clock) -> Line<'_> {
     Line {
         clock,
         remote: b"192.0.2.7",
+        user: None,
         request: RequestLine::Parsed { method: "GET", target: "/a?b=c", version: Version::Http11 },
         host: b"example.com",
         status: 200,

@@ -18,6 +18,7 @@ fn push(log: &mut ThreadLog, now: Instant, target: &str) {
     log.push(&Line {
         clock: &clock(now),
         remote: b"192.0.2.7",
+        user: None,
         request: RequestLine::Parsed { method: "GET", target, version: Version::Http11 },
         host: b"",
         status: 200,

@@ -32,7 +32,10 @@ impl Clients {
     /// caller closes.
     pub(in crate::worker) fn log_unanswered(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
-        if !matches!(connection.state, State::Head | State::Body | State::Spooling | State::Disk) {
+        if !matches!(
+            connection.state,
+            State::Head | State::Body | State::Spooling | State::Disk | State::Gate
+        ) {
             return;
         }
         let Some(exchange) = connection.exchange.as_deref_mut() else { return };

@@ -56,6 +56,13 @@ impl Clients {
         for (name, value) in outbound.tls_fields {
             head.field(name, value);
         }
+        if let Some(gated) =
+            connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.gated.as_deref())
+        {
+            for (name, value) in gated.fields.all().iter() {
+                head.field(std::str::from_utf8(name).unwrap_or_default(), value);
+            }
+        }
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
         self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use maitred_http::fields::{FieldEdits, FieldLines};
 
-use super::gated::Denial;
+use super::gated::Gated;
 use super::retry::RetryState;
 use crate::compress::{Coder, Wish};
 use crate::control::SlotId;
@@ -35,8 +35,8 @@ pub struct Dispatch {
     pub file_edits: Option<Box<FieldEdits>>,
     /// What of the response depends on the request.
     pub traits: Option<Box<ResponseTraits>>,
-    /// Of a request that a gate has refused: its answer.
-    pub denial: Option<Box<Denial>>,
+    /// What the gates of its route have said, if it has any.
+    pub gated: Option<Box<Gated>>,
     /// The application process that returned the files which are still to be sent.
     pub returned_by: Option<Box<SlotId>>,
     /// The process was sent CANCEL: no client waits for the response.
@@ -94,7 +94,7 @@ impl Dispatch {
     /// The request has its line in the log; the next one may be for no pool.
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
-        (self.queue_us, self.waits_since, self.traits, self.denial) = (0, None, None, None);
+        (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
         self.file_edits = None;
     }
 

@@ -7,6 +7,7 @@
 //! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece, and its rate (`rates`) |
 //! | `Spooling` | a helper thread writes a piece of the body | no | none: the disk answers |
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
+//! | `Gate` | waits for what a gate of its route says | no | that of the gate |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's timeouts, see `overdue` |
 //! | `Upstream` | an upstream answers, through this process | after an upgrade | the pool's timeouts, or `write_timeout` |
@@ -70,6 +71,8 @@ pub enum State {
     Spooling,
     /// At the disk.
     Disk,
+    /// Waiting for what a gate of its route says.
+    Gate,
     /// Waiting for an application process of this pool.
     Queued {
         /// Index of the pool.

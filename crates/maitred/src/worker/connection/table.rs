@@ -9,6 +9,7 @@
 //! | `Head` | read | read | read | – | read | 408¹ | log, drop |
 //! | `Body` | read | read | read | – | read | 408² | log, drop |
 //! | `Spooling`, `Disk` | note | note | note | – | – | – | log, drop |
+//! | `Gate` | note | note | log, drop | – | – | refused | log, drop |
 //! | `Queued` | note | note | leave | – | – | 503 | leave |
 //! | `HandedOff` | note | tell | tell | – | – | overdue | log, drop |
 //! | `Upstream` | move³ | tell, move³ | drop⁴ | move | move | overdue | drop |
@@ -38,6 +39,8 @@ pub enum Phase {
     Spooling,
     /// At the disk.
     Disk,
+    /// Waiting for what a gate says.
+    Gate,
     /// Waiting for an application process.
     Queued,
     /// Owned by an application process.
@@ -120,6 +123,8 @@ pub enum Reaction {
     IdleTooLong,
     /// No head, or no body, in time.
     RequestTooSlow,
+    /// No gate has said anything in time.
+    GatedTooLong,
     /// In the queue for too long.
     QueuedTooLong,
     /// At a process that has the client's socket for too long.
@@ -145,6 +150,7 @@ impl State {
             State::Body => Phase::Body,
             State::Spooling => Phase::Spooling,
             State::Disk => Phase::Disk,
+            State::Gate => Phase::Gate,
             State::Queued { .. } => Phase::Queued,
             State::HandedOff { .. } => Phase::HandedOff,
             State::Upstream(_) => Phase::Upstream,
@@ -168,6 +174,10 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
         }
         P::Spooling | P::Disk => {
             [R::Note, R::Note, R::Note, R::Nothing, R::Nothing, R::Nothing, R::DropUnanswered]
+        }
+        P::Gate => {
+            let drop = R::DropUnanswered;
+            [R::Note, R::Note, drop, R::Nothing, R::Nothing, R::GatedTooLong, drop]
         }
         P::Queued => {
             [R::Note, R::Note, R::LeaveQueue, R::Nothing, R::Nothing, R::QueuedTooLong, R::LeaveQueue]
@@ -212,12 +222,13 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 13] = [
+    const PHASES: [Phase; 14] = [
         Phase::Idle,
         Phase::Head,
         Phase::Body,
         Phase::Spooling,
         Phase::Disk,
+        Phase::Gate,
         Phase::Queued,
         Phase::HandedOff,
         Phase::Upstream,

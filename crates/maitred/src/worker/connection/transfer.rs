@@ -6,6 +6,7 @@ use maitred_http::request::RequestHead;
 
 use super::Exchange;
 use super::body::RequestBody;
+use super::gated::Gated;
 use super::retry::RetryState;
 use crate::exchange::Routed;
 use crate::worker::upstream::remote_thread::RemoteRequest;
@@ -25,6 +26,8 @@ pub struct RequestTransfer {
     pub retry: RetryState,
     /// Since when it waits for an application process.
     pub waits_since: Option<Instant>,
+    /// What the gates of its route have said.
+    pub gated: Option<Box<Gated>>,
     /// The connection is one end of a socketpair; another thread has the client.
     pub across: Option<Box<RemoteRequest>>,
 }
@@ -39,6 +42,7 @@ impl Exchange {
             body: self.body,
             retry: self.dispatch.retry,
             waits_since: self.dispatch.waits_since,
+            gated: self.dispatch.gated,
             across: self.dispatch.across,
         }
     }
@@ -52,6 +56,7 @@ impl Exchange {
             body: self.body.take(),
             retry: self.dispatch.retry,
             waits_since: self.dispatch.waits_since,
+            gated: self.dispatch.gated.clone(),
             across: None,
         }
     }
@@ -62,5 +67,6 @@ impl Exchange {
         self.body = request.body;
         (self.dispatch.retry, self.dispatch.waits_since, self.dispatch.across) =
             (request.retry, request.waits_since, request.across);
+        self.dispatch.gated = request.gated;
     }
 }

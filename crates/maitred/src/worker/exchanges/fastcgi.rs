@@ -61,6 +61,8 @@ impl Exchanges {
         };
         self.append_outbound(index, &mut fields, outbound);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
+        let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
+        let user = gated.and_then(|gated| gated.user.clone());
         let asked = Asked {
             context,
             target: &target,
@@ -75,6 +77,7 @@ impl Exchanges {
             client,
             local: self.shared.locals.get(usize::from(listen)).and_then(|local| local.address),
             fields: &fields,
+            user: user.as_deref(),
             content_length: match spool {
                 Some(spool) => Some(spool.bytes),
                 None => content_length(request, given.body),

@@ -4,44 +4,54 @@
 //! | in this order | asks | refuses with |
 //! |---|---|---|
 //! | address | `allow` and `deny` | 403 |
+//! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
 //! worker process that was replaced is asked about anew. What a gate says is a [`Verdict`]. A request that is refused becomes one
 //! that no body is wanted for ([`Decision::Denied`]): a client that waits for 100 (Continue) gets none, a short body is dropped,
 //! and after a long one the connection ends.
 //!
+//! A gate that has to wait (for a helper thread, another server) keeps the request, of whose body nothing is read meanwhile: the
+//! connection is in the state `Gate`, which has a deadline. What the gate says then ([`Requests::on_verdict`]) lets the request
+//! go on where it was: the gates behind that one are asked, and nothing is parsed or routed again.
+//!
 //! Nothing is asked while something that was answered before is still to be sent: a request that has to wait for that
 //! (`Step::FlushFirst`) is parsed anew, and would be asked about, and counted, twice. Once it has passed, it has passed: where it
-//! is kept, its [`Routed`] goes along, and answering it again asks no gate.
+//! is kept, its [`Routed`] and what is known of it (`Gated`) go along, and answering it again asks no gate.
 //!
 //! A new gate is a field of [`Gates`], a variant of [`Gate`] with its place in [`ORDER`], and an arm in `ask_gate`.
 
-use maitred_http::request::Request;
+use std::time::Duration;
+
+use maitred_http::request::{HeadRoom, Request};
 
 use super::Requests;
 use crate::access::Gates;
+use crate::access::basic::{self, Basic};
 use crate::exchange::{Decision, Field, Routed};
-use crate::worker::connection::gated::Denial;
-use crate::worker::step::{RequestInput, Step};
+use crate::worker::connection::gated::{Denial, Gated, Verdict, Waits};
+use crate::worker::connection::refusal::RETRY_SOON;
+use crate::worker::connection::table::Phase;
+use crate::worker::connection::{After, State};
+use crate::worker::inbox::Message;
+use crate::worker::requests::receive::Unread;
+use crate::worker::step::{RequestInput, Step, Stop};
+use crate::worker::verifier::{Asked, Check};
+
+/// How long a request waits for the check of its password: longer than all that may wait before it take, with usual hashes.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What can refuse a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
     /// `allow` and `deny`
     Address,
+    /// `basic_auth`
+    Users,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 1] = [Gate::Address];
-
-/// What a gate says.
-#[derive(Debug)]
-pub(in crate::worker) enum Verdict {
-    /// The next one is asked.
-    Pass,
-    /// The request gets this answer.
-    Refuse(Denial),
-}
+const ORDER: [Gate; 2] = [Gate::Address, Gate::Users];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -50,35 +60,197 @@ impl Requests {
         routed.plan.gates.is_some() && matches!(routed.decision, Decision::Route(_))
     }
 
-    /// Asks the gates about a request: what was decided, or that it is denied.
+    /// Asks the gates about a request, from this place on: what was decided, or that it is denied. `None`: it has to wait.
     pub(in crate::worker) fn ask_gates(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
         routed: Routed,
-    ) -> Routed {
-        let Some(gates) = routed.plan.gates.as_deref() else { return routed };
-        for gate in ORDER {
+        from: usize,
+    ) -> Option<Routed> {
+        let Some(gates) = routed.plan.gates.as_deref() else { return Some(routed) };
+        if let (0, Some(exchange)) = (from, self.connections[index as usize].exchange.as_deref_mut()) {
+            // Nothing that was found out about an earlier request is true of this one.
+            exchange.dispatch.gated = None;
+        }
+        for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
             match self.ask_gate(gate, index, request, gates) {
                 Verdict::Pass => {}
-                Verdict::Refuse(denial) => {
-                    self.exchange(index).dispatch.denial = Some(Box::new(denial));
-                    return Routed { decision: Decision::Denied, ..routed };
+                Verdict::Refuse(denial) => return Some(self.deny(index, routed, denial)),
+                Verdict::Wait => {
+                    self.gated(index).waits = Some(Waits { place, whole: false });
+                    return None;
                 }
             }
         }
-        routed
+        Some(routed)
     }
 
-    fn ask_gate(&mut self, gate: Gate, index: u32, request: &Request<'_, '_>, gates: &Gates) -> Verdict {
-        match gate {
-            Gate::Address => match &gates.addresses {
-                Some(addresses) if !addresses.admit(self.origin(index, request).client) => {
-                    Verdict::Refuse(Denial { status: 403, fields: Vec::new() })
-                }
-                _ => Verdict::Pass,
-            },
+    fn ask_gate(
+        &mut self,
+        gate: Gate,
+        index: u32,
+        request: &Request<'_, '_>,
+        gates: &'static Gates,
+    ) -> Verdict {
+        let admits = |thread: &Requests| match &gates.addresses {
+            Some(addresses) => addresses.admit(thread.origin(index, request).client),
+            None => true,
+        };
+        match (gate, &gates.basic) {
+            // The client has another way in.
+            (Gate::Address, Some(_)) if gates.satisfy_any => Verdict::Pass,
+            (Gate::Address, _) if admits(self) => Verdict::Pass,
+            (Gate::Address, _) => Verdict::Refuse(Denial::of(403)),
+            (Gate::Users, None) => Verdict::Pass,
+            (Gate::Users, Some(_)) if gates.satisfy_any && gates.addresses.is_some() && admits(self) => {
+                Verdict::Pass
+            }
+            (Gate::Users, Some(basic)) => self.ask_for_user(index, request, basic),
         }
+    }
+
+    /// Has the password of a request checked, unless it is known.
+    fn ask_for_user(&mut self, index: u32, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
+        let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
+        let (hash, exists) = basic.hash_of(&given.user);
+        self.gated(index).user = Some(given.user.as_str().into());
+        let check = Check {
+            hash: hash.clone(),
+            exists,
+            user: given.user,
+            password: given.password,
+            cache: basic.cache,
+        };
+        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        let done = Box::new(move |right| inbox.send(Message::Checked { index, serial, right }));
+        match self.shared.verifier.ask(check, self.clock.now, done) {
+            Asked::Known(right) => self.judge_user(index, basic, right),
+            Asked::Waits => Verdict::Wait,
+            Asked::Full => {
+                self.gated(index).user = None;
+                self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
+                Verdict::Refuse(Denial { status: 503, fields: RETRY_SOON.to_vec() })
+            }
+        }
+    }
+
+    fn judge_user(&mut self, index: u32, basic: &Basic, right: bool) -> Verdict {
+        let gated = self.gated(index);
+        match right {
+            true => {
+                let user = gated.user.as_deref().unwrap_or_default();
+                gated.fields.push(b"x-remote-user", user.as_bytes());
+                Verdict::Pass
+            }
+            false => {
+                // What is not proved is not logged as a user: it may be a password in the wrong place.
+                gated.user = None;
+                Verdict::Refuse(unknown_user(basic))
+            }
+        }
+    }
+
+    /// A helper thread has checked a password.
+    pub(in crate::worker) fn on_checked(&mut self, index: u32, serial: u32, right: bool) {
+        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
+            return;
+        }
+        let routed = self.exchange(index).routed;
+        let basic =
+            routed.and_then(|routed| routed.plan.gates.as_deref()).and_then(|gates| gates.basic.as_ref());
+        let Some(basic) = basic else { return };
+        let verdict = self.judge_user(index, basic, right);
+        self.on_verdict(index, verdict);
+    }
+
+    /// The deadline of a request that waits for a gate has passed.
+    pub(in crate::worker) fn on_gate_timeout(&mut self, index: u32) {
+        self.on_verdict(index, Verdict::Refuse(Denial { status: 503, fields: RETRY_SOON.to_vec() }));
+    }
+
+    /// Keeps a request until its gate has said something: its head, and of its body what is there of a whole one.
+    pub(in crate::worker) fn wait_for_gate(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        whole: bool,
+    ) {
+        self.keep(index, request, given);
+        self.enter_gate(index, whole);
+    }
+
+    fn enter_gate(&mut self, index: u32, whole: bool) {
+        if let Some(waits) = &mut self.gated(index).waits {
+            waits.whole = whole;
+        }
+        self.enter(index, State::Gate);
+        self.arm_in(index, CHECK_TIMEOUT);
+    }
+
+    /// A gate that a request waits for has said something.
+    pub(in crate::worker) fn on_verdict(&mut self, index: u32, verdict: Verdict) {
+        if !self.connections[index as usize].is(Phase::Gate) {
+            return;
+        }
+        let Some(waits) = self.gated(index).waits.take() else { return };
+        let exchange = self.exchange(index);
+        let (head, path) = (std::mem::take(&mut exchange.head), exchange.path.take());
+        let (input, routed) = (std::mem::take(&mut exchange.input), exchange.routed.take());
+        self.enter(index, State::Head);
+        let mut room = HeadRoom::default();
+        let (Some(request), Some(decided)) = (head.view(&mut room), routed) else {
+            // Cannot be: both were kept.
+            return self.close(index);
+        };
+        let routed = match verdict {
+            Verdict::Refuse(denial) => Some(self.deny(index, decided, denial)),
+            Verdict::Pass => self.ask_gates(index, &request, decided, waits.place + 1),
+            Verdict::Wait => None,
+        };
+        let routed = match (routed, waits.whole) {
+            (Some(routed), false) => routed,
+            (routed, whole) => {
+                let exchange = self.exchange(index);
+                (exchange.input, exchange.routed, exchange.path) = (input, routed.or(Some(decided)), path);
+                exchange.head.copy_from(&head);
+                return match routed {
+                    // Another gate has to wait.
+                    None => self.enter_gate(index, whole),
+                    Some(_) => self.resume(index),
+                };
+            }
+        };
+        let path = path.as_deref().unwrap_or(request.path.as_bytes());
+        let unread = Unread { head: head.bytes(), rest: &input, routed, path, kept: Some(&head) };
+        let mut at = 0;
+        let stop = self.take_decided(index, &request, unread, &mut at);
+        // The head was taken from what was received when the request began to wait.
+        let rest = input.get(at.saturating_sub(head.bytes().len())..).unwrap_or_default();
+        self.go_on(index, stop, rest);
+    }
+
+    /// Goes on with a connection whose request has passed its gates, or was refused.
+    fn go_on(&mut self, index: u32, stop: Option<Stop>, rest: &[u8]) {
+        let stop = match stop.unwrap_or(Stop::Flush) {
+            // Closing with something unread would make the kernel send a reset.
+            Stop::Settled(Some(After::Close)) if !rest.is_empty() => Stop::Settled(Some(After::Linger)),
+            stop => stop,
+        };
+        if stop != Stop::Gone && !rest.is_empty() {
+            self.exchange(index).input.extend_from_slice(rest);
+        }
+        self.act_on(index, stop);
+    }
+
+    fn deny(&mut self, index: u32, routed: Routed, denial: Denial) -> Routed {
+        self.gated(index).denial = Some(denial);
+        Routed { decision: Decision::Denied, ..routed }
+    }
+
+    fn gated(&mut self, index: u32) -> &mut Gated {
+        self.exchange(index).dispatch.gated.get_or_insert_default()
     }
 
     /// Answers a request that a gate has refused.
@@ -89,10 +261,14 @@ impl Requests {
         given: RequestInput<'_>,
     ) -> Step {
         // It stays until the request has its answer, for the case that this has to wait for what is to be sent before.
-        let denial = self.exchange(index).dispatch.denial.as_deref();
-        let (status, fields) =
-            denial.map_or((403, Vec::new()), |denial| (denial.status, denial.fields.clone()));
-        let fields: Vec<Field<'_>> = fields;
-        self.site_error(index, request, given, (status, &fields))
+        let denial = self.gated(index).denial.clone().unwrap_or(Denial::of(403));
+        self.site_error(index, request, given, (denial.status, &denial.fields))
     }
 }
+
+fn unknown_user(basic: &Basic) -> Denial {
+    Denial { status: 401, fields: vec![Field::of("WWW-Authenticate", basic.challenge.as_bytes())] }
+}
+
+#[cfg(test)]
+mod tests;

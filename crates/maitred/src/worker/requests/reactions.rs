@@ -121,6 +121,7 @@ impl Requests {
                 self.close_cleanly(index)
             }
             (Reaction::RequestTooSlow, _) => self.answer_timeout(index),
+            (Reaction::GatedTooLong, _) => self.on_gate_timeout(index),
             (Reaction::QueuedTooLong, State::Queued { pool, .. }) => {
                 self.on_queue_timeout(index, usize::from(*pool))
             }

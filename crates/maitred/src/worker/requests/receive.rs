@@ -9,7 +9,7 @@ use maitred_http::body::Decoder;
 use maitred_http::fields::FieldsRef;
 use maitred_http::h1::Persistence;
 use maitred_http::h2::frame::PREFACE_LINE;
-use maitred_http::request::{self, Framing, HeadRoom, Reject, Request};
+use maitred_http::request::{self, Framing, HeadRoom, Reject, Request, RequestHead};
 use maitred_http::response::{Encode as _, ResponseHead};
 
 use super::Requests;
@@ -51,19 +51,21 @@ const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the 
 
 /// A request of which no more than the head was looked at, and what was decided about it.
 #[derive(Clone, Copy)]
-struct Unread<'a> {
-    head: &'a [u8],
-    rest: &'a [u8],
-    routed: Routed,
-    path: &'a [u8],
+pub(super) struct Unread<'a> {
+    pub(super) head: &'a [u8],
+    pub(super) rest: &'a [u8],
+    pub(super) routed: Routed,
+    pub(super) path: &'a [u8],
+    /// The head, if the request waited in the connection's buffers.
+    pub(super) kept: Option<&'a RequestHead>,
 }
 
 impl<'a> Unread<'a> {
     /// The request with this body.
     fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
-        let Unread { head, rest, routed, path } = self;
+        let Unread { head, rest, routed, path, kept } = self;
         let followed = rest.len() > body.len();
-        RequestInput { head, body, routed, path, warmed: false, last, followed, kept: None, script: None }
+        RequestInput { head, body, routed, path, warmed: false, last, followed, kept, script: None }
     }
 }
 
@@ -236,17 +238,38 @@ impl Requests {
         rest: &[u8],
         at: &mut usize,
     ) -> Option<Stop> {
-        let Route { mut routed, path, rewritten } = self.route(index, request);
+        let Route { routed, path, rewritten } = self.route(index, request);
         let rewritten = rewritten.as_ref().map(|rewritten| rewritten.over(request));
         let request = rewritten.as_ref().unwrap_or(request);
+        let mut unread = Unread { head, rest, routed, path: &path, kept: None };
         if Self::is_gated(routed) {
             if !self.buffers.tx.is_empty() {
                 // Nothing is asked twice: a request that asks for a flush later on is parsed anew.
                 return Some(Stop::Flush);
             }
-            routed = self.ask_gates(index, request, routed);
+            match self.ask_gates(index, request, routed, 0) {
+                Some(routed) => unread.routed = routed,
+                None => {
+                    *at += head.len();
+                    self.wait_for_gate(index, request, unread.given(&[], false), false);
+                    return Some(Stop::Settled(None));
+                }
+            }
+        } else if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+            exchange.dispatch.gated = None;
         }
-        let unread = Unread { head, rest, routed, path: &path };
+        self.take_decided(index, request, unread, at)
+    }
+
+    /// Answers a request that has passed its gates, or was refused; or reads its body first.
+    pub(super) fn take_decided(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        unread: Unread<'_>,
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let Unread { head, rest, routed, .. } = unread;
         let body = match request.framing {
             Framing::None => &[],
             Framing::Length(length) if length <= self.inline_bytes(routed) && rest.len() as u64 >= length => {
@@ -495,11 +518,7 @@ impl Requests {
             (None, _) => self.route(index, &request),
         };
         let request = rewritten.as_ref().map_or(request, |rewritten| rewritten.over(&request));
-        let routed = match anew && refusal.is_none() && Self::is_gated(routed) {
-            true => self.ask_gates(index, &request, routed),
-            false => routed,
-        };
-        let given = RequestInput {
+        let mut given = RequestInput {
             head: head.bytes(),
             body: &body,
             routed,
@@ -510,6 +529,15 @@ impl Requests {
             kept: Some(&head),
             script: None,
         };
+        if anew && refusal.is_none() && Self::is_gated(routed) {
+            match self.ask_gates(index, &request, routed, 0) {
+                Some(routed) => given.routed = routed,
+                None => {
+                    self.wait_for_gate(index, &request, given, true);
+                    return Step::Waits;
+                }
+            }
+        }
         let step = match refusal {
             None => self.answer(index, &request, given),
             Some(refusal) => self.site_error(index, &request, given, (refusal.status, &refusal.fields)),

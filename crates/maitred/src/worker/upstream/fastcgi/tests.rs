@@ -282,6 +282,7 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
         client: &client,
         local: "[::1]:8443".parse().ok(),
         fields,
+        user: None,
         content_length: case.inline.map(|content| content.len() as u64),
     };
     let mut out = b"before".to_vec();

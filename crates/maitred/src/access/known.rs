@@ -1,0 +1,91 @@
+//! What is known of credentials that were checked, by a keyed hash of them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// A keyed hash, which only this process can make.
+pub type Digest = [u8; 32];
+
+/// Entries that are kept: each is a user on a site. What is beyond it is checked again.
+pub const RIGHT_MAX: usize = 4096;
+/// Credentials that were wrong: apart, so that trying passwords does not displace those that are right.
+pub const WRONG_MAX: usize = 1024;
+/// How long wrong credentials are refused without another look: clients that repeat them cost nothing, and a user who is added at
+/// a reload comes to another process anyway.
+pub const WRONG_FOR: Duration = Duration::from_secs(10);
+
+/// A bounded memory of verdicts.
+#[derive(Debug, Default)]
+pub struct Known {
+    right: HashMap<Digest, Instant>,
+    wrong: HashMap<Digest, Instant>,
+}
+
+impl Known {
+    /// What is known.
+    pub fn verdict(&self, of: &Digest, now: Instant) -> Option<bool> {
+        let holds = |known: &HashMap<Digest, Instant>| known.get(of).is_some_and(|until| now < *until);
+        match (holds(&self.right), holds(&self.wrong)) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+
+    /// Notes a verdict; a right one for this time.
+    pub fn note(&mut self, of: Digest, right: bool, time: Duration, now: Instant) {
+        let (known, most, time) = match right {
+            true => (&mut self.right, RIGHT_MAX, time),
+            false => (&mut self.wrong, WRONG_MAX, time.min(WRONG_FOR)),
+        };
+        if time.is_zero() {
+            return;
+        }
+        if known.len() >= most {
+            known.retain(|_, until| now < *until);
+        }
+        if known.len() >= most
+            && let Some(any) = known.keys().next().copied()
+        {
+            // In the order of a hash with a random key: which one it is cannot be chosen.
+            known.remove(&any);
+        }
+        known.insert(of, now + time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(number: usize) -> Digest {
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&number.to_be_bytes());
+        digest
+    }
+
+    #[test]
+    fn verdicts_hold_for_a_time() {
+        let (mut known, now, minute) = (Known::default(), Instant::now(), Duration::from_secs(60));
+        known.note(digest(1), true, minute, now);
+        known.note(digest(2), false, minute, now);
+        known.note(digest(3), true, Duration::ZERO, now);
+        let verdicts = |at| [1, 2, 3].map(|number| known.verdict(&digest(number), now + at));
+        assert_eq!(verdicts(Duration::ZERO), [Some(true), Some(false), None]);
+        assert_eq!(verdicts(WRONG_FOR), [Some(true), None, None]);
+        assert_eq!(verdicts(minute), [None; 3]);
+    }
+
+    #[test]
+    fn it_is_bounded_and_wrong_ones_displace_no_right_ones() {
+        let (mut known, now, minute) = (Known::default(), Instant::now(), Duration::from_secs(60));
+        for number in 0..RIGHT_MAX + 100 {
+            known.note(digest(number), true, minute, now);
+            known.note(digest(number), false, minute, now);
+        }
+        assert_eq!((known.right.len(), known.wrong.len()), (RIGHT_MAX, WRONG_MAX));
+        assert_eq!(known.verdict(&digest(RIGHT_MAX + 99), now), Some(true), "what came last is there");
+        known.note(digest(0), true, minute, now + minute);
+        assert_eq!(known.right.len(), 1, "what does not hold any more goes first");
+    }
+}
