@@ -3,6 +3,7 @@
 //! Each importer reads its own language into [`model::Document`], with the place that each part comes from, and says in a
 //! [`report::Report`] what became of each directive. [`guard`] makes sure that the text passes `maitred check`.
 
+mod caddy;
 mod drafts;
 mod features;
 mod files;
@@ -57,8 +58,8 @@ pub fn unit(files: &[PathBuf]) -> Result<Imported, String> {
 ///
 /// # Errors
 /// A file cannot be read, or is none of Caddy.
-pub fn caddy(_files: &[PathBuf], _root: Option<&Path>) -> Result<Imported, String> {
-    Err("this is not there yet".into())
+pub fn caddy(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String> {
+    caddy::import(files, root).map(|(document, report)| finished(document, report, files))
 }
 
 fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]) -> Imported {

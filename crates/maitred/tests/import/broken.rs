@@ -142,7 +142,7 @@ proptest! {
 #[test]
 fn truncated_files_are_no_reason_to_panic() {
     let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import");
-    for server in ["nginx", "unit"] {
+    for server in ["nginx", "unit", "caddy"] {
         for entry in std::fs::read_dir(samples.join(server)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(text) = std::fs::read(&path) else { continue };
@@ -151,7 +151,8 @@ fn truncated_files_are_no_reason_to_panic() {
                 let files = [write(&directory, "file", &text[..end])];
                 let _ = match server {
                     "nginx" => import::nginx(&files, None),
-                    _ => import::unit(&files),
+                    "unit" => import::unit(&files),
+                    _ => import::caddy(&files, None),
                 };
             }
         }

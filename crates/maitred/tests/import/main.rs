@@ -1,4 +1,4 @@
-//! `maitred import`: each configuration of `nginx/` and `unit/` is imported by the real binary, passes `maitred check`,
+//! `maitred import`: each configuration of `nginx/`, `unit/` and `caddy/` is imported by the real binary, passes `maitred check`,
 //! and has what its first lines say:
 //!
 //! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all, and without such a line the
@@ -175,6 +175,11 @@ fn configurations_of_nginx_become_configurations_that_pass_the_check() {
 #[test]
 fn configurations_of_unit_become_configurations_that_pass_the_check() {
     try_all("unit", 6);
+}
+
+#[test]
+fn caddyfiles_become_configurations_that_pass_the_check() {
+    try_all("caddy", 10);
 }
 
 #[test]

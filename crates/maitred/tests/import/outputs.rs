@@ -50,3 +50,14 @@ fn what_cannot_be_protected_is_closed() {
     let output = imported(&world, "nginx", source);
     assert!(output.contains("respond = { status = 403 }") && !output.contains("pool ="), "{output}");
 }
+
+#[test]
+fn a_caddyfile_keeps_the_order_of_caddy() {
+    let world = World::new();
+    let source = ":80 {\n respond \"rest\"\n redir /old /new 301\n handle_path /api/* {\n  reverse_proxy 127.0.0.1:8000\n }\n \
+                  handle {\n  root * /srv/import/www\n  try_files {path} /index.html\n  file_server\n }\n}\n";
+    let output = imported(&world, "caddy", source);
+    let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part}\n\n{output}"));
+    assert!(at("path = \"/old\"\nredirect = \"/new\"\nstatus = 301") < at("strip_prefix = \"/api/\""));
+    assert!(at("strip_prefix = \"/api/\"") < at("try = [\"{path}\", \"/index.html\"]"), "{output}");
+}

@@ -1,0 +1,242 @@
+//! `reverse_proxy` and `php_fastcgi`: pools.
+
+use super::context::Context;
+use super::tree::Directive;
+use super::values;
+use crate::import::drafts::{Header, How};
+use crate::import::model::{Block, Value};
+use crate::import::report::Kind;
+use crate::import::write;
+
+/// Where nothing listens: a pool that leads there answers 502.
+const NOWHERE: &str = "127.0.0.1:9";
+
+/// A pool, and what goes with it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Proxy {
+    /// The name of the pool.
+    pub(crate) pool: String,
+    /// `header_up`
+    pub(crate) request: Vec<Header>,
+    /// `header_down`
+    pub(crate) response: Vec<Header>,
+    /// `rewrite`
+    pub(crate) rewrite: Option<String>,
+}
+
+/// What `reverse_proxy` names; `words` stand behind its matcher.
+///
+/// # Errors
+/// Why it is not possible.
+pub(crate) fn reverse(cx: &Context, directive: &Directive, words: &[String]) -> Result<Proxy, String> {
+    let mut upstreams: Vec<String> = words.to_vec();
+    let mut proxy = Proxy::default();
+    let mut settings: Vec<(&str, Value)> = Vec::new();
+    for line in directive.inside() {
+        match line.name() {
+            "to" => {
+                upstreams.extend(line.args().iter().cloned());
+                cx.translated(line);
+            }
+            "header_up" | "header_down" => fields(cx, line, &mut proxy),
+            "rewrite" => {
+                proxy.rewrite = Some(values::template(line.word(1))?);
+                cx.translated(line);
+            }
+            "transport" if line.word(1) == "http" => transport(cx, line, &mut settings),
+            "lb_policy" => match line.word(1) {
+                "random" | "least_conn" | "round_robin" | "random_choose" | "" => {
+                    cx.automatic(line, "the server with the fewest requests gets the next one");
+                }
+                _ => cx.not_possible(line, "the server with the fewest requests gets the next one"),
+            },
+            "lb_try_duration"
+            | "lb_try_interval"
+            | "lb_retries"
+            | "fail_duration"
+            | "max_fails"
+            | "unhealthy_latency"
+            | "unhealthy_status"
+            | "unhealthy_request_count" => {
+                cx.automatic(line, "servers that fail are left out for a while, and requests retried");
+            }
+            name if name.starts_with("health_") => {
+                let why =
+                    "servers that fail are left out for a while; they are not asked when there is no request";
+                cx.say(line, Kind::Dropped, why);
+            }
+            "flush_interval" | "buffers" | "request_buffers" | "response_buffers" | "stream_timeout"
+            | "stream_close_delay" | "max_buffer_size" => {
+                cx.automatic(line, "responses are passed on as they come");
+            }
+            "trusted_proxies" => {
+                cx.say(line, Kind::Dropped, "`trusted_proxies` of [server] says that for all pools")
+            }
+            _ => cx.not_possible(line, "there is no key for this in a pool"),
+        }
+    }
+    let block = block(cx, directive, &upstreams, "http", settings)?;
+    proxy.pool = cx.pool(&name_of(&upstreams), block);
+    Ok(proxy)
+}
+
+fn transport(cx: &Context, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
+    cx.translated(line);
+    for inside in line.inside() {
+        let time = values::millis(inside.word(1)).map(|millis| millis.clamp(1, 3_600_000));
+        match (inside.name(), time) {
+            ("dial_timeout", Some(millis)) => {
+                cx.translated(inside);
+                settings.push(("connect_timeout", write::time(millis).into()));
+            }
+            ("response_header_timeout" | "read_timeout", Some(millis)) => {
+                cx.translated(inside);
+                settings.retain(|(key, _)| *key != "request_timeout");
+                settings.push(("request_timeout", write::time(millis).into()));
+            }
+            (
+                "tls" | "tls_insecure_skip_verify" | "tls_server_name" | "tls_client_auth" | "proxy_protocol",
+                _,
+            ) => {
+                cx.not_possible(inside, "pools speak HTTP in cleartext");
+            }
+            _ => cx.automatic(inside, "connections to servers are kept, and compression is left to them"),
+        }
+    }
+}
+
+/// Fields that every pool gets.
+const SENT: &str = "x-forwarded-for x-forwarded-proto x-forwarded-host x-real-ip x-forwarded-port x-forwarded-server \
+                    connection upgrade x-scheme x-forwarded-ssl forwarded";
+
+fn fields(cx: &Context, line: &Directive, proxy: &mut Proxy) {
+    let up = line.name() == "header_up";
+    let (name, value) = (line.word(1), line.word(2));
+    let bare = name.trim_start_matches(['+', '-', '>', '?']).trim_end_matches(':').to_ascii_lowercase();
+    if up && SENT.split(' ').any(|sent| sent.trim() == bare) {
+        return cx.automatic(line, "applications get who the client is, and WebSockets are passed on");
+    }
+    if up
+        && bare == "host"
+        && ["{host}", "{http.request.host}", "{hostport}", "{http.request.hostport}"].contains(&value)
+    {
+        return cx.automatic(line, "applications get the client's `Host`");
+    }
+    match rule(line.args()) {
+        Ok(rule) => {
+            cx.translated(line);
+            if up { proxy.request.push(rule) } else { proxy.response.push(rule) }
+        }
+        Err(why) => cx.not_possible(line, why),
+    }
+}
+
+/// A rule of `header`, `header_up`, `header_down`: the name with its sign, and the value.
+///
+/// # Errors
+/// Why there is no such rule.
+pub(crate) fn rule(words: &[String]) -> Result<Header, String> {
+    let [name, rest @ ..] = words else { return Err("it names no field".into()) };
+    let (how, name) = match name.chars().next() {
+        Some('-') => (How::Remove, &name[1..]),
+        Some('+') => (How::Add, &name[1..]),
+        Some('?') => (How::IfAbsent, &name[1..]),
+        Some('>') => (How::Set, &name[1..]),
+        _ => (How::Set, name.as_str()),
+    };
+    let name = name.trim_end_matches(':').to_owned();
+    let value = match (how, rest) {
+        (How::Remove, _) => String::new(),
+        (_, [value]) => {
+            values::fixed(value).ok_or("values of fields are fixed here, without placeholders")?
+        }
+        (_, []) => return Err("it has no value".into()),
+        _ => return Err("a part of a value is not replaced here".into()),
+    };
+    if name.is_empty() || name.contains('*') {
+        return Err("one field is named at a time".into());
+    }
+    Ok(Header { how, name, value })
+}
+
+/// The keys of a pool of these servers.
+pub(crate) fn block(
+    cx: &Context,
+    directive: &Directive,
+    upstreams: &[String],
+    scheme: &str,
+    settings: Vec<(&str, Value)>,
+) -> Result<Block, String> {
+    let mut connect = Vec::new();
+    let mut unknown = None;
+    for upstream in upstreams {
+        let (address, missing) = server(cx, upstream, scheme)?;
+        unknown = unknown.or(missing);
+        if !connect.contains(&address) {
+            connect.push(address);
+        }
+    }
+    if connect.is_empty() {
+        return Err("it names no server".into());
+    }
+    let mut block = Block::new("").from(&directive.place, &directive.shown());
+    match unknown {
+        None => block.push("connect", Value::one_or_more(&connect), None),
+        Some(name) => {
+            let when = format!("the name {name} has an address on this machine");
+            block.push_off("connect", Value::one_or_more(&connect), None, &when);
+            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
+            let why = format!("but {name} has no address on this machine: see the comment at the pool");
+            cx.say(directive, Kind::Translated, why);
+        }
+    }
+    for (key, value) in settings {
+        block.push(key, value, None);
+    }
+    Ok(block)
+}
+
+/// A value of `connect`; and the name in it, if that has no address here.
+fn server(cx: &Context, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
+    let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
+    if let Some(path) = text.strip_prefix("unix/").or_else(|| text.strip_prefix("unix+h2c/")) {
+        return Ok((format!("{scheme}+unix:{path}"), None));
+    }
+    let address = match text.split_once("://") {
+        Some(("http", address)) => address.to_owned() + if address.contains(':') { "" } else { ":80" },
+        Some(("https", _)) => {
+            return Err("pools speak HTTP in cleartext: TLS to a server is not there".into());
+        }
+        Some((other, _)) => return Err(format!("pools do not speak {other}")),
+        None => text,
+    };
+    let address = address.trim_end_matches('/');
+    if address.contains(['/', '-']) && address.rsplit(':').next().is_some_and(|port| port.contains('-')) {
+        return Err("ports are named one by one here".into());
+    }
+    let address = if address.starts_with(':') { format!("127.0.0.1{address}") } else { address.to_owned() };
+    let host = match address.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => &address,
+    };
+    let default = match (host == address, scheme) {
+        (true, "fastcgi") => ":9000",
+        (true, _) => ":80",
+        (false, _) => "",
+    };
+    let unknown = (!cx.machine.has_address(host)).then(|| host.to_owned());
+    Ok((format!("{scheme}://{address}{default}"), unknown))
+}
+
+fn name_of(upstreams: &[String]) -> String {
+    let first = upstreams.first().map(String::as_str).unwrap_or_default();
+    if let Some(path) = first.strip_prefix("unix/") {
+        return path.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or("app").to_owned();
+    }
+    let address = first.rsplit("://").next().unwrap_or(first);
+    match address.rsplit_once(':') {
+        Some(("" | "localhost" | "127.0.0.1" | "[::1]", port)) => format!("app-{port}"),
+        Some((host, _)) => host.replace('.', "-"),
+        None => address.replace('.', "-"),
+    }
+}
