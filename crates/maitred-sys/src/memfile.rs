@@ -235,6 +235,86 @@ impl<T: Shared> Drop for SharedMap<T> {
     }
 }
 
+/// A number of `T` in a memory file that other processes may have mapped too. They start as all zeros.
+///
+/// The file cannot be shrunk, as that of a [`SharedMap`]. Pages that were never touched take no memory.
+#[derive(Debug)]
+pub struct SharedSlice<T: Shared> {
+    address: NonNull<T>,
+    length: usize,
+    file: OwnedFd,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: as for `SharedMap`.
+unsafe impl<T: Shared> Send for SharedSlice<T> {}
+// SAFETY: as for `SharedMap`.
+unsafe impl<T: Shared> Sync for SharedSlice<T> {}
+
+impl<T: Shared> SharedSlice<T> {
+    const LAYOUT_FITS: () = assert!(size_of::<T>() > 0 && align_of::<T>() <= 4096);
+
+    /// Makes a new file for so many, all zeros, and maps it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for none, or more than can be addressed; otherwise what memfd_create(2), ftruncate(2), fcntl(2) or mmap(2)
+    /// say.
+    pub fn create(name: &str, length: usize) -> io::Result<Self> {
+        let bytes =
+            length.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0 && *bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or(io::ErrorKind::InvalidInput)?;
+        let file = create(name)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        Self::open(file)
+    }
+
+    /// Maps all of a file that another process made by [`SharedSlice::create`].
+    ///
+    /// # Errors
+    /// `InvalidData` if the file has no whole number of `T`, or could be shrunk, otherwise what fstat(2) or mmap(2) say.
+    pub fn open(file: OwnedFd) -> io::Result<Self> {
+        let () = Self::LAYOUT_FITS;
+        let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+        if bytes == 0 || !bytes.is_multiple_of(size_of::<T>()) || bytes > isize::MAX as usize {
+            let text = format!("shared memory of {bytes} bytes, in pieces of {}", size_of::<T>());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        if !rustix::fs::fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory that could be shrunk"));
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the address, so that no mapping is replaced.
+        let address =
+            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, &file, 0)? };
+        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(SharedSlice { address, length: bytes / size_of::<T>(), file, owns: PhantomData })
+    }
+
+    /// The file, to pass on.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl<T: Shared> Deref for SharedSlice<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping is page-aligned, has room for `length` (both checked when it was made), is sealed against
+        // shrinking, and lives as long as `self`; `Shared` promises that any bytes, changed at any time, are a valid `T`.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.length) }
+    }
+}
+
+impl<T: Shared> Drop for SharedSlice<T> {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `open` with this size; no reference is left when `self` is dropped.
+        // Nothing sensible could be done about an error: the mapping would merely stay.
+        let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.length * size_of::<T>()) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
@@ -274,6 +354,28 @@ mod tests {
         let file = create("test").unwrap();
         rustix::fs::ftruncate(&file, 8).unwrap();
         assert_eq!(SharedMap::<Cell>::open(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn a_slice_is_as_long_as_its_file() {
+        let ours = SharedSlice::<Cell>::create("test", 1000).unwrap();
+        let theirs = SharedSlice::<Cell>::open(ours.file().try_clone_to_owned().unwrap()).unwrap();
+        assert_eq!((ours.len(), theirs.len()), (1000, 1000));
+        ours[999].0.store(7, Relaxed);
+        assert_eq!(theirs[999].0.load(Relaxed), 7);
+        for length in [0, usize::MAX, usize::MAX / 8] {
+            let error = SharedSlice::<Cell>::create("test", length).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{length}");
+        }
+        for (bytes, sealed) in [(12, true), (0, true), (16, false)] {
+            let file = create("test").unwrap();
+            rustix::fs::ftruncate(&file, bytes).unwrap();
+            if sealed {
+                rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+            }
+            let error = SharedSlice::<Cell>::open(file).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes} {sealed}");
+        }
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
 //! | [`overload`] | what is dropped or refused when memory, descriptors or time are short: a pure function |
+//! | [`rates`] | how often requests of one client may come: a table that all threads share |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
 //! | [`bounds`] | how many threads, pools and slots one server can have |
@@ -60,6 +61,7 @@ pub mod pki;
 pub mod plan;
 pub mod pool;
 pub mod proxy;
+pub mod rates;
 pub mod rewrite;
 pub mod route;
 pub mod sandbox;

@@ -1,46 +1,31 @@
 //! How many connections each address has, and whether it may have one more. All threads share it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
 use super::origin::is_within;
 use crate::config::{Limits, Network};
+use crate::rates::AddressKey;
 
 /// Locks: far more than threads, so that two of them seldom need the same one.
 const SHARDS: usize = 64;
 
-/// What counts as one address: a whole network in IPv6, because a client that has one address there has 2^64 (RFC 6177).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
-    V4(u32),
-    /// The first 64 bits.
-    V6(u64),
-}
-
-impl Key {
-    fn of(address: IpAddr) -> Key {
-        match address.to_canonical() {
-            IpAddr::V4(address) => Key::V4(address.to_bits()),
-            IpAddr::V6(address) => Key::V6((address.to_bits() >> 64) as u64),
-        }
-    }
-
-    fn shard(self) -> usize {
-        let bits = match self {
-            Key::V4(bits) => u64::from(bits),
-            Key::V6(bits) => bits,
-        };
-        // The last bits of an IPv4 address differ most, and so do those of an IPv6 network; multiplying spreads them (Knuth).
-        (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % SHARDS
-    }
+/// Its lock.
+fn shard_of(key: AddressKey) -> usize {
+    let bits = match key {
+        AddressKey::V4(bits) => u64::from(bits),
+        AddressKey::V6(bits) => bits,
+    };
+    // The last bits of an IPv4 address differ most, and so do those of an IPv6 network; multiplying spreads them (Knuth).
+    (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % SHARDS
 }
 
 /// The counts.
 #[derive(Debug)]
 pub struct Addresses {
-    shards: Vec<Mutex<HashMap<Key, u32>>>,
+    shards: Vec<Mutex<HashMap<AddressKey, u32>>>,
     /// Connections that one address may have; 0 for any number.
     max: u32,
     exempt: Vec<Network>,
@@ -57,13 +42,13 @@ impl Addresses {
     }
 
     /// `None` for what is not counted: addresses that are exempt, and Unix sockets.
-    fn key(&self, address: Option<SocketAddr>) -> Option<Key> {
+    fn key(&self, address: Option<SocketAddr>) -> Option<AddressKey> {
         let address = address.filter(|_| self.max > 0)?.ip();
-        (!is_within(address, &self.exempt)).then(|| Key::of(address))
+        (!is_within(address, &self.exempt)).then(|| AddressKey::of(address))
     }
 
-    fn shard(&self, key: Key) -> Option<MutexGuard<'_, HashMap<Key, u32>>> {
-        Some(self.shards.get(key.shard())?.lock().unwrap_or_else(PoisonError::into_inner))
+    fn shard(&self, key: AddressKey) -> Option<MutexGuard<'_, HashMap<AddressKey, u32>>> {
+        Some(self.shards.get(shard_of(key))?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts one more connection. False, and nothing is counted, if the address has as many as it may.
@@ -97,6 +82,8 @@ impl Addresses {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn addresses(max: u32) -> Addresses {

@@ -20,6 +20,7 @@ const ORDER: &[&[&str]] = &[
         "overload",
         "passwords",
         "pki",
+        "rates",
         "sandbox",
         "unix_time",
         "upgrade",
