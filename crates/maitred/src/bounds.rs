@@ -4,5 +4,7 @@
 pub const THREADS_MAX: usize = 256;
 /// Pools.
 pub const POOLS_MAX: usize = 64;
+/// Limits by client.
+pub const CLIENT_LIMITS_MAX: usize = 64;
 /// Application slots, over all pools.
 pub const SLOTS_MAX: usize = 1024;

@@ -111,6 +111,11 @@ pub enum Descriptor {
         /// Index into `Config::access_logs`; `None` is that of `[log]`.
         number: Option<usize>,
     },
+    /// The table of a limit by client ([`crate::rates::Table`]).
+    Limit {
+        /// Index into `Config::client_limits`.
+        limit: usize,
+    },
     /// Where the session secrets of this listener are written.
     KeyLog {
         /// Index into `Config::listens`.

@@ -110,7 +110,7 @@ impl Plan {
         let mut only_tls = compiled.over_tls;
         only_tls.leave_out_dropped(&compiled.always);
         let mut requests = RequestEdits::new(scope);
-        let gates = Gates::new(scope.site.map(|site| &site.access), scope.route.map(|route| &route.access));
+        let gates = Gates::new(scope.site, scope.route);
         if gates
             .as_ref()
             .and_then(|gates| gates.basic.as_ref())

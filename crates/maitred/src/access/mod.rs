@@ -5,21 +5,26 @@
 //! |---|---|
 //! | [`addresses`] | `allow` and `deny` |
 //! | [`basic`] | `basic_auth` |
+//! | [`limits`] | `limit` |
 //! | [`known`] | – : what is known of credentials that were checked |
 
 pub mod addresses;
 pub mod basic;
 pub mod known;
+pub mod limits;
 
 use self::addresses::Addresses;
 use self::basic::Basic;
-use crate::config::{Access, Authentication};
+use self::limits::Limits;
+use crate::config::{Access, Authentication, Route, Site};
 
 /// The gates of one route, or of a site. There is at least one.
 #[derive(Debug)]
 pub struct Gates {
     /// `allow` and `deny`
     pub addresses: Option<Addresses>,
+    /// `limit`
+    pub limits: Option<Limits>,
     /// `basic_auth`
     pub basic: Option<Basic>,
     /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
@@ -28,7 +33,9 @@ pub struct Gates {
 
 impl Gates {
     /// Compiles them; `None` if there is none. What the route says takes the place of what its site says, gate by gate.
-    pub fn new(site: Option<&Access>, route: Option<&Access>) -> Option<Box<Gates>> {
+    pub fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Box<Gates>> {
+        let limits = Limits::new(site, route);
+        let (site, route) = (site.map(|site| &site.access), route.map(|route| &route.access));
         let of_route = route.and_then(|route| route.addresses.as_ref());
         let of_site = site.and_then(|site| site.addresses.as_ref());
         let addresses = of_route.or(of_site).map(Addresses::new);
@@ -36,8 +43,8 @@ impl Gates {
         let (of_route, of_site) = (route.unwrap_or(&none), site.unwrap_or(&none));
         let basic = of_route.basic.or(&of_site.basic).map(Basic::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
-        let any = addresses.is_some() || basic.is_some();
-        any.then(|| Box::new(Gates { addresses, basic, satisfy_any }))
+        let any = addresses.is_some() || limits.is_some() || basic.is_some();
+        any.then(|| Box::new(Gates { addresses, limits, basic, satisfy_any }))
     }
 }
 

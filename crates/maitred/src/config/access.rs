@@ -1,4 +1,4 @@
-//! `allow`, `deny`, `basic_auth` and `satisfy` of sites and routes: which clients may use them.
+//! `allow`, `deny`, `limit`, `basic_auth` and `satisfy` of sites and routes: which clients may use them.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use super::values::Network;
 pub struct Access {
     /// `allow` and `deny`; `None` where neither is given.
     pub addresses: Option<AddressRules>,
+    /// `limit`: indexes into [`Config::client_limits`](super::Config::client_limits); `None` where it is not given.
+    pub limits: Option<Vec<usize>>,
     /// `basic_auth`
     pub basic: Authentication<BasicAuth>,
     /// `satisfy = "any"`; `None` where it is not given.
@@ -63,7 +65,7 @@ pub struct AddressRules {
 }
 
 /// The keys of sites and routes about this.
-pub(super) const KEYS: [&str; 4] = ["allow", "deny", "basic_auth", "satisfy"];
+pub(super) const KEYS: [&str; 5] = ["allow", "deny", "limit", "basic_auth", "satisfy"];
 
 /// `allow`
 pub(super) const ALLOW: Key = Key::new(

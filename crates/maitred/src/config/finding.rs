@@ -30,6 +30,8 @@ pub(super) struct Context<'c> {
     pub(super) networks: RefCell<BTreeMap<String, Vec<Network>>>,
     /// The names of `[access_log.NAME]`, once they are read.
     pub(super) access_logs: RefCell<Vec<String>>,
+    /// Names of `[limit.NAME]`, in their order, once they are read.
+    pub(super) limits: RefCell<Vec<String>>,
     /// Where the names of keys start that a site has from `[defaults]`.
     pub(super) inherited: RefCell<BTreeSet<usize>>,
     /// A file that is imported could not be read: what seems to be missing may be there.
@@ -50,6 +52,7 @@ impl<'c> Context<'c> {
             expanded: RefCell::default(),
             networks: RefCell::default(),
             access_logs: RefCell::default(),
+            limits: RefCell::default(),
             inherited: RefCell::default(),
             incomplete: Cell::new(false),
             seen: RefCell::default(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::acme::Acme;
+use super::client_limits::ClientLimit;
 use super::coding::Coding;
 use super::compress::Compression;
 use super::conditions::Conditions;
@@ -42,6 +43,8 @@ pub struct Config {
     pub acme: Option<Acme>,
     /// Bounds on what a peer may ask for.
     pub limits: Limits,
+    /// `[limit.NAME]`, in the order of the file; `limit` of sites and routes names them by their indexes here.
+    pub client_limits: Vec<ClientLimit>,
     /// Where the logs go, and how they look.
     pub log: Log,
     /// `[access_log.NAME]`, in the order of the file; at most 16.

@@ -6,6 +6,7 @@
 mod access;
 pub mod acme;
 mod build;
+mod client_limits;
 mod coding;
 mod compress;
 mod conditions;
@@ -61,6 +62,7 @@ pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm,
     certificate_path,
 };
+pub use client_limits::{ClientLimit, LimitKey, Rate};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};
 pub use conditions::{ConditionSet, Conditions, ValuePattern};

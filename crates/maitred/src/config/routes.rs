@@ -2,7 +2,8 @@
 
 use super::keys::{Default, Key, Kind, Table};
 use super::{
-    access, compress, conditions, cors, expires, files, headers, media, overrides, rewrites, security,
+    access, client_limits, compress, conditions, cors, expires, files, headers, media, overrides, rewrites,
+    security,
 };
 
 /// `error_pages`
@@ -111,6 +112,7 @@ pub(super) const ROUTE: Table = Table {
         access::DENY,
         access::BASIC,
         access::SATISFY,
+        client_limits::KEY,
         ERROR_PAGES,
         overrides::LIMITS_KEY,
         overrides::ACCESS_LOG,

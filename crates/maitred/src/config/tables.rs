@@ -10,8 +10,8 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, compress, cors, expires, fastcgi, files, headers, media, overrides, parts, reload, requests,
-    routes, security,
+    access, client_limits, compress, cors, expires, fastcgi, files, headers, media, overrides, parts, reload,
+    requests, routes, security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -52,6 +52,12 @@ pub const ROOT: Table = Table {
             Kind::Section(&LIMITS),
             Default::Absent("all defaults"),
             "Limits on clients and other peers.",
+        ),
+        Key::new(
+            "limit",
+            Kind::Named(&client_limits::LIMIT),
+            Default::Absent("none"),
+            "Limits by client that sites and routes name.",
         ),
         Key::new("log", Kind::Section(&LOG), Default::Absent("all defaults"), "Access log and error log."),
         Key::new(
@@ -357,6 +363,7 @@ pub const SITE: Table = Table {
         access::DENY,
         access::BASIC,
         access::SATISFY,
+        client_limits::KEY,
         routes::METHODS_OF_SITE,
         routes::ERROR_PAGES,
         overrides::LIMITS_KEY,

@@ -18,6 +18,7 @@
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
+//! | [`limit_tables`] | the tables of limits by client, kept over worker processes |
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
 //! | [`cpu_time`] | what processes use of a CPU |
@@ -33,6 +34,7 @@ pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
 pub mod hook;
+pub mod limit_tables;
 pub mod output;
 pub mod own_files;
 pub mod pid_file;

@@ -27,6 +27,7 @@ use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
 use super::hook::Running;
+use super::limit_tables::LimitTables;
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared};
 use super::sockets;
@@ -180,6 +181,8 @@ struct Shell<'a> {
     old_end: Option<OwnedFd>,
     /// What the image before has left open, until a configuration is in force.
     left_open: Option<Open>,
+    /// The tables of limits by client.
+    limit_tables: LimitTables,
     /// Worker processes of images before.
     old_workers: BTreeMap<u64, Child>,
     /// The version of the image before, until that has been said.
@@ -271,6 +274,7 @@ impl<'a> Shell<'a> {
             new_end: None,
             old_end: None,
             left_open: None,
+            limit_tables: LimitTables::default(),
             old_workers: BTreeMap::new(),
             upgraded_from: None,
         };

@@ -73,6 +73,9 @@ pub struct UpgradeState {
     /// A socket in which [`Secrets`] wait, as one message.
     #[serde(default)]
     pub secrets: Option<i32>,
+    /// Tables of limits by client, by name.
+    #[serde(default)]
+    pub limits: Vec<(String, i32)>,
 }
 
 /// What must not stand in a file that others may see.
@@ -260,6 +263,7 @@ impl UpgradeState {
             tickets,
             self_signed: None,
             secrets: None,
+            limits: Vec::new(),
         }
     }
 }

@@ -1,18 +1,18 @@
 //! Keys and their times, in memory that all threads of all worker processes share: of a fixed size, without locks.
 //!
-//! A set is two cache lines: the hashes of eight keys, and their times ([`Gcra`]). A key belongs to one set, by its hash; a new one
-//! takes the place there that is free for longest: never used, or with a time that is over, for which nothing has to be
-//! remembered. If there is none, the key whose time is over soonest is forgotten, which is counted. There are twice as many places
-//! as keys that the table is for, so that this is rare: of that many keys, one in a hundred does not find a place (Poisson, eight
-//! places, four expected). So a key takes 32 bytes.
+//! A set is two cache lines: the hashes of eight keys, and their times ([`Gcra`]). A key belongs to one set, by its hash; a new
+//! one takes the place there that is free for longest: never used, or with a time that is over, for which nothing has to be
+//! remembered. If there is none, the key whose time is over soonest is forgotten, which is counted. There are twice as many
+//! places as keys that the table is for, so that this is rare: of that many keys, one in a hundred does not find a place
+//! (Poisson, eight places, four expected). So a key takes 32 bytes.
 //!
 //! The hash is keyed ([SipHash-1-3](https://www.aumasson.jp/siphash/siphash.pdf)) with random numbers that are made with the
 //! table: a client cannot find keys of one set. Keys themselves are not kept: two with one hash of 64 bits are one.
 //!
 //! **Threads.** A place is taken by exchanging its hash; its time is then what the key before has left, which is over, and so as
-//! good as none. A key that two threads enter at once may be in its set twice for a moment: the first place counts, and whoever
-//! has taken the other gives it back. A thread that has found a place which another key takes in the same moment counts its request
-//! for that one: one request is counted for the wrong key, and nothing else goes wrong.
+//! good as none. A key that two threads enter at once may be in its set twice for a moment: the first place counts, and the
+//! thread that has taken the other gives it back. A thread that has found a place which another key takes in the same moment
+//! counts its request for that one: one request is counted for the wrong key, and nothing else goes wrong.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -34,9 +34,11 @@ const PLACES_PER_KEY: u64 = 2;
 pub const BYTES_PER_KEY: u64 = 16 * PLACES_PER_KEY;
 /// What a table begins with: the format, which worker processes of two executables may share.
 const FORMAT: u64 = u64::from_be_bytes(*b"rates\0\0\x01");
-/// How often a request looks for its key again because other threads have changed the set in between; then it passes, uncounted.
+/// How often a request looks for its key again because other threads have changed the set in between; then it passes,
+/// uncounted.
 const ATTEMPTS_MAX: u32 = 64;
-/// Sets that are looked at to say how many keys there are: one part in a thousand off, at most, and microseconds.
+/// Sets that are looked at to say how many keys there are: 256 KiB. That is all of a table for 16,384 keys; of a larger one, it
+/// is an estimate, a few per cent off where there are many.
 const SAMPLE_MAX: usize = 4096;
 
 maitred_sys::shared! {

@@ -27,6 +27,13 @@ pub struct Origin {
     pub port: u16,
 }
 
+/// The value of the first cookie of this name (RFC 6265 section 4.2.1).
+pub fn cookie<'a>(request: &Request<'_, 'a>, name: &str) -> Option<&'a [u8]> {
+    let fields = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
+    let mut pairs = fields.flat_map(|field| field.value.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
 impl<'a> Facts<'a> {
     /// Values of the fields of this name.
     pub fn fields(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
@@ -41,8 +48,7 @@ impl<'a> Facts<'a> {
 
     /// The value of the first cookie of this name (RFC 6265 section 4.2.1).
     pub fn cookie(&self, name: &str) -> Option<&'a [u8]> {
-        let pairs = self.fields("cookie").flat_map(|value| value.split(|byte| *byte == b';'));
-        pairs.map(<[u8]>::trim_ascii).find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+        cookie(self.request, name)
     }
 
     /// The host that the request is for, without its port.

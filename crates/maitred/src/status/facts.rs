@@ -142,6 +142,8 @@ pub struct Live {
     pub bodies: [BodiesFacts; 2],
     /// What the levels of overload are about, and files for clients that read slowly.
     pub budgets: [BudgetFacts; 3],
+    /// Limits by client.
+    pub limits: Vec<LimitFacts>,
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -165,6 +167,8 @@ pub struct Queues {
     pub bodies: [BodiesFacts; 2],
     /// What the levels of overload are about, and files for clients that read slowly.
     pub budgets: [BudgetFacts; 3],
+    /// Limits by client.
+    pub limits: Vec<LimitFacts>,
 }
 
 /// How much is taken of something that all threads share.
@@ -176,6 +180,23 @@ pub struct BudgetFacts {
     pub used: u64,
     /// How much there may be.
     pub max: u64,
+}
+
+/// A limit by client.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LimitFacts {
+    /// Its name.
+    pub name: String,
+    /// Keys that are remembered.
+    pub keys: u64,
+    /// How many may be.
+    pub keys_max: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Requests that would have been, without `dry_run`.
+    pub dry_run: u64,
+    /// Keys that were forgotten too early.
+    pub evicted: u64,
 }
 
 /// What request bodies take up in one place.

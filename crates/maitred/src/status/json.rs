@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::control::Report;
 use crate::tls::server::CertificateFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, Facts, ListenFacts, Live, PoolFacts};
+use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
@@ -28,6 +28,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "listens": listens(facts, live),
         "bodies": bodies(live),
         "budgets": budgets(live),
+        "limits": limits(live),
         "certificates": certificates(live),
         "automatic_certificates": automatic(live),
         "totals": totals(board, facts),
@@ -125,6 +126,20 @@ fn bodies(live: &Live) -> Map<String, Value> {
         (facts.place.to_owned(), json!({ "bytes": facts.bytes, "bytes_max": facts.bytes_max }))
     };
     live.bodies.iter().map(one).collect()
+}
+
+fn limits(live: &Live) -> Map<String, Value> {
+    let one = |facts: &LimitFacts| {
+        let of_limit = json!({
+            "keys": facts.keys,
+            "keys_max": facts.keys_max,
+            "refused": facts.refused,
+            "dry_run": facts.dry_run,
+            "evicted": facts.evicted,
+        });
+        (facts.name.clone(), of_limit)
+    };
+    live.limits.iter().map(one).collect()
 }
 
 fn budgets(live: &Live) -> Map<String, Value> {

@@ -22,6 +22,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.queues(facts, live);
     page.bodies(live);
     page.budgets(live);
+    page.limits(live);
     page.certificates(live);
     page.automatic(live);
 
@@ -128,6 +129,18 @@ impl Page {
         }
     }
 
+    fn limits(&mut self, live: &Live) {
+        if live.limits.is_empty() {
+            return;
+        }
+        for (name, kind, help, _, read) in LIMITS {
+            self.family(name, kind, help);
+            for facts in &live.limits {
+                self.sample(name, &[("limit", &facts.name)], read(facts), Unit::One);
+            }
+        }
+    }
+
     fn certificates(&mut self, live: &Live) {
         if live.certificates.is_empty() {
             return;
@@ -227,6 +240,41 @@ pub(super) const BUDGET: (&str, &str) = (
 );
 pub(super) const BUDGET_MAX: (&str, &str) =
     ("maitred_budget_max", "Size of the budget; `docs/overload.md` says what happens near it.");
+type ReadLimit = fn(&super::facts::LimitFacts) -> u64;
+/// Of limits by client: name, kind, help, key in JSON.
+pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 5] = [
+    (
+        "maitred_limit_refused_total",
+        Kind::Counter,
+        "Requests that a limit by client has refused.",
+        "refused",
+        |facts| facts.refused,
+    ),
+    (
+        "maitred_limit_dry_run_total",
+        Kind::Counter,
+        "Requests that a limit with `dry_run` would have refused.",
+        "dry_run",
+        |facts| facts.dry_run,
+    ),
+    (
+        "maitred_limit_keys",
+        Kind::Gauge,
+        "Keys that a limit remembers; an estimate where there are many.",
+        "keys",
+        |facts| facts.keys,
+    ),
+    ("maitred_limit_keys_max", Kind::Gauge, "Keys that a limit can remember.", "keys_max", |facts| {
+        facts.keys_max
+    }),
+    (
+        "maitred_limit_evicted_total",
+        Kind::Counter,
+        "Keys that a limit has forgotten too early, because others needed the place: raise `keys_max`.",
+        "evicted",
+        |facts| facts.evicted,
+    ),
+];
 pub(super) const CERTIFICATE: (&str, &str) =
     ("maitred_certificate_not_after_seconds", "End of validity of a certificate in use, in Unix time.");
 pub(super) const POOL_QUEUE: (&str, &str) = ("maitred_pool_queue", "Requests in the queue of a pool.");

@@ -124,6 +124,7 @@ impl Status {
             pool_queues: queues.pools,
             bodies: queues.bodies,
             budgets: queues.budgets,
+            limits: queues.limits,
             certificates,
             automatic: self
                 .automatic

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::control::Report;
 use crate::tls::server::CertificateFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
@@ -70,6 +70,14 @@ fn live() -> Live {
         pool_queues: vec![4, 0],
         budgets: [("unsent", 7_000), ("descriptors", 3), ("unsent_files", 8_000)]
             .map(|(name, used)| BudgetFacts { name, used, max: 9_000 }),
+        limits: vec![LimitFacts {
+            name: "login".to_owned(),
+            keys: 6,
+            keys_max: 100,
+            refused: 5,
+            dry_run: 4,
+            evicted: 3,
+        }],
         bodies: [("memory", 1_000), ("disk", 0)].map(|(place, bytes)| BodiesFacts {
             place,
             bytes,
@@ -236,6 +244,11 @@ fn metrics_keep_to_the_format() {
         ("maitred_bodies_max_bytes{place=\"disk\"}", 5_000.0),
         ("maitred_budget_used{budget=\"unsent\"}", 7_000.0),
         ("maitred_budget_max{budget=\"descriptors\"}", 9_000.0),
+        ("maitred_limit_refused_total{limit=\"login\"}", 5.0),
+        ("maitred_limit_dry_run_total{limit=\"login\"}", 4.0),
+        ("maitred_limit_evicted_total{limit=\"login\"}", 3.0),
+        ("maitred_limit_keys{limit=\"login\"}", 6.0),
+        ("maitred_limit_keys_max{limit=\"login\"}", 100.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
@@ -459,6 +472,10 @@ fn the_document_has_every_metric() {
     }
     for ((metric, help), key) in [(metrics::BUDGET, "used"), (metrics::BUDGET_MAX, "max")] {
         writeln!(tables, "| `{metric}`, label `budget` | gauge | `budgets.*.{key}` | {help} |")
+            .expect("a String");
+    }
+    for (metric, kind, help, key, _) in metrics::LIMITS {
+        writeln!(tables, "| `{metric}`, label `limit` | {} | `limits.*.{key}` | {help} |", kind.text())
             .expect("a String");
     }
     let (metric, help) = metrics::CERTIFICATE;

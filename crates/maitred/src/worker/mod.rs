@@ -22,6 +22,7 @@
 //! | [`forward`], [`frame`] | which parts of a request are sent to an application or a server |
 //! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
+//! | [`limits`] | limits by client |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
 //! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
@@ -50,6 +51,7 @@ mod forward;
 mod frame;
 pub mod inbox;
 mod layers;
+pub mod limits;
 mod log_line;
 mod origin;
 mod orphan_mode;
@@ -87,6 +89,7 @@ use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
 use self::inbox::Inbox;
+use self::limits::Limit;
 use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
 use self::verifier::Verifier;
@@ -118,6 +121,8 @@ struct Inherited {
     admin: Option<OwnedFd>,
     access_logs: Vec<(Option<usize>, OwnedFd)>,
     key_logs: Vec<(usize, OwnedFd)>,
+    /// Tables of limits by client, by index.
+    tables: Vec<(usize, OwnedFd)>,
 }
 
 struct Bucket {
@@ -150,7 +155,7 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    let Inherited { control, start, board, buckets, admin, access_logs, key_logs } = inherited;
+    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables } = inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
@@ -168,7 +173,8 @@ fn start() -> Result<(), String> {
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let shared = share(start, board, &buckets, tls).map_err(|error| text("shared state", error))?;
+    let shared = share(start, Inheritance { board, buckets: &buckets, tables }, tls)
+        .map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
     let (ready, readiness) = std::sync::mpsc::channel();
@@ -198,7 +204,7 @@ fn inherit_all() -> Result<Inherited, String> {
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_logs) = (Vec::new(), None, Vec::new());
-    let mut key_logs = Vec::new();
+    let (mut key_logs, mut tables) = (Vec::new(), Vec::new());
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
@@ -207,10 +213,11 @@ fn inherit_all() -> Result<Inherited, String> {
             }
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog { number } => access_logs.push((number, socket)),
+            Descriptor::Limit { limit } => tables.push((limit, socket)),
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs })
+    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables })
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
@@ -254,12 +261,7 @@ fn checks_passwords(config: &Config) -> bool {
 }
 
 /// What all threads share. It is used until the process ends, so it is never freed.
-fn share(
-    start: Start,
-    board: OwnedFd,
-    buckets: &[Bucket],
-    tls: TlsServer,
-) -> std::io::Result<&'static Shared> {
+fn share(start: Start, inherited: Inheritance<'_>, tls: TlsServer) -> std::io::Result<&'static Shared> {
     if foreign::is_wanted(&start.config) {
         // Later, no thread can be started if the limit on threads is reached.
         closer();
@@ -267,13 +269,20 @@ fn share(
     let passed = start.config.pools.iter().map(helpers).collect();
     let verifier = Verifier::new(checks_passwords(&start.config));
     let helpers = HelperThreads { disk: DiskPool::new(DISK_THREADS_DEFAULT), verifier, passed };
-    Ok(Box::leak(Box::new(shared_state(start, board, buckets, tls, helpers)?)))
+    Ok(Box::leak(Box::new(shared_state(start, inherited, tls, helpers)?)))
+}
+
+/// What the threads share of what a worker process inherits.
+struct Inheritance<'a> {
+    board: OwnedFd,
+    buckets: &'a [Bucket],
+    /// Tables of limits by client, by index.
+    tables: Vec<(usize, OwnedFd)>,
 }
 
 fn shared_state(
     start: Start,
-    board: OwnedFd,
-    buckets: &[Bucket],
+    Inheritance { board, buckets, tables }: Inheritance<'_>,
     tls: TlsServer,
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
@@ -295,6 +304,7 @@ fn shared_state(
         pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads)).collect(),
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
+        client_limits: Limit::all(&start.config.client_limits, tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::addresses::Addresses;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
+use super::limits::Limit;
 use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
@@ -57,6 +58,8 @@ pub struct Shared {
     pub connections_max: usize,
     /// How many connections each address has.
     pub addresses: Addresses,
+    /// Limits by client, in the order of the configuration.
+    pub client_limits: Vec<Limit>,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
     /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other
@@ -332,6 +335,7 @@ impl Shared {
             pools: (0..self.pools.len())
                 .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
                 .collect(),
+            limits: self.client_limits.iter().map(|limit| limit.facts(Instant::now())).collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),
             budgets: [

@@ -15,7 +15,7 @@ use super::entry::Entry;
 use super::reactor::Reactor;
 use super::shared::Shared;
 use super::verifier::Verifier;
-use super::{HelperThreads, shared_state};
+use super::{HelperThreads, Inheritance, shared_state};
 use crate::config::{self, AccessFormat, Config, Identity, Limits, Lookup, Origin};
 use crate::control::Start;
 use crate::log::thread_logs::ThreadLogs;
@@ -119,7 +119,8 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
     let helpers = HelperThreads { disk: DiskPool::new(0), verifier: Verifier::by_hand(), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
-    let mut shared = shared_state(start(config, threads), board, &[], TlsServer::none(), helpers).unwrap();
+    let inherited = Inheritance { board, buckets: &[], tables: Vec::new() };
+    let mut shared = shared_state(start(config, threads), inherited, TlsServer::none(), helpers).unwrap();
     change(&mut shared);
     Box::leak(Box::new(shared))
 }

@@ -1,16 +1,21 @@
-//! `allow`, `deny`, `basic_auth` and `satisfy` of sites and routes.
+//! `allow`, `deny`, `limit`, `basic_auth` and `satisfy` of sites and routes.
 
 use super::super::access::{Access, AddressRules, Authentication, BasicAuth};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
-use super::{networks, path};
+use super::{client_limits, networks, path};
 use crate::passwords::{self, USERS_MAX};
 
 /// What a site or a route says.
 pub(super) fn of(section: &Section<'_>) -> Access {
     let satisfy = section.choice("satisfy");
     let satisfy_any = section.given("satisfy").and(satisfy).map(|satisfy| satisfy == "any");
-    Access { addresses: addresses(section), basic: basic(section), satisfy_any }
+    Access {
+        addresses: addresses(section),
+        limits: client_limits::of(section),
+        basic: basic(section),
+        satisfy_any,
+    }
 }
 
 fn addresses(section: &Section<'_>) -> Option<AddressRules> {

@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod acme;
+mod client_limits;
 mod common;
 mod compress;
 mod conditions;
@@ -42,6 +43,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
+    let client_limits = client_limits::limits(root);
     let mut acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.as_ref());
     let section = root.section("server");
@@ -60,7 +62,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         accounts::of_agent(root, acme, &server, &pools);
     }
     let log = logs::log(&root.section("log"));
-    Config { listens, server, sites, pools, acme, limits, log, access_logs }
+    Config { listens, server, sites, pools, acme, limits, client_limits, log, access_logs }
 }
 
 fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {

@@ -85,6 +85,7 @@ charset = "iso-8859-1"
 charset_types = ["text/*", "application/json"]
 expires = { default = "2h", "image/*" = "30d", hashed = "immutable", "*.html" = "no-cache", "sw.js" = "off" }
 security_headers = "strict"
+limit = ["all"]
 allow = ["@office", "10.0.0.0/8"]
 deny = ["10.1.0.0/16"]
 methods = ["GET", "POST"]
@@ -134,6 +135,7 @@ error_pages = { 502 = "/502.html" }
 compress = { types = ["Text/*", "*+json"], bytes_min = "2KiB", codings = ["gzip", "zstd"], zstd_level = 4, gzip_level = 5, cookies_over_tls = true }
 cors = { origins = ["https://a.example", "https://*.b.example"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 request_headers = { remove = ["X-Debug"] }
+limit = ["login", "all"]
 
 [[site.route]]
 path = "/moved"
@@ -239,6 +241,17 @@ affinity = true
 stop_signal = "QUIT"
 start_grace = 3
 listen = [":8000"]
+
+[limit.all]
+rate = "100/s"
+keys_max = 7
+exempt = ["@office"]
+dry_run = true
+
+[limit.login]
+rate = "10/min"
+burst = 3
+key = "header:X-Api-Key"
 
 [limits]
 connections_per_thread_max = 1

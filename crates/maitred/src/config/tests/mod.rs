@@ -2,6 +2,7 @@
 
 mod accounts;
 mod acme;
+mod client_limits;
 mod errors;
 mod fastcgi;
 mod fields;

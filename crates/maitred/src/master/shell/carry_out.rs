@@ -198,6 +198,7 @@ impl Shell<'_> {
         let in_use: Vec<u64> = self.workers.values().map(|worker| worker.plan).collect();
         self.plans.retain(|other, _| *other == number || in_use.contains(other));
         let Some(prepared) = self.plans.get(&number) else { return };
+        self.limit_tables.retain(&prepared.config.client_limits);
         prepared.apply();
         let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
         if let Some(stderr) = stderr
@@ -212,9 +213,15 @@ impl Shell<'_> {
         let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let open = prepared.open.as_ref().ok_or_else(gone)?;
         let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
-        let (mut start, listed) = prepared.start(open, &self.around, generation, adopts);
+        let limits = &prepared.config.client_limits;
+        self.limit_tables.prepare(limits)?;
+        let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
+        for (descriptor, file) in self.limit_tables.descriptors(limits) {
+            start.descriptors.push(descriptor);
+            listed.push(file);
+        }
         let (child, channel) = process::start_worker(prepared, &mut start, &listed, board.file())?;
         self.workers.insert(generation, Worker { child, channel, plan, board, challenges: None });
         Ok(())

@@ -24,6 +24,7 @@ use crate::master::process::NOT_PASSED_ON;
 use crate::master::state::events::Event;
 use crate::master::state::events::InheritedState;
 use crate::master::upgrade_state::{PackedAdmin, PackedApp, Packer, Unpacker, UpgradeState};
+use crate::rates::Table;
 use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_MAX, judge};
 
 /// Bytes that a check may say; what is beyond is not read.
@@ -244,6 +245,8 @@ impl Shell<'_> {
         upgrade_state.stderr = self.stderr.as_ref().map(|stderr| packer.add(stderr.as_fd()));
         upgrade_state.open_files = (self.open_files.current, self.open_files.maximum);
         upgrade_state.started_at = self.started_at;
+        let tables = self.limit_tables.files();
+        upgrade_state.limits = tables.map(|(name, file)| (name.to_owned(), packer.add(file))).collect();
         upgrade_state.self_signed = self.around.self_signed.get().cloned();
         upgrade_state
     }
@@ -263,6 +266,12 @@ impl Shell<'_> {
         self.old_end = upgrade_state.end.map(Unpacker::take).transpose()?;
         if let Some(stderr) = upgrade_state.stderr {
             self.stderr = Some(Unpacker::take(stderr)?);
+        }
+        for (name, file) in upgrade_state.limits {
+            // One of another format begins anew.
+            if let Ok(table) = Table::open(Unpacker::take(file)?) {
+                self.limit_tables.adopt(name, table);
+            }
         }
         self.open_files = Rlimit { current: upgrade_state.open_files.0, maximum: upgrade_state.open_files.1 };
         (self.started_at, self.announced) = (upgrade_state.started_at, true);

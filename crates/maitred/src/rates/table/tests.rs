@@ -89,7 +89,7 @@ fn a_full_table_takes_new_keys_and_forgets_those_that_are_over_soonest() {
     assert_eq!((table.keys(9 * SECOND), table.counts().evicted), (8, 0));
     assert_eq!(table.ask(address(100), &rate, 9 * SECOND), Verdict::Pass);
     assert_eq!(table.counts().evicted, 1);
-    // The new one owes nothing of what the old one owed.
+    // The new one begins anew.
     assert_eq!(table.ask(address(100), &rate, 9 * SECOND), Verdict::Refuse(10 * SECOND));
     assert!(matches!(table.ask(address(7), &rate, 9 * SECOND), Verdict::Refuse(_)));
     // What is over is no loss.

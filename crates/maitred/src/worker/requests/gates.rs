@@ -4,6 +4,7 @@
 //! | in this order | asks | refuses with |
 //! |---|---|---|
 //! | address | `allow` and `deny` | 403 |
+//! | limits | `limit`, each of them | 429 |
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
@@ -46,12 +47,14 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 enum Gate {
     /// `allow` and `deny`
     Address,
+    /// `limit`
+    Limits,
     /// `basic_auth`
     Users,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 2] = [Gate::Address, Gate::Users];
+const ORDER: [Gate; 3] = [Gate::Address, Gate::Limits, Gate::Users];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -102,6 +105,10 @@ impl Requests {
             (Gate::Address, Some(_)) if gates.satisfy_any => Verdict::Pass,
             (Gate::Address, _) if admits(self) => Verdict::Pass,
             (Gate::Address, _) => Verdict::Refuse(Denial::of(403)),
+            (Gate::Limits, _) => match &gates.limits {
+                Some(limits) => self.ask_limits(index, request, limits),
+                None => Verdict::Pass,
+            },
             (Gate::Users, None) => Verdict::Pass,
             (Gate::Users, Some(_)) if gates.satisfy_any && gates.addresses.is_some() && admits(self) => {
                 Verdict::Pass

@@ -10,6 +10,7 @@
 //! | [`answer`] | what answers a request |
 //! | [`hand_off`] | requests to application processes |
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
+//! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
 //! | [`errors`] | errors about a request whose body is on its way |
 //! | [`disk`] | what disk helpers have read or written |
@@ -27,6 +28,7 @@ mod errors;
 mod gates;
 mod hand_off;
 mod http2;
+mod limits;
 pub(in crate::worker) mod proxy_protocol;
 mod reactions;
 mod receive;

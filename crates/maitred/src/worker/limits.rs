@@ -1,0 +1,148 @@
+//! Limits by client: `[limit.NAME]`, each with its table, which all threads of all worker processes share.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use maitred_http::request::Request;
+use rustix::time::ClockId;
+
+use super::origin::is_within;
+use crate::config::{ClientLimit, LimitKey};
+use crate::exchange::Field;
+use crate::rates::{AddressKey, Gcra, Key, Table, Verdict};
+use crate::rewrite::cookie;
+use crate::status::facts::LimitFacts;
+
+/// The monotonic clock as worker processes share it: [`Instant`]s mean nothing outside of theirs.
+#[derive(Debug, Clone, Copy)]
+struct MonotonicClock {
+    start: Instant,
+    start_ns: u64,
+}
+
+impl MonotonicClock {
+    fn new() -> MonotonicClock {
+        let time = rustix::time::clock_gettime(ClockId::Monotonic);
+        let since = Duration::try_from(time).unwrap_or_default();
+        MonotonicClock { start: Instant::now(), start_ns: u64::try_from(since.as_nanos()).unwrap_or(0) }
+    }
+
+    fn nanos(&self, moment: Instant) -> u64 {
+        let since = moment.saturating_duration_since(self.start).as_nanos();
+        self.start_ns.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+}
+
+/// One limit.
+#[derive(Debug)]
+pub struct Limit {
+    config: ClientLimit,
+    rate: Gcra,
+    table: Table,
+    clock: MonotonicClock,
+}
+
+/// What is counted.
+pub(super) struct Counted<'a> {
+    pub(super) request: &'a Request<'a, 'a>,
+    /// The client's address; `None` over a Unix socket.
+    pub(super) client: Option<IpAddr>,
+    /// What stands for the route.
+    pub(super) route: u64,
+}
+
+impl Limit {
+    /// All limits of a configuration. Tables are those of the master, by the limits' indexes; where there is none (in tests), a
+    /// table of its own is made.
+    ///
+    /// # Errors
+    /// When a table cannot be used.
+    pub(super) fn all(limits: &[ClientLimit], tables: Vec<(usize, OwnedFd)>) -> std::io::Result<Vec<Limit>> {
+        let mut opened: Vec<Option<Table>> = limits.iter().map(|_| None).collect();
+        for (index, file) in tables {
+            if let Some(place) = opened.get_mut(index) {
+                *place = Some(Table::open(file)?);
+            }
+        }
+        let of = |(config, table): (&ClientLimit, Option<Table>)| {
+            let table = table.map_or_else(|| Table::create(config.keys_max), Ok)?;
+            let rate = Gcra::new(config.rate.count, config.rate.period, config.rate.burst);
+            Ok(Limit { config: config.clone(), rate, table, clock: MonotonicClock::new() })
+        };
+        limits.iter().zip(opened).map(of).collect()
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.config.dry_run
+    }
+
+    /// Counts a request. If it is beyond the limit, that is counted, too, and this is how long it would have to wait.
+    pub(super) fn ask(&self, counted: &Counted<'_>, now: Instant) -> Option<Duration> {
+        if counted.client.is_some_and(|client| is_within(client, &self.config.exempt)) {
+            return None;
+        }
+        match self.table.ask(self.key(counted)?, &self.rate, self.clock.nanos(now)) {
+            Verdict::Pass => None,
+            Verdict::Refuse(wait) => {
+                self.table.note_refused(self.config.dry_run);
+                Some(Duration::from_nanos(wait))
+            }
+        }
+    }
+
+    /// What the request is counted by; `None` if there is nothing.
+    fn key<'a>(&self, counted: &Counted<'a>) -> Option<Key<'a>> {
+        let request = counted.request;
+        let text = match &self.config.key {
+            LimitKey::Address => None,
+            LimitKey::Route => return Some(Key::Route(counted.route)),
+            LimitKey::Header(name) => request
+                .fields
+                .iter()
+                .find(|field| field.name.eq_ignore_ascii_case(name))
+                .map(|field| field.value),
+            LimitKey::Cookie(name) => cookie(request, name),
+        };
+        // What has no such field must not go without a limit.
+        let text = text.map(<[u8]>::trim_ascii).filter(|text| !text.is_empty());
+        text.map(Key::Text).or_else(|| Some(Key::Address(AddressKey::of(counted.client?))))
+    }
+
+    /// The fields of a refusal: `Retry-After` (RFC 9110 section 10.2.3), and those of
+    /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
+    pub(super) fn fields(&self, wait: Duration) -> Vec<Field<'static>> {
+        let (name, rate) = (&self.config.name, &self.config.rate);
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let mut policy = format!("\"{name}\";q={}", rate.count);
+        // A window is in whole seconds.
+        if rate.period.subsec_nanos() == 0 {
+            policy.push_str(&format!(";w={}", rate.period.as_secs()));
+        }
+        vec![
+            Field::of("Retry-After", seconds.max(1).to_string()),
+            Field::of("RateLimit", format!("\"{name}\";r=0;t={}", seconds.max(1))),
+            Field::of("RateLimit-Policy", policy),
+        ]
+    }
+
+    /// For the status.
+    pub(super) fn facts(&self, now: Instant) -> LimitFacts {
+        let counts = self.table.counts();
+        LimitFacts {
+            name: self.config.name.clone(),
+            keys: self.table.keys(self.clock.nanos(now)),
+            keys_max: self.config.keys_max.into(),
+            refused: counts.refused,
+            dry_run: counts.dry_run,
+            evicted: counts.evicted,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
