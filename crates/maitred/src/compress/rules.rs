@@ -5,7 +5,7 @@ use maitred_http::negotiate;
 use crate::config::{Coding, Compress};
 
 /// What `compress` of a route says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     settings: Compress,
     /// Those of its codings that are made while content comes, in its order.
@@ -118,6 +118,11 @@ impl<'r> Facts<'r> {
     /// Those of a response without fields.
     pub fn new(status: u16) -> Facts<'r> {
         Facts { status, ..Facts::default() }
+    }
+
+    /// Whether it is encoded, or a part, or must not be changed, or says what its bytes come to.
+    pub fn is_fixed(&self) -> bool {
+        self.fixed
     }
 
     /// `Content-Length`; a value that is none counts as 0.

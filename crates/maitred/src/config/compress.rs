@@ -44,7 +44,7 @@ const TYPES: &[&str] = &[
     "font/otf",
     "font/ttf",
 ];
-const CODINGS: &[&str] = &["zstd", "gzip"];
+const CODINGS: &[&str] = &["br", "zstd", "gzip"];
 const BYTES_MIN: u64 = 1000;
 const ZSTD_LEVEL: u64 = 3;
 const GZIP_LEVEL: u64 = 2;
@@ -86,7 +86,8 @@ pub(super) const COMPRESS: Table = Table {
             "codings",
             Kind::Choices(CODINGS),
             Default::Texts(CODINGS),
-            "Codings, the preferred one first: it is taken among those that the client likes best.",
+            "Codings, the preferred one first: it is taken among those that the client likes best. `br` (Brotli) is for files only, \
+             which are compressed once: what comes from applications cannot wait for it.",
         ),
         Key::new(
             "zstd_level",

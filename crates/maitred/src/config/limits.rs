@@ -73,6 +73,8 @@ pub const FILE_CACHE_BYTES_MAX: u64 = 32 * MIB;
 pub const FILE_CACHE_FILES_MAX: u64 = 1024;
 /// Largest file that is kept in memory.
 pub const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
+/// Largest file that is compressed.
+pub const COMPRESS_FILE_BYTES_MAX: u64 = MIB;
 /// Responses that one thread compresses at a time.
 pub const COMPRESS_ENCODERS_MAX: u64 = 32;
 /// Bytes of a thread's access-log lines that wait for the writer.
@@ -423,6 +425,15 @@ pub const LIMITS: Table = Table {
             "Responses that each thread compresses at a time (`compress`). Further ones are sent as they are. A response that an \
              application sends at once needs an encoder for a moment only; one that comes slowly, for as long as it takes.",
             "So many slow responses at a time are rare. Memory: less than 2 MiB for each, once per thread.",
+        ),
+        limit(
+            "compress_file_bytes_max",
+            Kind::Size { min: 0, max: 64 * MIB },
+            Default::Size(COMPRESS_FILE_BYTES_MAX),
+            "Largest file that is compressed (`compress`). That is done once, by a helper thread, when the file has been asked for \
+             three times; the result is kept with the file, within `file_cache_bytes_max`.",
+            "A helper thread takes about a tenth of a second for this. Memory: some times this size while one file is compressed, \
+             one at a time.",
         ),
         limit(
             "log_buffer_bytes_max",

@@ -776,6 +776,8 @@ pub struct Limits {
     pub inline_file_bytes_max: u32,
     /// Per thread: responses that are compressed at a time.
     pub compress_encoders_max: u32,
+    /// Largest file that is compressed.
+    pub compress_file_bytes_max: u64,
     /// Per thread: bytes of access-log lines that wait for the writer.
     pub log_buffer_bytes_max: u32,
     /// Bytes a second of what one application process writes that are logged.

@@ -17,6 +17,7 @@ use maitred_http::request::Method;
 
 use self::condition::Conditions;
 use self::pattern::{any_matches, shape};
+use crate::compress::Rules;
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
 use crate::filter::Scope;
 use crate::filter::expires::Expires;
@@ -61,16 +62,32 @@ pub struct SetPlan {
     pub edits: FieldEdits,
     /// What they say about caches.
     pub expires: Option<Expires>,
+    /// Which of them are compressed.
+    pub compress: Option<Rules>,
     /// The site has a pool of FastCGI, or one has its scripts among these files: their sources are never served.
     pub withholds_sources: bool,
 }
 
 impl SetPlan {
+    /// These files, served with these changes.
+    fn new(files: &config::Files, plan: &Plan, error_set: usize) -> SetPlan {
+        SetPlan {
+            files: files.clone(),
+            error_pages: plan.error_pages.clone(),
+            error_set,
+            edits: plan.prepared_edits().clone(),
+            expires: plan.expires.clone(),
+            compress: plan.compress.clone(),
+            withholds_sources: false,
+        }
+    }
+
     /// Whether these files are served with these changes.
     fn is_for(&self, files: &config::Files, plan: &Plan) -> bool {
         self.files == *files
             && self.edits == *plan.prepared_edits()
             && self.expires == plan.expires
+            && self.compress == plan.compress
             && self.error_pages == plan.error_pages
     }
 }
@@ -263,10 +280,8 @@ impl Site {
             let mut known = sets.iter().skip(error_set);
             known.position(|known| known.is_for(files, plan)).map_or_else(
                 || {
-                    let (error_pages, expires) = (plan.error_pages.clone(), plan.expires.clone());
-                    let (files, edits) = (files.clone(), plan.prepared_edits().clone());
-                    let withholds_sources = runs || may_show(&files, &scripts);
-                    sets.push(SetPlan { files, error_pages, error_set, edits, expires, withholds_sources });
+                    let withholds_sources = runs || may_show(files, &scripts);
+                    sets.push(SetPlan { withholds_sources, ..SetPlan::new(files, plan, error_set) });
                     sets.len() - 1
                 },
                 |at| error_set + at,

@@ -5,12 +5,13 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
 use super::DiskJob;
-use super::files;
+use super::files::{self, EncodingPlace};
 
 /// Jobs that may wait in a pool. Each belongs to one connection that waits for it, so connections bound it too; past
 /// this number the disks are so far behind that a client is asked to retry later.
@@ -45,6 +46,8 @@ struct Owner {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Something is being encoded.
+    encodes: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -75,6 +78,11 @@ impl DiskPool {
         drop(state);
         self.owner.shared.wake.notify_one();
         Ok(())
+    }
+
+    /// The place for something to be encoded, if nothing is.
+    pub fn encoding_place(&self) -> Option<EncodingPlace> {
+        EncodingPlace::take(&self.owner.shared.encodes)
     }
 
     /// A pool whose jobs are done by [`DiskPool::work_once`] alone.
@@ -175,6 +183,10 @@ fn run(job: &DiskJob, scratch: &mut [u8]) -> Result<(), Errno> {
                 let written = rustix::io::retry_on_intr(|| rustix::io::write(file, rest))?;
                 rest = rest.get(written..).unwrap_or_default();
             }
+            Ok(())
+        }
+        DiskJob::Encode(encoding) => {
+            encoding.run();
             Ok(())
         }
         DiskJob::Lookup { set, wanted, inline_bytes_max } => {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::clock::Clock;
 
-pub use files::{CachedBytes, FileServer, FileSet, ScriptRules, Wanted};
+pub use files::{CachedBytes, Encoding, FileServer, FileSet, ScriptRules, Wanted};
 pub use passed::ServedFile;
 pub use residency::OpenFile;
 
@@ -80,6 +80,8 @@ pub enum DiskJob {
         /// What to write.
         bytes: Vec<u8>,
     },
+    /// Make a coding of a file.
+    Encode(std::sync::Arc<files::Encoding>),
     /// Look a path up below a root and read what the event loop would keep of it, so that names, inodes and first
     /// pages are in memory.
     Lookup {

@@ -12,6 +12,7 @@ use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
 use crate::control::{DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
+use crate::serve::Encoding;
 
 /// A message from one thread to another.
 #[derive(Debug)]
@@ -71,6 +72,8 @@ pub enum Message {
         /// Whether it was the right one.
         right: bool,
     },
+    /// A coding of a file was made.
+    Encoded(Arc<Encoding>),
     /// Helpers have checked what an application process has passed.
     Judged {
         /// Key of its channel.

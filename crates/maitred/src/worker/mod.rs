@@ -290,7 +290,10 @@ fn shared_state(
     let (router, plans) = Router::new(&start.config);
     let file_sets = plans.into_iter().map(|plan| {
         let set = FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages);
-        set.with_edits(plan.edits).with_expires(plan.expires).withholding_sources(plan.withholds_sources)
+        set.with_edits(plan.edits)
+            .with_expires(plan.expires)
+            .with_compression(plan.compress)
+            .withholding_sources(plan.withholds_sources)
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));

@@ -139,6 +139,9 @@ impl Reactor {
         }
         self.limiter.tick(now);
         self.files.sweep(now);
+        if self.files.has_due() {
+            self.submit_encoding();
+        }
         let cache = self.files.cache_use();
         self.row.cache_bytes.set(cache.bytes);
         self.row.cache_entries.set(cache.entries);
@@ -266,6 +269,7 @@ impl Reactor {
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::Checked { index, serial, right } => self.on_checked(index, serial, right),
+            Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
             Message::CommandWaits { index, serial, interim, text } => {

@@ -270,8 +270,11 @@ fn a_response_that_breaks_off_does_not_look_whole() {
     let mut client = server.connect();
     client.send("GET /app/x HTTP/1.1\r\nHost: a\r\nAccept-Encoding: zstd\r\n\r\n");
     assert_eq!(client.head().unwrap().need("content-encoding"), "zstd");
-    client.end();
-    let received = client.take_received();
+    // Up to the end of the connection, or its reset.
+    let mut received = Vec::new();
+    while let Ok(byte) = client.exactly(1) {
+        received.extend(byte);
+    }
     assert!(!received.ends_with(b"0\r\n\r\n"), "{received:?}");
     // The encoder is free again.
     let mut connection = Connection::new(server.address);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod dynamic;
+mod files;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
@@ -22,6 +23,7 @@ fn decoded(coding: Option<&str>, body: &[u8]) -> Vec<u8> {
     let mut content = Vec::new();
     match coding {
         None => content.extend_from_slice(body),
+        Some("br") => brotli::BrotliDecompress(&mut &*body, &mut content).unwrap(),
         Some("gzip") => drop(flate2::read::GzDecoder::new(body).read_to_end(&mut content).unwrap()),
         Some("zstd") => {
             let mut decoder = ruzstd::decoding::StreamingDecoder::new(body).unwrap();

@@ -104,6 +104,7 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         file_cache_files_max: section.number("file_cache_files_max").value,
         inline_file_bytes_max: section.number("inline_file_bytes_max").value,
         compress_encoders_max: section.number("compress_encoders_max").value,
+        compress_file_bytes_max: section.number("compress_file_bytes_max").value,
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
     };

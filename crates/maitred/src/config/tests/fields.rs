@@ -209,7 +209,7 @@ fn compression_is_off_on_or_a_table() {
     let expected = Compress {
         types: vec!["text/*".into(), "*+json".into()],
         bytes_min: 2048,
-        codings: vec![Coding::Gzip, Coding::Zstd],
+        codings: vec![Coding::Gzip, Coding::Brotli, Coding::Zstd],
         zstd_level: 4,
         gzip_level: 5,
         cookies_over_tls: true,
@@ -249,6 +249,6 @@ fn wrong_compression_is_said_where_it_stands() {
     );
     assert_eq!(
         brief(&site("compress = { codings = [\"deflate\"] }")),
-        ["4:25 `codings` does not take \"deflate\" | it takes \"zstd\", \"gzip\""]
+        ["4:25 `codings` does not take \"deflate\" | it takes \"br\", \"zstd\", \"gzip\""]
     );
 }

@@ -132,7 +132,7 @@ access_log = false
 server_header = false
 limits = { body_bytes_max = 3 }
 error_pages = { 502 = "/502.html" }
-compress = { types = ["Text/*", "*+json"], bytes_min = "2KiB", codings = ["gzip", "zstd"], zstd_level = 4, gzip_level = 5, cookies_over_tls = true }
+compress = { types = ["Text/*", "*+json"], bytes_min = "2KiB", codings = ["gzip", "br", "zstd"], zstd_level = 4, gzip_level = 5, cookies_over_tls = true }
 cors = { origins = ["https://a.example", "https://*.b.example"], methods = ["PUT"], headers = ["X-A"], expose = ["X-B"], credentials = true, max_age = "1h" }
 request_headers = { remove = ["X-Debug"] }
 limit = ["login", "all"]
@@ -291,6 +291,7 @@ file_cache_bytes_max = 12
 file_cache_files_max = 13
 inline_file_bytes_max = 12
 compress_encoders_max = 12
+compress_file_bytes_max = 13
 log_buffer_bytes_max = 65536
 output_bytes_per_second_max = "8KiB"
 

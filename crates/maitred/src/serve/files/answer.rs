@@ -55,7 +55,14 @@ pub(super) fn file(
     writer: &mut ResponseWriter<'_>,
 ) -> Answer {
     let known = &context.request.known;
-    let one = if entry.encoded.is_empty() { Chosen::plain(entry) } else { negotiated(entry, known) };
+    let one = match &entry.made {
+        Some(made) => made
+            .choose(known)
+            .and_then(|at| Chosen::made(entry, made, at))
+            .unwrap_or_else(|| Chosen::plain(entry)),
+        None if entry.encoded.is_empty() => Chosen::plain(entry),
+        None => negotiated(entry, known),
+    };
     if is_unconditional(known) {
         return Answer::Served(whole(one, writer));
     }

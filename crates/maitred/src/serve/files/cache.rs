@@ -164,6 +164,18 @@ impl Cache {
         });
     }
 
+    /// Has an entry changed in such a way that it takes more memory; others may have to go.
+    pub(super) fn grow(&mut self, space: Space, path: &[u8], change: impl FnOnce()) {
+        let Some(slot) = self.slot_mut(space, path) else { return };
+        let before = slot.cost_bytes();
+        change();
+        let after = slot.cost_bytes();
+        self.bytes = self.bytes + after - before;
+        while self.bytes > self.bytes_max {
+            self.evict_one();
+        }
+    }
+
     /// Forgets a path.
     pub(super) fn remove(&mut self, space: Space, path: &[u8]) {
         if let Some(index) = self.index(space, path) {

@@ -9,14 +9,17 @@ use std::sync::Arc;
 
 use maitred_http::date;
 use maitred_http::fields::{FieldLines, FieldsRef, Line};
+use maitred_http::h1;
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
+use super::made::Made;
 use super::media_type;
 use super::prepare::{self, Facts, Places};
 use super::resolve::{FoundFile, MayWait, Meta, Miss, Opened};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
 use crate::clock::Clock;
+use crate::compress;
 use crate::config::Coding;
 use crate::serve::{OpenFile, ServedFile};
 
@@ -35,6 +38,8 @@ pub(super) struct Entry {
     pub(super) plain: Representation,
     /// The encoded siblings, in the configuration's order.
     pub(super) encoded: Box<[(Coding, Representation)]>,
+    /// Codings that are made here, where there are no siblings.
+    pub(super) made: Option<Box<Made>>,
     /// Whether equal [`Meta`] proves equal content.
     settled: bool,
     /// Its share of the memory for what is unsent, once the cache has given it up while responses still need it.
@@ -104,6 +109,12 @@ impl<'e> Chosen<'e> {
     pub(super) fn encoded(entry: &'e Rc<Entry>, at: usize) -> Option<Chosen<'e>> {
         let (_, one) = entry.encoded.get(at)?;
         Some(Chosen { entry, which: at as u8 + 1, one })
+    }
+
+    /// One that was made here, by its place.
+    #[inline]
+    pub(super) fn made(entry: &'e Rc<Entry>, made: &'e Made, at: usize) -> Option<Chosen<'e>> {
+        Some(Chosen { entry, which: at as u8 + 1, one: made.get(at)? })
     }
 
     /// Bytes of its body, which is in memory.
@@ -200,6 +211,43 @@ impl Representation {
         }
     }
 
+    /// What the file was when it was opened.
+    pub(super) fn meta(&self) -> Option<Meta> {
+        self.meta
+    }
+
+    /// Whether its fields allow that a coding is made of it.
+    fn takes_coding(&self) -> bool {
+        let mut facts = compress::Facts::new(200);
+        self.fields().iter().for_each(|(name, value)| facts.note(name, value));
+        !facts.is_fixed()
+    }
+
+    /// The same in a coding that was made of it. No ranges are offered of that.
+    pub(super) fn coded(&self, coding: Coding, body: &[u8]) -> Representation {
+        let Places { type_at, coding_at, common_at } = self.places;
+        let etag = self.etag.as_deref().map(|etag| with_coding(etag, coding));
+        let (mut lines, mut common) = (FieldLines::behind(h1::prepare(200)), common_at + 1);
+        for (at, (name, value)) in self.fields().iter().enumerate() {
+            if at == usize::from(coding_at) {
+                lines.push(b"Content-Encoding", coding.token().as_bytes());
+            }
+            let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+            match &etag {
+                _ if is(b"content-length") => lines.push_number(name, body.len() as u64),
+                _ if is(b"accept-ranges") => common -= u16::from(at < usize::from(common_at)),
+                Some(etag) if is(b"etag") => lines.push(name, etag.as_bytes()),
+                _ => lines.push(name, value),
+            }
+        }
+        if usize::from(coding_at) == self.lines.len() {
+            lines.push(b"Content-Encoding", coding.token().as_bytes());
+        }
+        let places = Places { type_at, coding_at, common_at: common };
+        let last_modified = self.last_modified;
+        Representation { etag, last_modified, ..Representation::of_page((lines, places), body) }
+    }
+
     /// Makes it one whose body is a file.
     #[cfg(test)]
     pub(super) fn keep_open(&mut self, file: Rc<ServedFile>) {
@@ -215,13 +263,16 @@ impl Entry {
     /// An entry of a page that was made here.
     pub(super) fn of_page(key: &[u8], page: Representation) -> Entry {
         let (encoded, pinned) = (Box::default(), OnceCell::new());
-        Entry { key: key.into(), plain: page, encoded, settled: false, pinned }
+        Entry { key: key.into(), plain: page, encoded, made: None, settled: false, pinned }
     }
 
     fn representation(&self, which: u8) -> Option<&Representation> {
         match usize::from(which).checked_sub(1) {
             None => Some(&self.plain),
-            Some(at) => self.encoded.get(at).map(|(_, one)| one),
+            Some(at) => match &self.made {
+                Some(made) => made.get(at),
+                None => self.encoded.get(at).map(|(_, one)| one),
+            },
         }
     }
 
@@ -238,7 +289,10 @@ impl Entry {
         };
         let encoded: usize =
             self.encoded.iter().map(|(_, one)| size_of::<(Coding, Representation)>() + of(one)).sum();
-        (size_of::<Entry>() + self.key.len() + of(&self.plain) + encoded) as u64
+        let made = self.made.as_ref().map_or(0, |made| {
+            size_of::<Made>() + made.iter().map(|one| size_of::<Representation>() + of(one)).sum::<usize>()
+        });
+        (size_of::<Entry>() + self.key.len() + of(&self.plain) + encoded + made) as u64
     }
 
     /// Descriptors that the entry holds.
@@ -280,6 +334,7 @@ pub(super) struct Maker<'a> {
     pub(super) clock: &'a Clock,
     pub(super) wait: MayWait,
     pub(super) inline_bytes_max: u32,
+    pub(super) encoded_bytes_max: u64,
 }
 
 impl Maker<'_> {
@@ -287,7 +342,11 @@ impl Maker<'_> {
     pub(super) fn entry(&self, key: &[u8], found: FoundFile) -> Result<(Entry, bool), Miss> {
         let media = media_type::of(&found.path, &self.set.files().media);
         let about = About { media: &media, cache: self.set.cache_control(&found.path, &media) };
-        let vary = !found.encoded.is_empty();
+        let codings = match found.plain.meta.size <= self.encoded_bytes_max && found.encoded.is_empty() {
+            true => self.set.codings(&media, found.plain.meta.size),
+            false => &[],
+        };
+        let vary = !found.encoded.is_empty() || !codings.is_empty();
         let (plain, mut keep) = self.representation(found.plain, about, None, vary)?;
         let mut encoded = Vec::with_capacity(found.encoded.len());
         for (coding, opened) in found.encoded {
@@ -297,10 +356,11 @@ impl Maker<'_> {
         }
         let settled = |one: &Representation| one.meta.is_some_and(|meta| self.is_settled(&meta));
         let settled = settled(&plain) && encoded.iter().all(|(_, one)| settled(one));
-        Ok((
-            Entry { key: key.into(), plain, encoded: encoded.into(), settled, pinned: OnceCell::new() },
-            keep,
-        ))
+        // What may change again without a new time stamp has another entry soon.
+        let takes = settled && keep && !codings.is_empty() && plain.takes_coding();
+        let made = takes.then(|| Box::new(Made::new(codings)));
+        let (encoded, pinned) = (encoded.into(), OnceCell::new());
+        Ok((Entry { key: key.into(), plain, encoded, made, settled, pinned }, keep))
     }
 
     fn is_settled(&self, meta: &Meta) -> bool {
@@ -423,6 +483,11 @@ fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
         None => format!("\"{size:x}-{mtime:x}-{ino:x}\"").into(),
         Some(coding) => format!("\"{size:x}-{mtime:x}-{ino:x}-{}\"", prepare::token(coding)).into(),
     }
+}
+
+/// The entity tag of a coding that was made of a file with this one.
+fn with_coding(etag: &str, coding: Coding) -> Box<str> {
+    format!("{}-{}\"", etag.trim_end_matches('"'), coding.token()).into()
 }
 
 /// One read. With [`MayWait::No`], a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to

@@ -6,8 +6,11 @@
 
 mod answer;
 mod cache;
+mod due;
+mod encoding;
 mod entry;
 mod listing;
+mod made;
 mod media_type;
 mod prepare;
 mod resolve;
@@ -15,6 +18,7 @@ mod scripts;
 mod set;
 mod sources;
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
@@ -27,6 +31,8 @@ use rustix::io::Errno;
 use self::answer::{Answer, Boundaries};
 pub use self::cache::GivenUp;
 use self::cache::{Cache, Space};
+use self::due::Due;
+pub use self::encoding::{Encoding, EncodingPlace};
 pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
 use self::prepare::Facts;
@@ -49,9 +55,14 @@ pub struct FileServer {
     cache: Cache,
     boundaries: Boundaries,
     inline_bytes_max: u32,
+    encoded_bytes_max: u64,
     ranges_max: usize,
     hits: u64,
     misses: u64,
+    /// Codings to make.
+    due: VecDeque<Due>,
+    /// The one that is being made.
+    pending: Option<Due>,
 }
 
 /// How the cache of a thread does.
@@ -82,6 +93,9 @@ impl FileServer {
             cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max, given_up),
             boundaries: Boundaries::default(),
             inline_bytes_max: limits.inline_file_bytes_max,
+            encoded_bytes_max: limits.compress_file_bytes_max,
+            due: VecDeque::new(),
+            pending: None,
             ranges_max: usize::from(limits.ranges_max),
             hits: 0,
             misses: 0,
@@ -122,7 +136,12 @@ impl FileServer {
         match self.cache.fresh(Space::requests(set), context.path, context.clock.now) {
             Some(entry) => {
                 self.hits += 1;
-                answer::file(entry, context, self.ranges_max, &mut self.boundaries, writer)
+                let answer = answer::file(entry, context, self.ranges_max, &mut self.boundaries, writer);
+                if entry.made.as_ref().is_some_and(|made| made.is_due()) {
+                    let entry = Rc::clone(entry);
+                    self.note_due(Space::requests(set), &entry);
+                }
+                answer
             }
             None => {
                 self.misses += 1;
@@ -338,6 +357,7 @@ impl FileServer {
             clock: context.clock,
             wait: may_wait(context),
             inline_bytes_max: self.inline_bytes_max,
+            encoded_bytes_max: self.encoded_bytes_max,
         };
         let (entry, keep) = maker.entry(key, found)?;
         let entry = Rc::new(entry);

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use super::prepare::FieldRules;
 use super::sources;
-use crate::config::{Files, TryItem};
+use crate::compress::Rules;
+use crate::config::{Coding, Files, TryItem};
 use crate::filter::expires::Expires;
 use crate::log::error::Limiter;
 
@@ -26,6 +27,7 @@ pub struct FileSet {
     error_pages: Arc<ErrorPages>,
     edits: Arc<FieldEdits>,
     expires: Option<Arc<Expires>>,
+    compress: Option<Arc<Rules>>,
     withholds_sources: bool,
 }
 
@@ -64,6 +66,7 @@ impl FileSet {
             error_pages: Arc::default(),
             edits: Arc::default(),
             expires: None,
+            compress: None,
             withholds_sources: false,
         }
     }
@@ -79,6 +82,12 @@ impl FileSet {
     #[must_use]
     pub fn with_expires(self, expires: Option<Expires>) -> FileSet {
         FileSet { expires: expires.map(Arc::new), ..self }
+    }
+
+    /// The same root, whose files are compressed.
+    #[must_use]
+    pub fn with_compression(self, rules: Option<Rules>) -> FileSet {
+        FileSet { compress: rules.map(Arc::new), ..self }
     }
 
     /// The same root, with pages for statuses. `set` is the index of the set that holds the pages, in the list that
@@ -134,6 +143,14 @@ impl FileSet {
     /// `Cache-Control` of a file.
     pub(super) fn cache_control(&self, path: &[u8], content_type: &str) -> Option<&[u8]> {
         self.expires.as_ref()?.of_file(path, content_type.as_bytes())
+    }
+
+    /// Which codings a file of this type and size may get; none for many.
+    pub(super) fn codings(&self, content_type: &str, bytes: u64) -> &[Coding] {
+        match &self.compress {
+            Some(rules) if rules.takes_file(content_type.as_bytes(), bytes) => rules.kept(),
+            _ => &[],
+        }
     }
 
     /// Where the page for a status is: the set, and the path below its root.

@@ -76,6 +76,7 @@ pub(super) fn limits() -> Limits {
         file_cache_files_max: 16,
         inline_file_bytes_max: INLINE_BYTES_MAX,
         compress_encoders_max: 1,
+        compress_file_bytes_max: 1 << 16,
         log_buffer_bytes_max: 1,
         output_bytes_per_second_max: 1,
     }

@@ -1,5 +1,6 @@
 //! Looks at the exchange of a connection: source, attempt, input, output, tunnel.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Clients;
@@ -81,6 +82,20 @@ impl Clients {
     pub(in crate::worker) fn progress(&mut self, index: u32) {
         let timeout = self.write_timeout(index);
         self.arm_in(index, timeout);
+    }
+
+    /// Has a coding of a file made, if a helper thread is free for that.
+    #[cold]
+    pub(in crate::worker) fn submit_encoding(&mut self) {
+        let Some(encoding) = self.shared.disk.encoding_place().and_then(|place| self.files.next_due(place))
+        else {
+            return;
+        };
+        let (inbox, made) = (&self.shared.inboxes[self.number], Arc::clone(&encoding));
+        let done = Box::new(move |_| inbox.send(Message::Encoded(made)));
+        if self.shared.disk.submit(DiskJob::Encode(encoding), done).is_err() {
+            self.files.note_encoded(None);
+        }
     }
 
     /// Gives a job to the helper threads. False when they have too much to do.

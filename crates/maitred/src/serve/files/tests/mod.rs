@@ -7,6 +7,7 @@ mod conditions;
 mod confinement;
 mod directories;
 mod errors;
+mod made;
 mod manual;
 mod scripts;
 
