@@ -180,6 +180,8 @@ pub enum FromWorker {
     Command(u64, Command),
     /// The challenge of this number is answered from now on.
     ChallengeInPlace(u64),
+    /// A client has asked for this name, which has no certificate yet, but may have one on demand.
+    NameWanted(String),
     /// The master may go ([`ToWorker::OrphanMode`]).
     Outlives,
 }
@@ -355,4 +357,6 @@ pub enum ToWorker {
     ChallengeOver(u64),
     /// How the automatic certificate of a site stands.
     CertificateReport(Report),
+    /// There will be no certificate for this name.
+    NameRefused(String),
 }

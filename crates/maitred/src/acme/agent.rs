@@ -1,5 +1,7 @@
 //! The agent process: clocks, socket and tasks around the schedule.
 
+mod demand;
+
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
@@ -10,12 +12,13 @@ use maitred_sys::{inherit, memfile};
 use tokio::net::UnixDatagram;
 use tokio::sync::mpsc;
 
+use self::demand::Demand;
 use super::account;
 use super::certificate::{self, Facts};
 use super::client::Seen;
 use super::dns::Records;
 use super::link::Link;
-use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Start, ToAgent};
+use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Site, Start, ToAgent};
 use super::order::{self, Job, Trouble};
 use super::sandbox;
 use super::schedule::{Held, Now, Past, Rules, Schedule, Task, Window};
@@ -140,6 +143,8 @@ async fn write_all(socket: Arc<UnixDatagram>, mut said: mpsc::UnboundedReceiver<
 enum Done {
     /// The certificate, and where it is from.
     Ordered(usize, Result<(String, String), Trouble>),
+    /// What the operator's service says of a name on demand.
+    Asked(String, Result<bool, String>),
     Informed(usize, Result<(Window, Option<Duration>), String>),
 }
 
@@ -162,6 +167,9 @@ struct Agent {
     /// One for each authority.
     accounts: Vec<account::Accounts>,
     records: Records,
+    /// Those of the configuration, then the names on demand.
+    sites: Vec<Site>,
+    demand: Demand,
     begun: Instant,
 }
 
@@ -177,8 +185,10 @@ impl Agent {
         let accounts = authorities.iter().map(accounts).collect();
         let records = Records::new(Arc::clone(&start), Arc::clone(&store), link.clone());
         let (known, begun) = (Vec::new(), Instant::now());
-        let mut agent = Agent { start, store, schedule, known, link, done, accounts, records, begun };
-        for index in 0..agent.start.sites.len() {
+        let (sites, demand) = (demand::sites(&start), Demand::new(&start.acme, begun));
+        let mut agent =
+            Agent { start, store, schedule, known, link, done, accounts, records, sites, demand, begun };
+        for index in 0..agent.sites.len() {
             agent.look(index);
         }
         agent
@@ -223,11 +233,11 @@ impl Agent {
     }
 
     fn name(&self, index: usize) -> String {
-        self.start.sites.get(index).map_or_else(String::new, |site| site.name().to_owned())
+        self.sites.get(index).map_or_else(String::new, |site| site.name().to_owned())
     }
 
     fn held(&self, index: usize) -> Option<Held> {
-        let (known, site) = (self.known.get(index)?, self.start.sites.get(index)?);
+        let (known, site) = (self.known.get(index)?, self.sites.get(index)?);
         let facts = known.facts.as_ref()?;
         let mut names = site.names.clone();
         names.sort();
@@ -251,11 +261,13 @@ impl Agent {
             tokio::select! {
                 message = receive(socket) => match message? {
                     Some(ToAgent::InPlace(serial)) => self.link.done(serial, Ok(())),
+                    Some(ToAgent::Wanted(name)) => self.wanted(name),
                     Some(ToAgent::HookDone(serial, why)) => self.link.done(serial, why.map_or(Ok(()), Err)),
                     None => return Ok(()),
                 },
                 Some(done) = ended.recv() => match done {
                     Done::Ordered(index, outcome) => self.ordered(index, outcome),
+                    Done::Asked(name, outcome) => self.asked(name, outcome),
                     Done::Informed(index, outcome) => self.informed(index, outcome),
                 },
                 () = tokio::time::sleep(wake) => {}
@@ -271,7 +283,7 @@ impl Agent {
             let text = format!("nothing can be kept: {error}");
             return self.ordered(index, Err(Trouble::unreachable(text)));
         }
-        let (Some(site), Some(known)) = (self.start.sites.get(index), self.known.get(index)) else { return };
+        let (Some(site), Some(known)) = (self.sites.get(index), self.known.get(index)) else { return };
         let failures = self.schedule.past(self.now(), index).failures;
         let number = self.schedule.authority(index);
         let Some(authority) = self.start.acme.authorities.get(number) else { return };
@@ -286,6 +298,10 @@ impl Agent {
             kinds: order::kinds(&self.start, failures),
             dns: site.names.iter().filter(|name| self.start.acme.dns_for(name).is_some()).cloned().collect(),
         };
+        // Before the first order it has been asked already.
+        let renews = site.on_demand && known.facts.is_some();
+        let service = self.start.acme.on_demand.as_ref().filter(|_| renews).map(|one| one.ask.clone());
+        let question = service.map(|url| (url, name.clone()));
         tracing::info!(
             site = name,
             names = job.names.len(),
@@ -297,6 +313,9 @@ impl Agent {
         tokio::spawn(async move {
             let seen = Seen::default();
             let whole = async {
+                if let Some((url, name)) = question {
+                    demand::allowed(&url, &name).await?;
+                }
                 let account = accounts.get(&seen).await?;
                 let outcome = order::obtain(&account, &job, &ways, &seen).await;
                 outcome.inspect_err(|trouble| accounts.doubt(trouble))
@@ -334,6 +353,7 @@ impl Agent {
                 known.error = Some(trouble.text);
             }
         }
+        self.settle(index);
         if let Err(error) = self.note(index) {
             tracing::error!("{error}");
         }

@@ -18,6 +18,8 @@ pub struct Start {
     pub acme: Acme,
     /// The sites with automatic certificates.
     pub sites: Vec<Site>,
+    /// The hosts of sites with certificates on demand: names, `*.name`, and `*` for all that are of no other site.
+    pub on_demand: Vec<String>,
     /// Where the files are; absolute.
     pub state: PathBuf,
     /// Whether the server has an address without TLS, which HTTP-01 needs.
@@ -35,6 +37,9 @@ pub struct Start {
 pub struct Site {
     /// Its names, in the order of the file; never empty. The first one names its files.
     pub names: Vec<String>,
+    /// Whether it is a name on demand, which the service is asked about before each renewal.
+    #[serde(default)]
+    pub on_demand: bool,
 }
 
 impl Site {
@@ -55,6 +60,10 @@ pub enum FromAgent {
     Certificate(String),
     /// How a site stands; said at the start, and after each change.
     Report(Report),
+    /// A name on demand is to have no certificate: it was refused.
+    NameRefused(String),
+    /// There is none for a name on demand as yet, but it may be asked for again.
+    NameLater(String),
     /// Run the hook that makes records; answered by [`ToAgent::HookDone`] with this number.
     Hook(u64, HookCall),
 }
@@ -93,6 +102,9 @@ impl HookCall {
 pub enum ToAgent {
     /// The worker process answers the challenge of this number.
     InPlace(u64),
+    /// A client has asked for this name. It is answered by [`FromAgent::Certificate`], [`FromAgent::NameRefused`] or
+    /// [`FromAgent::NameLater`].
+    Wanted(String),
     /// The hook of this number has ended, and why it has failed if it has.
     HookDone(u64, Option<String>),
 }
@@ -115,12 +127,14 @@ pub(crate) mod testing {
             challenge: ChallengeChoice::Auto,
             dns: Vec::new(),
             key: KeyType::P256,
+            on_demand: None,
             user: None,
             retry: Duration::from_secs(1),
         };
         Start {
             acme,
-            sites: vec![Site { names: vec![name.to_owned()] }],
+            sites: vec![Site { names: vec![name.to_owned()], on_demand: false }],
+            on_demand: Vec::new(),
             state: "/state".into(),
             http: true,
             tls: true,

@@ -23,6 +23,7 @@
 //! | [`sandbox`] | what the process may do |
 //! | [`messages`] | what master and agent say to each other |
 //! | [`supervise`] | the master's part: the life of the agent, and which processes have which challenge |
+//! | [`on_demand`] | names that clients ask for |
 //! | [`dns`] | records for DNS-01 |
 //! | [`challenges`] | the worker process's part: what is answered |
 
@@ -34,6 +35,7 @@ pub mod client;
 pub mod dns;
 pub mod link;
 pub mod messages;
+pub mod on_demand;
 pub mod order;
 pub mod sandbox;
 pub mod schedule;

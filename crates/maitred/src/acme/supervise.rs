@@ -61,6 +61,8 @@ pub struct Hook {
     pub timeout: Duration,
 }
 
+/// Names on demand that the agent has not answered yet.
+pub const NAMES_MAX: usize = 256;
 /// Hooks that run at a time; more than any agent has.
 pub const HOOKS_MAX: usize = 16;
 
@@ -89,6 +91,8 @@ pub struct Supervisor {
     /// The hooks that run for the present agent, with the numbers that it has given them.
     hooks: BTreeMap<u64, u64>,
     last_hook: u64,
+    /// Names that clients have asked for, and that the agent has not answered yet.
+    names: BTreeSet<String>,
 }
 
 impl Supervisor {
@@ -153,7 +157,18 @@ impl Supervisor {
                 Some(_) => vec![Action::TellWorkers(ToWorker::ChallengeOver(serial))],
                 None => Vec::new(),
             },
-            FromAgent::Certificate(site) => vec![Action::Renewed(site)],
+            FromAgent::Certificate(site) => {
+                self.names.remove(&site);
+                vec![Action::Renewed(site)]
+            }
+            FromAgent::NameRefused(name) => match self.names.remove(&name) {
+                true => vec![Action::TellWorkers(ToWorker::NameRefused(name))],
+                false => Vec::new(),
+            },
+            FromAgent::NameLater(name) => {
+                self.names.remove(&name);
+                Vec::new()
+            }
             FromAgent::Report(report) => {
                 self.reports.insert(report.name.clone(), report.clone());
                 vec![Action::TellWorkers(ToWorker::CertificateReport(report))]
@@ -165,6 +180,19 @@ impl Supervisor {
                 }
                 Err(why) => Action::Tell(ToAgent::HookDone(serial, Some(why.to_owned()))),
             }],
+        }
+    }
+
+    /// A client has asked for this name, which may have a certificate on demand. Where nothing is done about it, the worker
+    /// process says it again when another client asks.
+    pub fn name_wanted(&mut self, name: String) -> Vec<Action> {
+        let on_demand = self.wanted.as_ref().is_some_and(|start| !start.on_demand.is_empty());
+        if self.running.is_none() || !on_demand || self.names.len() >= NAMES_MAX || name.len() > 253 {
+            return Vec::new();
+        }
+        match self.names.insert(name.clone()) {
+            true => vec![Action::Tell(ToAgent::Wanted(name))],
+            false => Vec::new(),
         }
     }
 
@@ -259,6 +287,7 @@ impl Supervisor {
     fn forget(&mut self, actions: &mut Vec<Action>) {
         let serials = std::mem::take(&mut self.challenges).into_keys();
         actions.extend(serials.map(|serial| Action::TellWorkers(ToWorker::ChallengeOver(serial))));
+        self.names.clear();
         if !std::mem::take(&mut self.hooks).is_empty() {
             actions.push(Action::EndHooks);
         }

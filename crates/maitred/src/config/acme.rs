@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
-use super::meaning::Identity;
+use super::meaning::{Config, HostPattern, Identity, Site};
 
 /// Let's Encrypt.
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -30,11 +30,55 @@ pub struct Acme {
     pub dns: Vec<Dns>,
     /// `key`
     pub key: KeyType,
+    /// `on_demand`: for sites with `acme = "on-demand"`.
+    pub on_demand: Option<OnDemand>,
     /// `user`: the account of the process for certificates; filled in if the file does not name it, `None` is the master's
     /// account.
     pub user: Option<Identity>,
     /// `retry`: the delay after a first refusal.
     pub retry: Duration,
+}
+
+/// `on_demand = { … }`: certificates for names that clients ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OnDemand {
+    /// `ask`: an `http` URL.
+    pub ask: String,
+    /// `orders_per_minute_max`
+    pub orders_per_minute_max: u32,
+    /// `names_max`
+    pub names_max: u32,
+    /// `refused_time`: how long a name that was refused stays so.
+    pub refused_time: Duration,
+}
+
+impl Config {
+    /// How many names may have certificates on demand; `None` if no site has those.
+    pub fn on_demand_names_max(&self) -> Option<usize> {
+        let on_demand = self.acme.as_ref()?.on_demand.as_ref()?;
+        self.sites.iter().any(|site| site.on_demand).then_some(on_demand.names_max as usize)
+    }
+
+    /// Whether this name, in lower case, has a certificate on demand: by the site that it belongs to, which is that of the exact
+    /// name, of the longest `*.name`, or the one without hosts.
+    pub fn is_on_demand(&self, name: &str) -> bool {
+        let exact = |site: &&Site| {
+            site.hosts.iter().any(|host| matches!(host, HostPattern::Exact(known) if known == name))
+        };
+        let suffix = |site: &Site| {
+            let lengths = site.hosts.iter().filter_map(|host| match host {
+                HostPattern::Suffix(suffix) if name.ends_with(suffix.as_str()) => Some(suffix.len()),
+                _ => None,
+            });
+            lengths.max()
+        };
+        let longest = || {
+            self.sites.iter().filter_map(|site| Some((suffix(site)?, site))).max_by_key(|(length, _)| *length)
+        };
+        let site = self.sites.iter().find(exact).or_else(|| longest().map(|(_, site)| site));
+        site.or_else(|| self.sites.iter().find(|site| site.hosts.is_empty()))
+            .is_some_and(|site| site.on_demand)
+    }
 }
 
 /// An authority.
@@ -236,6 +280,12 @@ pub const ACME: Table = Table {
             "After so many failures in a row, a site's orders go to the next CA; after the last one, to the first again.",
         ),
         Key::new(
+            "on_demand",
+            Kind::Section(&ON_DEMAND),
+            Default::Absent("no certificates on demand"),
+            "For sites with `acme = \"on-demand\"`: which names get certificates.",
+        ),
+        Key::new(
             "user",
             Kind::Text("the name of an account"),
             Default::Absent(
@@ -359,6 +409,41 @@ pub const FALLBACK: Table = Table {
         PROFILE,
         CA_FILE,
         EXTERNAL_ACCOUNT_KEY,
+    ],
+};
+
+/// `on_demand`
+pub const ON_DEMAND: Table = Table {
+    title: "on_demand",
+    doc: "Certificates for names that stand in no file, such as the domains of customers: one is ordered when the first client asks \
+          for the name in its handshake, and a service of yours allows it. See [On demand](acme.md#on-demand).",
+    example: "[acme]\nagree = true\non_demand = { ask = \"http://127.0.0.1:9000/allowed\" }\n",
+    keys: &[
+        Key::new(
+            "ask",
+            Kind::Text("an `http` URL"),
+            Default::Required,
+            "The service. It gets `GET URL?domain=NAME` before the first order of a name, and before each renewal; a status of 2xx \
+             allows it.",
+        ),
+        Key::new(
+            "orders_per_minute_max",
+            Kind::Whole { min: 1, max: 1000 },
+            Default::Whole(10),
+            "How many new names a minute are ordered for; so many may come at once.",
+        ),
+        Key::new(
+            "names_max",
+            Kind::Whole { min: 1, max: 10_000 },
+            Default::Whole(1000),
+            "How many names have certificates on demand at a time. Each takes about 4 KiB in each worker process.",
+        ),
+        Key::new(
+            "refused_time",
+            Kind::Time { min: Duration::from_secs(1), max: Duration::from_secs(24 * 60 * 60) },
+            Default::Time(Duration::from_secs(5 * 60)),
+            "How long a name that the service has refused stays refused without another question.",
+        ),
     ],
 };
 

@@ -305,6 +305,8 @@ pub struct Site {
     pub hsts: Option<String>,
     /// `acme`: whether it has an automatic certificate; then it has at least one host, and no address.
     pub acme: bool,
+    /// `acme = "on-demand"`: whether each name that a client asks for has a certificate of its own.
+    pub on_demand: bool,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
     /// `expires`; `None` where it is not given.

@@ -59,8 +59,8 @@ use std::path::{Path, PathBuf};
 
 pub use access::{Access, AddressRules, Authentication, BasicAuth};
 pub use acme::{
-    Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, TsigAlgorithm,
-    certificate_path,
+    Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
+    TsigAlgorithm, certificate_path,
 };
 pub use client_limits::{ClientLimit, LimitKey, Rate};
 pub use coding::Coding;

@@ -392,10 +392,11 @@ pub const SITE: Table = Table {
         ),
         Key::new(
             "acme",
-            Kind::Flag,
+            Kind::FlagOrChoice(&["on-demand"]),
             Default::Flag(false),
             "Whether Maitred obtains and renews a certificate for the site's `hosts` by itself, with the settings of \
-             `[acme]`. Wildcards need `dns` there.",
+             `[acme]`. Wildcards need `dns` there. With `\"on-demand\"` each name that a client asks for has a certificate of its \
+             own, if the service of `on_demand` allows it.",
         ),
         Key::new(
             "route",

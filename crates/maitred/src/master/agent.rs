@@ -32,18 +32,29 @@ pub struct Agent {
 pub fn start_document(config: &Config) -> Option<Start> {
     let acme = config.acme.clone()?;
     let wanting = config.sites.iter().filter(|site| site.acme);
-    let sites = wanting.map(|site| Site { names: site.hosts.iter().map(HostPattern::to_string).collect() });
+    let sites = wanting.map(|site| Site {
+        names: site.hosts.iter().map(HostPattern::to_string).collect(),
+        on_demand: false,
+    });
     let sites: Vec<Site> = sites.filter(|site| !site.names.is_empty()).collect();
+    let mut on_demand = Vec::new();
+    for site in config.sites.iter().filter(|site| site.on_demand) {
+        on_demand.extend(site.hosts.iter().map(HostPattern::to_string));
+        if site.hosts.is_empty() {
+            on_demand.push("*".to_owned());
+        }
+    }
     let start = Start {
         acme,
         sites,
+        on_demand,
         state: config.server.state.clone(),
         http: config.listens.iter().any(|listen| listen.tls.is_none()),
         tls: config.listens.iter().any(|listen| listen.tls.is_some()),
         log_level: config.log.level.clone(),
         seccomp: config.server.seccomp,
     };
-    (!start.sites.is_empty()).then_some(start)
+    (!start.sites.is_empty() || !start.on_demand.is_empty()).then_some(start)
 }
 
 impl Agent {

@@ -378,6 +378,7 @@ impl<'a> Shell<'a> {
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
         let (mut pressure, mut in_place, mut private) = (false, Vec::new(), Vec::new());
+        let mut wanted = Vec::new();
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             if worker.channel.is_stuck() {
@@ -390,6 +391,7 @@ impl<'a> Shell<'a> {
             }
             worker.hear(*generation, MESSAGES_PER_TURN_MAX, |message| match message {
                 FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
+                FromWorker::NameWanted(name) => wanted.push(name),
                 FromWorker::Private => private.push(*generation),
                 message => {
                     pressure |= matches!(message, FromWorker::QueuePressure(_));
@@ -401,6 +403,7 @@ impl<'a> Shell<'a> {
         for (generation, serial) in in_place {
             self.challenge_in_place(generation, serial);
         }
+        wanted.into_iter().for_each(|name| self.name_wanted(name));
         pressure
     }
 

@@ -76,6 +76,23 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
+/// The names that the agent has certificates of, below its directory `state`, sorted; none if it cannot be read. A name has no
+/// byte that could lead elsewhere.
+pub fn automatic_names(state: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(state.join("certificates")) else { return Vec::new() };
+    let plain = |name: &str| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
+        !name.starts_with(['.', '_']) && name.bytes().all(plain)
+    };
+    let names = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".pem").filter(|name| plain(name)).map(str::to_owned)
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort_unstable();
+    names
+}
+
 /// The same of a file that the process for certificates has put there: the master may be root, and that process may be under an
 /// attacker's control, who would have it read another file, or wait at a pipe. `path` is two levels below the directory of that
 /// process.

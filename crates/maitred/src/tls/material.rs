@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use super::client;
 use super::tickets::Seed;
-use crate::config::{Certificate, ClientAuth, Config};
+use crate::config::{Certificate, ClientAuth, Config, certificate_path};
 use crate::pki::{Bytes, Pair, files};
 
 /// Largest material, in bytes: a thousand sites with a chain of four certificates each have a quarter of it.
@@ -31,6 +31,9 @@ pub struct Material {
     pub client_crls: Vec<Vec<Bytes>>,
     /// Certificates that answer a challenge of a certificate authority (TLS-ALPN-01, RFC 8737), by the name they are for.
     pub challenges: Vec<(String, Pair)>,
+    /// Certificates that were made on demand, by their names.
+    #[serde(default)]
+    pub on_demand: Vec<(String, Pair)>,
     /// Where the keys of session tickets come from.
     pub tickets: Seed,
 }
@@ -110,7 +113,8 @@ impl Material {
                 client::verifier(&tls.client_auth, &roots(listen)?, crls)?;
             }
         }
-        Ok(Material { sites, client_roots, client_crls, challenges: Vec::new(), tickets })
+        let on_demand = on_demand(config);
+        Ok(Material { sites, client_roots, client_crls, challenges: Vec::new(), on_demand, tickets })
     }
 
     /// As a sealed memory file, to hand on.
@@ -133,6 +137,18 @@ impl Material {
         let text = Zeroizing::new(memfile::read(file, MATERIAL_BYTES_MAX)?);
         serde_json::from_slice(&text).map_err(|_| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// What is stored for names of sites on demand. Others of the same directory are of sites that have been there.
+fn on_demand(config: &Config) -> Vec<(String, Pair)> {
+    let Some(most) = config.on_demand_names_max() else { return Vec::new() };
+    let names = files::automatic_names(&config.server.state);
+    let names = names.into_iter().filter(|name| config.is_on_demand(name)).take(most);
+    let pairs = names.filter_map(|name| {
+        let pair = automatic(&certificate_path(&config.server.state, &name))?;
+        Some((name, pair))
+    });
+    pairs.collect()
 }
 
 /// An automatic certificate may not be there yet, and one that is broken is replaced by the agent that gets them.

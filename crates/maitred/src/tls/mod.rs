@@ -6,6 +6,7 @@
 //! | [`material`] | all that the master hands to a worker process: keys, roots, the seed of ticket keys |
 //! | [`server`] | the configurations of rustls, one per listener, swapped as a whole when there is new material |
 //! | [`resolver`] | which certificate a client gets |
+//! | [`on_demand`] | names without a certificate that clients ask for |
 //! | [`tickets`] | session tickets, with keys that follow from the time and the seed |
 //! | [`client`] | clients' certificates, and what of them is passed to applications |
 //! | [`watch`] | which files have changed |
@@ -21,6 +22,7 @@ pub mod client;
 pub mod key_log;
 pub mod ktls;
 pub mod material;
+pub mod on_demand;
 pub mod redirect;
 pub mod resolver;
 pub mod self_signed;

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::material::Material;
+use super::on_demand::Wanted;
 use crate::config::{Config, HostPattern, Site};
 
 /// The protocol of a challenge of a certificate authority (RFC 8737 section 6.2).
@@ -24,12 +26,19 @@ pub struct Resolver {
     /// `.example.com` → site.
     suffixes: HashMap<Box<str>, usize>,
     challenges: HashMap<Box<str>, Arc<CertifiedKey>>,
+    /// Certificates that were made on demand, by their names.
+    on_demand: HashMap<Box<str>, Arc<[Arc<CertifiedKey>]>>,
+    /// The sites whose names have those; and whether names of no site do.
+    on_demand_sites: Vec<bool>,
+    on_demand_others: bool,
+    /// The names for which there is none yet.
+    wanted: Arc<Wanted>,
 }
 
 impl Resolver {
     /// # Errors
     /// A text, if a certificate of the material cannot be used.
-    pub fn new(config: &Config, material: &Material) -> Result<Resolver, String> {
+    pub fn new(config: &Config, material: &Material, wanted: &Arc<Wanted>) -> Result<Resolver, String> {
         let mut own = Vec::new();
         for pairs in &material.sites {
             let certified: Result<Vec<_>, String> =
@@ -42,7 +51,7 @@ impl Resolver {
         let some = own.iter().find(|certified| !certified.is_empty());
         let default = some.cloned().unwrap_or_else(|| Arc::from(Vec::new()));
         // No client is shown another site's certificate only because an automatic one is not there yet: the handshake fails.
-        let borrows = |own: &Arc<[_]>, site: &Site| own.is_empty() && !site.acme;
+        let borrows = |own: &Arc<[_]>, site: &Site| own.is_empty() && !site.acme && !site.on_demand;
         let sites = own.into_iter().zip(&config.sites);
         let sites = sites.map(|(own, site)| if borrows(&own, site) { Arc::clone(&default) } else { own });
         let sites = sites.collect();
@@ -60,7 +69,24 @@ impl Resolver {
             .iter()
             .map(|(name, pair)| Ok((name.to_ascii_lowercase().into(), Arc::new(pair.for_challenge()?))))
             .collect::<Result<_, String>>()?;
-        Ok(Resolver { sites, default, exact, suffixes, challenges })
+        let on_demand = material.on_demand.iter();
+        let on_demand = on_demand
+            .map(|(name, pair)| Ok((name.as_str().into(), Arc::from([Arc::new(pair.certified()?)]))))
+            .collect::<Result<_, String>>()?;
+        let on_demand_sites = config.sites.iter().map(|site| site.on_demand).collect();
+        let on_demand_others = config.sites.iter().any(|site| site.on_demand && site.hosts.is_empty());
+        let wanted = Arc::clone(wanted);
+        Ok(Resolver {
+            sites,
+            default,
+            exact,
+            suffixes,
+            challenges,
+            on_demand,
+            on_demand_sites,
+            on_demand_others,
+            wanted,
+        })
     }
 
     /// The certificates of the site that this name belongs to: the exact name, then the longest `*.name`, then the default.
@@ -69,6 +95,16 @@ impl Resolver {
             let parents = || name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(name.get(at..)?));
             self.exact.get(name).or_else(|| parents().next()).copied()
         });
+        let on_demand = match site {
+            Some(site) => self.on_demand_sites.get(site).copied().unwrap_or(false),
+            None => self.on_demand_others,
+        };
+        if let (true, Some(name)) = (on_demand, name) {
+            return self.on_demand.get(name).map(|own| &own[..]).unwrap_or_else(|| {
+                self.wanted.note(name, Instant::now());
+                &[]
+            });
+        }
         site.and_then(|site| self.sites.get(site)).unwrap_or(&self.default)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, StoresServerSessions};
@@ -12,6 +13,7 @@ use rustls::version::{TLS12, TLS13};
 use super::client;
 use super::key_log::KeyLogFile;
 use super::material::Material;
+use super::on_demand::Wanted;
 use super::resolver::{ACME_TLS, Resolver};
 use super::tickets::{NoTickets, Ticketer};
 use crate::config::{ClientAuth, Config, Tls, TlsVersion};
@@ -54,6 +56,7 @@ pub struct TlsServer {
     sessions: Mutex<BTreeMap<usize, KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
     shown: RwLock<Vec<CertificateFacts>>,
+    wanted: Arc<Wanted>,
 }
 
 impl TlsServer {
@@ -65,6 +68,7 @@ impl TlsServer {
             sessions: Mutex::default(),
             present: RwLock::default(),
             shown: RwLock::default(),
+            wanted: Arc::default(),
         }
     }
 
@@ -83,6 +87,7 @@ impl TlsServer {
             config: Some(config.clone()),
             present: RwLock::default(),
             shown: RwLock::default(),
+            wanted: Arc::default(),
         };
         server.replace(material)?;
         Ok(server)
@@ -91,6 +96,20 @@ impl TlsServer {
     /// The configuration of the next session on a listener; `None` is cleartext.
     pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// The names that clients have asked for, and that are to have certificates on demand.
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Names that are to have none for a while: as long as the configuration says.
+    pub fn refused(&self, name: &str) {
+        let acme = self.config.as_ref().and_then(|config| config.acme.as_ref());
+        let on_demand = acme.and_then(|acme| acme.on_demand.as_ref());
+        if let Some(on_demand) = on_demand {
+            self.wanted.refused(name, on_demand.refused_time, Instant::now());
+        }
     }
 
     /// The certificates in use, for the status.
@@ -104,7 +123,7 @@ impl TlsServer {
     /// A text about what is wrong with them.
     pub fn replace(&self, material: &Material) -> Result<(), String> {
         let Some(config) = &self.config else { return Ok(()) };
-        let resolver = Arc::new(Resolver::new(config, material)?);
+        let resolver = Arc::new(Resolver::new(config, material, &self.wanted)?);
         let mut configs = Vec::new();
         for (number, listen) in config.listens.iter().enumerate() {
             let made = match &listen.tls {

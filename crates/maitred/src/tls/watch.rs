@@ -16,7 +16,10 @@ pub struct Stamps(BTreeMap<PathBuf, Stamp>);
 impl Stamps {
     /// Looks at all files of certificates, keys, staples, roots and revocation lists.
     pub fn of(config: &Config) -> Stamps {
-        Stamps(paths(config).into_iter().map(|path| (path.to_owned(), stamp(path))).collect())
+        // A new file changes its directory.
+        let directory = config.on_demand_names_max().map(|_| config.server.state.join("certificates"));
+        let paths = paths(config).into_iter().map(Path::to_owned).chain(directory);
+        Stamps(paths.map(|path| (path.clone(), stamp(&path))).collect())
     }
 
     /// Whether there is nothing to look at.

@@ -282,6 +282,7 @@ impl<'a> Control<'a> {
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
+            (ToWorker::NameRefused(name), _) => self.shared.tls.refused(&name),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)

@@ -6,6 +6,7 @@ mod dns;
 mod failing;
 mod issuing;
 mod knot;
+mod on_demand;
 mod pebble;
 mod renewing;
 #[path = "../support/mod.rs"]

@@ -203,12 +203,17 @@ impl Pebble {
 
     /// The same with this `[acme]`.
     pub(crate) fn setup_with(&self, names: &[&str], acme: &str) -> Setup {
+        self.setup_site(&format!("hosts = {names:?}\nacme = true"), acme)
+    }
+
+    /// The same with these lines of the first site.
+    pub(crate) fn setup_site(&self, site: &str, acme: &str) -> Setup {
         let state = format!("state = \"{}\"", self.path("state").display());
         let address = format!("address = \"{}\"", self.http);
         Setup::with_files()
             .server(&state)
             .listen(&address)
-            .site(&format!("hosts = {names:?}\nacme = true"))
+            .site(site)
             .log("level = \"info,maitred::acme=debug\"")
             .table(acme)
     }

@@ -12,12 +12,12 @@ use crate::pebble::{Manners, Pebble};
 use crate::support::{Setup, TIMEOUT, eventually};
 
 /// The server has an address with TLS, too, where the authority looks for it.
-fn with_tls(pebble: &Pebble, setup: Setup) -> Setup {
+pub(crate) fn with_tls(pebble: &Pebble, setup: Setup) -> Setup {
     setup.table(&format!("[[listen]]\naddress = \"{}\"\ntls = {{}}\n", pebble.tls))
 }
 
 /// A page of that host over TLS, with a certificate that has to lead to the authority; or why there is none.
-fn get(pebble: &Pebble, host: &'static str, root: &str) -> Result<String, String> {
+pub(crate) fn get(pebble: &Pebble, host: &'static str, root: &str) -> Result<String, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(root.as_bytes()).unwrap()).unwrap();

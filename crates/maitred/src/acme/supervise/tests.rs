@@ -121,6 +121,32 @@ fn reports_are_kept_for_worker_processes_that_come_later() {
     assert!(supervisor.reports().is_empty());
 }
 
+#[test]
+fn a_name_on_demand_is_asked_for_once_and_its_refusal_is_passed_on() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::default();
+    supervisor.want(now, Some(start("a")));
+    assert!(supervisor.name_wanted("x.a".into()).is_empty(), "no site has certificates on demand");
+    let mut document = start("a");
+    document.on_demand = vec!["*.a".into()];
+    supervisor.want(now, Some(document));
+    let wanted = |supervisor: &mut Supervisor, name: &str| supervisor.name_wanted(name.to_owned());
+    assert_eq!(wanted(&mut supervisor, "x.a"), [Action::Tell(ToAgent::Wanted("x.a".into()))]);
+    assert!(wanted(&mut supervisor, "x.a").is_empty(), "the agent knows");
+    let refused = supervisor.agent_says(FromAgent::NameRefused("x.a".into()));
+    assert_eq!(refused, [Action::TellWorkers(ToWorker::NameRefused("x.a".into()))]);
+    assert!(supervisor.agent_says(FromAgent::NameRefused("x.a".into())).is_empty(), "nothing was asked");
+    for later in [FromAgent::NameLater("y.a".into()), FromAgent::Certificate("y.a".into())] {
+        assert_eq!(wanted(&mut supervisor, "y.a").len(), 1);
+        supervisor.agent_says(later);
+    }
+    let asked =
+        (0..2 * NAMES_MAX).filter(|number| !wanted(&mut supervisor, &format!("{number}.a")).is_empty());
+    assert_eq!(asked.count(), NAMES_MAX);
+    supervisor.exited(now, "died");
+    assert!(wanted(&mut supervisor, "x.a").is_empty(), "there is no agent");
+}
+
 fn call() -> HookCall {
     HookCall { add: true, name: "_acme-challenge.a".into(), text: "x".repeat(43) }
 }

@@ -5,7 +5,7 @@ mod dns;
 use std::path::Path;
 
 use super::super::acme::{
-    Acme, Authority, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, certificate_path,
+    Acme, Authority, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, OnDemand, certificate_path,
 };
 use super::super::meaning::{Certificate, HostPattern, Site};
 use super::super::reader::{Section, shorten};
@@ -33,6 +33,7 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
             Some("rsa2048") => KeyType::Rsa2048,
             _ => KeyType::P256,
         },
+        on_demand: on_demand(&section),
         user: super::user(&section),
         retry: section.time("retry"),
     };
@@ -52,9 +53,50 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
     Some(acme)
 }
 
+fn on_demand(acme: &Section<'_>) -> Option<OnDemand> {
+    acme.key_span("on_demand")?;
+    let section = acme.section("on_demand");
+    let ask = section.text("ask");
+    if let Some(text) = &ask {
+        let host = text.value.strip_prefix("http://").and_then(|rest| rest.split(['/', '?']).next());
+        let fragment = text.value.contains('#');
+        if host.is_none_or(str::is_empty) || fragment || text.value.parse::<http::Uri>().is_err() {
+            let message = format!("`ask`: \"{}\" is not the URL of a service", shorten(&text.value));
+            section.cx.error_with(
+                &text.span,
+                message,
+                "it starts with http://, as in \"http://127.0.0.1:9000/allowed\"",
+            );
+        }
+    }
+    Some(OnDemand {
+        orders_per_minute_max: section.number("orders_per_minute_max").value,
+        names_max: section.number("names_max").value,
+        refused_time: section.time("refused_time"),
+        ask: ask?.value,
+    })
+}
+
+/// Whether a site has certificates on demand.
+pub(super) fn is_on_demand(section: &Section<'_>, acme: Option<&Acme>) -> bool {
+    let (Err("on-demand"), Some(span)) = (section.flag_or_choice("acme"), section.given("acme")) else {
+        return false;
+    };
+    let cx = section.cx;
+    if acme.is_none_or(|acme| acme.on_demand.is_none()) {
+        let hint = "add on_demand = { ask = \"http://…\" } to [acme]: without a service to ask, any client could have certificates made";
+        cx.missing(&span, "`acme = \"on-demand\"` takes `on_demand` in [acme]", hint);
+    }
+    if let Some(certificates) = section.given("certificates") {
+        let message = "a site with `certificates` has none on demand";
+        cx.conflict(&span, message, "`certificates` is set here", &certificates);
+    }
+    true
+}
+
 /// Whether a site has an automatic certificate; `acme` is `[acme]`, if there is one.
 pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: Option<&Acme>) -> bool {
-    let wanted = section.flag("acme");
+    let wanted = section.flag_or_choice("acme") == Ok(true);
     let Some(span) = section.given("acme").filter(|_| wanted) else { return false };
     let cx = section.cx;
     if acme.is_none() {

@@ -34,8 +34,9 @@ pub(super) fn sites(
             );
         }
         let (certificates, certified) = tls::certificates(section, &hosts);
-        let acme = acme::of_site(section, &hosts, acme);
-        sites.push(Site { acme, ..site(section, hosts, certificates, pools) });
+        let automatic = acme::of_site(section, &hosts, acme);
+        let on_demand = acme::is_on_demand(section, acme);
+        sites.push(Site { acme: automatic, on_demand, ..site(section, hosts, certificates, pools) });
         all_certified.push(certified);
     }
     (sites, all_certified)
@@ -88,6 +89,7 @@ fn site(
         files,
         certificates,
         acme: false,
+        on_demand: false,
         hsts: tls::hsts(section),
         response_headers: headers::of_responses(&section.section("response_headers")),
         expires: expires::of(section),

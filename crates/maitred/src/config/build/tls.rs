@@ -400,8 +400,8 @@ pub(super) fn check_together(
 ) {
     let with_tls = listens.iter().filter_map(|(listen, spans)| listen.tls.as_ref().and(spans.tls.as_ref()));
     let first_tls = with_tls.clone().next();
-    let any_certificate =
-        certified.iter().any(|site| site.span.is_some()) || sites.iter().any(|site| site.acme);
+    let any_certificate = certified.iter().any(|site| site.span.is_some())
+        || sites.iter().any(|site| site.acme || site.on_demand);
     if let (Some(span), false) = (first_tls, any_certificate) {
         cx.error_with(
             span,
@@ -431,8 +431,10 @@ pub(super) fn check_together(
 /// A site without certificates is served with those of the first site that has some: they should be good for it.
 fn without_certificates(cx: &Context<'_>, sites: &[Site], certified: &[Certified]) {
     let Some(default) = certified.iter().find(|site| !site.leaves.is_empty()) else { return };
-    for (site, known) in
-        sites.iter().zip(certified).filter(|(site, known)| known.span.is_none() && !site.acme)
+    for (site, known) in sites
+        .iter()
+        .zip(certified)
+        .filter(|(site, known)| known.span.is_none() && !site.acme && !site.on_demand)
     {
         if let Some(missing) = not_covered(&default.leaves, &site.hosts) {
             cx.warn(

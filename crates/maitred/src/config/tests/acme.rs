@@ -129,6 +129,49 @@ fn records_for_wildcards_are_made_in_one_way_for_each_name() {
 }
 
 #[test]
+fn sites_on_demand_take_a_service_that_is_asked() {
+    let start = "[[listen]]\naddress = \":80\"\n[[listen]]\naddress = \":443\"\ntls = {}\n";
+    let with = |site: &str, acme: &str| {
+        format!("{start}[[site]]\nroot = \"www\"\nacme = \"on-demand\"\n{site}\n[acme]\nagree = true\n{acme}")
+    };
+    let ask =
+        "on_demand = { ask = \"http://127.0.0.1:9000/allowed?k=1\", names_max = 7, refused_time = \"9s\" }";
+    let other = "[[site]]\nhosts = [\"own.a.example\", \"*.b.a.example\"]\nroot = \"www\"\n";
+    let config = good(&with(&format!("hosts = [\"*.a.example\"]\n{other}"), ask));
+    let site = &config.sites[0];
+    assert!(site.on_demand && !site.acme && site.certificates.is_empty());
+    assert_eq!(config.on_demand_names_max(), Some(7));
+    for (name, is) in [
+        ("x.a.example", true),
+        ("b.a.example", true),
+        ("own.a.example", false),
+        ("x.b.a.example", false),
+        ("a.example", false),
+        ("x.c.example", false),
+    ] {
+        assert_eq!(config.is_on_demand(name), is, "{name}");
+    }
+    let on_demand = config.acme.unwrap().on_demand.unwrap();
+    assert_eq!((on_demand.orders_per_minute_max, on_demand.refused_time.as_secs()), (10, 9));
+    assert!(good(&with("", ask)).is_on_demand("x.c.example"), "a site without hosts has all other names");
+    for (acme, why) in [
+        ("", "takes `on_demand` in [acme]"),
+        ("on_demand = {}", "ask"),
+        ("on_demand = { ask = \"https://a.example/\" }", "is not the URL of a service"),
+        ("on_demand = { ask = \"http:///x\" }", "is not the URL of a service"),
+        ("on_demand = { ask = \"http://a/\", names_max = 0 }", "names_max"),
+    ] {
+        let found = brief(&with("", acme));
+        assert!(found.iter().any(|line| line.contains(why)), "{acme}: {found:?}");
+    }
+    let none = brief("[[listen]]\naddress = \":80\"\n[[site]]\nroot = \"www\"\nacme = \"on-demand\"\n");
+    assert!(none[0].contains("takes `on_demand` in [acme]"), "{none:?}");
+    let own = "certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]";
+    let found = brief(&with(own, ask));
+    assert!(found.iter().any(|line| line.contains("has none on demand")), "{found:?}");
+}
+
+#[test]
 fn authorities_have_an_order_and_are_named_once() {
     let with = |lines: &str| {
         with_site("[\"a.example\"]", &format!("[acme]\nagree = true\nprofile = \"p\"\n{lines}"))
@@ -152,10 +195,11 @@ fn the_examples_of_the_document_are_good() {
     let document = include_str!("../../../../../docs/acme.md");
     let examples: Vec<&str> =
         document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     for example in examples {
         let config = good(example);
-        assert!(config.acme.is_some() && config.sites[0].acme);
-        assert_eq!(config.sites[0].certificates.len(), 1);
+        let site = &config.sites[0];
+        assert!(config.acme.is_some() && (site.acme || site.on_demand));
+        assert_eq!(site.certificates.len(), usize::from(site.acme));
     }
 }

@@ -162,6 +162,7 @@ ca_file = "ca.pem"
 external_account = { key_id = "k", hmac_key_file = "k.key" }
 retry = "5s"
 fallback_after = 2
+on_demand = { ask = "http://127.0.0.1:9000/", orders_per_minute_max = 5, names_max = 7, refused_time = "9s" }
 
 [[acme.fallback]]
 directory = "https://other.example/dir"

@@ -62,6 +62,12 @@ impl Shell<'_> {
         self.carry_out_certificates(actions);
     }
 
+    /// A client has asked a worker process for a name without a certificate.
+    pub(super) fn name_wanted(&mut self, name: String) {
+        let actions = self.supervisor.name_wanted(name);
+        self.carry_out_certificates(actions);
+    }
+
     /// Looks whether another worker process takes the new connections now.
     pub(super) fn watch_current(&mut self) {
         let current = self.machine.current();

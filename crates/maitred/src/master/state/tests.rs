@@ -341,6 +341,7 @@ impl World {
             | ToWorker::Certificates
             | ToWorker::Challenge(_)
             | ToWorker::ChallengeOver(_)
+            | ToWorker::NameRefused(_)
             | ToWorker::CertificateReport(_) => {
                 panic!("the shell's own: {message:?}")
             }

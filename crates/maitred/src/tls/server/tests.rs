@@ -110,8 +110,11 @@ fn the_name_decides_which_certificate_a_client_gets() {
         let session = connect(&client, server.config(0).unwrap(), asked).unwrap();
         assert_eq!(session.names()[0], shown, "{asked}");
     }
-    let resolver =
-        Resolver::new(server.config.as_ref().unwrap(), &stage.material(server.config.as_ref().unwrap()));
+    let resolver = Resolver::new(
+        server.config.as_ref().unwrap(),
+        &stage.material(server.config.as_ref().unwrap()),
+        &Arc::default(),
+    );
     let resolver = resolver.unwrap();
     let schemes = [S::ECDSA_NISTP256_SHA256];
     for name in [None, Some("no.such.name"), Some("example.com")] {
@@ -134,7 +137,7 @@ fn the_signatures_that_a_client_knows_decide_between_keys() {
     let all = [entry("rsa"), entry("ecdsa"), entry("ed25519")].join(", ");
     let server = stage.server(&format!("{}[[site]]\nroot = \".\"\ncertificates = [{all}]\n", listen("")));
     let config = server.config.as_ref().unwrap();
-    let resolver = Resolver::new(config, &stage.material(config)).unwrap();
+    let resolver = Resolver::new(config, &stage.material(config), &Arc::default()).unwrap();
     for (schemes, expected) in [
         (&[S::RSA_PSS_SHA256, S::ECDSA_NISTP256_SHA256, S::ED25519][..], Some("ecdsa")),
         (&[S::RSA_PSS_SHA256, S::ED25519], Some("ed25519")),

@@ -12,11 +12,13 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use rustls::{HandshakeKind, ServerConnection};
 
 use super::{Clients, received_bytes_max};
+use crate::control::FromWorker;
 use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
 use crate::worker::connection::wire::{Received, Wire};
+use crate::worker::shared::Outgoing;
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
@@ -147,6 +149,9 @@ impl Clients {
         let closed = secure.closed;
         if let Err(error) = taken {
             self.note_tls_failure(index, &error);
+            for name in self.shared.tls.wanted().take() {
+                self.shared.outbox.send(Outgoing::Tell(FromWorker::NameWanted(name)));
+            }
             return Received::Broken;
         }
         if flushed.is_err() {
