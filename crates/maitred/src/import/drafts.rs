@@ -209,6 +209,12 @@ pub(crate) struct Route {
     pub(crate) body_max: Option<u64>,
     /// Whether responses are compressed.
     pub(crate) compress: bool,
+    /// `access_log = false`
+    pub(crate) quiet: bool,
+    /// `allow`, `deny`, `basic_auth`, `satisfy`
+    pub(crate) gates: Vec<(&'static str, Value)>,
+    /// Gates that are comments, and when they can be used: until then the route is closed.
+    pub(crate) later: Option<(&'static str, Value, String)>,
     /// `expires`: kinds of responses and what is said of them.
     pub(crate) expires: Vec<(String, String)>,
 }
@@ -228,6 +234,9 @@ impl Route {
             request: Vec::new(),
             body_max: None,
             compress: false,
+            quiet: false,
+            gates: Vec::new(),
+            later: None,
             expires: Vec::new(),
         }
     }

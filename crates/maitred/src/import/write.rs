@@ -60,6 +60,7 @@ fn nothing(place: &Place) -> Block {
 fn is_own(route: &mut Route) -> bool {
     let plain =
         matches!(&route.target, Target::Files(files) if files.strip.is_none() && files.rewrite.is_none());
+    let plain = plain && route.gates.is_empty() && route.later.is_none();
     plain && route.takes_all() && !(route.target_is_missing() && route.falls_back().is_some())
 }
 
@@ -98,6 +99,7 @@ struct Shared {
     request: Vec<Header>,
     body_max: Option<u64>,
     compress: bool,
+    quiet: bool,
     expires: Vec<(String, String)>,
 }
 
@@ -125,6 +127,7 @@ impl Shared {
             request,
             body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
             compress: routes.iter().all(|route| route.compress),
+            quiet: all.iter().all(|route| route.quiet),
             expires: match all.iter().all(|route| route.expires == first.expires) {
                 true => first.expires.clone(),
                 false => Vec::new(),
@@ -134,7 +137,8 @@ impl Shared {
 
     /// Whether a route says nothing else.
     fn covers(&self, route: &Route) -> bool {
-        let same = self.expires == route.expires && self.compress == route.compress;
+        let same =
+            self.expires == route.expires && self.compress == route.compress && self.quiet == route.quiet;
         same && self.body_max == route.body_max
             && route.response.iter().all(|header| self.response.contains(header))
     }
@@ -157,6 +161,9 @@ fn common(block: &mut Block, keys: &Shared) {
     }
     if keys.compress && features::COMPRESS {
         block.push("compress", true, None);
+    }
+    if keys.quiet {
+        block.push("access_log", false, None);
     }
 }
 
@@ -227,10 +234,27 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         request: if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
         body_max: draft.body_max.filter(|_| shared.body_max.is_none()),
         compress: draft.compress && !shared.compress,
+        quiet: draft.quiet && !shared.quiet,
         expires: if draft.expires == shared.expires { Vec::new() } else { draft.expires.clone() },
     };
     common(&mut block, &keys);
+    gates(&mut block, draft);
     block
+}
+
+/// Who gets an answer; no client, as long as that cannot be said on this machine.
+fn gates(block: &mut Block, draft: &Route) {
+    for (key, value) in &draft.gates {
+        block.push(key, value.clone(), None);
+    }
+    if let Some((key, value, when)) = &draft.later {
+        let closed = draft.gates.is_empty();
+        let instead = if closed { ", instead of `deny`" } else { ", with `satisfy = \"any\"`" };
+        block.push_off(key, value.clone(), None, &format!("{when}{instead}"));
+        if closed {
+            block.push("deny", Value::texts(&["@all"]), None);
+        }
+    }
 }
 
 fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {

@@ -70,6 +70,12 @@ impl<'a> Scope<'a> {
         self.levels.iter().rev().map(of).find(|found| !found.is_empty()).unwrap_or_default()
     }
 
+    /// Whether the outermost block has the directive that holds.
+    pub(crate) fn outermost(&self, name: &str) -> bool {
+        let inner = self.levels.iter().skip(1).flat_map(|level| level.iter());
+        !inner.into_iter().any(|directive| directive.name == name)
+    }
+
     /// All directives of a name, of all blocks.
     pub(crate) fn everywhere(&self, name: &str) -> Vec<&'a Directive> {
         self.levels.iter().flat_map(|level| level.iter()).filter(|directive| directive.name == name).collect()

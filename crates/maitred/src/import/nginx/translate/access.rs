@@ -1,9 +1,11 @@
 //! `allow`, `deny`, `limit_except` and what protects a location otherwise. What cannot be said closes the location.
 
-use super::context::Context;
+use super::context::{Context, in_conf};
 use crate::import::drafts::{Match, Route, Target};
+use crate::import::model::Value;
 use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
+use crate::import::nginx::values;
 use crate::import::report::Kind;
 
 /// Who may.
@@ -19,12 +21,26 @@ pub(crate) enum Access {
     Only(Vec<String>),
     /// All but these networks.
     Except(Vec<String>),
+    /// Users with passwords, besides or instead of these networks.
+    Password(Box<Password>),
+}
+
+/// `auth_basic`
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Password {
+    realm: String,
+    file: String,
+    /// Whether the file is there.
+    there: bool,
+    /// Whose address passes.
+    networks: Access,
+    /// `satisfy any`
+    any: bool,
 }
 
 /// Who may see what is in a scope.
 pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
     let protections = [
-        ("auth_basic", "passwords are not asked for"),
         ("auth_request", "no other server is asked whether a client may"),
         ("auth_jwt", "tokens are not verified"),
         ("auth_pam", "passwords are not asked for"),
@@ -40,9 +56,69 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
         cx.not_possible(directive, format!("{why}: what it protects answers 403 instead"));
         closed = Some(directive.shown());
     }
-    match closed {
-        Some(what) => Access::Unknown(what),
-        None => networks(cx, scope),
+    match (closed, scope.last("auth_basic")) {
+        (Some(what), _) => Access::Unknown(what),
+        (None, Some(directive)) if directive.arg(0) != "off" => password(cx, scope, directive),
+        (None, Some(directive)) => {
+            cx.automatic(directive, "nothing is asked for");
+            networks(cx, scope)
+        }
+        (None, None) => networks(cx, scope),
+    }
+}
+
+fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Access {
+    let given = scope.last("auth_basic_user_file");
+    let file = given.and_then(|given| values::fixed(given.arg(0), scope)).map(|file| in_conf(&file));
+    let (Some(given), Some(file), Some(realm)) = (given, file, values::fixed(directive.arg(0), scope)) else {
+        cx.not_possible(directive, "realm and file are fixed here: what it protects answers 403 instead");
+        return Access::Unknown(directive.shown());
+    };
+    let there = cx.machine.has_file(&file);
+    let why = if there {
+        ""
+    } else {
+        "as a comment: the file is not there on this machine, and until then no client may"
+    };
+    cx.say(directive, Kind::Translated, why);
+    cx.say(given, Kind::Translated, why);
+    let any = scope
+        .last("satisfy")
+        .inspect(|satisfy| cx.translated(satisfy))
+        .is_some_and(|satisfy| satisfy.arg(0) == "any");
+    Access::Password(Box::new(Password { realm, file, there, networks: networks(cx, scope), any }))
+}
+
+impl Password {
+    /// The route with its gates.
+    fn guard(&self, mut route: Route) -> Route {
+        let (key, networks) = match &self.networks {
+            Access::Only(networks) => ("allow", networks.clone()),
+            Access::Except(networks) => ("deny", networks.clone()),
+            Access::Closed | Access::Unknown(_) => ("deny", vec!["@all".to_owned()]),
+            Access::Open | Access::Password(_) => ("", Vec::new()),
+        };
+        let table = vec![
+            ("realm".to_owned(), self.realm.as_str().into()),
+            ("users_file".to_owned(), self.file.as_str().into()),
+        ];
+        if !self.there {
+            let when = format!("{} is there on this machine", self.file);
+            route.later = Some(("basic_auth", Value::Table(table), when));
+            if self.any && key == "allow" {
+                // Those that need no password may already.
+                route.gates.push(("allow", Value::texts(&networks)));
+            }
+            return route;
+        }
+        route.gates.push(("basic_auth", Value::Table(table)));
+        if !networks.is_empty() {
+            route.gates.push((key, Value::texts(&networks)));
+            if self.any {
+                route.gates.push(("satisfy", "any".into()));
+            }
+        }
+        route
     }
 }
 
@@ -98,6 +174,7 @@ pub(crate) fn guard(access: &Access, routes: Vec<Route>) -> Vec<Route> {
         let client = |networks: &[String]| Match { client: networks.to_vec(), ..Match::default() };
         match access {
             Access::Open => all.push(route),
+            Access::Password(password) => all.push(password.guard(route)),
             Access::Closed => all.push(refused(&route)),
             Access::Unknown(why) => {
                 let mut closed = refused(&route);

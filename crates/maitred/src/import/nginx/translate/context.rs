@@ -98,3 +98,8 @@ pub(crate) fn absolute(path: &str) -> String {
         false => format!("{PREFIX}/{path}"),
     }
 }
+
+/// Certificates and files of users are looked for beside `nginx.conf`.
+pub(crate) fn in_conf(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/etc/nginx/{path}") }
+}

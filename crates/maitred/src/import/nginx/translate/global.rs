@@ -1,8 +1,8 @@
 //! What holds for the whole server: accounts, addresses, limits, trusted proxies, the log.
 
-use super::context::Context;
+use super::context::{Context, in_conf};
 use super::listens::Listen;
-use super::servers::{self, Server, in_conf};
+use super::servers::{self, Server};
 use super::settings::Settings;
 use crate::config::{Lookup as _, System};
 use crate::import::drafts::Site;
@@ -177,11 +177,13 @@ fn client_auth(cx: &Context<'_>, scope: &Scope<'_>, entries: &mut Vec<(String, V
 
 fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[Site]) -> Block {
     let mut block = Block::new("[limits]");
-    if !features::BODY_LIMITS {
+    {
         let bodies = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max);
         let given = servers.iter().any(|server| !server.scope.everywhere("client_max_body_size").is_empty());
         if let Some(most) = bodies.max().filter(|_| given || !scope.all("client_max_body_size").is_empty()) {
-            block.push("body_bytes_max", write::size(most), None);
+            if !features::BODY_LIMITS {
+                block.push("body_bytes_max", write::size(most), None);
+            }
             if most > 4 << 30 {
                 block.push("bodies_disk_bytes_max", write::size(most), None);
             }

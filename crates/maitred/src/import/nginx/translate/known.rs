@@ -163,13 +163,13 @@ const GROUPS: &[Group] = &[
         "there is no key for this",
         "mirror mirror_request_body split_clients geo secure_link secure_link_md5 secure_link_secret userid random_index \
          empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers \
-         limit_rate limit_rate_after satisfy auth_delay disable_symlinks underscores_in_headers",
+         limit_rate limit_rate_after disable_symlinks underscores_in_headers",
     ),
     (Dropped, "Maitred answers with short texts of its own", "error_page recursive_error_pages"),
     (
         Automatic,
         "nothing uses it",
-        "set break upstream map limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set",
+        "satisfy auth_delay set break upstream map limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set",
     ),
     (
         Dropped,

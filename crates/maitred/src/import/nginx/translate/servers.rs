@@ -1,6 +1,6 @@
 //! Servers become sites: nginx chooses by address and name, Maitred by name alone.
 
-use super::context::Context;
+use super::context::{Context, in_conf};
 use super::listens::{self, Class, Listen};
 use super::routes;
 use crate::import::drafts::{Match, Route, Site, Target};
@@ -344,11 +344,6 @@ fn certificates(
         found.push((file, key_file, there, certificate.place.clone()));
     }
     found
-}
-
-/// Certificates are looked for beside `nginx.conf`.
-pub(crate) fn in_conf(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/etc/nginx/{path}") }
 }
 
 /// `error_page` with files of the server's own directory.

@@ -140,6 +140,11 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
         cx.translated(directive);
         route.body_max = Some(if bytes == 0 { 64 << 30 } else { bytes });
     }
+    if let Some(directive) = scope.last("access_log").filter(|directive| directive.arg(0) == "off") {
+        cx.translated(directive);
+        // Of all sites, `[log]` says it.
+        route.quiet = !scope.outermost("access_log");
+    }
     let settings = Settings { cx, scope };
     if let Some(directive) =
         settings.on("gzip").or_else(|| settings.on("brotli")).or_else(|| settings.on("zstd"))
