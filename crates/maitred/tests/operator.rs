@@ -617,7 +617,10 @@ fn violations(schema: &Value, document: &Value) -> Vec<String> {
     for (keyword, value) in schema.as_object().unwrap() {
         match keyword.as_str() {
             "$schema" | "title" | "description" | "default" => {}
-            "type" => refuse(!has_type(document, value.as_str().unwrap()), "type"),
+            "type" => {
+                let types = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                refuse(!types.iter().any(|one| has_type(document, one.as_str().unwrap())), "type");
+            }
             "enum" => refuse(!value.as_array().unwrap().contains(document), "enum"),
             "minimum" => refuse(document.as_u64() < value.as_u64(), "minimum"),
             "maximum" => refuse(document.as_u64() > value.as_u64(), "maximum"),
