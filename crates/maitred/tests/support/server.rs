@@ -246,6 +246,10 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 }
 
 fn address_of(scheme: &str, line: &str) -> Option<SocketAddr> {
+    // Those of an authority, which may be named before the server listens, are not its own.
+    if line.contains("authority=") || line.contains("account=") {
+        return None;
+    }
     let rest = line.split(scheme).nth(1)?;
     let end = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.' && byte != ':');
     rest[..end.unwrap_or(rest.len())].parse().ok()
