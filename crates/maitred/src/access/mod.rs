@@ -5,16 +5,19 @@
 //! |---|---|
 //! | [`addresses`] | `allow` and `deny` |
 //! | [`basic`] | `basic_auth` |
+//! | [`forward`] | `forward_auth` |
 //! | [`limits`] | `limit` |
 //! | [`known`] | – : what is known of credentials that were checked |
 
 pub mod addresses;
 pub mod basic;
+pub mod forward;
 pub mod known;
 pub mod limits;
 
 use self::addresses::Addresses;
 use self::basic::Basic;
+use self::forward::Forward;
 use self::limits::Limits;
 use crate::config::{Access, Authentication, Route, Site};
 
@@ -27,6 +30,8 @@ pub struct Gates {
     pub limits: Option<Limits>,
     /// `basic_auth`
     pub basic: Option<Basic>,
+    /// `forward_auth`
+    pub forward: Option<Forward>,
     /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
     pub satisfy_any: bool,
 }
@@ -42,16 +47,33 @@ impl Gates {
         let none = Access::default();
         let (of_route, of_site) = (route.unwrap_or(&none), site.unwrap_or(&none));
         let basic = of_route.basic.or(&of_site.basic).map(Basic::new);
+        let forward = of_route.forward.or(&of_site.forward).map(Forward::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
-        let any = addresses.is_some() || limits.is_some() || basic.is_some();
-        any.then(|| Box::new(Gates { addresses, limits, basic, satisfy_any }))
+        let any = addresses.is_some() || limits.is_some() || basic.is_some() || forward.is_some();
+        any.then(|| Box::new(Gates { addresses, limits, basic, forward, satisfy_any }))
     }
 }
 
 /// The fields that pools get of a site's gates and those of its routes, in lower case: none of them may come from a client, on
 /// any route of the site.
-pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<&'static str> {
-    let mut all = all.map(|access| &access.basic);
-    let any = all.any(|basic| matches!(basic, Authentication::On(_)));
-    if any { vec!["x-remote-user"] } else { Vec::new() }
+pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<String> {
+    let mut names = Vec::new();
+    for access in all {
+        if matches!(access.basic, Authentication::On(_)) {
+            names.push("x-remote-user".to_owned());
+        }
+        if let Authentication::On(forward) = &access.forward {
+            names.extend(forward.copy_headers.iter().map(|name| name.to_ascii_lowercase()));
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+impl Gates {
+    /// Whether a client has to say who it is.
+    pub fn authenticate(&self) -> bool {
+        self.basic.is_some() || self.forward.is_some()
+    }
 }

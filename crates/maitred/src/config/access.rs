@@ -16,6 +16,8 @@ pub struct Access {
     pub limits: Option<Vec<usize>>,
     /// `basic_auth`
     pub basic: Authentication<BasicAuth>,
+    /// `forward_auth`
+    pub forward: Authentication<ForwardAuth>,
     /// `satisfy = "any"`; `None` where it is not given.
     pub satisfy_any: Option<bool>,
 }
@@ -64,8 +66,21 @@ pub struct AddressRules {
     pub deny: Vec<Network>,
 }
 
+/// `forward_auth`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardAuth {
+    /// `pool`, as an index into the pools of the configuration.
+    pub pool: usize,
+    /// `path`: a target in origin form.
+    pub path: String,
+    /// `copy_headers`: names of fields.
+    pub copy_headers: Vec<String>,
+    /// `timeout`
+    pub timeout: Duration,
+}
+
 /// The keys of sites and routes about this.
-pub(super) const KEYS: [&str; 5] = ["allow", "deny", "limit", "basic_auth", "satisfy"];
+pub(super) const KEYS: [&str; 6] = ["allow", "deny", "limit", "basic_auth", "forward_auth", "satisfy"];
 
 /// `allow`
 pub(super) const ALLOW: Key = Key::new(
@@ -141,6 +156,52 @@ pub(super) const BASIC_TABLE: Table = Table {
             Kind::Flag,
             Default::Flag(false),
             "Whether pools do not get `Authorization`: for applications with passwords of their own.",
+        ),
+    ],
+};
+
+/// `forward_auth`
+pub(super) const FORWARD: Key = Key::new(
+    "forward_auth",
+    Kind::ChoiceOrSection { words: &["off"], table: &FORWARD_TABLE },
+    Default::Absent("no other server is asked, or as the site says"),
+    "Ask another server about each request: Authelia, authentik, oauth2-proxy. `\"off\"` is for a route of a site that has it. See \
+     [access](access.md#another-server-decides).",
+);
+
+/// `forward_auth`
+pub(super) const FORWARD_TABLE: Table = Table {
+    title: "forward_auth",
+    doc: "Another server that is asked about each request of a site or a route, by a GET without a body. With 2xx the request is \
+          answered; a redirect and a 4xx go to the client as they are.",
+    example: "[pool.auth]\nconnect = \"http://127.0.0.1:9091\"\n\n[[site]]\nroot = \"/srv/www\"\n\
+              forward_auth = { pool = \"auth\", path = \"/api/authz/forward-auth\", copy_headers = [\"Remote-User\", \"Remote-Groups\"] }\n",
+    keys: &[
+        Key::new(
+            "pool",
+            Kind::Text("the name of a pool"),
+            Default::Required,
+            "The pool that is asked: mostly one with `connect`.",
+        ),
+        Key::new(
+            "path",
+            Kind::Text("a path, with or without a query"),
+            Default::Required,
+            "What is asked for there. The request itself is in `X-Forwarded-Method`, `-Uri`, `-Host`, `-Proto` and `-For`, and in the \
+             client's own fields, such as `Cookie`.",
+        ),
+        Key::new(
+            "copy_headers",
+            Kind::Texts("field names"),
+            Default::Texts(&[]),
+            "Fields of the answer that the request's own pool gets. What a client sends of these names is removed, on all routes of \
+             the site. The access log has the first one whose name ends in `user`.",
+        ),
+        Key::new(
+            "timeout",
+            Kind::Time { min: Duration::from_millis(1), max: DAY },
+            Default::Time(Duration::from_secs(10)),
+            "How long the answer may take. Then 504.",
         ),
     ],
 };

@@ -111,6 +111,7 @@ pub(super) const ROUTE: Table = Table {
         access::ALLOW,
         access::DENY,
         access::BASIC,
+        access::FORWARD,
         access::SATISFY,
         client_limits::KEY,
         ERROR_PAGES,

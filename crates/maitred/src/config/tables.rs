@@ -362,6 +362,7 @@ pub const SITE: Table = Table {
         access::ALLOW,
         access::DENY,
         access::BASIC,
+        access::FORWARD,
         access::SATISFY,
         client_limits::KEY,
         routes::METHODS_OF_SITE,

@@ -69,6 +69,8 @@ pub enum Message {
         index: u32,
         /// Its serial number: if the connection is closed, the message is void.
         serial: u32,
+        /// The number of the check: if the request waits for it no more, the message is void.
+        check: u32,
         /// Whether it was the right one.
         right: bool,
     },

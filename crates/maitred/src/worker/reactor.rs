@@ -193,6 +193,7 @@ impl Reactor {
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
             Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
             Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
+            Token::Question { key, serial } => self.on_question(key, serial),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -268,7 +269,9 @@ impl Reactor {
             Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
-            Message::Checked { index, serial, right } => self.on_checked(index, serial, right),
+            Message::Checked { index, serial, check, right } => {
+                self.on_checked((index, serial), check, right)
+            }
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),

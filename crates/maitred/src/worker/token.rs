@@ -11,6 +11,7 @@ pub(super) enum Token {
     Relay { key: u32, channel: u32 },
     Upstream { key: u32, serial: u32 },
     Link { key: u32, epoch: u32 },
+    Question { key: u32, serial: u32 },
     Inbox,
 }
 
@@ -26,6 +27,7 @@ impl Token {
             Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
             Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
             Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
+            Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -40,6 +42,7 @@ impl Token {
             4 => Token::Relay { key: index, channel: serial },
             5 => Token::Upstream { key: index, serial },
             6 => Token::Link { key: index, epoch: serial },
+            7 => Token::Question { key: index, serial },
             _ => Token::Inbox,
         }
     }
@@ -64,6 +67,7 @@ mod tests {
             Token::Relay { key: 5, channel: 1 },
             Token::Upstream { key: 6, serial: 2 },
             Token::Link { key: 8, epoch: 5 },
+            Token::Question { key: 7, serial: 4 },
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

@@ -1,19 +1,22 @@
 //! `allow`, `deny`, `limit`, `basic_auth` and `satisfy` of sites and routes.
 
-use super::super::access::{Access, AddressRules, Authentication, BasicAuth};
+use super::super::access::{Access, AddressRules, Authentication, BasicAuth, ForwardAuth};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
+use super::headers::check_name;
+use super::pools::Known;
 use super::{client_limits, networks, path};
 use crate::passwords::{self, USERS_MAX};
 
 /// What a site or a route says.
-pub(super) fn of(section: &Section<'_>) -> Access {
+pub(super) fn of(section: &Section<'_>, pools: &Known<'_>) -> Access {
     let satisfy = section.choice("satisfy");
     let satisfy_any = section.given("satisfy").and(satisfy).map(|satisfy| satisfy == "any");
     Access {
         addresses: addresses(section),
         limits: client_limits::of(section),
         basic: basic(section),
+        forward: forward(section, pools),
         satisfy_any,
     }
 }
@@ -112,4 +115,34 @@ fn users_file(table: &Section<'_>) -> Vec<(String, String)> {
         }
         Err(bad) => broken(format!("line {}: {}", bad.line, bad.why)),
     }
+}
+
+fn forward(section: &Section<'_>, pools: &Known<'_>) -> Authentication<ForwardAuth> {
+    if !section.is_table("forward_auth") {
+        return section.choice("forward_auth").map_or(Authentication::Inherited, |_| Authentication::Off);
+    }
+    let table = section.section("forward_auth");
+    let path = table.text("path");
+    if let Some(path) = path.as_ref().filter(|path| !is_target(&path.value)) {
+        let message = format!("`path`: \"{}\" is not a path to ask for", shorten(&path.value));
+        table.cx.error_with(
+            &path.span,
+            message,
+            "it starts with `/`, and has neither `#`, white space nor letters beyond ASCII",
+        );
+    }
+    let copied = table.texts("copy_headers");
+    copied.iter().for_each(|name| check_name(&table, name));
+    let pool = table.text("pool").and_then(|name| pools.takes_requests(&table, &name));
+    Authentication::On(ForwardAuth {
+        pool: pool.unwrap_or_default(),
+        path: path.map(|path| path.value).unwrap_or_default(),
+        copy_headers: copied.into_iter().map(|name| name.value).collect(),
+        timeout: table.time("timeout"),
+    })
+}
+
+fn is_target(path: &str) -> bool {
+    path.starts_with('/')
+        && path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'"' | b'<' | b'>'))
 }

@@ -129,7 +129,7 @@ fn names(section: &Section<'_>, given: &[&Vec<(String, String)>], check: Check) 
     removed
 }
 
-fn check_name(section: &Section<'_>, name: &At<String>) {
+pub(super) fn check_name(section: &Section<'_>, name: &At<String>) {
     let lower = name.value.to_ascii_lowercase();
     if !is_token(&name.value) {
         let message = format!("\"{}\" cannot be the name of a header field", shorten(&name.value));

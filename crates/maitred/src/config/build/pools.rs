@@ -3,10 +3,11 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
+use super::super::access::{Access, Authentication};
 use super::super::finding::{At, Span};
 use super::super::meaning::{
-    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Sharing, Site, Source, Sticky, StopSignal, Target,
-    Transport, Upstream,
+    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal,
+    Target, Transport, Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
@@ -562,7 +563,11 @@ pub(super) fn check_together(
         if pools.get(index).is_some_and(|pool| matches!(pool.source, Source::Listen { .. })) {
             continue;
         }
-        let led_to = |site: &Site| site.routes.iter().any(|route| route.target == Target::Pool(index));
+        let led_to = |site: &Site| {
+            let asks = |access: &Access| matches!(&access.forward, Authentication::On(forward) if forward.pool == index);
+            let leads = |route: &Route| route.target == Target::Pool(index) || asks(&route.access);
+            asks(&site.access) || site.routes.iter().any(leads)
+        };
         if !sites.iter().any(led_to) {
             root.cx.warn(
                 &name.span,

@@ -49,7 +49,7 @@ pub(super) fn routes(
             security_headers: security::of(section),
             compress: compress::of(section),
             request_headers: headers::of_requests(&section.section("request_headers")),
-            access: access::of(section),
+            access: access::of(section, pools),
             error_pages: sites::error_pages(section, of_site),
             overrides: overrides::of(section),
         };

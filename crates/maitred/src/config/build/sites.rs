@@ -97,7 +97,7 @@ fn site(
         security_headers: security::of(section),
         compress: compress::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
-        access: access::of(section),
+        access: access::of(section, pools),
         overrides: overrides::of(section),
     }
 }

@@ -24,6 +24,10 @@ pub struct Waits {
     pub place: usize,
     /// Its body is there, as far as it has one: it is answered again from what was kept.
     pub whole: bool,
+    /// The key of the question that another server is asked about it.
+    pub question: Option<u32>,
+    /// The number of the check of its password: what comes of an earlier one is not about this request.
+    pub check: Option<u32>,
 }
 
 /// The answer of a request that a gate refuses: an error, whose body is the site's page for the status.
@@ -33,12 +37,19 @@ pub struct Denial {
     pub status: u16,
     /// Further fields.
     pub fields: Vec<Field<'static>>,
+    /// The whole answer, if it is another server's: its fields and its content.
+    pub answer: Option<Box<(FieldLines, Vec<u8>)>>,
 }
 
 impl Denial {
+    /// An error with further fields.
+    pub fn with(status: u16, fields: Vec<Field<'static>>) -> Denial {
+        Denial { status, fields, answer: None }
+    }
+
     /// An error without further fields.
     pub fn of(status: u16) -> Denial {
-        Denial { status, fields: Vec::new() }
+        Denial::with(status, Vec::new())
     }
 }
 

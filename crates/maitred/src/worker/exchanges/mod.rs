@@ -11,12 +11,14 @@
 //! | [`fastcgi`] | requests as FastCGI |
 //! | [`remote_thread`] | requests that another thread answers |
 //! | [`named_file`] | responses that name a file |
+//! | [`ask`] | questions to a pool about a request, for a gate |
 //! | [`feed`] | request bodies that go through a relay |
 //! | [`tunnel`] | other protocols, after an upgrade |
 //! | [`overdue`] | upstreams that take too long |
 //! | [`send`] | responses to sent bytes, files, the end of a response |
 //! | [`removal`] | connections that are closed |
 
+pub(in crate::worker) mod ask;
 mod connections;
 mod fastcgi;
 mod feed;
@@ -32,6 +34,9 @@ mod server;
 mod tunnel;
 mod upstream;
 
+use slab::Slab;
+
+use self::ask::Question;
 use super::layers::above;
 use super::processes::Processes;
 use super::upstream::connections::Upstreams;
@@ -41,12 +46,14 @@ pub(in crate::worker) struct Exchanges {
     pub(in crate::worker) processes: Processes,
     /// Connections to servers.
     pub(in crate::worker) upstreams: Upstreams,
+    /// Questions to pools about requests that wait for a gate.
+    questions: Slab<Question>,
 }
 above!(Exchanges, processes: Processes);
 
 impl Exchanges {
     pub(in crate::worker) fn new(processes: Processes) -> Exchanges {
         let upstreams = Upstreams::new(&processes.shared.start.config.pools, processes.number);
-        Exchanges { processes, upstreams }
+        Exchanges { processes, upstreams, questions: Slab::new() }
     }
 }

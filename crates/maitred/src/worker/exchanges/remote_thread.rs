@@ -91,7 +91,7 @@ impl Exchanges {
     }
 
     /// What the other thread needs besides the request.
-    fn remote_request(
+    pub(super) fn remote_request(
         &self,
         index: u32,
         request: &Request<'_, '_>,

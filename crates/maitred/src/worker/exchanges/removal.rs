@@ -23,6 +23,9 @@ impl Exchanges {
                 let _ = rustix::net::sockopt::set_socket_linger(socket, None);
             }
         }
+        let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
+        let asked = gated.and_then(|gated| gated.waits.as_ref()?.question);
+        asked.into_iter().for_each(|key| self.drop_question(key));
         self.forget_unsent(index);
         self.leave_queue(index);
         self.leave_upstream(index);

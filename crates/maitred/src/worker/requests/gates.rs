@@ -6,6 +6,7 @@
 //! | address | `allow` and `deny` | 403 |
 //! | limits | `limit`, each of them | 429 |
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
+//! | another server | `forward_auth`, likewise | its answer; 502, 503, 504 |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
 //! worker process that was replaced is asked about anew. What a gate says is a [`Verdict`]. A request that is refused becomes one
@@ -35,6 +36,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::{After, State};
 use crate::worker::inbox::Message;
+use crate::worker::requests::questions::pass_on;
 use crate::worker::requests::receive::Unread;
 use crate::worker::step::{RequestInput, Step, Stop};
 use crate::worker::verifier::{Asked, Check};
@@ -51,10 +53,12 @@ enum Gate {
     Limits,
     /// `basic_auth`
     Users,
+    /// `forward_auth`
+    Server,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 3] = [Gate::Address, Gate::Limits, Gate::Users];
+const ORDER: [Gate; 4] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Server];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -81,7 +85,10 @@ impl Requests {
                 Verdict::Pass => {}
                 Verdict::Refuse(denial) => return Some(self.deny(index, routed, denial)),
                 Verdict::Wait => {
-                    self.gated(index).waits = Some(Waits { place, whole: false });
+                    let gated = self.gated(index);
+                    if let Some(waits) = &mut gated.waits {
+                        waits.place = place;
+                    }
                     return None;
                 }
             }
@@ -100,20 +107,25 @@ impl Requests {
             Some(addresses) => addresses.admit(thread.origin(index, request).client),
             None => true,
         };
-        match (gate, &gates.basic) {
-            // The client has another way in.
-            (Gate::Address, Some(_)) if gates.satisfy_any => Verdict::Pass,
-            (Gate::Address, _) if admits(self) => Verdict::Pass,
-            (Gate::Address, _) => Verdict::Refuse(Denial::of(403)),
-            (Gate::Limits, _) => match &gates.limits {
+        // Either is enough: the address is looked at once more where the client would have to say who it is.
+        let either = gates.satisfy_any && gates.addresses.is_some();
+        match gate {
+            Gate::Address if either && gates.authenticate() => Verdict::Pass,
+            Gate::Address if admits(self) => Verdict::Pass,
+            Gate::Address => Verdict::Refuse(Denial::of(403)),
+            Gate::Limits => match &gates.limits {
                 Some(limits) => self.ask_limits(index, request, limits),
                 None => Verdict::Pass,
             },
-            (Gate::Users, None) => Verdict::Pass,
-            (Gate::Users, Some(_)) if gates.satisfy_any && gates.addresses.is_some() && admits(self) => {
-                Verdict::Pass
-            }
-            (Gate::Users, Some(basic)) => self.ask_for_user(index, request, basic),
+            Gate::Users | Gate::Server if either && admits(self) => Verdict::Pass,
+            Gate::Users => match &gates.basic {
+                Some(basic) => self.ask_for_user(index, request, basic),
+                None => Verdict::Pass,
+            },
+            Gate::Server => match &gates.forward {
+                Some(forward) => self.ask_server(index, request, forward),
+                None => Verdict::Pass,
+            },
         }
     }
 
@@ -130,14 +142,21 @@ impl Requests {
             cache: basic.cache,
         };
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
-        let done = Box::new(move |right| inbox.send(Message::Checked { index, serial, right }));
+        self.checks = self.checks.wrapping_add(1);
+        let number = self.checks;
+        let done =
+            Box::new(move |right| inbox.send(Message::Checked { index, serial, check: number, right }));
         match self.shared.verifier.ask(check, self.clock.now, done) {
             Asked::Known(right) => self.judge_user(index, basic, right),
-            Asked::Waits => Verdict::Wait,
+            Asked::Waits => {
+                self.gated(index).waits =
+                    Some(Waits { place: 0, whole: false, question: None, check: Some(number) });
+                Verdict::Wait
+            }
             Asked::Full => {
                 self.gated(index).user = None;
                 self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
-                Verdict::Refuse(Denial { status: 503, fields: RETRY_SOON.to_vec() })
+                Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
             }
         }
     }
@@ -159,8 +178,13 @@ impl Requests {
     }
 
     /// A helper thread has checked a password.
-    pub(in crate::worker) fn on_checked(&mut self, index: u32, serial: u32, right: bool) {
+    pub(in crate::worker) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: bool) {
         if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
+            return;
+        }
+        let waits = self.gated(index).waits.as_ref();
+        if waits.and_then(|waits| waits.check) != Some(check) {
+            // An earlier request of the connection has not waited for it to its end.
             return;
         }
         let routed = self.exchange(index).routed;
@@ -173,7 +197,12 @@ impl Requests {
 
     /// The deadline of a request that waits for a gate has passed.
     pub(in crate::worker) fn on_gate_timeout(&mut self, index: u32) {
-        self.on_verdict(index, Verdict::Refuse(Denial { status: 503, fields: RETRY_SOON.to_vec() }));
+        let asked = self.gated(index).waits.as_ref().and_then(|waits| waits.question);
+        let denial = match asked {
+            Some(_) => Denial::of(504),
+            None => Denial::with(503, RETRY_SOON.to_vec()),
+        };
+        self.on_verdict(index, Verdict::Refuse(denial));
     }
 
     /// Keeps a request until its gate has said something: its head, and of its body what is there of a whole one.
@@ -193,7 +222,11 @@ impl Requests {
             waits.whole = whole;
         }
         self.enter(index, State::Gate);
-        self.arm_in(index, CHECK_TIMEOUT);
+        let (waits, routed) = (self.gated(index).waits.clone(), self.exchange(index).routed);
+        let forward = routed.and_then(|routed| routed.plan.gates.as_deref()?.forward.as_ref());
+        let asked = waits.is_some_and(|waits| waits.question.is_some());
+        let timeout = forward.filter(|_| asked).map_or(CHECK_TIMEOUT, |forward| forward.timeout);
+        self.arm_in(index, timeout);
     }
 
     /// A gate that a request waits for has said something.
@@ -202,6 +235,7 @@ impl Requests {
             return;
         }
         let Some(waits) = self.gated(index).waits.take() else { return };
+        waits.question.into_iter().for_each(|key| self.drop_question(key));
         let exchange = self.exchange(index);
         let (head, path) = (std::mem::take(&mut exchange.head), exchange.path.take());
         let (input, routed) = (std::mem::take(&mut exchange.input), exchange.routed.take());
@@ -256,7 +290,7 @@ impl Requests {
         Routed { decision: Decision::Denied, ..routed }
     }
 
-    fn gated(&mut self, index: u32) -> &mut Gated {
+    pub(super) fn gated(&mut self, index: u32) -> &mut Gated {
         self.exchange(index).dispatch.gated.get_or_insert_default()
     }
 
@@ -269,12 +303,16 @@ impl Requests {
     ) -> Step {
         // It stays until the request has its answer, for the case that this has to wait for what is to be sent before.
         let denial = self.gated(index).denial.clone().unwrap_or(Denial::of(403));
-        self.site_error(index, request, given, (denial.status, &denial.fields))
+        match denial.answer {
+            Some(answer) => self
+                .reply(index, request, given, |writer| pass_on(denial.status, &answer.0, &answer.1, writer)),
+            None => self.site_error(index, request, given, (denial.status, &denial.fields)),
+        }
     }
 }
 
 fn unknown_user(basic: &Basic) -> Denial {
-    Denial { status: 401, fields: vec![Field::of("WWW-Authenticate", basic.challenge.as_bytes())] }
+    Denial::with(401, vec![Field::of("WWW-Authenticate", basic.challenge.as_bytes())])
 }
 
 #[cfg(test)]

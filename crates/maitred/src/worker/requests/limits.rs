@@ -31,7 +31,7 @@ impl Requests {
                 false => tracing::warn!(peer, limit = name, "429: beyond its limit"),
             });
             if !dry_run {
-                return Verdict::Refuse(Denial { status: 429, fields: limit.fields(wait) });
+                return Verdict::Refuse(Denial::with(429, limit.fields(wait)));
             }
         }
         Verdict::Pass

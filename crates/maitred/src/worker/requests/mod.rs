@@ -12,6 +12,7 @@
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
 //! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
+//! | [`questions`] | whether it may, by the word of another server |
 //! | [`errors`] | errors about a request whose body is on its way |
 //! | [`disk`] | what disk helpers have read or written |
 //! | [`reactions`] | carries out what the table of states decides |
@@ -30,6 +31,7 @@ mod hand_off;
 mod http2;
 mod limits;
 pub(in crate::worker) mod proxy_protocol;
+mod questions;
 mod reactions;
 mod receive;
 mod scripts;
@@ -47,11 +49,13 @@ pub(in crate::worker) struct Requests {
     pub(in crate::worker) exchanges: Exchanges,
     /// Connections that get the status every second.
     pub(in crate::worker) watchers: Watchers,
+    /// Checks of passwords so far.
+    checks: u32,
 }
 above!(Requests, exchanges: Exchanges);
 
 impl Requests {
     pub(in crate::worker) fn new(exchanges: Exchanges) -> Requests {
-        Requests { exchanges, watchers: Watchers::default() }
+        Requests { exchanges, watchers: Watchers::default(), checks: 0 }
     }
 }

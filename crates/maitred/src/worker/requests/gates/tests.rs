@@ -53,8 +53,8 @@ impl Stage {
     fn check(&mut self) {
         assert!(self.thread.shared.verifier.work_once());
         for message in self.thread.shared.inboxes[0].take() {
-            let Message::Checked { index, serial, right } = message else { panic!("{message:?}") };
-            self.thread.on_checked(index, serial, right);
+            let Message::Checked { index, serial, check, right } = message else { panic!("{message:?}") };
+            self.thread.on_checked((index, serial), check, right);
         }
         if self.thread.connections.contains(self.index as usize) {
             self.look();
@@ -150,4 +150,19 @@ fn what_is_known_of_one_request_is_not_said_of_the_next() {
     assert_eq!(stage.received(), ["200 out"]);
     let left = stage.thread.exchange_of(stage.index).and_then(|exchange| exchange.dispatch.gated.as_deref());
     assert!(left.is_none());
+}
+
+#[test]
+fn what_comes_too_late_says_nothing_of_a_later_request() {
+    let mut stage = Stage::new();
+    stage.send(&request("GET /fixed", "secret", ""));
+    stage.thread.on_gate_timeout(stage.index);
+    assert!(stage.received()[0].starts_with("503"));
+    stage.send(&request("GET /fixed", "wrong", ""));
+    assert_eq!(stage.phase(), Phase::Gate);
+    stage.check();
+    assert_eq!((stage.phase(), stage.received()), (Phase::Gate, Vec::new()), "that was the first one's");
+    stage.check();
+    let received = stage.received();
+    assert!(received.len() == 1 && received[0].starts_with("401"), "{received:?}");
 }

@@ -1,0 +1,241 @@
+//! Questions to a pool about a request of a client, for a gate: sub-requests without a body, whose responses are read here and
+//! not sent on.
+//!
+//! A question goes the way of a request from another thread ([`remote_thread`](super::remote_thread)): this thread gets one end
+//! of a socketpair as a connection of its own, which it answers as any other, with all that belongs to that: queue, balancing,
+//! retries, timeouts of the pool. The answer is read from the other end. So a gate may ask whatever a route can lead to.
+//!
+//! It ends with its answer, with the connection that it is about (`Exchanges::remove`), or when the gate has no more time for it.
+
+use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
+use maitred_http::fields::{FRAMING_FIELDS, FieldLines};
+use maitred_http::request::{HeadLimits, Request, RequestHead};
+use maitred_http::response::{Encode, Ending, Filter, ResponseHead, ResponsePolicy};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+use super::Exchanges;
+use crate::access::forward::Forward;
+use crate::budget::Permit;
+use crate::exchange::{Decision, Routed};
+use crate::route::Choice;
+use crate::worker::connection::body::RequestBody;
+use crate::worker::connection::gated::Gated;
+use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::transfer::RequestTransfer;
+use crate::worker::inbox::{ConnectionTransfer, Origin};
+use crate::worker::token::{SERIAL_MASK, Token};
+
+/// The most content of an answer that is kept, to be passed on if the request is refused: a page with a form.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest head of a question: more than any client may send.
+const HEAD_BYTES_MAX: u32 = 1 << 20;
+
+/// Fields of the client's request that are about its body, its connection, or a response that the client has: the question has
+/// none of these.
+const NOT_ASKED: [&str; 13] = [
+    "content-length",
+    "transfer-encoding",
+    "content-type",
+    "content-encoding",
+    "expect",
+    "trailer",
+    "te",
+    "connection",
+    "upgrade",
+    "keep-alive",
+    "range",
+    "if-range",
+    "host",
+];
+
+/// A question that waits for its answer.
+#[derive(Debug)]
+pub(in crate::worker) struct Question {
+    socket: std::os::fd::OwnedFd,
+    serial: u32,
+    /// The connection that it is about.
+    index: u32,
+    filter: Filter,
+    answer: Answer,
+    _held: Permit,
+}
+
+/// What a pool has answered.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Answer {
+    /// The status; 0 if there is no whole answer.
+    pub(in crate::worker) status: u16,
+    /// Its fields, without those that frame it.
+    pub(in crate::worker) fields: FieldLines,
+    /// Its content.
+    pub(in crate::worker) content: Vec<u8>,
+}
+
+impl Encode for Answer {
+    fn interim(&mut self, _head: &ResponseHead<'_>) {}
+
+    fn head(&mut self, head: &ResponseHead<'_>, _ending: &Ending) {
+        self.status = head.status;
+        head.for_each(|name, value| {
+            if !FRAMING_FIELDS
+                .iter()
+                .chain(&["date"])
+                .any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()))
+            {
+                self.fields.push(name, value);
+            }
+        });
+    }
+
+    fn content(&mut self) -> &mut Vec<u8> {
+        &mut self.content
+    }
+}
+
+impl Exchanges {
+    /// Asks a pool about the request of a connection. `None` if that cannot be: no descriptors are left, or the head is too long.
+    pub(in crate::worker) fn ask(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        forward: &Forward,
+    ) -> Option<u32> {
+        let head = head_of(request, &forward.path, &self.head_limits)?;
+        let held = self.shared.descriptors.take(2)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+        let settings = self.shared.start.config.pools.get(forward.pool)?;
+        let id = self.forwarded.next_id();
+        let across = self.remote_request(index, request, settings, id);
+        let mut gated = Gated::default();
+        gated.fields.push(b"x-forwarded-method", request.method_text.as_bytes());
+        gated.fields.push(b"x-forwarded-uri", request.target.as_bytes());
+        let routed = Routed {
+            decision: Decision::Route(Choice::Pool(forward.pool)),
+            plan: self.shared.router.bare_plan(),
+        };
+        let sent = RequestTransfer {
+            head,
+            routed: Some(routed),
+            path: None,
+            body: RequestBody::default(),
+            retry: RetryState::default(),
+            waits_since: None,
+            gated: Some(Box::new(gated)),
+            across: Some(Box::new(across)),
+        };
+        let connection = &self.connections[index as usize];
+        let transfer = ConnectionTransfer {
+            socket: far,
+            remote: connection.remote.address,
+            listen: connection.listen,
+            requests: 0,
+            input: Vec::new(),
+            request: sent,
+            text: Vec::new(),
+            origin: Origin::ForSlot,
+            awaits_proxy: false,
+            secure: None,
+        };
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
+        let serial = self.upstreams.serial;
+        let entry = self.questions.vacant_entry();
+        let key = entry.key() as u32;
+        use epoll::EventFlags as F;
+        let token = Token::Question { key, serial }.pack();
+        epoll::add(&self.processes.clients.base.epoll, &near, token, F::IN | F::RDHUP | F::ET).ok()?;
+        let (filter, answer) = (Filter::new(POLICY), Answer::default());
+        entry.insert(Question { socket: near, serial, index, filter, answer, _held: held });
+        self.shared.transfer(self.number, transfer);
+        Some(key)
+    }
+
+    /// Something of an answer has come. Gives back the connection that it is about and the answer, once that is there.
+    pub(in crate::worker) fn on_answer(&mut self, key: u32, serial: u32) -> Option<(u32, Answer)> {
+        let mut rx = self.buffers.rx.take();
+        let ended = self
+            .questions
+            .get_mut(key as usize)
+            .is_some_and(|question| question.serial == serial && question.read(&mut rx));
+        self.buffers.rx.put_back(rx);
+        let question = ended.then(|| self.questions.remove(key as usize))?;
+        Some((question.index, question.answer))
+    }
+
+    /// The question of a connection is of no use any more: closing its socket cancels it.
+    pub(in crate::worker) fn drop_question(&mut self, key: u32) {
+        if self.questions.contains(key as usize) {
+            self.questions.remove(key as usize);
+        }
+    }
+}
+
+/// What is required of an answer: it is read here.
+const POLICY: ResponsePolicy = ResponsePolicy {
+    head_request: false,
+    http10: false,
+    informational: false,
+    framed: true,
+    keep: false,
+    trailers: false,
+    switch: None,
+};
+
+impl Question {
+    /// Reads what is there. True: nothing more is to come, and an answer that is not whole, or too long, has no status.
+    fn read(&mut self, rx: &mut Vec<u8>) -> bool {
+        loop {
+            rx.clear();
+            let judged = match recv(&self.socket, rustix::buffer::spare_capacity(rx), RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => self.filter.end(&mut self.answer).map(|()| true),
+                Ok(_) => self.filter.feed(rx, &mut self.answer).map(|progress| progress.complete),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return false,
+                Err(_) => Ok(true),
+            };
+            let refuses = !(200..300).contains(&self.answer.status);
+            if !refuses {
+                // Only its fields count.
+                self.answer.content.clear();
+            }
+            let too_long = self.answer.content.len() > ANSWER_BYTES_MAX;
+            match judged {
+                Ok(false) if !too_long => {}
+                Ok(true) if !too_long && self.filter.complete() => return true,
+                _ => {
+                    self.answer.status = 0;
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+/// The head of a question: the client's, with another method and target, and without a body. As what asks Caddy and Traefik.
+/// `None` if it is too long.
+fn head_of(request: &Request<'_, '_>, path: &str, limits: &HeadLimits) -> Option<RequestHead> {
+    let mut out = Vec::with_capacity(1024);
+    let flags = RequestFlags {
+        keep: false,
+        http10: false,
+        head: false,
+        body_fd: false,
+        may_detach: false,
+        body_stream: false,
+    };
+    let mut head = begin_request(&mut out, 0, 0, flags, 0).head("GET", path);
+    head.field("host", request.authority.as_bytes());
+    for field in request.fields {
+        let is_asked = !NOT_ASKED.iter().any(|name| field.name.eq_ignore_ascii_case(name))
+            && !field.name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"));
+        if is_asked {
+            head.field(field.name, field.value);
+        }
+    }
+    let fits = head.body(None).finish(HEAD_BYTES_MAX);
+    let text = out.get(REQUEST_PREFIX_BYTES..).filter(|_| fits)?;
+    RequestHead::received(text, limits).ok()
+}
