@@ -13,7 +13,7 @@ use crate::config::Coding;
 /// 128 KiB: a larger window takes more memory for each encoder, and saves next to nothing in what applications send.
 const ZSTD_WINDOW_LOG: u32 = 17;
 /// Entries of its tables: for content of unknown length the level's own would take 768 KiB, and the time to empty them.
-const ZSTD_TABLE_LOG: u32 = 15;
+const ZSTD_TABLE_LOG: u32 = 14;
 /// As RFC 1951 has it: 32 KiB.
 const GZIP_WINDOW_LOG: u8 = 15;
 /// Encoders of each coding that are kept for the next responses. A response that comes whole needs one for a moment, so that few

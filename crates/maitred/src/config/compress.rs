@@ -93,13 +93,13 @@ pub(super) const COMPRESS: Table = Table {
             "zstd_level",
             Kind::Whole { min: 1, max: LEVEL_MAX },
             Default::Whole(ZSTD_LEVEL),
-            "Level of zstd. 3 gives the size of gzip's 6, at a fifth of its time or less.",
+            "Level of zstd.",
         ),
         Key::new(
             "gzip_level",
             Kind::Whole { min: 1, max: LEVEL_MAX },
             Default::Whole(GZIP_LEVEL),
-            "Level of gzip. 2 makes JSON a fifth larger than 6, in a quarter of its time.",
+            "Level of gzip. 2 makes JSON about a fifth larger than 6, in half of its time or less.",
         ),
         Key::new(
             "cookies_over_tls",
