@@ -17,7 +17,7 @@ pub const NAMES_MAX: usize = 100;
 /// `[acme]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acme {
-    /// The authorities, in the order in which they are tried; never empty. The first one is [acme] itself, the others are
+    /// The authorities, in the order in which they are tried; never empty. The first one is `[acme]` itself, the others are
     /// `fallback`.
     pub authorities: Vec<Authority>,
     /// `fallback_after`: failures in a row after which the next one is tried.

@@ -89,7 +89,7 @@ impl Verifier {
         verifier
     }
 
-    /// One whose checks are done by [`Verifier::work_once`] alone.
+    /// One whose checks are done by `work_once` alone.
     pub(super) fn by_hand() -> Verifier {
         // A key of random bytes; there is no other way to fail than a kernel without any.
         let mut bytes = [0; 32];
