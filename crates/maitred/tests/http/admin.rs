@@ -132,7 +132,7 @@ fn status_and_reload_are_commands() {
     eventually("so does the admin address", || server.status()["generation"] == 2);
 
     // A bad one changes nothing.
-    fs::write(&configuration, text.replace("[limits]", "[limit]")).unwrap();
+    fs::write(&configuration, text.replace("[limits]", "[limts]")).unwrap();
     let (status, said) = server.command(&["reload"]);
     assert!(!status.success(), "{said}");
     assert_eq!(kept.get("/").text(), "<p>dir</p>\n");
