@@ -30,17 +30,22 @@ pub struct NamedFile {
 impl NamedFile {
     /// The file that a final response names; the first one, if it names several.
     pub fn of(head: &ResponseHead<'_>) -> Option<NamedFile> {
-        let (mut name, mut fields) = (None, Vec::new());
+        let mut name = None;
         head.for_each(|field, value| {
             if field.eq_ignore_ascii_case(b"X-Accel-Redirect") {
-                name.get_or_insert(Name::Uri(value.to_vec()));
+                name.get_or_insert_with(|| Name::Uri(value.to_vec()));
             } else if field.eq_ignore_ascii_case(b"X-Sendfile") {
-                name.get_or_insert(Name::Path(value.to_vec()));
-            } else if let Some(kept) = KEPT.iter().find(|kept| field.eq_ignore_ascii_case(kept.as_bytes())) {
+                name.get_or_insert_with(|| Name::Path(value.to_vec()));
+            }
+        });
+        // Most responses name none: nothing of theirs is copied.
+        let (name, mut fields) = (name?, Vec::new());
+        head.for_each(|field, value| {
+            if let Some(kept) = KEPT.iter().find(|kept| field.eq_ignore_ascii_case(kept.as_bytes())) {
                 fields.push((*kept, value.to_vec()));
             }
         });
-        Some(NamedFile { name: name?, fields })
+        Some(NamedFile { name, fields })
     }
 
     /// What is changed in the response with the file, besides what its route changes.
