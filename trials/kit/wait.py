@@ -1,5 +1,6 @@
 """Waiting for conditions, with a deadline, and until this program is to end."""
 
+import os
 import signal
 import threading
 import time
@@ -20,16 +21,24 @@ class Stopped(BaseException):
 
 def end_on_signals():
     """From now on, a signal that ends programs lets every thread end what it has started: the servers have sessions of their own,
-    and would stay."""
+    and would stay. Returns what tells the signal's number, 0 before one has come.
 
-    def stop(number, _):
-        stop.number = stop.number or number
+    A handler in Python runs in the main thread, and only when that runs: one that comes just before it goes to wait for other threads
+    would be seen after that wait, which it was to end. So the interpreter writes each signal's number to a pipe, which a thread reads.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    first = []
+
+    def watch():
+        first.append(os.read(reader, 1)[0])
         _ending.set()
 
-    stop.number = 0
+    threading.Thread(target=watch, name="signals", daemon=True).start()
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stop)
-    return lambda: stop.number
+        signal.signal(number, lambda *_: None)
+    return lambda: first[0] if first else 0
 
 
 def go_on():
