@@ -23,8 +23,9 @@ def end_on_signals():
     """From now on, a signal that ends programs lets every thread end what it has started: the servers have sessions of their own,
     and would stay. Returns what tells the signal's number, 0 before one has come.
 
-    A handler in Python runs in the main thread, and only when that runs: one that comes just before it goes to wait for other threads
-    would be seen after that wait, which it was to end. So the interpreter writes each signal's number to a pipe, which a thread reads.
+    A handler in Python runs in the main thread, and only when that runs: one that comes just before it goes to wait for other
+    threads would be seen after that wait, which it was to end. So the interpreter writes each signal's number to a pipe, which a
+    thread reads.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
