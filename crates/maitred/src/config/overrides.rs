@@ -116,13 +116,14 @@ pub(super) const LIMITS: Table = Table {
             "body_bytes_max",
             Kind::Size { min: 0, max: 64 * GIB },
             AROUND,
-            "Bytes of a request body. A longer one gets 413.",
+            "Bytes of a request body. A longer one gets 413. Not more than `bodies_disk_bytes_max` of `[limits]`.",
         ),
         Key::new(
             "body_memory_bytes_max",
             Kind::Size { min: 0, max: GIB },
             AROUND,
-            "Largest request body that is kept in memory; a larger one goes to `spool`.",
+            "Largest request body that is kept in memory; a larger one goes to `spool`. Not more than `bodies_memory_bytes_max`, and \
+             not less than `body_inline_bytes_max`, of `[limits]`.",
         ),
         Key::new("body_timeout", TIME, AROUND, "Between two pieces of a request body. Then 408."),
         Key::new(

@@ -156,9 +156,7 @@ fn settings(cx: &Context<'_>) -> Block {
             ("max_body_size", Some(bytes)) => {
                 cx.translated(&path);
                 block.push("body_bytes_max", write::size(bytes.min(64 << 30)), None);
-                if bytes > 4 << 30 {
-                    block.push("bodies_disk_bytes_max", write::size(bytes.min(64 << 30)), None);
-                }
+                write::room_for_bodies(&mut block, Some(bytes));
             }
             (
                 "idle_timeout" | "header_read_timeout" | "body_read_timeout" | "send_timeout",

@@ -144,6 +144,16 @@ impl Shared {
     }
 }
 
+/// The largest `body_bytes_max` that there can be.
+const BODY_MOST: u64 = 64 << 30;
+
+/// `bodies_disk_bytes_max` of `[limits]`, where some body may be larger than all have room for unless told otherwise.
+pub(crate) fn room_for_bodies(block: &mut Block, largest: Option<u64>) {
+    if let Some(largest) = largest.filter(|largest| *largest > 4 << 30) {
+        block.push("bodies_disk_bytes_max", size(largest.min(BODY_MOST)), None);
+    }
+}
+
 /// The keys that sites and routes have in common.
 fn common(block: &mut Block, keys: &Shared) {
     if let Some(rules) = rules(&keys.response) {
@@ -157,7 +167,11 @@ fn common(block: &mut Block, keys: &Shared) {
         block.push("expires", Value::Table(pairs.collect()), None);
     }
     if let Some(max) = keys.body_max.filter(|_| features::BODY_LIMITS) {
-        block.push("limits", Value::Table(vec![("body_bytes_max".into(), size(max).into())]), None);
+        block.push(
+            "limits",
+            Value::Table(vec![("body_bytes_max".into(), size(max.min(BODY_MOST)).into())]),
+            None,
+        );
     }
     if keys.compress && features::COMPRESS {
         block.push("compress", true, None);

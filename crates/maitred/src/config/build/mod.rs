@@ -54,7 +54,9 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     acme::add_certificates(&mut sites, &server.state);
     let listens = listen::listens(root, &server.trusted_proxies.networks);
     tls::check_together(root.cx, &listens, &sites, &certified);
-    let limits = limits(&root.section("limits"), &server.trusted_proxies.networks);
+    let of_server = root.section("limits");
+    let limits = limits(&of_server, &server.trusted_proxies.networks);
+    overrides::check(root, &of_server, &limits);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     accounts::assign(root, &section, &named, &mut server, &pools);

@@ -1,8 +1,13 @@
 //! `limits`, `access_log`, `server_header` of sites and routes.
 
+use std::time::Duration;
+
+use super::super::finding::Span;
+use super::super::meaning::Limits;
 use super::super::overrides::{LimitOverrides, LogChoice, Overrides};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
+use super::super::values::{show_bytes, show_duration};
 use super::common::given_time;
 
 pub(super) fn of(section: &Section<'_>) -> Overrides {
@@ -23,6 +28,71 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
         request_timeout: given_time(section, "request_timeout"),
         request_total_timeout: given_time(section, "request_total_timeout"),
     }
+}
+
+/// Checks `limits` of sites and routes against those of the server that bound them.
+pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
+    for site in root.sections("site") {
+        let routes = site.sections("route");
+        for section in std::iter::once(&site).chain(&routes) {
+            let own = section.section("limits");
+            sizes(&own, of_server, limits);
+            times(&own, limits);
+        }
+    }
+}
+
+/// Sizes that the server has no room for, or that a smaller one makes void, are errors: what is written cannot be had.
+fn sizes(own: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
+    let given = |name| own.given(name).map(|span| (span, own.number::<u64>(name).value));
+    let above = |name: &str, span: &Span, bound: &str, most: u64| {
+        let message = format!("`{name}` is above `{bound}` of [limits]");
+        match of_server.given(bound) {
+            Some(other) => own.cx.conflict(span, message, &format!("`{bound}` is set here"), &other),
+            None => own.cx.error_with(
+                span,
+                message,
+                format!("raise `{bound}` in [limits]; it is {}", show_bytes(most)),
+            ),
+        }
+    };
+    if let Some((span, _)) =
+        given("body_bytes_max").filter(|(_, value)| *value > limits.bodies_disk_bytes_max)
+    {
+        above("body_bytes_max", &span, "bodies_disk_bytes_max", limits.bodies_disk_bytes_max);
+    }
+    let Some((span, value)) = given("body_memory_bytes_max") else { return };
+    if value > limits.bodies_memory_bytes_max {
+        above("body_memory_bytes_max", &span, "bodies_memory_bytes_max", limits.bodies_memory_bytes_max);
+    }
+    let inline = u64::from(limits.body_inline_bytes_max);
+    if value < inline {
+        let message = "`body_memory_bytes_max` is below `body_inline_bytes_max` of [limits]";
+        let hint = format!(
+            "bodies up to {} are in memory in any case; `body_inline_bytes_max` is for all sites",
+            show_bytes(inline)
+        );
+        own.cx.error_with(&span, message, hint);
+    }
+}
+
+/// Times that a shorter one always forestalls are warnings: nothing is wrong about the requests.
+fn times(own: &Section<'_>, limits: &Limits) {
+    let without_effect = |name: &str, bound: &str, most: Option<Duration>| {
+        let (Some(span), Some(time), Some(most)) = (own.given(name), given_time(own, name), most) else {
+            return;
+        };
+        if time > most {
+            let message = format!("`{name}` is longer than {bound}, and has no effect");
+            let hint = format!("{bound} is {}, and ends the request before", show_duration(most));
+            own.cx.warn(&span, message, hint);
+        }
+    };
+    without_effect("body_timeout", "`request_total_timeout` of [limits]", limits.request_total_timeout);
+    for name in ["write_timeout", "request_timeout", "request_total_timeout"] {
+        without_effect(name, "`response_total_timeout` of [limits]", limits.response_total_timeout);
+    }
+    without_effect("request_timeout", "`request_total_timeout`", given_time(own, "request_total_timeout"));
 }
 
 fn access_log(section: &Section<'_>) -> Option<LogChoice> {

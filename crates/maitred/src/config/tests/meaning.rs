@@ -91,7 +91,7 @@ deny = ["10.1.0.0/16"]
 methods = ["GET", "POST"]
 access_log = "shop"
 server_header = true
-limits = { body_bytes_max = "2m", body_memory_bytes_max = "1m", body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5 }
+limits = { body_bytes_max = "2k", body_memory_bytes_max = 19, body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5 }
 compress = true
 basic_auth = { realm = "Inner", users_file = "users", users = { bob = "$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ." }, cache = "1m", remove_authorization = true }
 forward_auth = { pool = "old", path = "/verify", copy_headers = ["Remote-User"], timeout = "3s" }

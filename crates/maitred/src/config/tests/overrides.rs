@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::meaning::EVERYTHING;
-use super::{brief, good};
+use super::{brief, good, read_as};
 use crate::config::{LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Overrides};
 
 fn log(lines: &str) -> String {
@@ -15,8 +15,8 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
     let config = good(EVERYTHING);
     let time = |seconds| Some(Duration::from_secs(seconds));
     let limits = LimitOverrides {
-        body_bytes_max: Some(2 << 20),
-        body_memory_bytes_max: Some(1 << 20),
+        body_bytes_max: Some(2 << 10),
+        body_memory_bytes_max: Some(19),
         body_timeout: time(1),
         body_bytes_per_second_min: Some(2),
         write_timeout: time(3),
@@ -98,4 +98,62 @@ fn what_is_wrong_with_a_log_is_said_where_it_stands() {
     let many: String = (0..17).map(|number| format!("[access_log.l{number:02}]\nto = \"x\"\n")).collect();
     let text = format!("listen = [{{ address = \":1\" }}]\nsite = [{{ root = \"www\" }}]\n{many}");
     assert!(brief(&text)[0].contains("more than 16 access logs"));
+}
+
+/// `limits` of a site in line 2, within those of the server in line 5.
+fn within(of_site: &str, of_server: &str) -> String {
+    format!(
+        "listen = [{{ address = \":1\" }}]\nsite = [{{ root = \"www\", limits = {{ {of_site} }} }}]\n\n[limits]\n{of_server}\n"
+    )
+}
+
+#[test]
+fn a_size_of_a_site_has_room_within_the_bounds_of_the_server() {
+    assert_eq!(
+        brief(&within("body_bytes_max = \"5g\"", "")),
+        [
+            "2:53 `body_bytes_max` is above `bodies_disk_bytes_max` of [limits] | raise `bodies_disk_bytes_max` in [limits]; it is \
+          4GiB"
+        ]
+    );
+    good(&within("body_bytes_max = \"5g\"", "bodies_disk_bytes_max = \"5g\""));
+    assert_eq!(
+        brief(&within("body_memory_bytes_max = \"2m\"", "bodies_memory_bytes_max = \"1m\"")),
+        ["2:60 `body_memory_bytes_max` is above `bodies_memory_bytes_max` of [limits]"]
+    );
+    assert_eq!(
+        brief(&within("body_memory_bytes_max = 0", "")),
+        [
+            "2:60 `body_memory_bytes_max` is below `body_inline_bytes_max` of [limits] | bodies up to 64KiB are in memory in \
+          any case; `body_inline_bytes_max` is for all sites"
+        ]
+    );
+    good(&within("body_memory_bytes_max = 0", "body_inline_bytes_max = 0"));
+    let route = "listen = [{ address = \":1\" }]\n[[site]]\nroot = \"www\"\n[[site.route]]\npath = \"/up\"\nrespond = {}\n\
+                 limits = { body_bytes_max = \"5g\" }\n";
+    assert!(brief(route)[0].starts_with("7:29 `body_bytes_max` is above"), "{:?}", brief(route));
+    let inherited = "listen = [{ address = \":1\" }]\n[defaults]\nlimits = { body_bytes_max = \"5g\" }\n\
+                     [[site]]\nroot = \"www\"\n[[site]]\nhosts = [\"a.example\"]\nroot = \"www\"\n";
+    assert_eq!(brief(inherited).len(), 1, "once, where it stands: {:?}", brief(inherited));
+}
+
+#[test]
+fn a_time_that_a_shorter_one_forestalls_is_a_warning() {
+    let warnings = |of_site: &str, of_server: &str| {
+        let (_, warnings) = read_as(&within(of_site, of_server), false).unwrap();
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let all = "body_timeout = 61, write_timeout = 61, request_timeout = 61, request_total_timeout = 61";
+    assert!(warnings(all, "").is_empty(), "{:?}", warnings(all, ""));
+    let bounds = "request_total_timeout = \"1m\"\nresponse_total_timeout = \"1m\"";
+    let said = warnings(all, bounds);
+    assert_eq!(said.len(), 4, "{said:?}");
+    let first = "`body_timeout` is longer than `request_total_timeout` of [limits], and has no effect";
+    assert!(said[0].contains(first) && said[0].contains("is 60s, and ends"), "{}", said[0]);
+    assert!(warnings(&all.replace("61", "60"), bounds).is_empty());
+    let said = warnings("request_timeout = 3, request_total_timeout = 2", "");
+    assert!(
+        said.len() == 1 && said[0].contains("`request_timeout` is longer than `request_total_timeout`"),
+        "{said:?}"
+    );
 }

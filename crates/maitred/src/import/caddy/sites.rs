@@ -55,6 +55,12 @@ pub(crate) fn blocks(cx: &Context, directives: Vec<Directive>) -> Vec<Block> {
         options.acme.iter().for_each(|(key, value)| block.push(key, value.clone(), None));
         blocks.push(block);
     }
+    let mut limits = Block::new("[limits]");
+    let routes = found.iter().flat_map(|(site, _)| &site.routes);
+    write::room_for_bodies(&mut limits, routes.filter_map(|route| route.body_max).max());
+    if limits.has("bodies_disk_bytes_max") {
+        blocks.push(limits);
+    }
     for (site, addresses) in found {
         let automatic = site.certificates.is_empty() && addresses.iter().any(|address| address.tls);
         let mut tables = write::site(site);

@@ -177,18 +177,13 @@ fn client_auth(cx: &Context<'_>, scope: &Scope<'_>, entries: &mut Vec<(String, V
 
 fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[Site]) -> Block {
     let mut block = Block::new("[limits]");
-    {
-        let bodies = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max);
-        let given = servers.iter().any(|server| !server.scope.everywhere("client_max_body_size").is_empty());
-        if let Some(most) = bodies.max().filter(|_| given || !scope.all("client_max_body_size").is_empty()) {
-            if !features::BODY_LIMITS {
-                block.push("body_bytes_max", write::size(most), None);
-            }
-            if most > 4 << 30 {
-                block.push("bodies_disk_bytes_max", write::size(most), None);
-            }
-        }
+    let bodies = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max);
+    let given = servers.iter().any(|server| !server.scope.everywhere("client_max_body_size").is_empty());
+    let largest = bodies.max().filter(|_| given || !scope.all("client_max_body_size").is_empty());
+    if let Some(most) = largest.filter(|_| !features::BODY_LIMITS) {
+        block.push("body_bytes_max", write::size(most), None);
     }
+    write::room_for_bodies(&mut block, largest);
     let scopes = || std::iter::once(scope).chain(servers.iter().map(|server| &server.scope));
     if let Some((directive, millis)) =
         scopes().find_map(|scope| Settings { cx, scope }.time("keepalive_timeout"))
