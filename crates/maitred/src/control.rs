@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use maitred_sys::spawn::Account;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{Address, Config};
 use crate::pki::{Bytes, Pair};
 
 /// Descriptor of the control socket in a worker process.
@@ -102,7 +102,7 @@ pub enum Descriptor {
         /// How many there are.
         buckets: u16,
         /// Where it is really bound (the port, if 0 was asked for).
-        local: SocketAddr,
+        local: Address,
     },
     /// The admin listener.
     Admin,

@@ -5,8 +5,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::build::DEFAULT_USER;
+use super::listen::Tls;
 use super::logs::AccessFormat;
-use super::meaning::{AdminAddress, Certificate, Config, Files, Identity, Tls};
+use super::meaning::{AdminAddress, Certificate, Config, Files, Identity};
 use super::report::Failure;
 use super::{Lookup as _, Origin, System, read};
 
@@ -28,7 +29,7 @@ impl Config {
         let origin = Origin { name: dir.display().to_string(), base };
         let (mut config, _) = read(TEXT, &origin, &System).map_err(Failure::Invalid)?;
         for entry in &mut config.listens {
-            entry.address = listen;
+            entry.address = listen.into();
         }
         config.log.access = if terminal { AccessFormat::Human } else { AccessFormat::Combined };
         // The one line that it prints says what there is to say; what goes wrong comes on top of it.

@@ -18,6 +18,7 @@ use super::conditions::Conditions;
 use super::cors::Cors;
 use super::expires::Expires;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
+use super::listen::{Buckets, Listen};
 use super::logs::{AccessLog, Log};
 use super::media::MediaTypes;
 use super::overrides::Overrides;
@@ -160,86 +161,6 @@ pub enum AdminAddress {
     Tcp(SocketAddr),
 }
 
-/// `[[listen]]`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listen {
-    /// `address`; port 0 lets the kernel choose.
-    pub address: SocketAddr,
-    /// `buckets`
-    pub buckets: Buckets,
-    /// `backlog`: length of each bucket's accept queue, in connections.
-    pub backlog: u32,
-    /// `steer_by_cpu`: attach the classic-BPF program that picks the bucket of the CPU that received the SYN.
-    pub steer_by_cpu: bool,
-    /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
-    pub defer_accept: bool,
-    /// `proxy_protocol`: the peers that may connect and have to send a PROXY header first; `None` if it is off. Never empty.
-    pub proxy_protocol_from: Option<Vec<Network>>,
-    /// `tls`; `None` is cleartext.
-    pub tls: Option<Tls>,
-    /// `http2`: by ALPN over TLS, and by prior knowledge in cleartext (RFC 9113 sections 3.2 and 3.3).
-    pub http2: bool,
-    /// `redirect_http`: answer everything with a redirect to `https`. Only of a cleartext listener, and only if there is
-    /// one with TLS.
-    pub redirect_http: bool,
-}
-
-/// `tls = { … }` of a listener. At least one site has a certificate then.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tls {
-    /// `versions`: never empty, ascending.
-    pub versions: Vec<TlsVersion>,
-    /// `ciphers`: some of [`CIPHERS`](crate::pki::choice::CIPHERS), at least one for each of the versions.
-    pub ciphers: Vec<String>,
-    /// `curves`: some of [`CURVES`](crate::pki::choice::CURVES), likewise.
-    pub curves: Vec<String>,
-    /// `client_auth`, with `client_ca`.
-    pub client_auth: ClientAuth,
-    /// `client_crl`: revocation lists; only with `client_auth`.
-    pub client_crl: Option<PathBuf>,
-    /// `early_data`: whether a resumed session may bring a request in its first flight (RFC 8446 section 2.3).
-    pub early_data: bool,
-    /// `tickets`: whether sessions can be resumed at all.
-    pub tickets: bool,
-    /// `keylog`: where session secrets are written, for debugging.
-    pub keylog: Option<PathBuf>,
-}
-
-impl Default for Tls {
-    fn default() -> Tls {
-        Tls {
-            versions: vec![TlsVersion::V12, TlsVersion::V13],
-            ciphers: crate::pki::choice::CIPHERS.iter().map(ToString::to_string).collect(),
-            curves: crate::pki::choice::CURVES.iter().map(ToString::to_string).collect(),
-            client_auth: ClientAuth::Off,
-            client_crl: None,
-            early_data: false,
-            tickets: true,
-            keylog: None,
-        }
-    }
-}
-
-/// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum TlsVersion {
-    /// RFC 5246, with what RFC 9325 leaves of it.
-    V12,
-    /// RFC 8446.
-    V13,
-}
-
-/// Whether clients show certificates, and the file of the authorities that may have signed them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ClientAuth {
-    /// They are not asked.
-    Off,
-    /// They are asked; one that shows none is taken all the same.
-    Optional(PathBuf),
-    /// One that shows none is refused.
-    Required(PathBuf),
-}
-
 /// An entry of `certificates`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Certificate {
@@ -256,34 +177,6 @@ pub enum Certificate {
     SelfSigned,
     /// The file where [`crate::acme`] keeps key and certificates of the site; it may not be there yet.
     Automatic(PathBuf),
-}
-
-/// `buckets = "auto" | "per-thread" | N`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Buckets {
-    /// max(1, threads / 8), as in the 2014 nginx patch.
-    Auto,
-    /// One for each thread.
-    PerThread,
-    /// As many as said; 1 to [`Buckets::MAX`].
-    Number(u16),
-}
-
-impl Buckets {
-    /// The most listening sockets of one address: one per thread of the largest machine that is planned for.
-    pub const MAX: u16 = 256;
-
-    /// How many listening sockets an address gets for a number of threads.
-    pub fn count(self, threads: u16, reuseport: bool) -> u16 {
-        if !reuseport {
-            return 1;
-        }
-        match self {
-            Buckets::Auto => (threads / 8).max(1),
-            Buckets::PerThread => threads.clamp(1, Buckets::MAX),
-            Buckets::Number(number) => number.clamp(1, Buckets::MAX),
-        }
-    }
 }
 
 /// `[[site]]`

@@ -6,8 +6,8 @@ use super::acme::ACME;
 use super::defaults::DEFAULTS;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
+use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
-use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
     access, client_limits, compress, cors, expires, fastcgi, files, headers, media, overrides, parts, reload,

@@ -64,7 +64,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
     // A bucket without a process would leave its connections waiting.
     let buckets = sharing.buckets.count(threads, true).min(pool.workers.max).max(1);
     let listen = |address: &SocketAddr| Listen {
-        address: *address,
+        address: (*address).into(),
         buckets: Buckets::Number(buckets),
         backlog: BACKLOG,
         steer_by_cpu: false,
@@ -128,7 +128,7 @@ impl PoolSockets {
 
     /// Where its addresses are really bound, and how many buckets share them.
     pub fn addresses(&self) -> (Vec<SocketAddr>, u16) {
-        (self.groups.iter().map(|group| group.local).collect(), self.buckets())
+        (self.groups.iter().filter_map(|group| group.local.inet()).collect(), self.buckets())
     }
 
     /// Connections that wait, and how many may, by bucket. What cannot be read is 0.
@@ -155,9 +155,14 @@ mod tests {
     }
 
     fn group(sockets: usize) -> Group {
-        let local = "127.0.0.1:1".parse().unwrap();
+        let local: crate::config::Address = "127.0.0.1:1".parse().unwrap();
         let socket = || Rc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
-        Group { asked: local, local, buckets: (0..sockets).map(|_| socket()).collect(), inherited: false }
+        Group {
+            asked: local.clone(),
+            local,
+            buckets: (0..sockets).map(|_| socket()).collect(),
+            inherited: false,
+        }
     }
 
     #[test]

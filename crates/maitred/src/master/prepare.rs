@@ -3,7 +3,6 @@
 //! Preparing is all or nothing. Dropping a [`Prepared`] closes what no other one shares.
 
 use std::fs::File;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
@@ -187,7 +186,7 @@ impl Prepared {
         for (listen, group) in open.groups.iter().enumerate() {
             let buckets = u16::try_from(group.buckets.len()).unwrap_or(u16::MAX);
             for (bucket, socket) in (0..buckets).zip(&group.buckets) {
-                descriptors.push(Descriptor::Bucket { listen, bucket, buckets, local: group.local });
+                descriptors.push(Descriptor::Bucket { listen, bucket, buckets, local: group.local.clone() });
                 sources.push(socket.as_fd());
             }
         }
@@ -257,7 +256,7 @@ impl Prepared {
             format!(
                 "{}://{}  {}, {}",
                 if listen.tls.is_some() { "https" } else { "http" },
-                sockets::reachable(group.local),
+                sockets::reachable(&group.local),
                 counted(self.threads.cpus.len(), "thread"),
                 counted(group.buckets.len(), "bucket"),
             )
@@ -291,8 +290,7 @@ fn counted(count: usize, one: &str) -> String {
 
 /// Inherited groups that are not in use, so that a later configuration can still use them.
 fn missing<'a>(inherited: &'a [Group], used: &'a [Group]) -> impl Iterator<Item = &'a Group> {
-    let is_used = |local: SocketAddr| used.iter().any(|group| group.local == local);
-    inherited.iter().filter(move |group| !is_used(group.local))
+    inherited.iter().filter(move |group| !used.iter().any(|one| one.local == group.local))
 }
 
 fn admin(

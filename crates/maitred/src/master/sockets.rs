@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as option};
 
 use crate::affinity::steering;
 use crate::affinity::topology::Cpu;
-use crate::config::Listen;
+use crate::config::{Address, Listen};
 
 /// How long the kernel may hold a new connection back for `defer_accept`.
 const DEFER_ACCEPT: Duration = Duration::from_secs(1);
@@ -32,9 +32,9 @@ const DEFER_ACCEPT: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The address as it was asked for.
-    pub asked: SocketAddr,
+    pub asked: Address,
     /// Where the sockets are bound: `asked`, with the kernel's choice of port if that was 0.
-    pub local: SocketAddr,
+    pub local: Address,
     /// One per bucket, in the order in which they were bound. Never empty.
     pub buckets: Vec<Rc<OwnedFd>>,
     /// Whether a service manager passed them.
@@ -77,7 +77,7 @@ pub fn bind_all(
             None => {
                 let others = present.iter().chain(&bound);
                 bind_group(listen, wanted, reuseport, listens)
-                    .map_err(|error| explain(listen.address, &error, others))?
+                    .map_err(|error| explain(&listen.address, &error, others))?
             }
         };
         bound.push(group);
@@ -88,24 +88,26 @@ pub fn bind_all(
 /// A group that stays, with buckets added if it has too few.
 fn extended(group: &Group, listen: &Listen, wanted: usize, listens: &[Listen]) -> Result<Group, String> {
     let mut group = group.clone();
+    let Address::Inet(local) = group.local else { return Ok(group) };
     while group.buckets.len() < wanted && !group.inherited {
         let add = || {
-            let socket = bind_one(listen, group.local, true, listens)?;
+            let socket = bind_one(listen, local, true, listens)?;
             rustix::net::listen(&socket, backlog(listen))?;
             Ok(socket)
         };
-        let socket = add().map_err(|error: io::Error| explain(listen.address, &error, [].iter()))?;
+        let socket = add().map_err(|error: io::Error| explain(&listen.address, &error, [].iter()))?;
         group.buckets.push(Rc::new(socket));
     }
     Ok(group)
 }
 
 fn bind_group(listen: &Listen, wanted: usize, reuseport: bool, listens: &[Listen]) -> io::Result<Group> {
-    if listen.address.port() != 0 {
+    let Address::Inet(at) = listen.address else { return Err(io::ErrorKind::Unsupported.into()) };
+    if at.port() != 0 {
         // Without SO_REUSEPORT, so that another listener on the address is noticed; closed again at once.
-        drop(bind_one(listen, listen.address, false, listens)?);
+        drop(bind_one(listen, at, false, listens)?);
     }
-    let first = bind_one(listen, listen.address, reuseport, listens)?;
+    let first = bind_one(listen, at, reuseport, listens)?;
     let local = local_address(&first)?;
     let mut buckets = vec![first];
     while buckets.len() < wanted {
@@ -116,7 +118,7 @@ fn bind_group(listen: &Listen, wanted: usize, reuseport: bool, listens: &[Listen
         rustix::net::listen(bucket, backlog(listen))?;
     }
     let buckets = buckets.into_iter().map(Rc::new).collect();
-    Ok(Group { asked: listen.address, local, buckets, inherited: false })
+    Ok(Group { asked: at.into(), local: local.into(), buckets, inherited: false })
 }
 
 fn bind_one(listen: &Listen, at: SocketAddr, reuseport: bool, listens: &[Listen]) -> io::Result<OwnedFd> {
@@ -126,8 +128,10 @@ fn bind_one(listen: &Listen, at: SocketAddr, reuseport: bool, listens: &[Listen]
         option::set_socket_reuseport(&socket, true)?;
     }
     if at.is_ipv6() {
-        let same_port =
-            |other: &Listen| other.address.is_ipv4() && other.address.port() == listen.address.port();
+        let same_port = |other: &Listen| {
+            let other = other.address.inet();
+            other.is_some_and(|other| other.is_ipv4() && Some(other.port()) == listen.address.port())
+        };
         option::set_ipv6_v6only(&socket, !at.ip().is_unspecified() || listens.iter().any(same_port))?;
     }
     // Accepted sockets inherit it.
@@ -202,19 +206,22 @@ pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<(Vec<Group>, Vec
         };
         // A failure costs latency, nothing else.
         let _ = option::set_tcp_nodelay(&socket, true);
+        let local = Address::Inet(local);
+        let socket = Rc::new(socket);
         match groups.iter_mut().find(|group| group.local == local) {
-            Some(group) => group.buckets.push(Rc::new(socket)),
+            Some(group) => group.buckets.push(socket),
             None => {
-                groups.push(Group { asked: local, local, buckets: vec![Rc::new(socket)], inherited: true })
+                let asked = local.clone();
+                groups.push(Group { asked, local, buckets: vec![socket], inherited: true });
             }
         }
     }
     Ok((groups, unix))
 }
 
-fn explain<'a>(address: SocketAddr, error: &io::Error, others: impl Iterator<Item = &'a Group>) -> String {
+fn explain<'a>(address: &Address, error: &io::Error, others: impl Iterator<Item = &'a Group>) -> String {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
-        Some(Errno::ADDRINUSE) => match others.into_iter().find(|group| overlap(group.local, address)) {
+        Some(Errno::ADDRINUSE) => match others.into_iter().find(|group| overlap(&group.local, address)) {
             Some(ours) => format!(
                 "address {address} overlaps with {}, which this server listens on; stop it and start it to change that",
                 ours.local
@@ -231,19 +238,21 @@ fn explain<'a>(address: SocketAddr, error: &io::Error, others: impl Iterator<Ite
     }
 }
 
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+fn overlap(a: &Address, b: &Address) -> bool {
+    let (Address::Inet(a), Address::Inet(b)) = (a, b) else { return a == b };
     let any = |ip: IpAddr| ip.is_unspecified();
     a.port() == b.port() && (a.ip() == b.ip() || any(a.ip()) || any(b.ip()))
 }
 
 /// Where a person reaches an address: a wildcard is shown as loopback.
-pub fn reachable(local: SocketAddr) -> SocketAddr {
+pub fn reachable(local: &Address) -> Address {
+    let Address::Inet(local) = local else { return local.clone() };
     let ip = match local.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
         ip => ip,
     };
-    SocketAddr::new(ip, local.port())
+    SocketAddr::new(ip, local.port()).into()
 }
 
 /// The buckets of a group as descriptors.

@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use super::sockets::Group;
 use super::state::events::{InheritedState, OldWorker};
-use crate::config::AdminAddress;
+use crate::config::{Address, AdminAddress};
 use crate::control::SlotId;
 use crate::pki::Pair;
 use crate::tls::tickets::Seed;
@@ -102,8 +102,8 @@ pub struct PackedApp {
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `Group`")]
 pub struct PackedGroup {
-    pub asked: SocketAddr,
-    pub local: SocketAddr,
+    pub asked: Address,
+    pub local: Address,
     pub buckets: Vec<i32>,
     pub inherited: bool,
 }
@@ -134,8 +134,8 @@ impl<'a> Packer<'a> {
     /// Takes groups along.
     pub fn groups(&mut self, groups: impl IntoIterator<Item = &'a Group>) -> Vec<PackedGroup> {
         let pack = |group: &'a Group| PackedGroup {
-            asked: group.asked,
-            local: group.local,
+            asked: group.asked.clone(),
+            local: group.local.clone(),
             buckets: group.buckets.iter().map(|bucket| self.add(bucket.as_fd())).collect(),
             inherited: group.inherited,
         };
@@ -318,12 +318,13 @@ mod tests {
     fn what_is_packed_is_read() {
         let (mut packed, file) = (upgrade_state(), std::fs::File::open("/dev/null").unwrap());
         let mut packer = Packer::default();
-        let local = "127.0.0.1:80".parse().unwrap();
-        let group = Group { asked: local, local, buckets: vec![Rc::new(file.into())], inherited: true };
+        let local: Address = "127.0.0.1:80".parse().unwrap();
+        let (asked, buckets) = (local.clone(), vec![Rc::new(file.into())]);
+        let group = Group { asked, local: local.clone(), buckets, inherited: true };
         packed.listens = packer.groups([&group]);
         packed.workers = vec![(3, 77)];
         let read = UpgradeState::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();
-        assert_eq!((read.workers, read.listens[0].local), (vec![(3, 77)], local));
+        assert_eq!((read.workers, &read.listens[0].local), (vec![(3, 77)], &local));
         assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
         assert_eq!(read.tickets, packed.tickets);
     }

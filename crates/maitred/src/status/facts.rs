@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::bounds::{SLOTS_MAX, THREADS_MAX};
-use crate::config::Transport;
+use crate::config::{Address, Transport};
 use crate::control::{Descriptor, Report, Start};
 use crate::tls::server::CertificateFacts;
 
@@ -43,7 +43,7 @@ pub struct ListenFacts {
     /// Index into `Config::listens`.
     pub listen: usize,
     /// Where it is really bound.
-    pub address: SocketAddr,
+    pub address: Address,
     /// How many sockets share it.
     pub buckets: u16,
 }
@@ -81,7 +81,7 @@ impl Facts {
         let mut listens: Vec<ListenFacts> = Vec::new();
         for descriptor in &start.descriptors {
             if let Descriptor::Bucket { listen, local, buckets, bucket: 0 } = descriptor {
-                listens.push(ListenFacts { listen: *listen, address: *local, buckets: *buckets });
+                listens.push(ListenFacts { listen: *listen, address: local.clone(), buckets: *buckets });
             }
         }
         let mut first_slot = 0;

@@ -73,7 +73,6 @@ mod watchdog;
 mod worlds;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -95,7 +94,7 @@ use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
 use self::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::{Authentication, Config, Limits, Pool, Site};
+use crate::config::{Address, Authentication, Config, Limits, Pool, Site};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::route::Router;
@@ -130,7 +129,7 @@ struct Bucket {
     listen: usize,
     number: u16,
     of: u16,
-    local: SocketAddr,
+    local: Address,
 }
 
 /// The whole life of a worker process. Its descriptors are described in [`crate::control`].
@@ -208,7 +207,8 @@ fn inherit_all() -> Result<Inherited, String> {
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
-            Descriptor::Bucket { listen, bucket, buckets: of, local } => {
+            Descriptor::Bucket { listen, bucket, buckets: of, ref local } => {
+                let local = local.clone();
                 buckets.push(Bucket { socket, listen, number: bucket, of, local });
             }
             Descriptor::Admin => admin = Some(socket),
@@ -329,7 +329,7 @@ fn shared_state(
         status: Status::new(Facts::new(&start)),
         tls,
         redirect_port: redirect::port(&start.config.listens, |listen| {
-            buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.port())
+            buckets.iter().find(|bucket| bucket.listen == listen).and_then(|bucket| bucket.local.port())
         }),
         acme: Challenges::new(&start.challenges),
         start,
@@ -363,9 +363,10 @@ fn helpers(pool: &Pool) -> Helpers {
 
 /// Where each listen entry is really bound.
 fn locals(start: &Start, buckets: &[Bucket]) -> Vec<Local> {
-    let of = |listen| buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local);
-    let local = |address: Option<SocketAddr>| Local {
-        text: address.map(|address| address.to_string()).unwrap_or_default(),
+    let of =
+        |listen| buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.clone());
+    let local = |address: Option<Address>| Local {
+        text: address.as_ref().map(ToString::to_string).unwrap_or_default(),
         address,
     };
     (0..start.config.listens.len()).map(of).map(local).collect()

@@ -16,6 +16,7 @@ use super::limits::Limit;
 use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
+use crate::config::Address;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
@@ -108,7 +109,7 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Local {
     /// The address; `None` if none of its sockets came along.
-    pub address: Option<SocketAddr>,
+    pub address: Option<Address>,
     /// The same as text, for applications.
     pub text: String,
 }
@@ -359,7 +360,8 @@ impl Shared {
         let Some(local) = local else { return NO_LISTEN };
         let found = |is: fn(SocketAddr, SocketAddr) -> bool| {
             self.locals.iter().position(|bound| {
-                bound.address.is_some_and(|bound| bound.port() == local.port() && is(bound, local))
+                let bound = bound.address.as_ref().and_then(Address::inet);
+                bound.is_some_and(|bound| bound.port() == local.port() && is(bound, local))
             })
         };
         let every = |bound: SocketAddr, local: SocketAddr| {
@@ -367,6 +369,11 @@ impl Shared {
         };
         let index = found(|bound, local| bound.ip() == local.ip()).or_else(|| found(every));
         index.and_then(|index| u16::try_from(index).ok()).unwrap_or(NO_LISTEN)
+    }
+
+    /// Where a listen entry is bound, if any of its sockets came along.
+    pub fn bound_at(&self, listen: u16) -> Option<&Address> {
+        self.locals.get(usize::from(listen))?.address.as_ref()
     }
 
     /// The thread that owns the channel of a slot.

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use super::*;
 use crate::worker::testing::{config, shared, sockets};
@@ -6,7 +7,7 @@ use rustix::net::SocketType;
 
 fn bucket(listen: usize, number: u16, of: u16) -> Bucket {
     let (socket, _) = sockets(SocketType::STREAM);
-    Bucket { socket, listen, number, of, local: ([127, 0, 0, 1], 8000 + number).into() }
+    Bucket { socket, listen, number, of, local: SocketAddr::from(([127, 0, 0, 1], 8000 + number)).into() }
 }
 
 /// Which buckets of one listen entry each thread accepts from, and with whom it shares the first of them.

@@ -1,9 +1,12 @@
 //! `[[listen]]`
 
+use std::net::SocketAddr;
+
 use super::super::finding::{At, Span};
-use super::super::meaning::{Buckets, Listen, Network};
+use super::super::listen::{Buckets, Listen};
 use super::super::reader::{Section, shorten};
 use super::super::values;
+use super::super::values::Network;
 use super::tls;
 
 /// Gives back, with each, where what it says about TLS stands.
@@ -22,7 +25,7 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, t
         for (listen, span) in listen(section, trusted) {
             let same = listens
                 .iter()
-                .find(|(other, _)| other.address == listen.address && listen.address.port() != 0);
+                .find(|(other, _)| other.address == listen.address && !listen.address.is_any_port());
             if let Some((_, other)) = same {
                 let message = format!("the address {} is listed twice", listen.address);
                 root.cx.conflict(&span, message, "it is first listed here", other);
@@ -62,8 +65,8 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
         let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
         section.cx.accept(&text.span, &what, values::listen_address(&text.value))
     };
-    let listen = |address| Listen {
-        address,
+    let listen = |address: SocketAddr| Listen {
+        address: address.into(),
         buckets,
         backlog,
         steer_by_cpu,

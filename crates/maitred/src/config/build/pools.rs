@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::super::access::{Access, Authentication};
 use super::super::finding::{At, Span};
+use super::super::listen::{Buckets, Listen};
 use super::super::meaning::{
-    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal,
-    Target, Transport, Upstream,
+    EarlyHints, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal, Target, Transport,
+    Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
@@ -581,7 +582,7 @@ pub(super) fn check_together(
 /// Two pools, or a pool and the server itself, cannot listen on the same address.
 fn check_addresses(named: &[(At<String>, Section<'_>)], pools: &[Pool], listens: &[Listen]) {
     let mut taken: Vec<(SocketAddr, String)> =
-        listens.iter().map(|listen| (listen.address, "[[listen]]".to_owned())).collect();
+        listens.iter().filter_map(|listen| Some((listen.address.inet()?, "[[listen]]".to_owned()))).collect();
     for ((_, section), pool) in named.iter().zip(pools) {
         let Source::Listen { addresses, .. } = &pool.source else { continue };
         let span = section.given("listen").unwrap_or_else(|| section.span.clone());

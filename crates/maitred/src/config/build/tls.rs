@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::CertificateRevocationListDer;
 
 use super::super::finding::{Context, Span};
-use super::super::meaning::{Certificate, ClientAuth, HostPattern, Listen, Site, Tls, TlsVersion};
+use super::super::listen::{ClientAuth, Listen, Tls, TlsVersion};
+use super::super::meaning::{Certificate, HostPattern, Site};
 use super::super::reader::{Section, shorten};
 use crate::pki::clients::verifier;
 use crate::pki::files::{self, Fault, Leaf, List, Part};

@@ -269,7 +269,7 @@ fn placeholders_stand_for_the_environment() {
             .as_str(),
     )]);
     let config = tree.good();
-    assert_eq!((config.listens[0].address.port(), config.listens[0].http2), (81, false));
+    assert_eq!((config.listens[0].address.port(), config.listens[0].http2), (Some(81), false));
     assert_eq!(config.sites[0].hosts, [HostPattern::Exact("shop.example".into())]);
     assert!(config.sites[0].files.as_ref().unwrap().listing);
     assert_eq!((config.limits.head_timeout.as_secs(), config.limits.body_timeout.as_secs()), (7, 420));

@@ -179,7 +179,7 @@ impl Shell<'_> {
                 .as_ref()
                 .is_some_and(|open| open.groups.iter().any(|one| one.inherited && one.local == group.local));
             if !used {
-                let local = group.local;
+                let local = &group.local;
                 tracing::warn!(
                     "the socket {local} from the service manager is not used: no [[listen]] has that address"
                 );

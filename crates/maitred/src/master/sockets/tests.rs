@@ -22,9 +22,14 @@ fn numbers(group: &Group) -> Vec<i32> {
     group.buckets.iter().map(|bucket| bucket.as_raw_fd()).collect()
 }
 
+/// The IP address that a group is bound to.
+fn at(group: &Group) -> SocketAddr {
+    group.local.inet().unwrap()
+}
+
 /// Connects, and says which bucket got the connection.
 fn connect(group: &Group) -> (TcpStream, usize) {
-    let stream = TcpStream::connect(group.local).unwrap();
+    let stream = TcpStream::connect(at(group)).unwrap();
     let mut wait: Vec<_> = group
         .buckets
         .iter()
@@ -43,9 +48,9 @@ fn all_buckets_share_the_port_that_the_kernel_chose() {
     let groups = bind_all(&[listen("127.0.0.1:0", 4)], 1, true, &[]).unwrap();
     let group = &groups[0];
     assert_eq!(group.buckets.len(), 4);
-    assert_ne!(group.local.port(), 0);
+    assert_ne!(at(group).port(), 0);
     for bucket in &group.buckets {
-        assert_eq!(local_address(bucket).unwrap(), group.local);
+        assert_eq!(local_address(bucket).unwrap(), at(group));
         assert!(option::tcp_nodelay(bucket.as_ref()).unwrap());
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -82,7 +87,7 @@ fn an_address_of_somebody_else_is_an_error_even_with_reuseport() {
 #[test]
 fn a_reload_keeps_what_is_there_and_adds_what_is_new() {
     let before = bind_all(&[listen("127.0.0.1:0", 2)], 1, true, &[]).unwrap();
-    let queued = TcpStream::connect(before[0].local).unwrap();
+    let queued = TcpStream::connect(at(&before[0])).unwrap();
     let mut more = listen("127.0.0.1:0", 3);
     let second = listen("127.0.0.1:0", 1);
     let after = bind_all(&[more.clone(), second.clone()], 1, true, &before).unwrap();
@@ -100,7 +105,7 @@ fn a_reload_keeps_what_is_there_and_adds_what_is_new() {
 #[test]
 fn a_failure_leaves_nothing_bound() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let free = bind_all(&[listen("127.0.0.1:0", 1)], 1, true, &[]).unwrap()[0].local;
+    let free = at(&bind_all(&[listen("127.0.0.1:0", 1)], 1, true, &[]).unwrap()[0]);
     let bad = listen(&taken.local_addr().unwrap().to_string(), 1);
     assert!(bind_all(&[listen(&free.to_string(), 1), bad], 1, true, &[]).is_err());
     TcpListener::bind(free).unwrap();
@@ -109,7 +114,7 @@ fn a_failure_leaves_nothing_bound() {
 #[test]
 fn an_overlap_with_ourselves_is_called_so() {
     let wide = bind_all(&[listen("0.0.0.0:0", 1)], 1, true, &[]).unwrap();
-    let port = wide[0].local.port();
+    let port = at(&wide[0]).port();
     let error = bind_all(&[listen(&format!("127.0.0.1:{port}"), 1)], 1, true, &wide).unwrap_err();
     assert!(error.contains(&format!("overlaps with 0.0.0.0:{port}")), "{error}");
 }
@@ -127,7 +132,7 @@ fn options_of_a_group_that_stays_can_change() {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
     let group = std::thread::spawn({
-        let local = group.local;
+        let local = at(&group);
         move || {
             if rustix::thread::sched_setaffinity(None, &set).is_ok() {
                 (0..16).map(|_| TcpStream::connect(local).unwrap()).collect()
@@ -150,7 +155,7 @@ fn options_of_a_group_that_stays_can_change() {
 #[test]
 fn sockets_of_a_service_manager_are_taken_as_they_are() {
     let groups = bind_all(&[listen("127.0.0.1:0", 2)], 1, true, &[]).unwrap();
-    let local = groups[0].local;
+    let local = at(&groups[0]);
     let passed =
         groups[0].buckets.iter().map(|bucket| (bucket.try_clone().unwrap(), "web".to_owned())).collect();
     let (inherited, unix) = sort_inherited(passed).unwrap();
@@ -165,7 +170,7 @@ fn sockets_of_a_service_manager_are_taken_as_they_are() {
 
 #[test]
 fn wildcards_are_shown_as_loopback() {
-    assert_eq!(reachable("0.0.0.0:80".parse().unwrap()).to_string(), "127.0.0.1:80");
-    assert_eq!(reachable("[::]:80".parse().unwrap()).to_string(), "[::1]:80");
-    assert_eq!(reachable("10.0.0.1:80".parse().unwrap()).to_string(), "10.0.0.1:80");
+    assert_eq!(reachable(&"0.0.0.0:80".parse().unwrap()).to_string(), "127.0.0.1:80");
+    assert_eq!(reachable(&"[::]:80".parse().unwrap()).to_string(), "[::1]:80");
+    assert_eq!(reachable(&"10.0.0.1:80".parse().unwrap()).to_string(), "10.0.0.1:80");
 }

@@ -10,7 +10,7 @@ use maitred_http::uri;
 
 use super::Clients;
 use crate::compress::{Rules, Wish};
-use crate::config::LogChoice;
+use crate::config::{Address, LogChoice};
 use crate::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed};
 use crate::filter::cors;
 use crate::log::access::{Line, RequestLine};
@@ -164,8 +164,11 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let local = self.shared.locals.get(usize::from(connection.listen)).and_then(|local| local.address);
-        let port = local.map_or(if client.https { 443 } else { 80 }, |address| address.port());
+        let port = self
+            .shared
+            .bound_at(connection.listen)
+            .and_then(Address::port)
+            .unwrap_or(if client.https { 443 } else { 80 });
         Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
     }
 

@@ -18,7 +18,7 @@
 use maitred_http::fields::FieldLines;
 
 use super::Exchanges;
-use crate::config::{FastCgi, Pool};
+use crate::config::{Address, FastCgi, Pool};
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
 use crate::worker::forward::{canonical_target, content_length};
@@ -75,7 +75,7 @@ impl Exchanges {
             mount: &settings.mount,
             script: given.script,
             client,
-            local: self.shared.locals.get(usize::from(listen)).and_then(|local| local.address),
+            local: self.shared.bound_at(listen).and_then(Address::inet),
             fields: &fields,
             user: user.as_deref(),
             content_length: match spool {
