@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
 use super::values::Network;
+use crate::rates::{CONCURRENT_MAX, Layout};
 
 /// Default of `keys_max`.
 pub(super) const KEYS_MAX: u64 = 131_072;
@@ -15,8 +16,12 @@ pub(super) const KEYS_MAX: u64 = 131_072;
 pub struct ClientLimit {
     /// Its name, as that of a pool ([`Pool::is_name`](super::Pool::is_name)).
     pub name: String,
-    /// `rate`, with `burst`.
-    pub rate: Rate,
+    /// `rate`, with `burst`; there is this, or `concurrent`, or both.
+    pub rate: Option<Rate>,
+    /// `concurrent`: requests at a time; at least 1.
+    pub concurrent: Option<u16>,
+    /// `status` of what is refused.
+    pub status: u16,
     /// `key`
     pub key: LimitKey,
     /// `keys_max`
@@ -25,6 +30,13 @@ pub struct ClientLimit {
     pub exempt: Vec<Network>,
     /// `dry_run`: nothing is refused.
     pub dry_run: bool,
+}
+
+impl ClientLimit {
+    /// What its table has to have.
+    pub fn layout(&self) -> Layout {
+        Layout { keys_max: self.keys_max, rate: self.rate.is_some(), concurrent: self.concurrent.is_some() }
+    }
 }
 
 /// `rate = "10/min"`, `burst = 5`
@@ -57,7 +69,8 @@ pub(super) const KEY: Key = Key::new(
     Kind::Texts("names of `[limit.NAME]`"),
     Default::Texts(&[]),
     "Limits by client that requests have to keep, each a `[limit.NAME]`; one that is beyond a limit gets 429. That of a route \
-     replaces that of its site; `[]` is none. See [limits by client](limits.md).",
+     replaces that of its site; `[]` is none. See [limits by client](limits.md). Sizes and times are `limits`, which is another \
+     key.",
 );
 
 /// `[limit.NAME]`
@@ -71,7 +84,7 @@ pub(super) const LIMIT: Table = Table {
         Key::new(
             "rate",
             Kind::Text("a number and a period, such as `\"10/s\"`, `\"30/min\"`, `\"1000/h\"`, `\"5/10s\"`"),
-            Default::Required,
+            Default::Absent("no limit of the rate; then there is `concurrent`"),
             "Requests of one key in a period, evenly: with `\"10/min\"`, one more is allowed every six seconds.",
         ),
         Key::new(
@@ -82,6 +95,19 @@ pub(super) const LIMIT: Table = Table {
              request has to keep its distance to the one before. It is `burst` of nginx with `nodelay`.",
         ),
         Key::new(
+            "concurrent",
+            Kind::Whole { min: 1, max: CONCURRENT_MAX as u64 },
+            Default::Absent("no limit of requests at a time; then there is `rate`"),
+            "Requests of one key that may be under way at a time: each counts until its response has been sent, or its connection \
+             has ended. Each stream of HTTP/2 is one. It is `limit_conn` of nginx.",
+        ),
+        Key::new(
+            "status",
+            Kind::Whole { min: 429, max: 503 },
+            Default::Whole(429),
+            "Status of what is refused: 429, or 503 as in nginx.",
+        ),
+        Key::new(
             "key",
             Kind::Text("`\"address\"`, `\"header:NAME\"`, `\"cookie:NAME\"` or `\"route\"`"),
             Default::Text("address"),
@@ -90,8 +116,8 @@ pub(super) const LIMIT: Table = Table {
              clients together. A request without that field or cookie is counted by its address.",
         ),
         Key {
-            reason: "As many clients at a time as a large site has, or a large botnet. Memory: 32 bytes for each, so 4 MiB, of \
-                     which only what was used is taken; one table for all threads and worker processes.",
+            reason: "As many clients at a time as a large site has, or a large botnet. Memory: 32 bytes for each, so 4 MiB, twice \
+                     that with `rate` and `concurrent`, of which only what was used is taken; one table for all threads and worker processes.",
             ..Key::new(
                 "keys_max",
                 Kind::Whole { min: 1, max: 16_777_216 },

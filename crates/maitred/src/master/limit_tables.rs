@@ -10,7 +10,7 @@ use crate::control::Descriptor;
 use crate::rates::Table;
 
 /// By the names of the limits: a limit that a new configuration has, too, goes on with what was counted, unless its size has
-/// changed.
+/// changed, or it has got a rate, or `concurrent`.
 #[derive(Debug, Default)]
 pub struct LimitTables(BTreeMap<String, Table>);
 
@@ -21,8 +21,9 @@ impl LimitTables {
     /// What the system says about memory files.
     pub fn prepare(&mut self, limits: &[ClientLimit]) -> io::Result<()> {
         for limit in limits {
-            if !self.0.get(&limit.name).is_some_and(|table| table.is_for(limit.keys_max)) {
-                self.0.insert(limit.name.clone(), Table::create(limit.keys_max)?);
+            let layout = limit.layout();
+            if !self.0.get(&limit.name).is_some_and(|table| table.is_for(layout)) {
+                self.0.insert(limit.name.clone(), Table::create(layout)?);
             }
         }
         Ok(())
@@ -39,6 +40,11 @@ impl LimitTables {
     /// Drops those that none of these limits has.
     pub fn retain(&mut self, limits: &[ClientLimit]) {
         self.0.retain(|name, _| limits.iter().any(|limit| limit.name == *name));
+    }
+
+    /// What a worker process has counted that has ended counts no more.
+    pub fn process_ended(&self, pid: u32) {
+        self.0.values().for_each(|table| table.process_ended(pid));
     }
 
     /// All of them, by name, for the next executable.
@@ -63,7 +69,9 @@ mod tests {
     fn limit(name: &str, keys_max: u32) -> ClientLimit {
         ClientLimit {
             name: name.to_owned(),
-            rate: Rate { count: 1, period: Duration::from_secs(1), burst: 0 },
+            rate: Some(Rate { count: 1, period: Duration::from_secs(1), burst: 0 }),
+            concurrent: None,
+            status: 429,
             key: LimitKey::Address,
             keys_max,
             exempt: Vec::new(),

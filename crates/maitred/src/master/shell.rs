@@ -444,6 +444,7 @@ impl<'a> Shell<'a> {
     /// What a process said before its end is read before the end is handled.
     fn take_exits(&mut self) {
         let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
+        let limits = &self.limit_tables;
         self.workers.retain(|generation, worker| {
             let Some((_, how)) = exited(&worker.child) else { return true };
             // It may have said something after it was listened to last: no more than the socket holds.
@@ -452,11 +453,13 @@ impl<'a> Shell<'a> {
             });
             events.push_back(Event::WorkerExited { generation: *generation, how });
             leaving.retain(|_, app| app.generation != *generation);
+            limits.process_ended(worker.child.pid());
             false
         });
         self.old_workers.retain(|generation, child| {
             let Some((_, how)) = exited(child) else { return true };
             events.push_back(Event::WorkerExited { generation: *generation, how });
+            limits.process_ended(child.pid());
             false
         });
         self.apps.retain(|_, app| {

@@ -1,23 +1,29 @@
 //! Keys and their times, in memory that all threads of all worker processes share: of a fixed size, without locks.
 //!
-//! A set is two cache lines: the hashes of eight keys, and their times ([`Gcra`]). A key belongs to one set, by its hash; a new
+//! A set is one cache line: five keys, by 32 bits of their hashes, and a word for each: its time ([`Gcra`]), or how many of its
+//! requests are under way ([`under_way`](super::under_way)). A key belongs to one set, by the other bits of its hash; a new
 //! one takes the place there that is free for longest: never used, or with a time that is over, for which nothing has to be
-//! remembered. If there is none, the key whose time is over soonest is forgotten, which is counted. There are twice as many
-//! places as keys that the table is for, so that this is rare: of that many keys, one in a hundred does not find a place
-//! (Poisson, eight places, four expected). So a key takes 32 bytes.
+//! remembered. If there is none, the key whose time is over soonest is forgotten, which is counted. There are 2.5 places
+//! for each key that the table is for, so that this is rare: of that many keys, one in a hundred does not find a place
+//! (Poisson, five places, two expected). So a key takes 32 bytes.
 //!
 //! The hash is keyed ([SipHash-1-3](https://www.aumasson.jp/siphash/siphash.pdf)) with random numbers that are made with the
-//! table: a client cannot find keys of one set. Keys themselves are not kept: two with one hash of 64 bits are one.
+//! table: a client cannot find keys of one set. Keys themselves are not kept: two of one set with the same 32 bits are one.
+//! That another key is taken for one that is there has a probability of 5 / 2^32, about one in a thousand million.
 //!
 //! **Threads.** A place is taken by exchanging its hash; its time is then what the key before has left, which is over, and so as
 //! good as none. A key that two threads enter at once may be in its set twice for a moment: the first place counts, and the
 //! thread that has taken the other gives it back. A thread that has found a place which another key takes in the same moment
 //! counts its request for that one: one request is counted for the wrong key, and nothing else goes wrong.
+//!
+//! **The file.** First what it is ([`Set`] 0), then which worker processes there are, then the sets of times, then those of
+//! requests under way; a limit without a rate has none of the former, one without `concurrent` none of the latter.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use maitred_sys::memfile::SharedSlice;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -27,27 +33,60 @@ use super::gcra::{Gcra, Next};
 use super::key::{AddressKey, Key};
 
 /// Places of a set.
-const WAYS: usize = 8;
-/// Places for each key that the table is for.
-const PLACES_PER_KEY: u64 = 2;
+pub(super) const WAYS: usize = 5;
+/// Worker processes that are noted ([`processes`](super::processes)).
+pub(super) const PROCESSES: usize = 64;
+/// Sets of the table in which they are noted.
+const PROCESS_SETS: usize = PROCESSES.div_ceil(WAYS);
+/// Keys that a table is for, for each of its sets.
+const KEYS_PER_SET: u32 = 2;
 /// Bytes of memory for each key.
-pub const BYTES_PER_KEY: u64 = 16 * PLACES_PER_KEY;
+pub const BYTES_PER_KEY: u64 = size_of::<Set>() as u64 / KEYS_PER_SET as u64;
 /// What a table begins with: the format, which worker processes of two executables may share.
-const FORMAT: u64 = u64::from_be_bytes(*b"rates\0\0\x01");
+const FORMAT: u32 = u32::from_be_bytes(*b"lim\x02");
 /// How often a request looks for its key again because other threads have changed the set in between; then it passes,
 /// uncounted.
-const ATTEMPTS_MAX: u32 = 64;
-/// Sets that are looked at to say how many keys there are: 256 KiB. That is all of a table for 16,384 keys; of a larger one, it
+pub(super) const ATTEMPTS_MAX: u32 = 64;
+/// Sets that are looked at to say how many keys there are: 512 KiB. That is all of a table for 16,384 keys; of a larger one, it
 /// is an estimate, a few per cent off where there are many.
-const SAMPLE_MAX: usize = 4096;
+const SAMPLE_MAX: usize = 8192;
 
 maitred_sys::shared! {
-    /// Eight keys; or, at the start of the table, what it is: its format, the key of its hash, and its counters.
+    /// Five keys; or, at the start of the table, what it is: its format, the key of its hash, how many sets of times there are,
+    /// and its counters.
     #[derive(Debug)]
-    #[repr(C, align(128))]
+    #[repr(C, align(64))]
     pub struct Set {
-        tags: [AtomicU64; WAYS],
-        times: [AtomicU64; WAYS],
+        pub(super) tags: [AtomicU32; WAYS],
+        length: AtomicU32,
+        pub(super) times: [AtomicU64; WAYS],
+    }
+}
+
+/// What a table is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Keys at a time.
+    pub keys_max: u32,
+    /// It has times of keys.
+    pub rate: bool,
+    /// It has requests under way.
+    pub concurrent: bool,
+}
+
+impl Layout {
+    fn sets(self) -> usize {
+        self.keys_max.div_ceil(KEYS_PER_SET).max(1) as usize
+    }
+
+    fn sets_of_times(self) -> usize {
+        if self.rate { self.sets() } else { 0 }
+    }
+
+    /// All that its file consists of.
+    fn length(self) -> usize {
+        let under_way = if self.concurrent { self.sets() } else { 0 };
+        1 + PROCESS_SETS + self.sets_of_times() + under_way
     }
 }
 
@@ -56,6 +95,8 @@ maitred_sys::shared! {
 pub struct Table {
     sets: SharedSlice<Set>,
     seed: (u64, u64),
+    /// Where the sets of times are; those of requests under way are behind them.
+    times: Range<usize>,
 }
 
 /// What becomes of a request.
@@ -80,26 +121,28 @@ pub struct Counts {
 
 /// Counters, by their place at the start of the table.
 #[derive(Debug, Clone, Copy)]
-enum Counter {
+pub(super) enum Counter {
     Refused,
     DryRun,
     Evicted,
+    /// Worker processes that have used it.
+    Processes,
 }
 
 impl Table {
-    /// An empty table for so many keys.
+    /// An empty table.
     ///
     /// # Errors
     /// What the system says about memory files, or random numbers.
-    pub fn create(keys_max: u32) -> io::Result<Table> {
-        let sets = SharedSlice::<Set>::create("maitred-limit", Table::sets_for(keys_max) + 1)?;
+    pub fn create(layout: Layout) -> io::Result<Table> {
+        let sets = SharedSlice::<Set>::create("maitred-limit", layout.length())?;
         let mut random = [0; 16];
         getrandom(&mut random, GetRandomFlags::empty())?;
         let [start, ..] = &*sets else { return Err(io::ErrorKind::InvalidData.into()) };
-        let (low, high) = random.split_at(8);
-        for (place, half) in [(1, low), (2, high)] {
-            start.tags[place].store(half.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)), Relaxed);
+        for (tag, bytes) in start.tags.iter().skip(1).zip(random.chunks(4)) {
+            tag.store(bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte)), Relaxed);
         }
+        start.length.store(layout.sets_of_times() as u32, Relaxed);
         start.tags[0].store(FORMAT, Relaxed);
         Table::of(sets)
     }
@@ -113,17 +156,21 @@ impl Table {
     }
 
     fn of(sets: SharedSlice<Set>) -> io::Result<Table> {
-        let known = |sets: &[Set]| match sets {
-            [start, _, ..] if start.tags[0].load(Relaxed) == FORMAT => {
-                Some((start.tags[1].load(Relaxed), start.tags[2].load(Relaxed)))
+        let first = 1 + PROCESS_SETS;
+        let known = |sets: &[Set]| {
+            let start = sets.first()?;
+            let times = first..first + start.length.load(Relaxed) as usize;
+            if start.tags[0].load(Relaxed) != FORMAT || times.end > sets.len() {
+                return None;
             }
-            _ => None,
+            let tag = |at: usize| u64::from(start.tags[at].load(Relaxed));
+            Some(((tag(1) << 32 | tag(2), tag(3) << 32 | tag(4)), times))
         };
         let what = || {
             io::Error::new(io::ErrorKind::InvalidData, "this is no table of a limit, or of another version")
         };
-        let seed = known(&sets).ok_or_else(what)?;
-        Ok(Table { sets, seed })
+        let (seed, times) = known(&sets).ok_or_else(what)?;
+        Ok(Table { sets, seed, times })
     }
 
     /// Its memory file, to pass on.
@@ -131,13 +178,9 @@ impl Table {
         self.sets.file()
     }
 
-    /// Whether it is as large as one for so many keys.
-    pub fn is_for(&self, keys_max: u32) -> bool {
-        self.sets.len() == Table::sets_for(keys_max) + 1
-    }
-
-    fn sets_for(keys_max: u32) -> usize {
-        (u64::from(keys_max) * PLACES_PER_KEY).div_ceil(WAYS as u64).max(1) as usize
+    /// Whether it is as one that is made for this.
+    pub fn is_for(&self, layout: Layout) -> bool {
+        self.sets.len() == layout.length() && self.times.len() == layout.sets_of_times()
     }
 
     /// Counts a request of this key that comes at `now`, in nanoseconds of the monotonic clock, unless it is beyond the rate.
@@ -146,21 +189,20 @@ impl Table {
         self.ask_hash(self.hash(key), rate, now)
     }
 
-    fn hash(&self, key: Key<'_>) -> u64 {
+    pub(super) fn hash(&self, key: Key<'_>) -> u64 {
         // Each kind has its own hash: the text of a field is no address, whatever it says.
         let hasher = |kind: u64| SipHasher13::new_with_keys(self.seed.0 ^ kind, self.seed.1);
-        let hash = match key {
+        match key {
             Key::Address(AddressKey::V4(bits)) => hasher(0).hash(&bits.to_ne_bytes()),
             Key::Address(AddressKey::V6(bits)) => hasher(0).hash(&bits.to_ne_bytes()),
             Key::Text(text) => hasher(1).hash(text),
             Key::Route(number) => hasher(2).hash(&number.to_ne_bytes()),
-        };
-        // 0 is a place that was never used.
-        hash.max(1)
+        }
     }
 
     fn ask_hash(&self, hash: u64, rate: &Gcra, now: u64) -> Verdict {
-        let Some(set) = self.set_of(hash) else { return Verdict::Pass };
+        let Some(set) = set_of(self.times(), hash) else { return Verdict::Pass };
+        let hash = tag_of(hash);
         for _ in 0..ATTEMPTS_MAX {
             let Some(place) = find(set, hash).or_else(|| self.enter(set, hash, now)) else { continue };
             let (tag, time) = (&set.tags[place], &set.times[place]);
@@ -182,16 +224,23 @@ impl Table {
         Verdict::Pass
     }
 
-    /// The set of a hash. The upper bits of a product choose it, so that their number need not be a power of two (Lemire).
-    #[inline]
-    fn set_of(&self, hash: u64) -> Option<&Set> {
-        let sets = self.sets.get(1..)?;
-        sets.get(((u128::from(hash) * sets.len() as u128) >> 64) as usize)
+    fn times(&self) -> &[Set] {
+        self.sets.get(self.times.clone()).unwrap_or_default()
+    }
+
+    /// The sets of requests under way.
+    pub(super) fn under_way(&self) -> &[Set] {
+        self.sets.get(self.times.end..).unwrap_or_default()
+    }
+
+    /// The sets that say which worker processes there are.
+    pub(super) fn processes(&self) -> &[Set] {
+        self.sets.get(1..=PROCESS_SETS).unwrap_or_default()
     }
 
     /// Gives a key a place. `None` if another thread was faster.
     #[cold]
-    fn enter(&self, set: &Set, hash: u64, now: u64) -> Option<usize> {
+    fn enter(&self, set: &Set, hash: u32, now: u64) -> Option<usize> {
         let of = |place: usize| (set.tags[place].load(SeqCst), set.times[place].load(Relaxed));
         let mut best = (0, of(0));
         for place in 1..WAYS {
@@ -215,10 +264,9 @@ impl Table {
         Some(first)
     }
 
-    fn count(&self, counter: Counter) {
-        if let Some(start) = self.sets.first() {
-            start.times[counter as usize].fetch_add(1, Relaxed);
-        }
+    /// Counts one more. Gives back how many there were.
+    pub(super) fn count(&self, counter: Counter) -> u64 {
+        self.sets.first().map_or(0, |start| start.times[counter as usize].fetch_add(1, SeqCst))
     }
 
     /// Counts a request that was refused, or would have been.
@@ -238,19 +286,34 @@ impl Table {
         }
     }
 
-    /// How many keys there are at `now` for which something has to be remembered; an estimate for large tables.
+    /// How many keys there are at `now` for which something has to be remembered; an estimate for large tables. Those of
+    /// requests under way count where there is no rate.
     pub fn keys(&self, now: u64) -> u64 {
-        let Some(sets) = self.sets.get(1..) else { return 0 };
+        let times = self.times();
+        let (sets, over) = if times.is_empty() { (self.under_way(), 0) } else { (times, now) };
         let sample = &sets[..sets.len().min(SAMPLE_MAX)];
-        let used = |set: &Set| set.times.iter().filter(|time| time.load(Relaxed) > now).count() as u64;
+        let used = |set: &Set| set.times.iter().filter(|time| time.load(Relaxed) > over).count() as u64;
         let found: u64 = sample.iter().map(used).sum();
         (u128::from(found) * sets.len() as u128 / sample.len().max(1) as u128) as u64
     }
 }
 
+/// The set of a hash. The upper bits of a product choose it, so that their number need not be a power of two (Lemire).
 #[inline]
-fn find(set: &Set, hash: u64) -> Option<usize> {
-    set.tags.iter().position(|tag| tag.load(SeqCst) == hash)
+pub(super) fn set_of(sets: &[Set], hash: u64) -> Option<&Set> {
+    sets.get(((u128::from(hash) * sets.len() as u128) >> 64) as usize)
+}
+
+/// What stands for a key in its set: the bits of its hash that do not choose that.
+#[inline]
+pub(super) fn tag_of(hash: u64) -> u32 {
+    // 0 is a place that was never used.
+    (hash as u32).max(1)
+}
+
+#[inline]
+pub(super) fn find(set: &Set, tag: u32) -> Option<usize> {
+    set.tags.iter().position(|found| found.load(SeqCst) == tag)
 }
 
 #[cfg(test)]

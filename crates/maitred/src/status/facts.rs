@@ -195,8 +195,10 @@ pub struct LimitFacts {
     pub refused: u64,
     /// Requests that would have been, without `dry_run`.
     pub dry_run: u64,
-    /// Keys that were forgotten too early.
+    /// Keys that were forgotten too early, and requests that were not counted.
     pub evicted: u64,
+    /// Requests under way that are counted, of this worker process.
+    pub under_way: u64,
 }
 
 /// What request bodies take up in one place.

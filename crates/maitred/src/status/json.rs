@@ -136,6 +136,7 @@ fn limits(live: &Live) -> Map<String, Value> {
             "refused": facts.refused,
             "dry_run": facts.dry_run,
             "evicted": facts.evicted,
+            "under_way": facts.under_way,
         });
         (facts.name.clone(), of_limit)
     };

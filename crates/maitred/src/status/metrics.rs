@@ -242,7 +242,7 @@ pub(super) const BUDGET_MAX: (&str, &str) =
     ("maitred_budget_max", "Size of the budget; `docs/overload.md` says what happens near it.");
 type ReadLimit = fn(&super::facts::LimitFacts) -> u64;
 /// Of limits by client: name, kind, help, key in JSON.
-pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 5] = [
+pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 6] = [
     (
         "maitred_limit_refused_total",
         Kind::Counter,
@@ -270,9 +270,17 @@ pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 5] = [
     (
         "maitred_limit_evicted_total",
         Kind::Counter,
-        "Keys that a limit has forgotten too early, because others needed the place: raise `keys_max`.",
+        "Keys that a limit has forgotten too early, because others needed the place, and requests under way for which there was \
+         none: raise `keys_max`.",
         "evicted",
         |facts| facts.evicted,
+    ),
+    (
+        "maitred_limit_under_way",
+        Kind::Gauge,
+        "Requests under way that a limit with `concurrent` counts, of this worker process.",
+        "under_way",
+        |facts| facts.under_way,
     ),
 ];
 pub(super) const CERTIFICATE: (&str, &str) =

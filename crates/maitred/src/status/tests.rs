@@ -77,6 +77,7 @@ fn live() -> Live {
             refused: 5,
             dry_run: 4,
             evicted: 3,
+            under_way: 2,
         }],
         bodies: [("memory", 1_000), ("disk", 0)].map(|(place, bytes)| BodiesFacts {
             place,
@@ -247,6 +248,7 @@ fn metrics_keep_to_the_format() {
         ("maitred_limit_refused_total{limit=\"login\"}", 5.0),
         ("maitred_limit_dry_run_total{limit=\"login\"}", 4.0),
         ("maitred_limit_evicted_total{limit=\"login\"}", 3.0),
+        ("maitred_limit_under_way{limit=\"login\"}", 2.0),
         ("maitred_limit_keys{limit=\"login\"}", 6.0),
         ("maitred_limit_keys_max{limit=\"login\"}", 100.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use maitred_http::request::Request;
@@ -10,7 +11,7 @@ use rustix::time::ClockId;
 use super::origin::is_within;
 use crate::config::{ClientLimit, LimitKey};
 use crate::exchange::Field;
-use crate::rates::{AddressKey, Gcra, Key, Table, Verdict};
+use crate::rates::{AddressKey, Entered, Gcra, Key, Place, Process, Table, Verdict};
 use crate::rewrite::cookie;
 use crate::status::facts::LimitFacts;
 
@@ -38,9 +39,36 @@ impl MonotonicClock {
 #[derive(Debug)]
 pub struct Limit {
     config: ClientLimit,
-    rate: Gcra,
+    rate: Option<Gcra>,
     table: Table,
+    /// As which this process counts requests under way.
+    process: Process,
+    /// Requests under way that are counted, of this process.
+    under_way: AtomicU64,
     clock: MonotonicClock,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// One that comes so much later is within the rate.
+    Rate(Duration),
+    /// There are as many under way as may be.
+    Concurrent,
+}
+
+/// A request that counts as under way, until this is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    limit: &'static Limit,
+    place: Place,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.limit.table.leave(self.place, self.limit.process);
+        self.limit.under_way.fetch_sub(1, Relaxed);
+    }
 }
 
 /// What is counted.
@@ -66,9 +94,18 @@ impl Limit {
             }
         }
         let of = |(config, table): (&ClientLimit, Option<Table>)| {
-            let table = table.map_or_else(|| Table::create(config.keys_max), Ok)?;
-            let rate = Gcra::new(config.rate.count, config.rate.period, config.rate.burst);
-            Ok(Limit { config: config.clone(), rate, table, clock: MonotonicClock::new() })
+            let table = table.map_or_else(|| Table::create(config.layout()), Ok)?;
+            let rate = config.rate.map(|rate| Gcra::new(rate.count, rate.period, rate.burst));
+            let process = table.join(std::process::id());
+            let under_way = AtomicU64::new(0);
+            Ok(Limit {
+                config: config.clone(),
+                rate,
+                table,
+                process,
+                under_way,
+                clock: MonotonicClock::new(),
+            })
         };
         limits.iter().zip(opened).map(of).collect()
     }
@@ -81,17 +118,36 @@ impl Limit {
         self.config.dry_run
     }
 
-    /// Counts a request. If it is beyond the limit, that is counted, too, and this is how long it would have to wait.
-    pub(super) fn ask(&self, counted: &Counted<'_>, now: Instant) -> Option<Duration> {
+    pub(super) fn status(&self) -> u16 {
+        self.config.status
+    }
+
+    /// Counts a request, for as long as its lease is kept if it has one. If it is beyond the limit, that is counted, too.
+    ///
+    /// # Errors
+    /// What it is beyond.
+    pub(super) fn ask(&'static self, counted: &Counted<'_>, now: Instant) -> Result<Option<Lease>, Beyond> {
         if counted.client.is_some_and(|client| is_within(client, &self.config.exempt)) {
-            return None;
+            return Ok(None);
         }
-        match self.table.ask(self.key(counted)?, &self.rate, self.clock.nanos(now)) {
-            Verdict::Pass => None,
-            Verdict::Refuse(wait) => {
-                self.table.note_refused(self.config.dry_run);
-                Some(Duration::from_nanos(wait))
+        let Some(key) = self.key(counted) else { return Ok(None) };
+        let beyond = |beyond| {
+            self.table.note_refused(self.config.dry_run);
+            Err(beyond)
+        };
+        if let Some(rate) = &self.rate
+            && let Verdict::Refuse(wait) = self.table.ask(key, rate, self.clock.nanos(now))
+        {
+            return beyond(Beyond::Rate(Duration::from_nanos(wait)));
+        }
+        let Some(max) = self.config.concurrent else { return Ok(None) };
+        match self.table.enter_up_to(key, max, self.process) {
+            Entered::Counted(place) => {
+                self.under_way.fetch_add(1, Relaxed);
+                Ok(Some(Lease { limit: self, place }))
             }
+            Entered::Uncounted => Ok(None),
+            Entered::Beyond => beyond(Beyond::Concurrent),
         }
     }
 
@@ -115,14 +171,24 @@ impl Limit {
 
     /// The fields of a refusal: `Retry-After` (RFC 9110 section 10.2.3), and those of
     /// [draft-ietf-httpapi-ratelimit-headers-10](https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/).
-    pub(super) fn fields(&self, wait: Duration) -> Vec<Field<'static>> {
-        let (name, rate) = (&self.config.name, &self.config.rate);
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let mut policy = format!("\"{name}\";q={}", rate.count);
-        // A window is in whole seconds.
-        if rate.period.subsec_nanos() == 0 {
-            policy.push_str(&format!(";w={}", rate.period.as_secs()));
-        }
+    pub(super) fn fields(&self, beyond: Beyond) -> Vec<Field<'static>> {
+        let name = &self.config.name;
+        let (seconds, policy) = match (beyond, self.config.rate) {
+            (Beyond::Rate(wait), Some(rate)) => {
+                let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+                let mut policy = format!("\"{name}\";q={}", rate.count);
+                // A window is in whole seconds.
+                if rate.period.subsec_nanos() == 0 {
+                    policy.push_str(&format!(";w={}", rate.period.as_secs()));
+                }
+                (seconds, policy)
+            }
+            // When another request ends is not known.
+            _ => {
+                let max = self.config.concurrent.unwrap_or_default();
+                (1, format!("\"{name}\";q={max};qu=\"concurrent-requests\""))
+            }
+        };
         vec![
             Field::of("Retry-After", seconds.max(1).to_string()),
             Field::of("RateLimit", format!("\"{name}\";r=0;t={}", seconds.max(1))),
@@ -140,6 +206,7 @@ impl Limit {
             refused: counts.refused,
             dry_run: counts.dry_run,
             evicted: counts.evicted,
+            under_way: self.under_way.load(Relaxed),
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn of(section: &Section<'_>) -> Option<Vec<usize>> {
             None => {
                 let hint = match nearest(&name.value, known.iter().map(String::as_str)) {
                     Some(meant) => format!("did you mean \"{}\"?", shorten(meant)),
-                    None => format!("add [limit.{shown}] with a `rate`"),
+                    None => format!("add [limit.{shown}] with a `rate` or `concurrent`"),
                 };
                 section.cx.missing(&name.span, format!("there is no limit \"{shown}\""), hint);
             }
@@ -52,9 +52,16 @@ fn limit(name: &At<String>, section: &Section<'_>) -> ClientLimit {
         let message = format!("\"{}\" cannot be the name of a limit", shorten(&name.value));
         section.cx.error_with(&name.span, message, "it takes 1 to 64 letters, digits, `-` and `_`");
     }
+    let (rate, concurrent) = (rate(section), section.given("concurrent"));
+    if let (None, None, None) = (rate, &concurrent, section.given("rate")) {
+        let message = format!("[limit.{}] has neither `rate` nor `concurrent`", shorten(&name.value));
+        section.cx.missing(&name.span, message, "add a `rate` such as \"10/s\", or `concurrent` such as 10");
+    }
     ClientLimit {
         name: name.value.clone(),
-        rate: rate(section),
+        rate,
+        concurrent: concurrent.map(|_| section.number("concurrent").value),
+        status: status(section),
         key: key(section),
         keys_max: section.number("keys_max").value,
         exempt: networks(section, "exempt"),
@@ -62,14 +69,25 @@ fn limit(name: &At<String>, section: &Section<'_>) -> ClientLimit {
     }
 }
 
-fn rate(section: &Section<'_>) -> Rate {
-    let unusable = Rate { count: 1, period: Duration::from_secs(1), burst: 0 };
-    let burst = section.number::<u32>("burst");
-    let Some(text) = section.text("rate") else { return unusable };
-    let what = format!("`rate`: \"{}\" is not a rate", shorten(&text.value));
-    let Some((count, period)) = section.cx.accept(&text.span, &what, rate_of(&text.value)) else {
-        return unusable;
+fn status(section: &Section<'_>) -> u16 {
+    let status = section.number::<u16>("status");
+    let parsed = match status.value {
+        status @ (429 | 503) => Ok(status),
+        _ => Err("it is 429 or 503".to_owned()),
     };
+    section.cx.accept(&status.span, "`status` of a limit", parsed).unwrap_or(429)
+}
+
+fn rate(section: &Section<'_>) -> Option<Rate> {
+    let burst = section.number::<u32>("burst");
+    let Some(text) = section.text("rate") else {
+        if let Some(span) = section.given("burst") {
+            section.cx.error_with(&span, "`burst` goes with `rate`", "add a `rate`");
+        }
+        return None;
+    };
+    let what = format!("`rate`: \"{}\" is not a rate", shorten(&text.value));
+    let (count, period) = section.cx.accept(&text.span, &what, rate_of(&text.value))?;
     let burst = match section.given("burst") {
         Some(_) => burst.value,
         None => count - 1,
@@ -83,7 +101,7 @@ fn rate(section: &Section<'_>) -> Rate {
             "make it smaller, or `rate` larger",
         );
     }
-    Rate { count, period, burst }
+    Some(Rate { count, period, burst })
 }
 
 /// `"10/s"`: how many, and in what time.

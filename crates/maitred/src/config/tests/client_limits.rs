@@ -23,9 +23,12 @@ fn limits_by_client_have_a_rate_and_something_to_count_by() {
         ("5/10s", rate(5, 10_000, 4)),
         ("5/250ms", rate(5, 250, 4)),
     ] {
-        assert_eq!(of(&format!("rate = \"{text}\"")).rate, expected, "{text}");
+        assert_eq!(of(&format!("rate = \"{text}\"")).rate, Some(expected), "{text}");
     }
-    assert_eq!(of("rate = \"10/s\"\nburst = 0").rate.burst, 0);
+    assert_eq!(of("rate = \"10/s\"\nburst = 0").rate.map(|rate| rate.burst), Some(0));
+    let at_a_time = of("concurrent = 7\nstatus = 503");
+    assert_eq!((at_a_time.rate, at_a_time.concurrent, at_a_time.status), (None, Some(7), 503));
+    assert_eq!((of("rate = \"1/s\"").concurrent, of("rate = \"1/s\"").status), (None, 429));
     assert_eq!(of("rate = \"10/s\"\nkey = \"route\"").key, LimitKey::Route);
     assert_eq!(of("rate = \"10/s\"\nkey = \"cookie:Id\"").key, LimitKey::Cookie("Id".into()));
     assert_eq!(of("rate = \"10/s\"\nkey = \"header:X-A\"").key, LimitKey::Header("x-a".into()));
@@ -41,6 +44,8 @@ fn limits_by_client_have_a_rate_and_something_to_count_by() {
             "rate = \"1/day\"\nburst = 1000",
             "7:9 `burst` takes more than a year to be made up for | make it smaller, or `rate` larger",
         ),
+        ("concurrent = 1\nburst = 2", "7:9 `burst` goes with `rate` | add a `rate`"),
+        ("concurrent = 1\nstatus = 500", "7:10 `status` of a limit | it is 429 or 503"),
         (
             "rate = \"1/s\"\nkey = \"ip\"",
             "7:7 `key`: \"ip\" is nothing to count by | it takes \"address\", \"header:NAME\", \"cookie:NAME\" or \"route\"",
@@ -67,13 +72,12 @@ fn limits_by_client_are_found_by_their_names() {
             "8:1 `limit` goes with `root` or `redirect` or `respond` or `pool`, which this route does not have",
             "8:19 `limit` names \"login\" twice",
             "11:8 \"a b\" cannot be the name of a limit | it takes 1 to 64 letters, digits, `-` and `_`",
-            "13:1 [limit.none] has no `rate` | `rate` takes a number and a period, such as `\"10/s\"`, `\"30/min\"`, `\"1000/h\"`, \
-             `\"5/10s\"`",
+            "13:8 [limit.none] has neither `rate` nor `concurrent` | add a `rate` such as \"10/s\", or `concurrent` such as 10",
         ]
     );
     assert_eq!(
         brief(&site("limit = [\"x\"]\n")),
-        ["4:10 there is no limit \"x\" | add [limit.x] with a `rate`"]
+        ["4:10 there is no limit \"x\" | add [limit.x] with a `rate` or `concurrent`"]
     );
     let many: String = (0..65).map(|number| format!("[limit.l{number}]\nrate = \"1/s\"\n")).collect();
     assert_eq!(brief(&site(&many)), ["132:8 there are more than 64 limits"]);
@@ -82,7 +86,8 @@ fn limits_by_client_are_found_by_their_names() {
     assert_eq!(config.sites[0].routes[3].access.limits, Some(vec![1, 0]));
     let [all, login] = &config.client_limits[..] else { panic!("{:?}", config.client_limits) };
     assert_eq!((all.name.as_str(), all.keys_max, all.dry_run, all.exempt.len()), ("all", 7, true, 3));
-    assert_eq!(login.rate, Rate { count: 10, period: Duration::from_secs(60), burst: 3 });
+    assert_eq!(login.rate, Some(Rate { count: 10, period: Duration::from_secs(60), burst: 3 }));
+    assert_eq!((login.concurrent, login.status), (Some(2), 503));
     assert_eq!(login.key, LimitKey::Header("x-api-key".into()));
 }
 

@@ -254,6 +254,8 @@ dry_run = true
 rate = "10/min"
 burst = 3
 key = "header:X-Api-Key"
+concurrent = 2
+status = 503
 
 [limits]
 connections_per_thread_max = 1

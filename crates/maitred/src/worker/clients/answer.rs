@@ -529,7 +529,7 @@ impl Clients {
         self.row.bytes_sent.add(summary.body_bytes);
         self.log_request(index, request, given.routed.plan.overrides.access_log, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
-            exchange.dispatch.forget_pool();
+            exchange.dispatch.note_whole();
             // The next request on this connection must not find the body that was kept for a pool.
             exchange.body.spool = None;
         }

@@ -98,6 +98,20 @@ impl Dispatch {
         self.file_edits = None;
     }
 
+    /// The response is whole, and what is left of it is to be sent: the request counts for its limits until then.
+    #[inline]
+    pub fn note_whole(&mut self) {
+        let gated = self.gated.take();
+        self.forget_pool();
+        self.gated = gated.and_then(|mut gated| gated.answered().then_some(gated));
+    }
+
+    /// All that was answered has been sent.
+    #[inline]
+    pub fn note_sent(&mut self) {
+        self.gated.take_if(|gated| gated.is_answered());
+    }
+
     /// Empties it. Field by field, as [`Exchange::reset`](super::Exchange::reset).
     pub(super) fn reset(&mut self) {
         self.forget_pool();

@@ -3,6 +3,7 @@
 use maitred_http::fields::FieldLines;
 
 use crate::exchange::Field;
+use crate::worker::limits::Lease;
 
 /// What is known of a request that gates were asked about. It goes along wherever the request waits.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +16,46 @@ pub struct Gated {
     pub fields: FieldLines,
     /// The gate that it waits for.
     pub waits: Option<Waits>,
+    /// The limits that it counts for while it is under way.
+    pub leases: Leases,
+}
+
+/// Limits that a request counts for until its response has been sent, or it ends without one: wherever that is, what is known of
+/// the request is dropped, and these with it.
+#[derive(Debug, Default)]
+pub struct Leases {
+    held: Vec<Lease>,
+    /// The response is whole, and on its way.
+    answered: bool,
+}
+
+impl Leases {
+    /// Those of a request that has passed its limits.
+    pub fn of(held: Vec<Lease>) -> Leases {
+        Leases { held, answered: false }
+    }
+}
+
+/// A copy goes to another thread, which answers: the request counts where its client is.
+impl Clone for Leases {
+    fn clone(&self) -> Self {
+        Leases::default()
+    }
+}
+
+impl Gated {
+    /// The response is whole: only what limits it counts for is of interest, until it has been sent. False if there are none.
+    pub fn answered(&mut self) -> bool {
+        let held = std::mem::take(&mut self.leases.held);
+        let counts = !held.is_empty();
+        *self = Gated { leases: Leases { held, answered: true }, ..Gated::default() };
+        counts
+    }
+
+    /// Whether its response was whole.
+    pub fn is_answered(&self) -> bool {
+        self.leases.answered
+    }
 }
 
 /// A request that waits for what a gate says.

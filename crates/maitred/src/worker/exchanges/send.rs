@@ -70,8 +70,13 @@ impl Exchanges {
             self.start_writing(index);
         }
         self.put_back(tx);
-        if !finished {
-            self.count_unsent(index);
+        match finished {
+            false => self.count_unsent(index),
+            true => {
+                if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+                    exchange.dispatch.note_sent();
+                }
+            }
         }
         match after {
             // Not here: a response that leaves at once would be over while its caller still has the bytes behind its request.

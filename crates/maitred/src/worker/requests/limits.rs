@@ -6,9 +6,9 @@ use maitred_http::request::Request;
 
 use super::Requests;
 use crate::access::limits::Limits;
-use crate::worker::connection::gated::{Denial, Verdict};
+use crate::worker::connection::gated::{Denial, Leases, Verdict};
 use crate::worker::connection::remote::Remote;
-use crate::worker::limits::Counted;
+use crate::worker::limits::{Beyond, Counted};
 
 impl Requests {
     /// Counts a request for each of the limits, up to the first that it is beyond.
@@ -20,19 +20,33 @@ impl Requests {
     ) -> Verdict {
         let client = self.origin(index, request).client;
         let counted = Counted { request, client, route: limits.route };
+        let mut leases = Vec::new();
         for limit in &limits.indexes {
             let Some(limit) = self.shared.client_limits.get(*limit) else { continue };
-            let Some(wait) = limit.ask(&counted, self.clock.now) else { continue };
-            let (name, dry_run) = (limit.name(), limit.is_dry_run());
+            let beyond = match limit.ask(&counted, self.clock.now) {
+                Ok(lease) => {
+                    leases.extend(lease);
+                    continue;
+                }
+                Err(beyond) => beyond,
+            };
+            let (name, status, dry_run) = (limit.name(), limit.status(), limit.is_dry_run());
             let peer = Remote::new(client.map(|client| SocketAddr::new(client, 0)));
             let peer = peer.text();
+            let what = match beyond {
+                Beyond::Rate(_) => "beyond its limit",
+                Beyond::Concurrent => "beyond its limit of requests at a time",
+            };
             self.log_limited(|| match dry_run {
-                true => tracing::info!(peer, limit = name, "beyond its limit, which is a dry run"),
-                false => tracing::warn!(peer, limit = name, "429: beyond its limit"),
+                true => tracing::info!(peer, limit = name, "{what}, which is a dry run"),
+                false => tracing::warn!(peer, limit = name, "{status}: {what}"),
             });
             if !dry_run {
-                return Verdict::Refuse(Denial::with(429, limit.fields(wait)));
+                return Verdict::Refuse(Denial::with(status, limit.fields(beyond)));
             }
+        }
+        if !leases.is_empty() {
+            self.gated(index).leases = Leases::of(leases);
         }
         Verdict::Pass
     }
