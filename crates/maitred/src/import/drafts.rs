@@ -207,11 +207,19 @@ pub(crate) struct Route {
     pub(crate) request: Vec<Header>,
     /// The largest body of a request.
     pub(crate) body_max: Option<u64>,
-    /// Whether responses are compressed.
-    pub(crate) compress: bool,
+    /// Other keys of `limits`, in milliseconds.
+    pub(crate) times: Vec<(&'static str, u64)>,
+    /// Whether responses are compressed, and with which keys of `compress`.
+    pub(crate) compress: Option<Vec<(String, Value)>>,
     /// `access_log = false`
     pub(crate) quiet: bool,
-    /// `allow`, `deny`, `basic_auth`, `satisfy`
+    /// `access_log`: a name, unless it is that of the site.
+    pub(crate) log: Option<String>,
+    /// `error_pages`, besides those of the site.
+    pub(crate) error_pages: Vec<(u16, String)>,
+    /// `limit`: names of limits by client.
+    pub(crate) limits: Vec<String>,
+    /// `allow`, `deny`, `basic_auth`, `forward_auth`, `satisfy`
     pub(crate) gates: Vec<(&'static str, Value)>,
     /// Gates that are comments, and when they can be used: until then the route is closed.
     pub(crate) later: Option<(&'static str, Value, String)>,
@@ -233,8 +241,12 @@ impl Route {
             response: Vec::new(),
             request: Vec::new(),
             body_max: None,
-            compress: false,
+            times: Vec::new(),
+            compress: None,
             quiet: false,
+            log: None,
+            error_pages: Vec::new(),
+            limits: Vec::new(),
             gates: Vec::new(),
             later: None,
             expires: Vec::new(),
@@ -263,21 +275,23 @@ pub(crate) struct Site {
     pub(crate) error_pages: Vec<(u16, String)>,
     /// The directory of these pages, and where it is named.
     pub(crate) error_root: Option<(String, Place)>,
+    /// `access_log`: a name.
+    pub(crate) log: Option<String>,
     /// Its routes, in their order.
     pub(crate) routes: Vec<Route>,
 }
 
-/// A pool.
+/// A table with a name: a pool, a limit, an access log.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Pool {
+pub(crate) struct Named {
     /// Its name.
     pub(crate) name: String,
     /// Its keys.
     pub(crate) block: Block,
 }
 
-/// A name for a pool: letters, digits, `-` and `_`, and none of these.
-pub(crate) fn pool_name(wanted: &str, taken: &[Pool]) -> String {
+/// A name for a table: letters, digits, `-` and `_`, and none of these.
+pub(crate) fn free_name(wanted: &str, taken: &[Named]) -> String {
     let clean: String = wanted
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' })
@@ -287,7 +301,7 @@ pub(crate) fn pool_name(wanted: &str, taken: &[Pool]) -> String {
         "" => "app".to_owned(),
         clean => clean.to_owned(),
     };
-    let free = |name: &str| !taken.iter().any(|pool| pool.name == name);
+    let free = |name: &str| !taken.iter().any(|named| named.name == name);
     if free(&clean) {
         return clean;
     }

@@ -139,8 +139,10 @@ fn switch_off(
         Some(entry) if entry.off.is_some() => return false,
         Some(entry) => {
             entry.off = Some(format!("this is mended: {why}"));
-            let (place, gate) =
-                (entry.place.clone(), ["basic_auth", "allow", "satisfy"].contains(&entry.key.as_str()));
+            let (place, gate) = (
+                entry.place.clone(),
+                ["basic_auth", "forward_auth", "allow", "deny", "satisfy"].contains(&entry.key.as_str()),
+            );
             if gate && !block.has("deny") {
                 // What cannot be protected is closed.
                 block.push("deny", Value::texts(&["@all"]), None);

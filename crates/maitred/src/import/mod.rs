@@ -5,7 +5,6 @@
 
 mod caddy;
 mod drafts;
-mod features;
 mod files;
 pub mod fuzzing;
 mod guard;
@@ -13,6 +12,7 @@ mod machine;
 pub mod model;
 mod nginx;
 pub mod report;
+mod shared;
 mod unit;
 mod write;
 

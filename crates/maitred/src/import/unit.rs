@@ -44,7 +44,7 @@ pub(crate) fn text(name: &str, text: &str) -> Result<(Document, Report), String>
     }
     let cx = Context::new(root, text, name);
     let document = document(&cx);
-    Ok((document, cx.report.into_inner()))
+    Ok((document, cx.into_report()))
 }
 
 fn depth(json: &Json) -> usize {
@@ -102,7 +102,7 @@ fn document(cx: &Context<'_>) -> Document {
             cx.say(&format!("/applications/{name}"), Kind::NotPossible, why);
         }
     }
-    blocks.extend(cx.pools.take().into_iter().map(write::pool));
+    blocks.extend(cx.blocks());
     for (key, _) in cx.root.as_object().into_iter().flatten() {
         if !["listeners", "routes", "applications", "upstreams", "settings", "access_log"]
             .contains(&key.as_str())

@@ -1,7 +1,6 @@
 //! From sites, routes and pools to tables. What all routes of a site have in common is written once, in the site.
 
-use super::drafts::{Files, Header, How, Pool, Route, Site, Target};
-use super::features;
+use super::drafts::{Files, Header, How, Route, Site, Target};
 use super::model::{Block, Value};
 use super::report::Place;
 
@@ -14,7 +13,8 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     }
     // The last route of a site that takes everything is the site's own directory, if it is one.
     let mut own = site.routes.pop_if(is_own);
-    let shared = Shared::of(&site.routes.iter().chain(&own).collect::<Vec<_>>());
+    let mut shared = Shared::of(&site.routes.iter().chain(&own).collect::<Vec<_>>());
+    shared.log = site.log.take();
     // What the site says would hold for its other routes, too.
     site.routes.extend(own.take_if(|route| !shared.covers(route)));
     if let Some(route) = &own {
@@ -27,13 +27,17 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     certificates(&mut block, &site);
     let root =
         own.as_ref().is_some_and(|route| matches!(&route.target, Target::Files(files) if !files.missing));
-    let pages_root = site.error_root.as_ref().filter(|_| !site.error_pages.is_empty() && own.is_none());
+    let pages = !site.error_pages.is_empty() || site.routes.iter().any(|route| !route.error_pages.is_empty());
+    let pages_root = site.error_root.as_ref().filter(|_| pages && own.is_none());
+    if !root && pages_root.is_none() {
+        // Pages are looked for below the root of the site.
+        site.routes.iter_mut().for_each(|route| route.error_pages.clear());
+    }
     if let Some((root, place)) = pages_root {
         block.push("root", root.as_str(), Some(place));
     }
     if (root || pages_root.is_some()) && !site.error_pages.is_empty() {
-        let pages = site.error_pages.iter().map(|(status, path)| (status.to_string(), path.as_str().into()));
-        block.push("error_pages", Value::Table(pages.collect()), None);
+        block.push("error_pages", error_pages(&site.error_pages), None);
     }
     let inherited = own.as_ref().and_then(|route| match &route.target {
         Target::Files(files) if !files.missing => Some(files.clone()),
@@ -49,6 +53,10 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     blocks
 }
 
+fn error_pages(pages: &[(u16, String)]) -> Value {
+    Value::Table(pages.iter().map(|(status, path)| (status.to_string(), path.as_str().into())).collect())
+}
+
 /// Stands for a directory that is not there: nginx answers 404 as well.
 fn nothing(place: &Place) -> Block {
     let mut block = Block::new("[[site.route]]").from(place, "nothing else is there");
@@ -60,7 +68,7 @@ fn nothing(place: &Place) -> Block {
 fn is_own(route: &mut Route) -> bool {
     let plain =
         matches!(&route.target, Target::Files(files) if files.strip.is_none() && files.rewrite.is_none());
-    let plain = plain && route.gates.is_empty() && route.later.is_none();
+    let plain = plain && route.later.is_none() && route.error_pages.is_empty();
     plain && route.takes_all() && !(route.target_is_missing() && route.falls_back().is_some())
 }
 
@@ -98,9 +106,13 @@ struct Shared {
     response: Vec<Header>,
     request: Vec<Header>,
     body_max: Option<u64>,
-    compress: bool,
+    times: Vec<(&'static str, u64)>,
+    compress: Option<Vec<(String, Value)>>,
     quiet: bool,
+    log: Option<String>,
     expires: Vec<(String, String)>,
+    limits: Vec<String>,
+    gates: Vec<(&'static str, Value)>,
 }
 
 impl Shared {
@@ -126,21 +138,36 @@ impl Shared {
             response: first.response.iter().filter(in_all).cloned().collect(),
             request,
             body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
-            compress: routes.iter().all(|route| route.compress),
+            times: common_to(&routes, |route| &route.times),
+            compress: common_to(&routes, |route| &route.compress),
             quiet: all.iter().all(|route| route.quiet),
-            expires: match all.iter().all(|route| route.expires == first.expires) {
-                true => first.expires.clone(),
-                false => Vec::new(),
+            log: None,
+            expires: common_to(all, |route| &route.expires),
+            limits: common_to(all, |route| &route.limits),
+            gates: match routes.iter().any(|route| route.later.is_some()) {
+                true => Vec::new(),
+                false => common_to(&routes, |route| &route.gates),
             },
         }
     }
 
     /// Whether a route says nothing else.
     fn covers(&self, route: &Route) -> bool {
-        let same =
-            self.expires == route.expires && self.compress == route.compress && self.quiet == route.quiet;
-        same && self.body_max == route.body_max
-            && route.response.iter().all(|header| self.response.contains(header))
+        let logged = (self.quiet, &self.log) == (route.quiet, &route.log)
+            || (self.quiet == route.quiet && route.log.is_none());
+        let same = self.expires == route.expires && self.compress == route.compress && logged;
+        let bounds = (self.body_max, &self.times, &self.limits, &self.gates)
+            == (route.body_max, &route.times, &route.limits, &route.gates);
+        same && bounds && route.response.iter().all(|header| self.response.contains(header))
+    }
+}
+
+/// What all of them say; nothing, if they differ.
+fn common_to<'r, T: Default + Clone + PartialEq + 'r>(routes: &[&'r Route], of: fn(&'r Route) -> &'r T) -> T {
+    let Some((first, rest)) = routes.split_first() else { return T::default() };
+    match rest.iter().all(|route| of(route) == of(first)) {
+        true => of(first).clone(),
+        false => T::default(),
     }
 }
 
@@ -166,18 +193,27 @@ fn common(block: &mut Block, keys: &Shared) {
         let pairs = keys.expires.iter().map(|(kind, value)| (kind.clone(), value.as_str().into()));
         block.push("expires", Value::Table(pairs.collect()), None);
     }
-    if let Some(max) = keys.body_max.filter(|_| features::BODY_LIMITS) {
-        block.push(
-            "limits",
-            Value::Table(vec![("body_bytes_max".into(), size(max.min(BODY_MOST)).into())]),
-            None,
-        );
+    let body = keys.body_max.map(|max| ("body_bytes_max".to_owned(), size(max.min(BODY_MOST)).into()));
+    let times = keys.times.iter().map(|(key, millis)| ((*key).to_owned(), time(*millis).into()));
+    let limits: Vec<(String, Value)> = body.into_iter().chain(times).collect();
+    if !limits.is_empty() {
+        block.push("limits", Value::Table(limits), None);
     }
-    if keys.compress && features::COMPRESS {
-        block.push("compress", true, None);
+    match keys.compress.as_deref() {
+        None => {}
+        Some([]) => block.push("compress", true, None),
+        Some(entries) => block.push("compress", Value::Table(entries.to_vec()), None),
     }
-    if keys.quiet {
-        block.push("access_log", false, None);
+    match (keys.quiet, &keys.log) {
+        (true, _) => block.push("access_log", false, None),
+        (false, Some(name)) => block.push("access_log", name.as_str(), None),
+        (false, None) => {}
+    }
+    if !keys.limits.is_empty() {
+        block.push("limit", Value::texts(&keys.limits), None);
+    }
+    for (key, value) in &keys.gates {
+        block.push(key, value.clone(), None);
     }
 }
 
@@ -247,20 +283,24 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         response: own(&draft.response, &shared.response),
         request: if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
         body_max: draft.body_max.filter(|_| shared.body_max.is_none()),
-        compress: draft.compress && !shared.compress,
+        times: if draft.times == shared.times { Vec::new() } else { draft.times.clone() },
+        compress: draft.compress.clone().filter(|_| shared.compress.is_none()),
         quiet: draft.quiet && !shared.quiet,
+        log: draft.log.clone().filter(|name| shared.log.as_ref() != Some(name)),
         expires: if draft.expires == shared.expires { Vec::new() } else { draft.expires.clone() },
+        limits: if draft.limits == shared.limits { Vec::new() } else { draft.limits.clone() },
+        gates: if draft.gates == shared.gates { Vec::new() } else { draft.gates.clone() },
     };
     common(&mut block, &keys);
+    if !draft.error_pages.is_empty() {
+        block.push("error_pages", error_pages(&draft.error_pages), None);
+    }
     gates(&mut block, draft);
     block
 }
 
 /// Who gets an answer; no client, as long as that cannot be said on this machine.
 fn gates(block: &mut Block, draft: &Route) {
-    for (key, value) in &draft.gates {
-        block.push(key, value.clone(), None);
-    }
     if let Some((key, value, when)) = &draft.later {
         let closed = draft.gates.is_empty();
         let instead = if closed { ", instead of `deny`" } else { ", with `satisfy = \"any\"`" };
@@ -359,11 +399,6 @@ fn files_keys(block: &mut Block, files: &Files, site: Option<&Files>) {
         let set = files.headers.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         push("headers", Value::Table(vec![("set".into(), Value::Table(set))]), None);
     }
-}
-
-/// The table of a pool.
-pub(crate) fn pool(pool: Pool) -> Block {
-    Block { header: format!("[pool.{}]", pool.name), ..pool.block }
 }
 
 /// A size in the largest unit that leaves a whole number.

@@ -34,8 +34,17 @@ impl World {
     fn new() -> World {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        for name in ["www/own", "www/assets", "www/docs", "www/a", "static/sub", "media", "people/ann/public"]
-        {
+        for name in [
+            "www/own",
+            "www/assets",
+            "www/docs",
+            "www/a",
+            "static/sub",
+            "media",
+            "exports",
+            "log",
+            "people/ann/public",
+        ] {
             std::fs::create_dir_all(root.join("srv").join(name)).unwrap();
         }
         for (name, text) in [

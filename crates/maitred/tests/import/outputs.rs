@@ -43,6 +43,86 @@ fn an_address_of_both_families_is_listed_once() {
 }
 
 #[test]
+fn limits_by_client_know_who_is_exempt() {
+    let world = World::new();
+    let source = "geo $limited { default 1; 10.0.0.0/8 0; }\nmap $limited $key { 0 \"\"; 1 $binary_remote_addr; }\n\
+                  limit_req_zone $key zone=login:10m rate=5r/m;\nlimit_req_zone $http_x_api_key zone=api:10m rate=30r/s;\n\
+                  server { listen 80; root /srv/import/www;\n\
+                  location /login { limit_req zone=login burst=4 nodelay; proxy_pass http://127.0.0.1:1; }\n\
+                  location /api/ { limit_req zone=api; limit_req_dry_run on; proxy_pass http://127.0.0.1:1; } }";
+    let output = imported(&world, "nginx", source);
+    for part in [
+        "path = \"/login*\"\npool = \"app-1\"\nlimit = [\"login\"]",
+        "path = \"/api/*\"\npool = \"app-1\"\nlimit = [\"api\"]",
+        "[limit.login]\nrate = \"5/min\"\nburst = 4\nexempt = [\"10.0.0.0/8\"]",
+        "[limit.api]\nrate = \"30/s\"\nburst = 0\nkey = \"header:X-Api-Key\"\ndry_run = true",
+    ] {
+        assert!(output.contains(part), "{part}\n\n{output}");
+    }
+}
+
+#[test]
+fn another_server_decides_before_the_pool_is_asked() {
+    let world = World::new();
+    let source = "server {\n listen 80;\n location = /auth {\n internal;\n proxy_pass http://127.0.0.1:9091/api/verify;\n \
+                  proxy_pass_request_body off;\n proxy_set_header Content-Length \"\";\n }\n location / {\n \
+                  auth_request /auth;\n auth_request_set $user $upstream_http_remote_user;\n \
+                  proxy_set_header Remote-User $user;\n proxy_pass http://127.0.0.1:3000;\n }\n}\n";
+    let output = imported(&world, "nginx", source);
+    let gate =
+        "forward_auth = { pool = \"app-9091\", path = \"/api/verify\", copy_headers = [\"Remote-User\"] }";
+    assert!(
+        output.contains(gate) && output.contains("path = \"/auth\"\nrespond = { status = 404 }"),
+        "{output}"
+    );
+    // Where the other server cannot be asked, the location is closed.
+    let unknown = source.replace("127.0.0.1:9091/api", "$host/api");
+    let output = imported(&world, "nginx", &unknown);
+    assert!(
+        output.contains("respond = { status = 403 }") && !output.contains("pool = \"app-3000\""),
+        "{output}"
+    );
+}
+
+#[test]
+fn addresses_are_keys_of_a_route() {
+    let world = World::new();
+    let source = "server { listen 80; root /srv/import/www;\n location /a/ { deny 10.0.0.9; allow 10.0.0.0/8; deny all; }\n\
+                  location /b/ { deny 192.0.2.1; }\n location /c/ { allow 10.0.0.0/8; deny 10.0.0.9; } }";
+    let output = imported(&world, "nginx", source);
+    assert!(output.contains("allow = [\"10.0.0.0/8\"]\ndeny = [\"10.0.0.9\"]"), "{output}");
+    assert!(
+        output.contains("path = \"/b/*\"\nroot = \"/srv/import/www\"\ndeny = [\"192.0.2.1\"]"),
+        "{output}"
+    );
+    // A network within another one, in turn: closed.
+    assert!(output.contains("path = \"/c/*\"\nrespond = { status = 403 }"), "{output}");
+}
+
+#[test]
+fn files_that_responses_name_are_those_of_internal_locations() {
+    let world = World::new();
+    let source = "server { listen 80; location / { proxy_pass http://127.0.0.1:1; }\n\
+                  location /protected/ { internal; alias /srv/import/media/; } }";
+    let output = imported(&world, "nginx", source);
+    assert!(output.contains("named_files = { \"/protected/\" = \"/srv/import/media\" }"), "{output}");
+    assert!(output.contains("path = \"/protected/*\"\nrespond = { status = 404 }"), "{output}");
+}
+
+#[test]
+fn logs_have_the_names_of_their_files() {
+    let world = World::new();
+    let source = "log_format timed '$host \"$request\" $request_time';\n\
+                  server { listen 80; root /srv/import/www; access_log /srv/import/log/shop.log timed;\n\
+                  location /assets/ { access_log off; } }";
+    let output = imported(&world, "nginx", source);
+    let log =
+        "[access_log.shop]\nto = \"/srv/import/log/shop.log\"\nformat = '{host} \"{request}\" {duration}'";
+    assert!(output.contains("access_log = \"shop\"") && output.contains("access_log = false"), "{output}");
+    assert!(output.contains(log), "{output}");
+}
+
+#[test]
 fn what_cannot_be_protected_is_closed() {
     let world = World::new();
     let source =

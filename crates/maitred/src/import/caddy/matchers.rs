@@ -1,8 +1,8 @@
 //! Matchers: which requests a directive is for.
 
-use super::context::Context;
 use super::tree::Directive;
 use crate::import::drafts::{Match, Route, Target};
+use crate::import::shared::Shared;
 
 /// Requests that a route takes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -94,7 +94,7 @@ fn covers(wide: &str, narrow: &str) -> bool {
 pub(crate) type Named = Vec<(String, Result<Selector, String>)>;
 
 /// Reads the named matchers among directives.
-pub(crate) fn named(cx: &Context, directives: &[Directive]) -> Named {
+pub(crate) fn named(cx: &Shared, directives: &[Directive]) -> Named {
     let mut found: Named = Vec::new();
     for directive in directives.iter().filter(|directive| directive.name().starts_with('@')) {
         let mut lines: Vec<Directive> = directive.inside().to_vec();

@@ -1,6 +1,5 @@
 //! Caddyfiles.
 
-mod context;
 mod lexer;
 mod matchers;
 mod proxy;
@@ -9,14 +8,12 @@ mod sites;
 mod tree;
 mod values;
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use super::files;
-use super::machine::Machine;
 use super::model::Document;
 use super::report::Report;
-use context::Context;
+use super::shared::Shared;
 use tree::{Directive, Loader};
 
 /// Reads Caddyfiles.
@@ -50,7 +47,7 @@ pub(crate) fn text(text: &str) -> Result<(Document, Report), String> {
 }
 
 fn document(directives: Vec<Directive>, report: Report) -> (Document, Report) {
-    let cx = Context { report: RefCell::new(report), pools: RefCell::default(), machine: Machine::default() };
+    let cx = Shared::new(report);
     let blocks = sites::blocks(&cx, directives);
     (Document { blocks, ..Document::default() }, cx.report.into_inner())
 }

@@ -1,11 +1,11 @@
 //! `reverse_proxy` and `php_fastcgi`: pools.
 
-use super::context::Context;
 use super::tree::Directive;
 use super::values;
 use crate::import::drafts::{Header, How};
 use crate::import::model::{Block, Value};
 use crate::import::report::Kind;
+use crate::import::shared::Shared;
 use crate::import::write;
 
 /// Where nothing listens: a pool that leads there answers 502.
@@ -28,7 +28,7 @@ pub(crate) struct Proxy {
 ///
 /// # Errors
 /// Why it is not possible.
-pub(crate) fn reverse(cx: &Context, directive: &Directive, words: &[String]) -> Result<Proxy, String> {
+pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> Result<Proxy, String> {
     let mut upstreams: Vec<String> = words.to_vec();
     let mut proxy = Proxy::default();
     let mut settings: Vec<(&str, Value)> = Vec::new();
@@ -80,7 +80,7 @@ pub(crate) fn reverse(cx: &Context, directive: &Directive, words: &[String]) -> 
     Ok(proxy)
 }
 
-fn transport(cx: &Context, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
+fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
     cx.translated(line);
     for inside in line.inside() {
         let time = values::millis(inside.word(1)).map(|millis| millis.clamp(1, 3_600_000));
@@ -109,7 +109,7 @@ fn transport(cx: &Context, line: &Directive, settings: &mut Vec<(&'static str, V
 const SENT: &str = "x-forwarded-for x-forwarded-proto x-forwarded-host x-real-ip x-forwarded-port x-forwarded-server \
                     connection upgrade x-scheme x-forwarded-ssl forwarded";
 
-fn fields(cx: &Context, line: &Directive, proxy: &mut Proxy) {
+fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
     let up = line.name() == "header_up";
     let (name, value) = (line.word(1), line.word(2));
     let bare = name.trim_start_matches(['+', '-', '>', '?']).trim_end_matches(':').to_ascii_lowercase();
@@ -161,7 +161,7 @@ pub(crate) fn rule(words: &[String]) -> Result<Header, String> {
 
 /// The keys of a pool of these servers.
 pub(crate) fn block(
-    cx: &Context,
+    cx: &Shared,
     directive: &Directive,
     upstreams: &[String],
     scheme: &str,
@@ -197,7 +197,7 @@ pub(crate) fn block(
 }
 
 /// A value of `connect`; and the name in it, if that has no address here.
-fn server(cx: &Context, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
+fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
     if let Some(path) = text.strip_prefix("unix/").or_else(|| text.strip_prefix("unix+h2c/")) {
         return Ok((format!("{scheme}+unix:{path}"), None));

@@ -1,11 +1,11 @@
 //! Directives of a site, in Caddy's order, as routes.
 
-use super::context::Context;
 use super::matchers::{self, Found, Named, Selector};
 use super::tree::Directive;
 use super::{proxy, values};
 use crate::import::drafts::{Files, Header, How, Route, Target};
 use crate::import::report::{Kind, Place};
+use crate::import::shared::Shared;
 
 /// What directives without an answer say for those that have one.
 #[derive(Debug, Clone, Default)]
@@ -80,7 +80,7 @@ const ROUTES_MAX: usize = 400;
 
 /// The routes of these directives. `sorted`: in Caddy's order, and not in that of the file.
 pub(crate) fn of(
-    cx: &Context,
+    cx: &Shared,
     directives: &[Directive],
     (base, outer, outer_named): (&Selector, &State, &Named),
     sorted: bool,
@@ -117,7 +117,7 @@ pub(crate) fn of(
 }
 
 struct Scope<'s> {
-    cx: &'s Context,
+    cx: &'s Shared,
     base: &'s Selector,
     named: &'s Named,
     state: State,
@@ -143,10 +143,7 @@ impl Scope<'_> {
             "request_body" => self.request_body(directive),
             "encode" => {
                 self.state.compress = true;
-                match crate::import::features::COMPRESS {
-                    true => cx.translated(directive),
-                    false => cx.say(directive, Kind::Dropped, "responses are not compressed on the fly yet"),
-                }
+                cx.translated(directive);
             }
             "uri" => self.uri(directive, own, words),
             "rewrite" => self.rewrite(directive, own, first),
@@ -513,7 +510,9 @@ impl Scope<'_> {
             request.append(&mut route.request);
             route.request = request;
             route.body_max = route.body_max.or(self.state.body_max);
-            route.compress |= self.state.compress;
+            if self.state.compress && route.compress.is_none() {
+                route.compress = Some(Vec::new());
+            }
         }
         for (own, rules) in std::mem::take(&mut self.headers) {
             self.decorate(&own, &rules);

@@ -1,6 +1,5 @@
 //! Sites, their addresses, and the options for all of them.
 
-use super::context::Context;
 use super::matchers::Selector;
 use super::routes::{self, State};
 use super::tree::Directive;
@@ -8,6 +7,7 @@ use super::values;
 use crate::import::drafts::{Match, Route, Site, Target};
 use crate::import::model::{Block, Value};
 use crate::import::report::Kind;
+use crate::import::shared::Shared;
 use crate::import::write;
 
 /// An address of a site.
@@ -29,7 +29,7 @@ struct Options {
 }
 
 /// The tables of a Caddyfile.
-pub(crate) fn blocks(cx: &Context, directives: Vec<Directive>) -> Vec<Block> {
+pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
     let (globals, rest): (Vec<Directive>, Vec<Directive>) =
         directives.into_iter().partition(|directive| directive.words.is_empty());
     let mut options = options(cx, &globals);
@@ -69,7 +69,7 @@ pub(crate) fn blocks(cx: &Context, directives: Vec<Directive>) -> Vec<Block> {
         }
         blocks.extend(tables);
     }
-    blocks.extend(cx.pools.take().into_iter().map(write::pool));
+    blocks.extend(cx.blocks());
     blocks
 }
 
@@ -87,7 +87,7 @@ fn in_sites(rest: Vec<Directive>) -> Vec<Directive> {
     rest
 }
 
-fn options(cx: &Context, globals: &[Directive]) -> Options {
+fn options(cx: &Shared, globals: &[Directive]) -> Options {
     let mut options = Options::default();
     for line in globals.iter().flat_map(|global| global.inside()) {
         let port = line.word(1).parse::<u16>().ok();
@@ -129,7 +129,7 @@ fn options(cx: &Context, globals: &[Directive]) -> Options {
     options
 }
 
-fn servers(cx: &Context, block: &Directive, options: &mut Options) {
+fn servers(cx: &Shared, block: &Directive, options: &mut Options) {
     for line in block.inside() {
         match (line.name(), line.word(1)) {
             ("trusted_proxies", "static") => {
@@ -188,7 +188,7 @@ fn address(text: &str, options: &Options) -> Result<Address, String> {
 }
 
 /// A site and its addresses.
-fn site(cx: &Context, directive: &Directive, options: &mut Options) -> Option<(Site, Vec<Address>)> {
+fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Site, Vec<Address>)> {
     let mut addresses = Vec::new();
     for text in directive.words.iter().flat_map(|word| word.split(',')).filter(|text| !text.is_empty()) {
         match address(text, options) {
@@ -240,6 +240,7 @@ fn site(cx: &Context, directive: &Directive, options: &mut Options) -> Option<(S
         certificates,
         error_pages: Vec::new(),
         error_root: None,
+        log: None,
         routes: with_end(directive, found),
     };
     Some((site, addresses))

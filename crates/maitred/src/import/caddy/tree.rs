@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::lexer::{Token, tokens};
 use crate::import::files;
 use crate::import::report::{Kind, Place, Report};
+use crate::import::shared::Said;
 
 /// A directive, or a site with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,12 @@ impl Directive {
     /// As it is shown.
     pub(crate) fn shown(&self) -> String {
         self.words.join(" ")
+    }
+}
+
+impl Said for Directive {
+    fn said(&self) -> (&Place, String) {
+        (&self.place, self.shown())
     }
 }
 

@@ -37,6 +37,14 @@ impl<'a> Scope<'a> {
         self
     }
 
+    /// What holds in the server around it: the blocks of `http` and of the server.
+    #[must_use]
+    pub(crate) fn of_server(&self) -> Scope<'a> {
+        let mut scope = self.clone();
+        scope.levels.truncate(2);
+        scope
+    }
+
     /// The server's first name.
     pub(crate) fn server_name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::lexer::{Lexeme, Lexer, Unreadable};
 use crate::import::report::Place;
+use crate::import::shared::Said;
 
 /// A directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,12 @@ impl Directive {
             text.push_str(arg);
         }
         text
+    }
+}
+
+impl Said for Directive {
+    fn said(&self) -> (&Place, String) {
+        (&self.place, self.shown())
     }
 }
 

@@ -1,42 +1,44 @@
 //! What the parts of the translation of Unit have in common.
 
 use std::cell::RefCell;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use serde_json::Value as Json;
 
-use crate::import::drafts::{Pool, pool_name};
-use crate::import::machine::Machine;
+use crate::import::drafts::{Named, free_name};
 use crate::import::model::Block;
 use crate::import::report::{Kind, Place, Report};
+use crate::import::shared::Shared;
 
 /// The translation of one configuration.
 pub(crate) struct Context<'a> {
-    /// The table.
-    pub(crate) report: RefCell<Report>,
-    /// The pools so far; each with what of the configuration it is.
-    pub(crate) pools: RefCell<Vec<Pool>>,
+    shared: Shared,
+    /// The pools, each with what of the configuration it is.
     names: RefCell<Vec<(String, String)>>,
-    /// What is there.
-    pub(crate) machine: Machine,
     /// The whole configuration.
     pub(crate) root: &'a Json,
     text: &'a str,
     file: Rc<str>,
 }
 
+impl Deref for Context<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
 impl<'a> Context<'a> {
+    /// The report, at the end.
+    pub(crate) fn into_report(self) -> Report {
+        self.shared.report.into_inner()
+    }
+
     /// At the start.
     pub(crate) fn new(root: &'a Json, text: &'a str, file: &str) -> Context<'a> {
-        Context {
-            report: RefCell::default(),
-            pools: RefCell::default(),
-            names: RefCell::default(),
-            machine: Machine::default(),
-            root,
-            text,
-            file: file.into(),
-        }
+        Context { shared: Shared::default(), names: RefCell::default(), root, text, file: file.into() }
     }
 
     /// The place of a member, by its path: where its last name stands, behind those of the names before.
@@ -74,8 +76,8 @@ impl<'a> Context<'a> {
     /// A new pool.
     pub(crate) fn pool(&self, part: &str, wanted: &str, block: Block) -> String {
         let mut pools = self.pools.borrow_mut();
-        let name = pool_name(wanted, &pools);
-        pools.push(Pool { name: name.clone(), block });
+        let name = free_name(wanted, &pools);
+        pools.push(Named { name: name.clone(), block });
         self.names.borrow_mut().push((part.to_owned(), name.clone()));
         name
     }

@@ -39,6 +39,7 @@ pub(crate) fn listener(
             certificates: Vec::new(),
             error_pages: Vec::new(),
             error_root: None,
+            log: None,
             routes: Vec::new(),
         });
     }

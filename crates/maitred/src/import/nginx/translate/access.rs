@@ -1,7 +1,8 @@
 //! `allow`, `deny`, `limit_except` and what protects a location otherwise. What cannot be said closes the location.
 
 use super::context::{Context, in_conf};
-use crate::import::drafts::{Match, Route, Target};
+use super::forward;
+use crate::import::drafts::{Route, Target};
 use crate::import::model::Value;
 use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
@@ -17,62 +18,144 @@ pub(crate) enum Access {
     Closed,
     /// None, because it cannot be said who may.
     Unknown(String),
-    /// These networks.
-    Only(Vec<String>),
-    /// All but these networks.
+    /// Those who pass these.
+    Gated(Gates),
+}
+
+/// Keys of a route that say which clients may.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Gates {
+    keys: Vec<(&'static str, Value)>,
+    /// A key that is a comment, and when it can be used.
+    later: Option<(&'static str, Value, String)>,
+}
+
+/// Whose address passes.
+#[derive(Debug, Clone, PartialEq)]
+enum Networks {
+    All,
+    None,
+    Unknown(String),
+    /// `allow`, and exceptions from it.
+    Only(Vec<String>, Vec<String>),
+    /// `deny`
     Except(Vec<String>),
-    /// Users with passwords, besides or instead of these networks.
-    Password(Box<Password>),
 }
 
 /// `auth_basic`
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Password {
-    realm: String,
+struct Password {
+    table: Value,
     file: String,
     /// Whether the file is there.
     there: bool,
-    /// Whose address passes.
-    networks: Access,
-    /// `satisfy any`
-    any: bool,
 }
 
 /// Who may see what is in a scope.
 pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
-    let protections = [
-        ("auth_request", "no other server is asked whether a client may"),
-        ("auth_jwt", "tokens are not verified"),
-        ("auth_pam", "passwords are not asked for"),
-        ("auth_ldap", "passwords are not asked for"),
-    ];
-    let mut closed = None;
-    for (name, why) in protections {
-        let Some(directive) = scope.last(name) else { continue };
-        if directive.arg(0) == "off" {
-            cx.automatic(directive, "nothing is asked for");
-            continue;
-        }
-        cx.not_possible(directive, format!("{why}: what it protects answers 403 instead"));
-        closed = Some(directive.shown());
+    if let Some(what) = unknown(cx, scope) {
+        return Access::Unknown(what);
     }
-    match (closed, scope.last("auth_basic")) {
-        (Some(what), _) => Access::Unknown(what),
-        (None, Some(directive)) if directive.arg(0) != "off" => password(cx, scope, directive),
-        (None, Some(directive)) => {
-            cx.automatic(directive, "nothing is asked for");
-            networks(cx, scope)
+    let networks = networks(cx, scope);
+    let satisfy = scope.last("satisfy").inspect(|satisfy| cx.translated(satisfy));
+    let any = satisfy.is_some_and(|satisfy| satisfy.arg(0) == "any");
+    let password = match of_kind(cx, scope, "auth_basic").map(|given| (given, password(cx, scope, given))) {
+        None => None,
+        Some((_, Some(password))) => Some(password),
+        Some((given, None)) => return Access::Unknown(given.shown()),
+    };
+    let asked = match of_kind(cx, scope, "auth_request").map(|given| (given, forward::of(cx, scope, given))) {
+        None => None,
+        Some((given, _)) if any && (password.is_some() || networks != Networks::All) => {
+            cx.not_possible(
+                given,
+                "`satisfy any` is about addresses and passwords here: what it protects answers 403 instead",
+            );
+            return Access::Unknown(given.shown());
         }
-        (None, None) => networks(cx, scope),
+        Some((_, Ok(table))) => Some(table),
+        Some((given, Err(why))) => {
+            cx.not_possible(given, format!("{why}: what it protects answers 403 instead"));
+            return Access::Unknown(given.shown());
+        }
+    };
+    combined(networks, password, asked, any)
+}
+
+/// What protects a scope in a way that there is no counterpart of.
+fn unknown(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
+    let mut found = None;
+    for (name, why) in [
+        ("auth_jwt", "tokens are not verified"),
+        ("auth_pam", "passwords are those of a file"),
+        ("auth_ldap", "passwords are those of a file"),
+        ("auth_digest", "passwords are asked for in another way"),
+    ] {
+        let Some(directive) = of_kind(cx, scope, name) else { continue };
+        cx.not_possible(directive, format!("{why}: what it protects answers 403 instead"));
+        found = Some(directive.shown());
+    }
+    found
+}
+
+/// The directive that holds, unless it is `off`.
+fn of_kind<'a>(cx: &Context<'_>, scope: &Scope<'a>, name: &str) -> Option<&'a Directive> {
+    let directive = scope.last(name)?;
+    if directive.arg(0) == "off" {
+        cx.automatic(directive, "nothing is asked for");
+        return None;
+    }
+    Some(directive)
+}
+
+fn combined(networks: Networks, password: Option<Password>, asked: Option<Value>, any: bool) -> Access {
+    let any = any && password.is_some();
+    let mut gates = Gates::default();
+    match networks {
+        Networks::Unknown(why) => return Access::Unknown(why),
+        Networks::None if !any => return Access::Closed,
+        Networks::None => gates.keys.push(("deny", Value::texts(&["@all"]))),
+        Networks::All => {}
+        Networks::Only(allowed, denied) => {
+            gates.keys.push(("allow", Value::texts(&allowed)));
+            if !denied.is_empty() {
+                gates.keys.push(("deny", Value::texts(&denied)));
+            }
+        }
+        Networks::Except(denied) => gates.keys.push(("deny", Value::texts(&denied))),
+    }
+    let by_address = !gates.keys.is_empty();
+    match password {
+        Some(password) if password.there => {
+            gates.keys.insert(0, ("basic_auth", password.table));
+            if any && by_address {
+                gates.keys.push(("satisfy", "any".into()));
+            }
+        }
+        Some(password) => {
+            gates.later =
+                Some(("basic_auth", password.table, format!("{} is there on this machine", password.file)));
+            // Until then no client has a password: only with `satisfy any` an address is enough.
+            if !any {
+                gates.keys.clear();
+                return Access::Gated(gates);
+            }
+        }
+        None => {}
+    }
+    gates.keys.extend(asked.map(|table| ("forward_auth", table)));
+    match gates == Gates::default() {
+        true => Access::Open,
+        false => Access::Gated(gates),
     }
 }
 
-fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Access {
+fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Option<Password> {
     let given = scope.last("auth_basic_user_file");
     let file = given.and_then(|given| values::fixed(given.arg(0), scope)).map(|file| in_conf(&file));
     let (Some(given), Some(file), Some(realm)) = (given, file, values::fixed(directive.arg(0), scope)) else {
         cx.not_possible(directive, "realm and file are fixed here: what it protects answers 403 instead");
-        return Access::Unknown(directive.shown());
+        return None;
     };
     let there = cx.machine.has_file(&file);
     let why = if there {
@@ -82,124 +165,71 @@ fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Acces
     };
     cx.say(directive, Kind::Translated, why);
     cx.say(given, Kind::Translated, why);
-    let any = scope
-        .last("satisfy")
-        .inspect(|satisfy| cx.translated(satisfy))
-        .is_some_and(|satisfy| satisfy.arg(0) == "any");
-    Access::Password(Box::new(Password { realm, file, there, networks: networks(cx, scope), any }))
+    let table = vec![("realm".to_owned(), realm.into()), ("users_file".to_owned(), file.as_str().into())];
+    Some(Password { table: Value::Table(table), file, there })
 }
 
-impl Password {
-    /// The route with its gates.
-    fn guard(&self, mut route: Route) -> Route {
-        let (key, networks) = match &self.networks {
-            Access::Only(networks) => ("allow", networks.clone()),
-            Access::Except(networks) => ("deny", networks.clone()),
-            Access::Closed | Access::Unknown(_) => ("deny", vec!["@all".to_owned()]),
-            Access::Open | Access::Password(_) => ("", Vec::new()),
-        };
-        let table = vec![
-            ("realm".to_owned(), self.realm.as_str().into()),
-            ("users_file".to_owned(), self.file.as_str().into()),
-        ];
-        if !self.there {
-            let when = format!("{} is there on this machine", self.file);
-            route.later = Some(("basic_auth", Value::Table(table), when));
-            if self.any && key == "allow" {
-                // Those that need no password may already.
-                route.gates.push(("allow", Value::texts(&networks)));
-            }
-            return route;
-        }
-        route.gates.push(("basic_auth", Value::Table(table)));
-        if !networks.is_empty() {
-            route.gates.push((key, Value::texts(&networks)));
-            if self.any {
-                route.gates.push(("satisfy", "any".into()));
-            }
-        }
-        route
-    }
-}
-
-fn networks(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
+fn networks(cx: &Context<'_>, scope: &Scope<'_>) -> Networks {
     let rules = scope.all_of(&["allow", "deny"]);
     let (mut allowed, mut denied) = (Vec::new(), Vec::new());
-    for (at, directive) in rules.iter().enumerate() {
-        let (name, value) = (directive.name.as_str(), directive.arg(0));
-        let last = at + 1 == rules.len();
-        match (name, value) {
+    let mut closed = false;
+    for directive in &rules {
+        match (directive.name.as_str(), directive.arg(0)) {
             ("deny", "all") => {
-                rules.iter().for_each(|rule| cx.translated(rule));
-                return match (allowed.is_empty(), denied.is_empty()) {
-                    (true, _) => Access::Closed,
-                    (false, true) => Access::Only(allowed.into_iter().map(|(network, _)| network).collect()),
-                    (false, false) => mixed(cx, &rules),
-                };
+                closed = true;
+                break;
             }
             ("allow", "all") => break,
             (_, "unix:") => {}
             ("allow", network) => allowed.push((network.to_owned(), denied.len())),
             (_, network) => denied.push(network.to_owned()),
         }
-        if last && !denied.is_empty() && allowed.iter().any(|(_, before)| *before < denied.len()) {
-            return mixed(cx, &rules);
+    }
+    if closed {
+        // What is denied behind the last network that is allowed is denied anyway.
+        denied.truncate(allowed.iter().map(|(_, before)| *before).max().unwrap_or(0));
+    }
+    // A network that is allowed before another one is denied may be a part of it.
+    let in_turn = allowed.iter().any(|(_, before)| *before < denied.len());
+    if in_turn {
+        for rule in &rules {
+            let why = "networks within others are allowed and denied in turn: what they protect answers 403 instead";
+            cx.not_possible(rule, why);
         }
+        return Networks::Unknown("networks are allowed and denied in turn".into());
     }
     rules.iter().for_each(|rule| cx.translated(rule));
-    if denied.is_empty() { Access::Open } else { Access::Except(denied) }
-}
-
-fn mixed(cx: &Context<'_>, rules: &[&Directive]) -> Access {
-    for rule in rules {
-        cx.not_possible(
-            rule,
-            "networks within others are allowed and denied in turn: what they protect answers 403 instead",
-        );
+    let allowed: Vec<String> = allowed.into_iter().map(|(network, _)| network).collect();
+    match (closed, allowed.is_empty(), denied.is_empty()) {
+        (true, true, _) => Networks::None,
+        (true, false, _) => Networks::Only(allowed, denied),
+        (false, _, true) => Networks::All,
+        (false, _, false) => Networks::Except(denied),
     }
-    Access::Unknown("networks are allowed and denied in turn".into())
 }
 
 /// The routes with what access adds to them.
-pub(crate) fn guard(access: &Access, routes: Vec<Route>) -> Vec<Route> {
-    let refused = |route: &Route| {
-        let mut refused = route.clone();
-        refused.target = Target::Respond { status: 403, body: None };
-        refused.response = Vec::new();
-        refused.request = Vec::new();
-        refused
-    };
-    let mut all = Vec::new();
-    for route in routes {
-        let client = |networks: &[String]| Match { client: networks.to_vec(), ..Match::default() };
-        match access {
-            Access::Open => all.push(route),
-            Access::Password(password) => all.push(password.guard(route)),
-            Access::Closed => all.push(refused(&route)),
+pub(crate) fn guard(access: &Access, mut routes: Vec<Route>) -> Vec<Route> {
+    for route in &mut routes {
+        let closed = match access {
+            Access::Open => false,
+            Access::Closed => true,
             Access::Unknown(why) => {
-                let mut closed = refused(&route);
-                closed.notes.push(format!("closed, because there is no counterpart of `{why}`"));
-                all.push(closed);
+                route.notes.push(format!("closed, because there is no counterpart of `{why}`"));
+                true
             }
-            Access::Only(networks) => {
-                let mut allowed = route.clone();
-                if let Some(condition) = route.condition.and(&client(networks)) {
-                    allowed.condition = condition;
-                    all.push(allowed);
-                }
-                all.push(refused(&route));
+            Access::Gated(gates) => {
+                route.gates.extend(gates.keys.iter().cloned());
+                route.later.clone_from(&gates.later);
+                false
             }
-            Access::Except(networks) => {
-                let mut denied = refused(&route);
-                if let Some(condition) = route.condition.and(&client(networks)) {
-                    denied.condition = condition;
-                    all.push(denied);
-                }
-                all.push(route);
-            }
+        };
+        if closed {
+            route.target = Target::Respond { status: 403, body: None };
+            (route.response, route.request) = (Vec::new(), Vec::new());
         }
     }
-    all
+    routes
 }
 
 /// `limit_except`: the methods that are for all, and who may use the others.

@@ -1,5 +1,6 @@
 //! `if`: what it asks of a request.
 
+use super::context::Context;
 use crate::import::drafts::Match;
 use crate::import::nginx::tree::Directive;
 use crate::import::nginx::values;
@@ -9,6 +10,8 @@ use crate::import::nginx::values;
 pub(crate) enum Condition {
     /// A table `match`.
     Match(Match),
+    /// One of several, which no table has together.
+    Several(Vec<Match>),
     /// A list of methods.
     Methods(Vec<String>),
     /// A pattern of paths, or a regular expression.
@@ -24,7 +27,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 ///
 /// # Errors
 /// Why there is no counterpart.
-pub(crate) fn of(directive: &Directive) -> Result<Condition, String> {
+pub(crate) fn of(cx: &Context<'_>, directive: &Directive) -> Result<Condition, String> {
     let text = directive.args.join(" ");
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
     // A `)` of a regular expression may have been at the end.
@@ -44,14 +47,114 @@ pub(crate) fn of(directive: &Directive) -> Result<Condition, String> {
     }
     let Some(variable) = first.strip_prefix('$') else { return Err("this is no condition of nginx".into()) };
     match sign {
-        None => truthy(variable),
-        Some("=" | "==") => equal(variable, value, false),
-        Some("!=") => equal(variable, value, true),
+        None => match mapped(cx, variable, |value| !["", "0"].contains(&value)) {
+            Some(found) => found,
+            None => truthy(variable),
+        },
+        Some(sign @ ("=" | "==" | "!=")) => {
+            let (wanted, not) = (value.trim_matches(['"', '\'']), sign == "!=");
+            match mapped(cx, variable, |value| (value == wanted) != not) {
+                Some(found) => found,
+                None => equal(variable, value, not),
+            }
+        }
         Some("~") => matching(variable, value, (false, false)),
         Some("~*") => matching(variable, value, (true, false)),
         Some("!~") => matching(variable, value, (false, true)),
         Some("!~*") => matching(variable, value, (true, true)),
         Some(_) => Err("this is no condition of nginx".into()),
+    }
+}
+
+/// What a variable of a `map` or a `geo` asks, where its value is one of those that are wanted; `None`, if it is none of these.
+fn mapped(
+    cx: &Context<'_>,
+    variable: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Option<Result<Condition, String>> {
+    let name = format!("${variable}");
+    if let Some(geo) = cx.geo(&name) {
+        return Some(of_geo(geo, wanted).inspect(|_| cx.translated(geo)).map(Condition::Match));
+    }
+    let map = cx.map(&name)?;
+    Some(of_map(map, wanted).inspect(|_| cx.translated(map)))
+}
+
+fn of_geo(geo: &Directive, wanted: impl Fn(&str) -> bool) -> Result<Match, String> {
+    let (mut inside, mut outside, mut default) = (Vec::new(), Vec::new(), "");
+    for row in geo.inside() {
+        match row.name.as_str() {
+            "default" => default = row.arg(0),
+            "ranges" | "proxy" | "delete" | "include" | "proxy_recursive" => {
+                return Err(format!("a list of networks has no `{}` here", row.name));
+            }
+            network if wanted(row.arg(0)) => inside.push(network.to_owned()),
+            network => outside.push(network.to_owned()),
+        }
+    }
+    let clients = |client| Match { client, ..Match::default() };
+    match (wanted(default), inside.is_empty(), outside.is_empty()) {
+        (false, false, true) => Ok(clients(inside)),
+        (true, true, false) => Ok(Match { not: vec![clients(outside)], ..Match::default() }),
+        _ => Err("networks within others are looked for in turn".into()),
+    }
+}
+
+fn of_map(map: &Directive, wanted: impl Fn(&str) -> bool) -> Result<Condition, String> {
+    let source = map.arg(0).strip_prefix('$').ok_or("a map is of one variable here")?;
+    let source = source.trim_start_matches('{').trim_end_matches('}');
+    let (mut inside, mut outside, mut default) = (Vec::new(), Vec::new(), "");
+    for row in map.inside() {
+        match row.name.as_str() {
+            "default" => default = row.arg(0),
+            "hostnames" | "volatile" => {}
+            "include" => return Err("the map includes a file".into()),
+            name => {
+                let table = of_row(source, name)?;
+                if wanted(row.arg(0)) { inside.push(table) } else { outside.push(table) }
+            }
+        }
+    }
+    match (wanted(default), inside.is_empty(), outside.is_empty()) {
+        (false, false, true) => Ok(either(inside)),
+        (true, true, false) if outside.iter().all(is_flat) => {
+            Ok(Condition::Match(Match { not: outside, ..Match::default() }))
+        }
+        (false, true, _) | (true, true, true) => Err("the map has no row with this value".into()),
+        _ => Err("the first row of a map that matches counts, and conditions have no order".into()),
+    }
+}
+
+/// Whether `any` and `not` can have a table: it has neither itself.
+fn is_flat(table: &Match) -> bool {
+    table.any.is_empty() && table.not.is_empty()
+}
+
+/// At least one of these.
+fn either(tables: Vec<Match>) -> Condition {
+    let (mut flat, mut all): (Vec<Match>, Vec<Match>) = tables.into_iter().partition(is_flat);
+    match flat.len() {
+        0 => {}
+        1 => all.append(&mut flat),
+        _ => all.push(Match { any: flat, ..Match::default() }),
+    }
+    match all.as_slice() {
+        [one] => Condition::Match(one.clone()),
+        _ => Condition::Several(all),
+    }
+}
+
+fn of_row(source: &str, name: &str) -> Result<Match, String> {
+    let name = name.strip_prefix('\\').unwrap_or(name);
+    let found = match (name.strip_prefix("~*"), name.strip_prefix('~')) {
+        (Some(regex), _) => matching(source, regex, (true, false))?,
+        (None, Some(regex)) => matching(source, regex, (false, false))?,
+        (None, None) => equal(source, name, false)?,
+    };
+    match found {
+        Condition::Match(table) => Ok(table),
+        Condition::Path(paths, None) => Ok(Match { paths, ..Match::default() }),
+        _ => Err(no_counterpart(source)),
     }
 }
 
@@ -188,7 +291,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Condition, String> {
         let found = crate::import::nginx::tree::parse(&"x".into(), &format!("if {text} {{ }}")).unwrap();
-        of(&found[0])
+        of(&Context::new(crate::import::report::Report::default(), &[]), &found[0])
     }
 
     #[test]

@@ -1,46 +1,73 @@
-//! What the parts of the translation have in common: the report, the pools, what was asked of the machine.
+//! What the parts of the translation have in common: what all importers have, and what stands in `http { … }`.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Deref;
 
-use crate::import::drafts::{Pool, pool_name};
-use crate::import::machine::Machine;
-use crate::import::model::Block;
 use crate::import::nginx::tree::Directive;
-use crate::import::report::{Kind, Report};
+use crate::import::report::Report;
+use crate::import::shared::Shared;
 
 /// The translation of one import.
 pub(crate) struct Context<'a> {
-    /// The table.
-    pub(crate) report: RefCell<Report>,
-    /// The pools so far.
-    pub(crate) pools: RefCell<Vec<Pool>>,
+    shared: Shared,
     /// `upstream` by name.
     pub(crate) upstreams: HashMap<&'a str, &'a Directive>,
     /// `map`, by the variable that it sets.
     maps: HashMap<&'a str, &'a Directive>,
+    /// `geo`, by the variable that it sets.
+    geos: HashMap<&'a str, &'a Directive>,
+    /// `limit_req_zone`, by name.
+    zones: HashMap<&'a str, &'a Directive>,
     /// Whether responses of pools are cached anywhere.
     pub(crate) caches: bool,
-    /// What is there.
-    pub(crate) machine: Machine,
+}
+
+impl Deref for Context<'_> {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
 }
 
 /// Where nginx looks for relative paths.
 const PREFIX: &str = "/usr/share/nginx";
 
 impl<'a> Context<'a> {
+    /// The report, at the end.
+    pub(crate) fn into_report(self) -> Report {
+        self.shared.report.into_inner()
+    }
+
     /// At the start. `http` is what stands in `http { … }`.
     pub(crate) fn new(report: Report, http: &'a [Directive]) -> Context<'a> {
         let named = http.iter().filter(|directive| directive.name == "upstream");
         let maps = http.iter().filter(|directive| directive.name == "map");
+        let geos = http.iter().filter(|directive| directive.name == "geo");
+        let zones = http.iter().filter(|directive| directive.name == "limit_req_zone");
+        let zone = |directive: &'a Directive| {
+            let zone = directive.args.iter().find_map(|arg| arg.strip_prefix("zone="))?;
+            Some((zone.split(':').next().unwrap_or(zone), directive))
+        };
         Context {
-            report: RefCell::new(report),
-            pools: RefCell::default(),
+            shared: Shared::new(report),
             upstreams: named.map(|directive| (directive.arg(0), directive)).collect(),
             maps: maps.map(|directive| (directive.arg(1), directive)).collect(),
+            geos: geos.filter_map(|directive| Some((of_clients(directive)?, directive))).collect(),
+            zones: zones.filter_map(zone).collect(),
             caches: http.iter().any(caches),
-            machine: Machine::default(),
         }
+    }
+
+    /// The `geo` of clients that sets a variable, which is all of a value.
+    pub(crate) fn geo(&self, value: &str) -> Option<&'a Directive> {
+        let name = value.strip_prefix('$')?.trim_start_matches('{').trim_end_matches('}');
+        self.geos.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name)).map(|(_, geo)| *geo)
+    }
+
+    /// The zone of `limit_req` with this name.
+    pub(crate) fn zone(&self, name: &str) -> Option<&'a Directive> {
+        self.zones.get(name).copied()
     }
 
     /// The `map` that sets a variable, which is all of a value: `$name` or `${name}`.
@@ -48,39 +75,16 @@ impl<'a> Context<'a> {
         let name = value.strip_prefix('$')?.trim_start_matches('{').trim_end_matches('}');
         self.maps.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name)).map(|(_, map)| *map)
     }
+}
 
-    /// Says what became of a directive.
-    pub(crate) fn say(&self, directive: &Directive, kind: Kind, why: impl Into<String>) {
-        self.report.borrow_mut().say(&directive.place, &directive.shown(), kind, why);
-    }
-
-    /// It is in the output.
-    pub(crate) fn translated(&self, directive: &Directive) {
-        self.say(directive, Kind::Translated, "");
-    }
-
-    /// It is there without being asked for.
-    pub(crate) fn automatic(&self, directive: &Directive, why: &str) {
-        self.say(directive, Kind::Automatic, why);
-    }
-
-    /// It is not possible.
-    pub(crate) fn not_possible(&self, directive: &Directive, why: impl Into<String>) {
-        self.say(directive, Kind::NotPossible, why);
-    }
-
-    /// The name of the pool with these keys; a new one, if there is none yet.
-    pub(crate) fn pool(&self, wanted: &str, block: Block) -> String {
-        let mut pools = self.pools.borrow_mut();
-        let keys = |block: &Block| -> Vec<_> {
-            block.entries.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect()
-        };
-        if let Some(pool) = pools.iter().find(|pool| keys(&pool.block) == keys(&block)) {
-            return pool.name.clone();
+/// The variable of a `geo` that looks at the client's address.
+fn of_clients(geo: &Directive) -> Option<&str> {
+    match geo.args.as_slice() {
+        [variable] => Some(variable),
+        [address, variable] if ["$remote_addr", "$realip_remote_addr"].contains(&address.as_str()) => {
+            Some(variable)
         }
-        let name = pool_name(wanted, &pools);
-        pools.push(Pool { name: name.clone(), block });
-        name
+        _ => None,
     }
 }
 

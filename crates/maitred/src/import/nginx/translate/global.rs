@@ -2,11 +2,11 @@
 
 use super::context::{Context, in_conf};
 use super::listens::Listen;
+use super::logs;
 use super::servers::{self, Server};
 use super::settings::Settings;
 use crate::config::{Lookup as _, System};
 use crate::import::drafts::Site;
-use crate::import::features;
 use crate::import::model::{Block, Value};
 use crate::import::nginx::scope::Scope;
 use crate::import::report::Kind;
@@ -22,7 +22,7 @@ pub(crate) fn blocks<'a>(
     let mut blocks = vec![server(cx, scope, servers)];
     blocks.extend(listens(cx, servers, sites));
     blocks.push(limits(cx, scope, servers, sites));
-    blocks.push(log(cx, scope));
+    blocks.push(logs::table_of_all(cx, scope));
     blocks.retain(|block| !block.entries.is_empty());
     blocks
 }
@@ -45,6 +45,7 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
         }
     }
     let mut proxies: Vec<String> = Vec::new();
+    let mut from: Option<String> = None;
     for scope in std::iter::once(scope).chain(servers.iter().map(|server| &server.scope)) {
         for directive in scope.all("set_real_ip_from") {
             match directive.arg(0) {
@@ -63,10 +64,16 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
             "x-forwarded-for" | "forwarded" | "proxy_protocol" => {
                 cx.automatic(header, "what trusted proxies say is used")
             }
-            _ => cx.not_possible(
-                header,
-                "the client's address comes from `X-Forwarded-For`, `Forwarded` or a PROXY header",
-            ),
+            _ if scope.all("set_real_ip_from").is_empty() => {
+                cx.automatic(header, "without `set_real_ip_from` it has no effect");
+            }
+            _ if from.as_deref().is_some_and(|known| !known.eq_ignore_ascii_case(header.arg(0))) => {
+                cx.not_possible(header, "the client's address comes from one field, for all sites");
+            }
+            _ => {
+                cx.translated(header);
+                from = Some(header.arg(0).to_owned());
+            }
         }
         if let Some(directive) = scope.last("real_ip_recursive") {
             cx.automatic(directive, "the last address that is no trusted proxy is the client's");
@@ -74,6 +81,9 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
     }
     if !proxies.is_empty() {
         block.push("trusted_proxies", Value::texts(&proxies), None);
+        if let Some(field) = from {
+            block.push("client_address_from", field, None);
+        }
     }
     block
 }
@@ -180,9 +190,6 @@ fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[
     let bodies = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max);
     let given = servers.iter().any(|server| !server.scope.everywhere("client_max_body_size").is_empty());
     let largest = bodies.max().filter(|_| given || !scope.all("client_max_body_size").is_empty());
-    if let Some(most) = largest.filter(|_| !features::BODY_LIMITS) {
-        block.push("body_bytes_max", write::size(most), None);
-    }
     write::room_for_bodies(&mut block, largest);
     let scopes = || std::iter::once(scope).chain(servers.iter().map(|server| &server.scope));
     if let Some((directive, millis)) =
@@ -197,26 +204,16 @@ fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[
             }
         }
     }
-    block
-}
-
-fn log(cx: &Context<'_>, scope: &Scope<'_>) -> Block {
-    let mut block = Block::new("[log]");
-    let Some(directive) = scope.last("access_log") else { return block };
-    if directive.arg(0) == "off" {
-        cx.translated(directive);
-        block.push("access", "off", Some(&directive.place));
-        return block;
-    }
-    let format = scope
-        .all("log_format")
-        .into_iter()
-        .find(|format| format.arg(0) == directive.arg(1) && !directive.arg(1).is_empty());
-    if let Some(format) =
-        format.filter(|format| format.args.iter().any(|arg| arg.starts_with('{') || arg == "escape=json"))
-    {
-        cx.say(format, Kind::Dropped, "`json` has fields of its own");
-        block.push("access", "json", Some(&directive.place));
+    let given = scopes().find_map(|scope| Settings { cx, scope }.time("client_header_timeout"));
+    match given {
+        None => {}
+        Some((directive, 60_000)) => {
+            cx.automatic(directive, "heads have a time and a minimal rate by default")
+        }
+        Some((directive, millis)) => {
+            cx.translated(directive);
+            block.push("head_timeout", write::time(millis.clamp(1000, 86_400_000)), Some(&directive.place));
+        }
     }
     block
 }

@@ -1,6 +1,7 @@
 //! `add_header`, `expires`, `proxy_set_header`, `proxy_hide_header`.
 
 use super::context::Context;
+use super::forward;
 use crate::import::drafts::{Header, How};
 use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
@@ -223,12 +224,18 @@ fn family(regex: &str) -> Option<String> {
 }
 
 /// Fields of requests that every pool gets, or that make no sense here.
-const SENT: &str = "x-real-ip x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port x-forwarded-server \
+const SENT: &str = "x-real-ip proxy x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port x-forwarded-server \
                     x-forwarded-scheme x-scheme x-forwarded-protocol forwarded upgrade connection x-forwarded-ssl \
                     x-original-uri x-original-url x-original-forwarded-for x-request-id x-url-scheme remote-host \
                     x-nginx-proxy x-request-start front-end-https x-forwarded-uri early-data x-forwarded-method x-client-ip \
                     client-ip sec-websocket-extensions sec-websocket-key sec-websocket-version te keep-alive \
-                    proxy-connection x-forwarded-path content-length transfer-encoding x-original-host x-forwarded-by";
+                    proxy-connection x-forwarded-path content-length transfer-encoding x-original-host x-forwarded-by x-original-method x-auth-request-redirect";
+
+/// Whether a `proxy_set_header` names such a field, or the host.
+pub(crate) fn is_sent(directive: &Directive) -> bool {
+    let lower = directive.arg(0).to_ascii_lowercase();
+    lower == "host" || SENT.split_whitespace().any(|sent| sent == lower)
+}
 
 /// Whether a value is the client's address and nothing else.
 fn is_client(value: &str) -> bool {
@@ -245,6 +252,8 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
         let same = format!("$http_{}", lower.replace('-', "_"));
         let rule = |how, value: &str| Header { how, name: name.to_owned(), value: value.to_owned() };
         match values::fixed(value, scope) {
+            // `forward_auth` has it.
+            _ if forward::is_copied(scope, name, value) => {}
             _ if value == same => cx.automatic(directive, "fields of requests are passed on"),
             _ if SENT.split_whitespace().any(|sent| sent == lower) => {
                 cx.automatic(directive, "applications get who the client is, and WebSockets are passed on");

@@ -58,7 +58,7 @@ const GROUPS: &[Group] = &[
         "of several servers the one with the fewest requests gets the next; connections are kept, and requests retried",
         "least_conn random keepalive keepalive_requests keepalive_time proxy_next_upstream proxy_next_upstream_tries \
          proxy_next_upstream_timeout fastcgi_next_upstream fastcgi_next_upstream_tries fastcgi_next_upstream_timeout \
-         proxy_pass_header proxy_pass_request_headers proxy_pass_request_body",
+         proxy_pass_header proxy_pass_request_headers",
     ),
     (Automatic, "names are looked up when the configuration is loaded", "resolver resolver_timeout"),
     (
@@ -115,7 +115,7 @@ const GROUPS: &[Group] = &[
     (
         Dropped,
         "rates and times of clients and servers are bounded by default ([limits], and `request_timeout` of a pool)",
-        "proxy_send_timeout fastcgi_send_timeout send_timeout client_body_timeout client_header_timeout",
+        "proxy_send_timeout fastcgi_send_timeout uwsgi_send_timeout send_timeout client_body_timeout client_header_timeout",
     ),
     (
         Dropped,
@@ -157,11 +157,11 @@ const GROUPS: &[Group] = &[
         "there is no directory that clients write to",
         "dav_methods dav_access create_full_put_path min_delete_depth dav_ext_methods dav_ext_lock",
     ),
-    (NotPossible, "requests are not counted by client", "limit_req limit_conn"),
+    (NotPossible, "requests are not counted by client", "limit_conn"),
     (
         NotPossible,
         "there is no key for this",
-        "mirror mirror_request_body split_clients geo secure_link secure_link_md5 secure_link_secret userid random_index \
+        "mirror mirror_request_body split_clients secure_link secure_link_md5 secure_link_secret userid random_index \
          empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers \
          limit_rate limit_rate_after disable_symlinks underscores_in_headers",
     ),
@@ -169,7 +169,8 @@ const GROUPS: &[Group] = &[
     (
         Automatic,
         "nothing uses it",
-        "satisfy auth_delay set break upstream map limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set",
+        "satisfy auth_delay set break upstream map geo limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set \
+         proxy_pass_request_body",
     ),
     (
         Dropped,
@@ -179,9 +180,9 @@ const GROUPS: &[Group] = &[
          proxy_redirect proxy_read_timeout proxy_connect_timeout proxy_intercept_errors fastcgi_param fastcgi_index \
          fastcgi_read_timeout fastcgi_connect_timeout fastcgi_intercept_errors fastcgi_hide_header keepalive_timeout user http \
          ssl ssl_certificate ssl_certificate_key ssl_protocols allow deny auth_basic auth_request real_ip_header \
-         real_ip_recursive set_real_ip_from limit_conn_status limit_req_status limit_conn_log_level \
+         real_ip_recursive set_real_ip_from limit_conn_status limit_req limit_req_status limit_conn_log_level \
          limit_req_log_level limit_conn_dry_run limit_req_dry_run uwsgi_param scgi_param uwsgi_read_timeout \
-         uwsgi_connect_timeout uwsgi_send_timeout uwsgi_buffers uwsgi_buffer_size uwsgi_busy_buffers_size uwsgi_buffering \
+         uwsgi_connect_timeout uwsgi_buffers uwsgi_buffer_size uwsgi_busy_buffers_size uwsgi_buffering \
          more_set_headers more_clear_headers proxy_ssl_server_name proxy_ssl_verify proxy_ssl_name proxy_ssl_protocols \
          proxy_ssl_session_reuse proxy_ssl_trusted_certificate proxy_ssl_verify_depth proxy_ssl_ciphers \
          proxy_ssl_certificate proxy_ssl_certificate_key ssl_verify_client ssl_client_certificate ssl_crl \

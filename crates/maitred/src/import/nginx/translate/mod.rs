@@ -1,13 +1,18 @@
 //! What a configuration of nginx means here.
 
 mod access;
+mod compression;
 mod conditions;
 mod context;
+mod errors;
 mod files;
+mod forward;
 mod global;
 mod headers;
 mod known;
+mod limits;
 mod listens;
+mod logs;
 mod rewriting;
 mod routes;
 mod selectors;
@@ -59,9 +64,9 @@ pub(crate) fn document(directives: Vec<Directive>, report: Report) -> (Document,
     let sites = servers::sites(&cx, &servers);
     let mut blocks = global::blocks(&cx, &scope, &servers, &sites);
     blocks.extend(sites.into_iter().flat_map(write::site));
-    blocks.extend(cx.pools.take().into_iter().map(write::pool));
+    blocks.extend(cx.blocks());
     leftovers(&cx, &http);
-    (Document { blocks, ..Document::default() }, cx.report.into_inner())
+    (Document { blocks, ..Document::default() }, cx.into_report())
 }
 
 /// What stands in `http { … }`, whatever the file begins with: a whole configuration, servers, or what stands in one.

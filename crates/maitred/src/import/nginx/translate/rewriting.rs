@@ -3,6 +3,7 @@
 use super::conditions::{self, Condition};
 use super::context::Context;
 use super::headers;
+use super::logs;
 use super::selectors::Selector;
 use crate::import::drafts::{Header, How, Match, Route, Target};
 use crate::import::nginx::scope::Scope;
@@ -87,7 +88,7 @@ fn condition<'a>(
     (selector, server): (&Selector, bool),
     found: &mut Rewriting<'a>,
 ) {
-    let condition = match conditions::of(directive) {
+    let condition = match conditions::of(cx, directive) {
         Ok(Condition::Missing) => {
             cx.translated(directive);
             found.missing = Some(directive);
@@ -96,7 +97,23 @@ fn condition<'a>(
         Ok(condition) => condition,
         Err(why) => return inside_too(cx, directive, &why),
     };
-    let narrow = match narrowed(selector, &condition) {
+    let all = match condition {
+        Condition::Several(tables) => tables.into_iter().map(Condition::Match).collect(),
+        one => vec![one],
+    };
+    for condition in all {
+        one_condition(cx, scope, directive, (selector, server, &condition), found);
+    }
+}
+
+fn one_condition<'a>(
+    cx: &Context<'a>,
+    scope: &Scope<'a>,
+    directive: &'a Directive,
+    (selector, server, condition): (&Selector, bool, &Condition),
+    found: &mut Rewriting<'a>,
+) {
+    let narrow = match narrowed(selector, condition) {
         Ok(narrow) => narrow,
         Err(why) => return inside_too(cx, directive, &why),
     };
@@ -137,7 +154,7 @@ fn fixed(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, selector: &
         _ => None,
     };
     let target = match (url, status.unwrap_or(302)) {
-        (Some(url), status) => match location(url, scope) {
+        (Some(url), status) => match location(url, scope, selector.regex.as_deref()) {
             Ok(to) => Some(Target::Redirect { to, status }),
             Err(why) => {
                 cx.not_possible(directive, why);
@@ -185,7 +202,7 @@ fn respond(
 }
 
 /// The place of a redirect.
-fn location(url: &str, scope: &Scope<'_>) -> Result<String, String> {
+fn location(url: &str, scope: &Scope<'_>, regex: Option<&str>) -> Result<String, String> {
     let mut to = values::template(url, scope)?;
     // A placeholder behind the first slash could make a host of a path.
     if to.starts_with("/{") || to.starts_with("{path}") || to.starts_with("{uri}") {
@@ -196,10 +213,20 @@ fn location(url: &str, scope: &Scope<'_>) -> Result<String, String> {
         };
         to = format!("{{scheme}}://{{host}}{}", &to[slash..]);
     }
+    // A group at the start of a path begins with its slash.
+    if to.starts_with("{capture.1}") && regex.is_some_and(begins_with_group) {
+        to.insert_str(0, "{scheme}://{host}");
+    }
     match to.starts_with(['/', '{']) || to.contains("://") {
         true => Ok(to),
         false => Ok(format!("/{to}")),
     }
+}
+
+/// Whether the first group begins where the path does.
+fn begins_with_group(regex: &str) -> bool {
+    let regex = regex.strip_prefix("(?i)").unwrap_or(regex);
+    regex.starts_with("^(") && !regex.starts_with("^(?")
 }
 
 /// Header fields of a route with a fixed answer.
@@ -207,6 +234,7 @@ pub(crate) fn decorate(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
     let responses = headers::of_responses(cx, scope);
     route.response = responses.rules;
     route.expires = responses.expires;
+    logs::decorate(cx, scope, route);
     for (name, value) in responses.files {
         if !name.eq_ignore_ascii_case("content-type") {
             route.response.push(Header { how: How::Set, name, value });
@@ -308,7 +336,7 @@ fn rewritten(
         _ => None,
     };
     if let Some(status) = status {
-        let mut to = location(to, scope)?;
+        let mut to = location(to, scope, Some(pattern))?;
         if !no_query && !to.contains('?') && !to.contains("{uri}") {
             to.push_str("?{query}");
         }

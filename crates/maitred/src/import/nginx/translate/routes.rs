@@ -108,10 +108,10 @@ fn of_location<'a>(
     let own = location.scope.own();
     if own.iter().any(|directive| directive.name == "stub_status") {
         cx.say(location.directive, Kind::Dropped, "`maitred status` and the address `admin` show this");
-        return Vec::new();
+        return vec![selector.route(location.directive, Target::Respond { status: 404, body: None })];
     }
     if own.iter().any(|directive| directive.name == "internal") {
-        return internal(cx, location, selector);
+        return internal(cx, server, location, selector);
     }
     let mut rewriting = rewriting::of(cx, &location.scope, selector, false);
     if rewriting.missing.is_none() && location.pattern == "/" {
@@ -154,17 +154,36 @@ fn of_location<'a>(
 }
 
 /// Only other locations lead there: clients get 404.
-fn internal(cx: &Context<'_>, location: &Location<'_>, selector: &Selector) -> Vec<Route> {
+fn internal(
+    cx: &Context<'_>,
+    server: &Server<'_>,
+    location: &Location<'_>,
+    selector: &Selector,
+) -> Vec<Route> {
     for directive in location.scope.own().iter().filter(|directive| directive.name == "internal") {
         cx.translated(directive);
     }
-    let handles = |name: &str| location.scope.own().iter().any(|directive| directive.name == name);
-    if handles("proxy_pass") || handles("alias") {
-        let why =
-            "no response names a location (`X-Accel-Redirect`); clients get 404 for it, as they do in nginx";
-        cx.say(location.directive, Kind::Dropped, why);
+    let handler = location.scope.own().iter().find(|directive| directive.name.ends_with("_pass"));
+    let script = is_php(location);
+    if let Some(handler) = handler.filter(|_| !script && !is_asked(server.scope.own(), &location.pattern)) {
+        cx.not_possible(
+            handler,
+            "responses of an application can name files (`named_files`), and no other server",
+        );
     }
     vec![selector.route(location.directive, Target::Respond { status: 404, body: None })]
+}
+
+/// Whether an `auth_request`, a `mirror` or an `error_page` names a path.
+fn is_asked(directives: &[Directive], path: &str) -> bool {
+    directives.iter().any(|directive| {
+        let names = match directive.name.as_str() {
+            "auth_request" | "mirror" => directive.arg(0) == path,
+            "error_page" => directive.args.last().is_some_and(|page| page == path),
+            _ => false,
+        };
+        names || is_asked(directive.inside(), path)
+    })
 }
 
 /// nginx redirects `/x` to `/x/`, if the location `/x/` leads to another server.
@@ -227,6 +246,8 @@ fn simplified(mut routes: Vec<Route>) -> Vec<Route> {
             && route.response == last.response
             && route.request == last.request
             && route.body_max == last.body_max
+            && (&route.gates, &route.limits) == (&last.gates, &last.limits)
+            && route.later == last.later
     };
     let Some(at) = routes.iter().position(|route| is_script(route) && same(route)) else { return routes };
     // What stands between them is taken from fewer paths then; files that are scripts are withheld anyway.

@@ -1,7 +1,9 @@
 //! Servers become sites: nginx chooses by address and name, Maitred by name alone.
 
 use super::context::{Context, in_conf};
+use super::errors;
 use super::listens::{self, Class, Listen};
+use super::logs;
 use super::routes;
 use crate::import::drafts::{Match, Route, Site, Target};
 use crate::import::nginx::scope::Scope;
@@ -257,24 +259,22 @@ fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class], outside:
         routes.extend(found);
     }
     let names = if group.hosts.is_empty() { String::new() } else { format!(" {}", group.hosts.join(" ")) };
-    let certificates = members.iter().flat_map(|(server, _)| certificates(cx, &server.scope)).fold(
-        Vec::new(),
-        |mut all, one| {
-            if !all.contains(&one) {
-                all.push(one);
-            }
-            all
-        },
-    );
+    let mut all = Vec::new();
+    for certificate in members.iter().flat_map(|(server, _)| certificates(cx, &server.scope)) {
+        if !all.contains(&certificate) {
+            all.push(certificate);
+        }
+    }
     Some(Site {
         origin: (main.directive.place.clone(), format!("server{names}")),
         notes: Vec::new(),
         hosts: group.hosts.clone(),
-        certificates,
-        error_pages: error_pages(cx, main),
+        certificates: all,
+        error_pages: errors::of(cx, &main.scope),
         error_root: super::files::root(cx, &main.scope)
             .filter(|files| !files.missing)
             .and_then(|files| Some((files.root, files.place?))),
+        log: logs::of_site(cx, &main.scope),
         routes,
     })
 }
@@ -344,57 +344,4 @@ fn certificates(
         found.push((file, key_file, there, certificate.place.clone()));
     }
     found
-}
-
-/// `error_page` with files of the server's own directory.
-fn error_pages(cx: &Context<'_>, server: &Server<'_>) -> Vec<(u16, String)> {
-    let scope = &server.scope;
-    let mut pages = Vec::new();
-    for directive in scope.all("error_page") {
-        let Some((page, statuses)) = directive.args.split_last() else { continue };
-        let statuses: Vec<u16> = statuses
-            .iter()
-            .filter_map(|status| status.parse().ok())
-            .filter(|status| (400..=599).contains(status))
-            .collect();
-        let changed = directive.args.iter().any(|arg| arg.starts_with('='));
-        let elsewhere = scope.own().iter().any(|location| {
-            let its = |name: &str| {
-                location
-                    .inside()
-                    .iter()
-                    .find(|inside| inside.name == name)
-                    .map(|inside| inside.arg(0).to_owned())
-            };
-            location.name == "location"
-                && location.args.last() == Some(page)
-                && its("root")
-                    .is_some_and(|root| Some(root.as_str()) != scope.last("root").map(|root| root.arg(0)))
-        });
-        if page.split(['?', '$']).next().is_some_and(|page| page.ends_with(".php")) {
-            cx.say(
-                directive,
-                Kind::Dropped,
-                "what is not there goes to the front controller, and an error page is no script",
-            );
-            continue;
-        }
-        let plain = page.starts_with('/')
-            && !page.contains(['$', '?'])
-            && !page.ends_with('/')
-            && !page.split('/').any(|part| part == "..");
-        match (plain, changed, elsewhere || scope.last("root").is_none()) {
-            (true, false, false) => {
-                cx.translated(directive);
-                for status in statuses {
-                    if !pages.iter().any(|(known, _)| *known == status) {
-                        pages.push((status, page.clone()));
-                    }
-                }
-            }
-            (true, false, true) => cx.say(directive, Kind::Dropped, "error pages are files below the site's `root`, and this one is not: Maitred answers with short texts of its own"),
-            _ => cx.not_possible(directive, "error pages are files below the site's `root`, sent with the status of the error"),
-        }
-    }
-    pages
 }

@@ -1,8 +1,13 @@
 //! What answers in a location: a pool, or files.
 
+use super::compression;
 use super::context::Context;
+use super::errors;
 use super::files::{self, Last};
+use super::forward;
 use super::headers;
+use super::limits;
+use super::logs;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
@@ -84,7 +89,7 @@ fn one<'a>(
     rewriting: &Rewriting<'a>,
 ) -> Route {
     let handler = spot.own(HANDLERS);
-    let tries = spot.own(&["try_files"]).filter(|directive| !is_check_of_script(directive));
+    let tries = spot.own(&["try_files"]).filter(|directive| !is_check_of_script(directive, handler));
     if let (Some(directive), None) = (spot.own(&["try_files"]), tries) {
         cx.automatic(directive, "a script that is not there is never run");
     }
@@ -115,13 +120,13 @@ fn of_page(cx: &Context<'_>, spot: &Spot<'_, '_>, route: &mut Route) {
     route.expires.insert(0, (name, value.clone()));
 }
 
-fn is_check_of_script(directive: &Directive) -> bool {
-    let checks = ["$fastcgi_script_name", "$document_root$fastcgi_script_name", "$uri", "$1"];
+/// Whether a `try_files` only looks whether the script is there.
+fn is_check_of_script(directive: &Directive, handler: Option<&Directive>) -> bool {
+    let checks = ["$fastcgi_script_name", "$document_root$fastcgi_script_name", "$1"];
+    let runs = handler.is_some_and(|handler| handler.name == "fastcgi_pass");
     directive.args.len() == 2
         && directive.arg(1).starts_with('=')
-        && checks.contains(&directive.arg(0))
-        && (directive.arg(0) != "$uri" || directive.arg(1) == "=404")
-        && directive.arg(0) != "$uri"
+        && (checks.contains(&directive.arg(0)) || (runs && directive.arg(0) == "$uri"))
 }
 
 /// Header fields, limits and compression of a route.
@@ -140,21 +145,25 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
         cx.translated(directive);
         route.body_max = Some(if bytes == 0 { 64 << 30 } else { bytes });
     }
-    if let Some(directive) = scope.last("access_log").filter(|directive| directive.arg(0) == "off") {
-        cx.translated(directive);
-        // Of all sites, `[log]` says it.
-        route.quiet = !scope.outermost("access_log");
+    if scope.own().iter().any(|own| own.name == "error_page") {
+        route.error_pages = errors::of(cx, scope);
     }
+    route.times = times(cx, scope);
+    route.limits = limits::of(cx, scope);
+    logs::decorate(cx, scope, route);
+    route.compress = compression::of(cx, scope);
+}
+
+/// `client_body_timeout` and `send_timeout`, where they are not as in nginx without them.
+fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
     let settings = Settings { cx, scope };
-    if let Some(directive) =
-        settings.on("gzip").or_else(|| settings.on("brotli")).or_else(|| settings.on("zstd"))
-    {
-        match crate::import::features::COMPRESS {
-            true => cx.translated(directive),
-            false => cx.say(directive, Kind::Dropped, "responses are not compressed on the fly yet"),
-        }
-        route.compress = true;
-    }
+    let keys = [("client_body_timeout", "body_timeout", 30_000), ("send_timeout", "write_timeout", 60_000)];
+    let one = |(name, key, default): (&str, &'static str, u64)| {
+        let (directive, millis) = settings.time(name)?;
+        cx.translated(directive);
+        (millis != default).then(|| (key, millis.clamp(1, 86_400_000)))
+    };
+    keys.into_iter().filter_map(one).collect()
 }
 
 fn handled<'a>(
@@ -205,6 +214,10 @@ fn proxy<'a>(
     for directive in spot.scope.all("proxy_redirect") {
         match directive.arg(0) {
             "off" | "default" => cx.automatic(directive, "`Location` stays as the application writes it"),
+            from if from.starts_with("http://") || from.starts_with("https://") => {
+                let why = "applications get the client's host and scheme, and redirect there";
+                cx.say(directive, Kind::Dropped, why);
+            }
             _ => cx.not_possible(directive, "`Location` stays as the application writes it"),
         }
     }
@@ -260,11 +273,8 @@ const VARIABLES: &str = "QUERY_STRING REQUEST_METHOD CONTENT_TYPE CONTENT_LENGTH
                          REMOTE_PORT SERVER_ADDR SERVER_PORT SERVER_NAME REDIRECT_STATUS PATH_INFO PATH_TRANSLATED HTTP_PROXY \
                          ORIG_PATH_INFO HTTP_HOST HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_REAL_IP";
 
-fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) -> Result<Target, String> {
-    let scope = &spot.scope;
-    let servers = upstreams::fastcgi(cx, scope, handler)?;
-    cx.translated(handler);
-    let mut block = upstreams::block(cx, scope, &servers, handler, "fastcgi");
+/// What `fastcgi_param` says; the directory of scripts, if it names one.
+fn variables(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
     let mut script_root = None;
     for directive in scope.all("fastcgi_param") {
         let (name, value) = (directive.arg(0), directive.arg(1));
@@ -274,6 +284,8 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
                 script_root =
                     value.strip_suffix("$fastcgi_script_name").and_then(|root| values::fixed(root, scope));
             }
+            // `forward_auth` has it.
+            _ if forward::is_copied(scope, name.strip_prefix("HTTP_").unwrap_or("-"), value) => {}
             _ if VARIABLES.split_whitespace().any(|known| known == name) => {
                 cx.automatic(directive, "applications get this variable");
             }
@@ -283,6 +295,15 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
             ),
         }
     }
+    script_root
+}
+
+fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) -> Result<Target, String> {
+    let scope = &spot.scope;
+    let servers = upstreams::fastcgi(cx, scope, handler)?;
+    cx.translated(handler);
+    let mut block = upstreams::block(cx, scope, &servers, handler, "fastcgi");
+    let script_root = variables(cx, scope);
     intercepted(cx, scope, "fastcgi_intercept_errors");
     let scripts = is_script(spot) || spot.server.front.is_some();
     if !scripts {

@@ -215,6 +215,53 @@ fn name_of(connect: &str) -> String {
     }
 }
 
+/// What `X-Accel-Redirect` may name: the locations of the server that are `internal`, and have files.
+fn named_files(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for location in scope.of_server().everywhere("location") {
+        let prefix =
+            location.args.last().filter(|prefix| prefix.starts_with('/') && location.args.len() <= 2);
+        let plain = location.args.len() == 1 || location.arg(0) == "^~";
+        let (Some(prefix), true) = (prefix.filter(|_| plain), is_internal(location)) else { continue };
+        let inner = scope.of_server().within(location.inside());
+        let alias = location.inside().iter().find(|inside| inside.name == "alias");
+        let root = alias.or_else(|| inner.last("root"));
+        let Some(directory) = root.and_then(|root| values::fixed(root.arg(0), &inner)) else { continue };
+        let directory = super::context::absolute(&directory);
+        let directory = match alias {
+            Some(_) => directory.trim_end_matches('/').to_owned(),
+            None => format!("{}{}", directory.trim_end_matches('/'), prefix.trim_end_matches('/')),
+        };
+        cx.translated(location);
+        for inside in
+            location.inside().iter().filter(|inside| ["alias", "root"].contains(&inside.name.as_str()))
+        {
+            cx.translated(inside);
+        }
+        let slash = if prefix.ends_with('/') { prefix.clone() } else { format!("{prefix}/") };
+        let found = if cx.machine.has_directory(&directory) { &mut there } else { &mut missing };
+        found.push((slash, Value::from(directory)));
+    }
+    if !there.is_empty() {
+        block.push("named_files", Value::Table(there), None);
+    }
+    if !missing.is_empty() {
+        block.push_off(
+            "named_files",
+            Value::Table(missing),
+            None,
+            "these directories are there on this machine",
+        );
+    }
+}
+
+/// Whether only responses lead to a location, and to files in it.
+pub(crate) fn is_internal(location: &Directive) -> bool {
+    let has = |name: &str| location.inside().iter().any(|inside| inside.name == name);
+    has("internal")
+        && !location.inside().iter().any(|inside| inside.name.ends_with("_pass") || inside.name == "return")
+}
+
 /// The keys of a pool of these servers. `dialect` is how the names of its directives begin.
 pub(crate) fn block(
     cx: &Context<'_>,
@@ -255,6 +302,7 @@ pub(crate) fn block(
             block.push(key, write::time(millis), Some(&given.place));
         }
     }
+    named_files(cx, scope, &mut block);
     if let Some(given) = scope.last("underscores_in_headers").filter(|given| given.arg(0) == "on") {
         cx.translated(given);
         block.push(
