@@ -187,9 +187,7 @@ fn client_auth(cx: &Context<'_>, scope: &Scope<'_>, entries: &mut Vec<(String, V
 
 fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[Site]) -> Block {
     let mut block = Block::new("[limits]");
-    let bodies = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max);
-    let given = servers.iter().any(|server| !server.scope.everywhere("client_max_body_size").is_empty());
-    let largest = bodies.max().filter(|_| given || !scope.all("client_max_body_size").is_empty());
+    let largest = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max).max();
     write::room_for_bodies(&mut block, largest);
     let scopes = || std::iter::once(scope).chain(servers.iter().map(|server| &server.scope));
     if let Some((directive, millis)) =
