@@ -23,6 +23,7 @@
 //! | [`serve`] | files and fixed replies |
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
+//! | [`jwt`] | signed tokens, and the keys that they are checked by |
 //! | [`log`] | access log and error log |
 //! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
@@ -53,6 +54,7 @@ pub mod exchange;
 pub mod filter;
 pub mod handoff;
 pub mod import;
+pub mod jwt;
 pub mod log;
 pub mod master;
 pub mod overload;

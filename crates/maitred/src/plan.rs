@@ -111,11 +111,7 @@ impl Plan {
         only_tls.leave_out_dropped(&compiled.always);
         let mut requests = RequestEdits::new(scope);
         let gates = Gates::new(scope.site, scope.route);
-        if gates
-            .as_ref()
-            .and_then(|gates| gates.basic.as_ref())
-            .is_some_and(|basic| basic.remove_authorization)
-        {
+        if gates.as_ref().is_some_and(|gates| gates.remove_authorization()) {
             requests.fields.remove("authorization");
         }
         Plan {

@@ -41,7 +41,8 @@ pub struct Variables<'a> {
     /// `CONTENT_LENGTH`: bytes of content, if there is content (4.1.2). PHP reads no more than this, and nothing without
     /// it: content of unknown length has to be collected first.
     pub content_length: Option<u64>,
-    /// `AUTH_TYPE` and `REMOTE_USER`, if the server has authenticated the client (4.1.1, 4.1.11).
+    /// `AUTH_TYPE` and `REMOTE_USER`, if the server has authenticated the client (4.1.1, 4.1.11). The former is left out if it is
+    /// empty: another server has found out the user, and has not said how.
     pub authenticated: Option<(&'a str, &'a str)>,
 }
 
@@ -105,7 +106,9 @@ fn put_request(params: &mut Params<'_>, variables: &Variables<'_>) {
         params.put(b"CONTENT_LENGTH", itoa::Buffer::new().format(bytes).as_bytes());
     }
     if let Some((kind, user)) = variables.authenticated {
-        params.put(b"AUTH_TYPE", kind.as_bytes());
+        if !kind.is_empty() {
+            params.put(b"AUTH_TYPE", kind.as_bytes());
+        }
         params.put(b"REMOTE_USER", user.as_bytes());
     }
 }

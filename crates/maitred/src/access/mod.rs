@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`addresses`] | `allow` and `deny` |
 //! | [`basic`] | `basic_auth` |
+//! | [`jwt`] | `jwt` |
 //! | [`forward`] | `forward_auth` |
 //! | [`limits`] | `limit` |
 //! | [`known`] | – : what is known of credentials that were checked |
@@ -12,12 +13,14 @@
 pub mod addresses;
 pub mod basic;
 pub mod forward;
+pub mod jwt;
 pub mod known;
 pub mod limits;
 
 use self::addresses::Addresses;
 use self::basic::Basic;
 use self::forward::Forward;
+use self::jwt::Tokens;
 use self::limits::Limits;
 use crate::config::{Access, Authentication, Route, Site};
 
@@ -30,6 +33,8 @@ pub struct Gates {
     pub limits: Option<Limits>,
     /// `basic_auth`
     pub basic: Option<Basic>,
+    /// `jwt`
+    pub tokens: Option<Tokens>,
     /// `forward_auth`
     pub forward: Option<Forward>,
     /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
@@ -47,10 +52,12 @@ impl Gates {
         let none = Access::default();
         let (of_route, of_site) = (route.unwrap_or(&none), site.unwrap_or(&none));
         let basic = of_route.basic.or(&of_site.basic).map(Basic::new);
+        let tokens = of_route.jwt.or(&of_site.jwt).map(Tokens::new);
         let forward = of_route.forward.or(&of_site.forward).map(Forward::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
-        let any = addresses.is_some() || limits.is_some() || basic.is_some() || forward.is_some();
-        any.then(|| Box::new(Gates { addresses, limits, basic, forward, satisfy_any }))
+        let gates = Gates { addresses, limits, basic, tokens, forward, satisfy_any };
+        let any = gates.addresses.is_some() || gates.limits.is_some() || gates.authenticate();
+        any.then(|| Box::new(gates))
     }
 }
 
@@ -61,6 +68,10 @@ pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<String>
     for access in all {
         if matches!(access.basic, Authentication::On(_)) {
             names.push("x-remote-user".to_owned());
+        }
+        if let Authentication::On(jwt) = &access.jwt {
+            names.push("x-remote-user".to_owned());
+            names.extend(jwt.claim_headers.iter().map(|(name, _)| name.clone()));
         }
         if let Authentication::On(forward) = &access.forward {
             names.extend(forward.copy_headers.iter().map(|name| name.to_ascii_lowercase()));
@@ -74,6 +85,12 @@ pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<String>
 impl Gates {
     /// Whether a client has to say who it is.
     pub fn authenticate(&self) -> bool {
-        self.basic.is_some() || self.forward.is_some()
+        self.basic.is_some() || self.tokens.is_some() || self.forward.is_some()
+    }
+
+    /// Whether pools do not get `Authorization`.
+    pub fn remove_authorization(&self) -> bool {
+        self.basic.as_ref().is_some_and(|basic| basic.remove_authorization)
+            || self.tokens.as_ref().is_some_and(|tokens| tokens.remove_authorization)
     }
 }

@@ -1,9 +1,10 @@
-//! `allow`, `deny`, `limit`, `basic_auth` and `satisfy` of sites and routes: which clients may use them.
+//! `allow`, `deny`, `limit`, `basic_auth`, `jwt`, `forward_auth` and `satisfy` of sites and routes: which clients may use them.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::jwt::Jwt;
 use super::keys::{DAY, Default, Key, Kind, Table};
 use super::values::Network;
 
@@ -16,6 +17,8 @@ pub struct Access {
     pub limits: Option<Vec<usize>>,
     /// `basic_auth`
     pub basic: Authentication<BasicAuth>,
+    /// `jwt`
+    pub jwt: Authentication<Jwt>,
     /// `forward_auth`
     pub forward: Authentication<ForwardAuth>,
     /// `satisfy = "any"`; `None` where it is not given.
@@ -80,7 +83,7 @@ pub struct ForwardAuth {
 }
 
 /// The keys of sites and routes about this.
-pub(super) const KEYS: [&str; 6] = ["allow", "deny", "limit", "basic_auth", "forward_auth", "satisfy"];
+pub(super) const KEYS: [&str; 7] = ["allow", "deny", "limit", "basic_auth", "jwt", "forward_auth", "satisfy"];
 
 /// `allow`
 pub(super) const ALLOW: Key = Key::new(

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::expanded::Expanded;
+use super::jwt::JwtKeys;
 use super::lookup::Lookup;
 use super::meaning::Network;
 use super::source::Sources;
@@ -32,6 +33,8 @@ pub(super) struct Context<'c> {
     pub(super) access_logs: RefCell<Vec<String>>,
     /// Names of `[limit.NAME]`, in their order, once they are read.
     pub(super) limits: RefCell<Vec<String>>,
+    /// Sets of keys that `jwt` names, as far as they are read.
+    pub(super) key_sets: RefCell<Vec<JwtKeys>>,
     /// Where the names of keys start that a site has from `[defaults]`.
     pub(super) inherited: RefCell<BTreeSet<usize>>,
     /// A file that is imported could not be read: what seems to be missing may be there.
@@ -53,6 +56,7 @@ impl<'c> Context<'c> {
             networks: RefCell::default(),
             access_logs: RefCell::default(),
             limits: RefCell::default(),
+            key_sets: RefCell::default(),
             inherited: RefCell::default(),
             incomplete: Cell::new(false),
             seen: RefCell::default(),

@@ -18,6 +18,7 @@ use super::conditions::Conditions;
 use super::cors::Cors;
 use super::expires::Expires;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
+use super::jwt::JwtKeys;
 use super::listen::{Buckets, Listen};
 use super::logs::{AccessLog, Log};
 use super::media::MediaTypes;
@@ -46,6 +47,8 @@ pub struct Config {
     pub limits: Limits,
     /// `[limit.NAME]`, in the order of the file; `limit` of sites and routes names them by their indexes here.
     pub client_limits: Vec<ClientLimit>,
+    /// The keys that `jwt` of sites and routes names by their indexes here; at most 64 sets.
+    pub key_sets: Vec<JwtKeys>,
     /// Where the logs go, and how they look.
     pub log: Log,
     /// `[access_log.NAME]`, in the order of the file; at most 16.

@@ -2,8 +2,8 @@
 
 use super::keys::{Default, Key, Kind, Table};
 use super::{
-    access, client_limits, compress, conditions, cors, expires, files, headers, media, overrides, rewrites,
-    security,
+    access, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, overrides,
+    rewrites, security,
 };
 
 /// `error_pages`
@@ -111,6 +111,7 @@ pub(super) const ROUTE: Table = Table {
         access::ALLOW,
         access::DENY,
         access::BASIC,
+        jwt::KEY,
         access::FORWARD,
         access::SATISFY,
         client_limits::KEY,

@@ -10,8 +10,8 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, client_limits, compress, cors, expires, fastcgi, files, headers, media, overrides, parts, reload,
-    requests, routes, security,
+    access, client_limits, compress, cors, expires, fastcgi, files, headers, jwt, media, overrides, parts,
+    reload, requests, routes, security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -362,6 +362,7 @@ pub const SITE: Table = Table {
         access::ALLOW,
         access::DENY,
         access::BASIC,
+        jwt::KEY,
         access::FORWARD,
         access::SATISFY,
         client_limits::KEY,

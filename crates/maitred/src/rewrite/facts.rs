@@ -62,7 +62,7 @@ impl<'a> Facts<'a> {
 }
 
 /// The parameters of a query as they were sent: names and values.
-pub(super) fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
+pub fn parameters(query: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
     let items = query.into_iter().flat_map(|query| query.split('&')).filter(|item| !item.is_empty());
     items.map(|item| item.split_once('=').unwrap_or((item, "")))
 }

@@ -9,10 +9,9 @@ use maitred_http::request::Request;
 use maitred_http::uri;
 use regex::bytes::{Captures, Regex};
 
-use self::facts::parameters;
 #[cfg(test)]
 pub(crate) use self::facts::testing;
-pub use self::facts::{Facts, Origin, cookie};
+pub use self::facts::{Facts, Origin, cookie, parameters};
 use crate::config::{self, Part, Template};
 
 /// The longest target that a rewrite may make, in bytes: as that of a request line at most (`limits.target_bytes_max`).

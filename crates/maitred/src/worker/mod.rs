@@ -28,6 +28,7 @@
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
+//! | [`key_rings`] | the keys that tokens are checked by |
 //! | [`verifier`] | helper threads that check passwords |
 //! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`token`], [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
@@ -50,6 +51,7 @@ mod foreign;
 mod forward;
 mod frame;
 pub mod inbox;
+mod key_rings;
 mod layers;
 pub mod limits;
 mod log_line;
@@ -88,6 +90,7 @@ use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
 use self::inbox::Inbox;
+use self::key_rings::KeyRings;
 use self::limits::Limit;
 use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
@@ -280,6 +283,11 @@ struct Inheritance<'a> {
     tables: Vec<(usize, OwnedFd)>,
 }
 
+/// Of the listening sockets, to read how long their queues are.
+fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>> {
+    buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?))).collect()
+}
+
 fn shared_state(
     start: Start,
     Inheritance { board, buckets, tables }: Inheritance<'_>,
@@ -296,8 +304,6 @@ fn shared_state(
             .withholding_sources(plan.withholds_sources)
     });
     let share = Share::of(&start, threads as u64);
-    let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
-    let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
     let shared = Shared {
         router,
         file_sets: file_sets.collect(),
@@ -307,6 +313,7 @@ fn shared_state(
         pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads)).collect(),
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
+        key_rings: KeyRings::new(&start.config.key_sets),
         client_limits: Limit::all(&start.config.client_limits, tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
@@ -325,7 +332,7 @@ fn shared_state(
         alone: AtomicBool::new(false),
         in_transit: AtomicU32::new(0),
         predecessors: AtomicU32::new(0),
-        watched: Mutex::new(watched),
+        watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
         tls,
         redirect_port: redirect::port(&start.config.listens, |listen| {

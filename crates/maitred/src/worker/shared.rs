@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::addresses::Addresses;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
+use super::key_rings::KeyRings;
 use super::limits::Limit;
 use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub addresses: Addresses,
     /// Limits by client, in the order of the configuration.
     pub client_limits: Vec<Limit>,
+    /// The keys that tokens are checked by.
+    pub(super) key_rings: KeyRings,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
     /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other

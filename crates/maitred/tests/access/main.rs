@@ -9,6 +9,7 @@ mod forward;
 mod h2;
 #[path = "../support/mod.rs"]
 mod support;
+mod tokens;
 #[path = "../proxy/upstream.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod upstream;

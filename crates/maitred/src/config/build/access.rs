@@ -1,11 +1,11 @@
-//! `allow`, `deny`, `limit`, `basic_auth` and `satisfy` of sites and routes.
+//! `allow`, `deny`, `limit`, `basic_auth`, `forward_auth` and `satisfy` of sites and routes.
 
 use super::super::access::{Access, AddressRules, Authentication, BasicAuth, ForwardAuth};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
 use super::headers::check_name;
 use super::pools::Known;
-use super::{client_limits, networks, path};
+use super::{client_limits, jwt, networks, path};
 use crate::passwords::{self, USERS_MAX};
 
 /// What a site or a route says.
@@ -16,6 +16,7 @@ pub(super) fn of(section: &Section<'_>, pools: &Known<'_>) -> Access {
         addresses: addresses(section),
         limits: client_limits::of(section),
         basic: basic(section),
+        jwt: jwt::of(section),
         forward: forward(section, pools),
         satisfy_any,
     }
@@ -40,12 +41,6 @@ fn basic(section: &Section<'_>) -> Authentication<BasicAuth> {
         return section.choice("basic_auth").map_or(Authentication::Inherited, |_| Authentication::Off);
     }
     let table = section.section("basic_auth");
-    let realm = table.text("realm").map(|realm| {
-        if realm.value.chars().any(|char| char.is_control() || matches!(char, '"' | '\\')) {
-            table.cx.error(&realm.span, "`realm` has no control characters, quotation marks and backslashes");
-        }
-        realm.value
-    });
     let mut users = users_file(&table);
     for (name, hash) in table.map("users") {
         user(&table, &name, &hash, &users);
@@ -59,11 +54,22 @@ fn basic(section: &Section<'_>) -> Authentication<BasicAuth> {
         );
     }
     Authentication::On(BasicAuth {
-        realm: realm.unwrap_or_else(|| "Restricted".to_owned()),
+        realm: realm(&table),
         users,
         cache: table.time("cache"),
         remove_authorization: table.flag("remove_authorization"),
     })
+}
+
+/// What browsers show, as it can stand in `WWW-Authenticate`.
+pub(super) fn realm(table: &Section<'_>) -> String {
+    let realm = table.text("realm").map(|realm| {
+        if realm.value.chars().any(|char| char.is_control() || matches!(char, '"' | '\\')) {
+            table.cx.error(&realm.span, "`realm` has no control characters, quotation marks and backslashes");
+        }
+        realm.value
+    });
+    realm.unwrap_or_else(|| "Restricted".to_owned())
 }
 
 /// A user of the configuration itself.

@@ -15,6 +15,7 @@ mod fastcgi;
 mod files;
 mod headers;
 mod hosts;
+mod jwt;
 mod listen;
 mod logs;
 mod media;
@@ -64,7 +65,8 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         accounts::of_agent(root, acme, &server, &pools);
     }
     let log = logs::log(&root.section("log"));
-    Config { listens, server, sites, pools, acme, limits, client_limits, log, access_logs }
+    let key_sets = root.cx.key_sets.take();
+    Config { listens, server, sites, pools, acme, limits, client_limits, key_sets, log, access_logs }
 }
 
 fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {

@@ -17,6 +17,10 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
+/// A set with one key.
+const KEYS: &[u8] =
+    br#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
 /// A machine with some accounts, where every directory exists whose name does not contain "missing".
 struct Machine {
     root: bool,
@@ -59,6 +63,9 @@ impl Lookup for Machine {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if matches!(name, "users" | "users.htpasswd") {
             return Ok(b"ann:$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.\n".to_vec());
+        }
+        if name == "keys.json" {
+            return Ok(KEYS.to_vec());
         }
         tls::FILES.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }

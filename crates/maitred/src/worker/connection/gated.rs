@@ -12,6 +12,8 @@ pub struct Gated {
     pub denial: Option<Denial>,
     /// The user that it comes from.
     pub user: Option<Box<str>>,
+    /// How it was found out.
+    pub scheme: Scheme,
     /// Fields for the pool that it goes to: lower case names. What the client sends of these names, the route removes.
     pub fields: FieldLines,
     /// The gate that it waits for.
@@ -55,6 +57,29 @@ impl Gated {
     /// Whether its response was whole.
     pub fn is_answered(&self) -> bool {
         self.leases.answered
+    }
+}
+
+/// How a user was found out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// By another server, which has not said how.
+    #[default]
+    Other,
+    /// By a password (RFC 7617).
+    Basic,
+    /// By a token (RFC 6750).
+    Bearer,
+}
+
+impl Scheme {
+    /// As `AUTH_TYPE` has it (RFC 3875 section 4.1.1); empty if it is not known.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scheme::Other => "",
+            Scheme::Basic => "Basic",
+            Scheme::Bearer => "Bearer",
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Exchanges {
         self.append_outbound(index, &mut fields, outbound);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
-        let user = gated.and_then(|gated| gated.user.clone());
+        let user = gated.and_then(|gated| Some((gated.scheme.name(), gated.user.clone()?)));
         let asked = Asked {
             context,
             target: &target,
@@ -77,7 +77,7 @@ impl Exchanges {
             client,
             local: self.shared.bound_at(listen).and_then(Address::inet),
             fields: &fields,
-            user: user.as_deref(),
+            user: user.as_ref().map(|(scheme, user)| (*scheme, &**user)),
             content_length: match spool {
                 Some(spool) => Some(spool.bytes),
                 None => content_length(request, given.body),

@@ -6,6 +6,7 @@
 //! | address | `allow` and `deny` | 403 |
 //! | limits | `limit`, each of them | 429 |
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
+//! | token | `jwt`, likewise | 401; 403 if it does not say enough; 503 if there are no keys yet |
 //! | another server | `forward_auth`, likewise | its answer; 502, 503, 504 |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
@@ -31,7 +32,7 @@ use super::Requests;
 use crate::access::Gates;
 use crate::access::basic::{self, Basic};
 use crate::exchange::{Decision, Field, Routed};
-use crate::worker::connection::gated::{Denial, Gated, Verdict, Waits};
+use crate::worker::connection::gated::{Denial, Gated, Scheme, Verdict, Waits};
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::{After, State};
@@ -53,12 +54,14 @@ enum Gate {
     Limits,
     /// `basic_auth`
     Users,
+    /// `jwt`
+    Token,
     /// `forward_auth`
     Server,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 4] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Server];
+const ORDER: [Gate; 5] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -117,9 +120,13 @@ impl Requests {
                 Some(limits) => self.ask_limits(index, request, limits),
                 None => Verdict::Pass,
             },
-            Gate::Users | Gate::Server if either && admits(self) => Verdict::Pass,
+            Gate::Users | Gate::Token | Gate::Server if either && admits(self) => Verdict::Pass,
             Gate::Users => match &gates.basic {
                 Some(basic) => self.ask_for_user(index, request, basic),
+                None => Verdict::Pass,
+            },
+            Gate::Token => match &gates.tokens {
+                Some(tokens) => self.ask_for_token(index, request, tokens),
                 None => Verdict::Pass,
             },
             Gate::Server => match &gates.forward {
@@ -133,7 +140,8 @@ impl Requests {
     fn ask_for_user(&mut self, index: u32, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
         let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
         let (hash, exists) = basic.hash_of(&given.user);
-        self.gated(index).user = Some(given.user.as_str().into());
+        let gated = self.gated(index);
+        (gated.user, gated.scheme) = (Some(given.user.as_str().into()), Scheme::Basic);
         let check = Check {
             hash: hash.clone(),
             exists,

@@ -13,6 +13,7 @@
 //! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
 //! | [`questions`] | whether it may, by the word of another server |
+//! | [`tokens`] | the gate of signed tokens |
 //! | [`errors`] | errors about a request whose body is on its way |
 //! | [`disk`] | what disk helpers have read or written |
 //! | [`reactions`] | carries out what the table of states decides |
@@ -37,6 +38,7 @@ mod receive;
 mod scripts;
 mod spool;
 mod streams;
+mod tokens;
 mod watch;
 pub(in crate::worker) mod watchers;
 

@@ -235,8 +235,8 @@ pub(in crate::worker) struct Asked<'a> {
     pub local: Option<std::net::SocketAddr>,
     /// The fields that go on, `Host` included.
     pub fields: &'a FieldLines,
-    /// The user, if the server has found out who that is.
-    pub user: Option<&'a str>,
+    /// How the server has found out who the user is, and who that is.
+    pub user: Option<(&'a str, &'a str)>,
     /// Bytes of content, if there is content.
     pub content_length: Option<u64>,
 }
@@ -275,7 +275,7 @@ pub(in crate::worker) fn write_request(
         mount: asked.mount.as_bytes(),
         script: asked.script.copied().unwrap_or(whole),
         content_length: asked.content_length,
-        authenticated: asked.user.map(|user| ("Basic", user)),
+        authenticated: asked.user,
     };
     let fields = asked.fields.all().iter();
     let fields = fields.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
