@@ -11,6 +11,12 @@ use crate::rates::{CONCURRENT_MAX, Layout};
 /// Default of `keys_max`.
 pub(super) const KEYS_MAX: u64 = 131_072;
 
+/// Under this name, TLS handshakes of each address are limited ([`Limits`](super::Limits)): as a limit that no route names, so
+/// that it has its table, and its place in the status, as those have.
+pub const TLS_HANDSHAKES: &str = "tls_handshakes";
+/// Under this name, HTTP/2 streams that each address resets.
+pub const HTTP2_RESETS: &str = "http2_resets";
+
 /// `[limit.NAME]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientLimit {

@@ -47,8 +47,8 @@ pub(super) const WORDS: &[Word] = &[
     ("gzip_static", "`precompressed = [\"gzip\"]` in [[site]]"),
     ("include", "`import = [\"conf.d/*.toml\"]` at the top of the file: docs/configuration-files.md"),
     ("keepalive_timeout", "`keep_alive_timeout` in [limits]"),
-    ("limit_conn", "`connections_per_address_max` in [limits]"),
-    ("limit_req", "there are no rates of requests yet"),
+    ("limit_conn", "`concurrent` of [limit.NAME]: docs/limits.md"),
+    ("limit_req", "`rate` of [limit.NAME]: docs/limits.md"),
     (
         "location",
         "[[site.route]] with `path`: the first that matches counts, and `/*` takes all that is left",

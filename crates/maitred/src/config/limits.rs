@@ -15,6 +15,8 @@ pub(super) const GIB: u64 = 1024 * MIB;
 pub const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
 /// Open connections of one address.
 pub const CONNECTIONS_PER_ADDRESS_MAX: u64 = 1024;
+const TLS_HANDSHAKES_PER_ADDRESS_PER_SECOND_MAX: u64 = 100;
+const HTTP2_RESETS_PER_ADDRESS_PER_SECOND_MAX: u64 = 1000;
 /// Bytes of a request head.
 pub const HEAD_BYTES_MAX: u64 = 16 * KIB;
 /// Header fields of a request.
@@ -175,6 +177,26 @@ pub const LIMITS: Table = Table {
             Default::Absent("loopback addresses and `trusted_proxies`"),
             "Addresses without that limit. `[]`: none. Connections to the admin address and to Unix sockets are never counted.",
             "A proxy has the connections of all its clients.",
+        ),
+        limit(
+            "tls_handshakes_per_address_per_second_max",
+            Kind::Whole { min: 0, max: 100_000 },
+            Default::Whole(TLS_HANDSHAKES_PER_ADDRESS_PER_SECOND_MAX),
+            "TLS handshakes of one client address in a second, over all its connections; ten times as many at once. Addresses \
+             are counted as for `connections_per_address_max`, with its exceptions. A handshake that resumes a session does not \
+             count. Further connections are closed before the handshake. 0: no limit.",
+            "A full handshake takes a millisecond of CPU with RSA, and less with ECDSA: one address takes a tenth of a CPU at \
+             most. A thousand clients behind one address can come at once.",
+        ),
+        limit(
+            "http2_resets_per_address_per_second_max",
+            Kind::Whole { min: 0, max: 100_000 },
+            Default::Whole(HTTP2_RESETS_PER_ADDRESS_PER_SECOND_MAX),
+            "HTTP/2 streams that one client address resets in a second, over all its connections; ten times as many at once. \
+             Addresses are counted as for `connections_per_address_max`, with its exceptions. A connection with a further one \
+             is ended (GOAWAY with ENHANCE_YOUR_CALM). 0: no limit.",
+            "Each connection has a limit of its own: 200 at once, and 20 in a second. A client that has many connections can \
+             reset that many on each (CVE-2023-44487). A hundred browsers behind one address can leave a page at the same time.",
         ),
         limit(
             "head_bytes_max",

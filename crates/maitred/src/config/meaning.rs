@@ -46,6 +46,7 @@ pub struct Config {
     /// Bounds on what a peer may ask for.
     pub limits: Limits,
     /// `[limit.NAME]`, in the order of the file; `limit` of sites and routes names them by their indexes here.
+    /// And, behind them, those of addresses that `[limits]` has ([`TLS_HANDSHAKES`](super::TLS_HANDSHAKES)).
     pub client_limits: Vec<ClientLimit>,
     /// The keys that `jwt` of sites and routes names by their indexes here; at most 64 sets.
     pub key_sets: Vec<JwtKeys>,
@@ -605,6 +606,10 @@ pub struct Limits {
     pub connections_per_address_max: u32,
     /// Whose are not counted.
     pub connections_per_address_exempt: Vec<Network>,
+    /// TLS handshakes of one address in a second; 0 for any number.
+    pub tls_handshakes_per_address_per_second_max: u32,
+    /// HTTP/2 streams that one address may reset in a second, likewise.
+    pub http2_resets_per_address_per_second_max: u32,
     /// Bytes of a request head, request line included.
     pub head_bytes_max: u32,
     /// Header fields of a request.

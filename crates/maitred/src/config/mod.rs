@@ -64,7 +64,7 @@ pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,
 };
-pub use client_limits::{ClientLimit, LimitKey, Rate};
+pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};
 pub use conditions::{ConditionSet, Conditions, ValuePattern};

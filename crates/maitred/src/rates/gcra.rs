@@ -50,6 +50,11 @@ impl Gcra {
         Next::Refuse(ahead - self.tolerance)
     }
 
+    /// The time of a key without its last request.
+    pub fn before(&self, arrival: u64) -> u64 {
+        arrival.saturating_sub(self.interval)
+    }
+
     /// The longest that a key has to be remembered.
     pub fn horizon(&self) -> Duration {
         Duration::from_nanos(self.tolerance + self.interval)

@@ -189,6 +189,15 @@ impl Table {
         self.ask_hash(self.hash(key), rate, now)
     }
 
+    /// Takes back that a request of this key was counted.
+    pub fn take_back(&self, key: Key<'_>, rate: &Gcra) {
+        let hash = self.hash(key);
+        let Some(set) = set_of(self.times(), hash) else { return };
+        if let Some(place) = find(set, tag_of(hash)) {
+            let _ = set.times[place].fetch_update(Relaxed, Relaxed, |time| Some(rate.before(time)));
+        }
+    }
+
     pub(super) fn hash(&self, key: Key<'_>) -> u64 {
         // Each kind has its own hash: the text of a field is no address, whatever it says.
         let hasher = |kind: u64| SipHasher13::new_with_keys(self.seed.0 ^ kind, self.seed.1);

@@ -1,6 +1,6 @@
 //! Limits by client: `[limit.NAME]`, each with its table, which all threads of all worker processes share.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -149,6 +149,34 @@ impl Limit {
             Entered::Uncounted => Ok(None),
             Entered::Beyond => beyond(Beyond::Concurrent),
         }
+    }
+
+    /// The limit of `[limits]` with this name, which stand at the end.
+    pub(super) fn named(limits: &'static [Limit], name: &str) -> Option<&'static Limit> {
+        limits.iter().rev().find(|limit| limit.config.name == name)
+    }
+
+    /// Counts something that this address does. False, and that is counted, if it is beyond the rate.
+    pub(super) fn admits(&self, address: Option<SocketAddr>, now: Instant) -> bool {
+        let (Some(key), Some(rate)) = (self.key_of(address), &self.rate) else { return true };
+        let within = self.table.ask(key, rate, self.clock.nanos(now)) == Verdict::Pass;
+        if !within {
+            self.table.note_refused(false);
+        }
+        within
+    }
+
+    /// What was counted last does not count.
+    pub(super) fn take_back(&self, address: Option<SocketAddr>) {
+        if let (Some(key), Some(rate)) = (self.key_of(address), &self.rate) {
+            self.table.take_back(key, rate);
+        }
+    }
+
+    /// `None` for what is not counted: addresses that are exempt, and Unix sockets.
+    fn key_of(&self, address: Option<SocketAddr>) -> Option<Key<'static>> {
+        let address = address?.ip();
+        (!is_within(address, &self.config.exempt)).then(|| Key::Address(AddressKey::of(address)))
     }
 
     /// What the request is counted by; `None` if there is nothing.

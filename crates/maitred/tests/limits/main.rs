@@ -1,7 +1,8 @@
-//! Black-box tests of limits by client: rates, and requests at a time.
+//! Black-box tests of limits by client: rates, requests at a time, and what an address may do.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod addresses;
 mod concurrent;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]

@@ -3,7 +3,7 @@
 use rustls::version::{TLS12, TLS13};
 
 use crate::stage::{Authority, resumes, resumes_and_stays, setup};
-use crate::support::{Server, eventually};
+use crate::support::{Client, Server, eventually};
 
 /// Handshakes that each thread has made.
 fn handshakes(server: &Server) -> Vec<u64> {
@@ -59,4 +59,42 @@ fn versions_that_are_left_out_are_refused() {
     assert!(connect(&TLS12).is_err());
     assert_eq!(connect(&TLS13).unwrap().get("/a.txt").text(), "file a\n");
     server.stop();
+}
+
+#[test]
+fn an_address_can_begin_only_so_many_handshakes_that_resume_nothing() {
+    let authority = Authority::new();
+    let limits = "tls_handshakes_per_address_per_second_max = 1\nconnections_per_address_exempt = []";
+    let server = setup(&authority, "").server("threads = 2").limit(limits).start();
+    let refused = || server.status()["limits"]["tls_handshakes"]["refused"].as_u64().unwrap();
+    // A session that is resumed does not count: these are more than ten.
+    let client = authority.client();
+    assert!(!resumes(&server, &client));
+    assert!((0..15).all(|_| resumes(&server, &client)));
+    assert_eq!(refused(), 0);
+    // Nine more at once, and one in each second that passes meanwhile.
+    let anew =
+        || Client::try_connect_tls(server.address_of("https"), &authority.client(), "localhost").is_ok();
+    eventually("no more are taken", || !anew());
+    assert!(refused() > 0);
+    server.wait_for("connection closed: tls_handshakes_per_address_per_second_max is reached");
+    // After a reload it goes on.
+    assert!(server.command(&["reload"]).0.success());
+    eventually("another worker process answers", || server.status()["generation"] == 2);
+    assert!(refused() > 0);
+    eventually("time makes up for them", anew);
+    server.stop();
+}
+
+#[test]
+fn handshakes_are_not_counted_where_the_address_is_exempt_or_there_is_no_limit() {
+    let authority = Authority::new();
+    for limits in [
+        "tls_handshakes_per_address_per_second_max = 1",
+        "tls_handshakes_per_address_per_second_max = 0\nconnections_per_address_exempt = []",
+    ] {
+        let server = setup(&authority, "").limit(limits).start();
+        assert!((0..15).all(|_| !resumes(&server, &authority.client())), "{limits}");
+        server.stop();
+    }
 }

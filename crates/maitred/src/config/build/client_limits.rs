@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::super::client_limits::{ClientLimit, LimitKey, Rate};
+use super::super::client_limits::{ClientLimit, HTTP2_RESETS, KEYS_MAX, LimitKey, Rate, TLS_HANDSHAKES};
 use super::super::finding::At;
-use super::super::meaning::Pool;
+use super::super::listen::Listen;
+use super::super::meaning::{Limits, Pool};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{self, is_token};
@@ -12,6 +13,8 @@ use super::networks;
 use crate::bounds::CLIENT_LIMITS_MAX;
 use crate::rates::Gcra;
 
+/// How many seconds' worth an address may do at once of what `[limits]` limits by the second.
+const BURST_SECONDS: u32 = 10;
 const RATE_FORM: &str = "it looks like \"10/s\", \"30/min\", \"1000/h\" or \"5/10s\"";
 
 /// All of them, in the order of the file.
@@ -22,6 +25,30 @@ pub(super) fn limits(root: &Section<'_>) -> Vec<ClientLimit> {
     }
     *root.cx.limits.borrow_mut() = named.iter().map(|(name, _)| name.value.clone()).collect();
     named.iter().map(|(name, section)| limit(name, section)).collect()
+}
+
+/// Those of addresses that `[limits]` has, where a listener has what they are about.
+pub(super) fn of_addresses(limits: &Limits, listens: &[Listen]) -> Vec<ClientLimit> {
+    let tls = listens.iter().any(|listen| listen.tls.is_some());
+    let http2 = listens.iter().any(|listen| listen.http2);
+    let both = [
+        (TLS_HANDSHAKES, tls, limits.tls_handshakes_per_address_per_second_max),
+        (HTTP2_RESETS, http2, limits.http2_resets_per_address_per_second_max),
+    ];
+    let of = |(name, is_there, count): (&str, bool, u32)| {
+        let burst = count.saturating_mul(BURST_SECONDS).saturating_sub(1);
+        (is_there && count > 0).then(|| ClientLimit {
+            name: name.to_owned(),
+            rate: Some(Rate { count, period: Duration::from_secs(1), burst }),
+            concurrent: None,
+            status: 429,
+            key: LimitKey::Address,
+            keys_max: KEYS_MAX as u32,
+            exempt: limits.connections_per_address_exempt.clone(),
+            dry_run: false,
+        })
+    };
+    both.into_iter().filter_map(of).collect()
 }
 
 /// What `limit` of a site or a route names: indexes into the list of limits. `None` where it is not given.
@@ -51,6 +78,14 @@ fn limit(name: &At<String>, section: &Section<'_>) -> ClientLimit {
     if !Pool::is_name(&name.value) {
         let message = format!("\"{}\" cannot be the name of a limit", shorten(&name.value));
         section.cx.error_with(&name.span, message, "it takes 1 to 64 letters, digits, `-` and `_`");
+    }
+    if [TLS_HANDSHAKES, HTTP2_RESETS].contains(&name.value.as_str()) {
+        let message = format!("\"{}\" is a limit of the server's own", name.value);
+        section.cx.error_with(
+            &name.span,
+            message,
+            format!("`{}_per_address_per_second_max` in [limits]", name.value),
+        );
     }
     let (rate, concurrent) = (rate(section), section.given("concurrent"));
     if let (None, None, None) = (rate, &concurrent, section.given("rate")) {

@@ -44,7 +44,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
-    let client_limits = client_limits::limits(root);
+    let mut client_limits = client_limits::limits(root);
     let mut acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.as_ref());
     let section = root.section("server");
@@ -64,6 +64,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     if let Some(acme) = &mut acme {
         accounts::of_agent(root, acme, &server, &pools);
     }
+    client_limits.extend(client_limits::of_addresses(&limits, &listens));
     let log = logs::log(&root.section("log"));
     let key_sets = root.cx.key_sets.take();
     Config { listens, server, sites, pools, acme, limits, client_limits, key_sets, log, access_logs }
@@ -74,6 +75,12 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         connections_per_thread_max: section.number("connections_per_thread_max").value,
         connections_per_address_max: section.number("connections_per_address_max").value,
         connections_per_address_exempt: exempt(section, trusted),
+        tls_handshakes_per_address_per_second_max: section
+            .number("tls_handshakes_per_address_per_second_max")
+            .value,
+        http2_resets_per_address_per_second_max: section
+            .number("http2_resets_per_address_per_second_max")
+            .value,
         head_bytes_max: section.number("head_bytes_max").value,
         header_count_max: section.number("header_count_max").value,
         target_bytes_max: section.number("target_bytes_max").value,

@@ -84,11 +84,36 @@ fn limits_by_client_are_found_by_their_names() {
     let config = good(EVERYTHING);
     assert_eq!(config.sites[0].access.limits, Some(vec![0]));
     assert_eq!(config.sites[0].routes[3].access.limits, Some(vec![1, 0]));
-    let [all, login] = &config.client_limits[..] else { panic!("{:?}", config.client_limits) };
+    let [all, login, handshakes, resets] = &config.client_limits[..] else {
+        panic!("{:?}", config.client_limits)
+    };
     assert_eq!((all.name.as_str(), all.keys_max, all.dry_run, all.exempt.len()), ("all", 7, true, 3));
     assert_eq!(login.rate, Some(Rate { count: 10, period: Duration::from_secs(60), burst: 3 }));
     assert_eq!((login.concurrent, login.status), (Some(2), 503));
     assert_eq!(login.key, LimitKey::Header("x-api-key".into()));
+    let each_second = |count| Some(Rate { count, period: Duration::from_secs(1), burst: 10 * count - 1 });
+    assert_eq!((handshakes.name.as_str(), handshakes.rate), (TLS_HANDSHAKES, each_second(33)));
+    assert_eq!((resets.name.as_str(), resets.rate), (HTTP2_RESETS, each_second(34)));
+    assert_eq!(handshakes.exempt, config.limits.connections_per_address_exempt);
+}
+
+#[test]
+fn addresses_have_limits_where_there_is_something_to_limit() {
+    let names = |text: &str| -> Vec<_> {
+        good(&site(text))
+            .client_limits
+            .into_iter()
+            .map(|limit| (limit.name, limit.rate.unwrap().count))
+            .collect()
+    };
+    assert_eq!(names(""), [(HTTP2_RESETS.to_owned(), 1000)], "without TLS there are no handshakes");
+    assert_eq!(names("[limits]\nhttp2_resets_per_address_per_second_max = 0\n"), []);
+    assert_eq!(
+        brief(&site("[limit.tls_handshakes]\nrate = \"1/s\"\n")),
+        [
+            "4:8 \"tls_handshakes\" is a limit of the server's own | `tls_handshakes_per_address_per_second_max` in [limits]"
+        ]
+    );
 }
 
 #[test]

@@ -261,6 +261,8 @@ status = 503
 [limits]
 connections_per_thread_max = 1
 connections_per_address_max = 30
+tls_handshakes_per_address_per_second_max = 33
+http2_resets_per_address_per_second_max = 34
 connections_per_address_exempt = ["192.0.2.0/24"]
 head_bytes_max = "32KiB"
 header_count_max = 2

@@ -42,6 +42,8 @@ pub(super) fn limits() -> Limits {
         connections_per_thread_max: 1,
         connections_per_address_max: 1,
         connections_per_address_exempt: Vec::new(),
+        tls_handshakes_per_address_per_second_max: 1,
+        http2_resets_per_address_per_second_max: 1,
         head_bytes_max: 1,
         header_count_max: 1,
         target_bytes_max: 1,

@@ -1,4 +1,5 @@
-//! How many connections each address has, over all threads of the worker process.
+//! How many connections each address has, over all threads of the worker process; and how many handshakes it begins, and
+//! streams it resets.
 //!
 //! A connection is counted when it is made and when it ends, under one of many locks that are held for a few instructions.
 //! Nothing is looked up here in between. There are no more entries than open connections.
@@ -6,8 +7,10 @@
 use std::net::SocketAddr;
 
 use super::Base;
+use crate::config::{HTTP2_RESETS, TLS_HANDSHAKES};
 use crate::worker::connection::remote::Remote;
 use crate::worker::entry::Entry;
+use crate::worker::limits::Limit;
 
 impl Base {
     /// Counts a connection that comes from this address. False if it is to be closed, because the address is at its limit.
@@ -24,6 +27,38 @@ impl Base {
             });
         }
         fits
+    }
+
+    /// Counts a TLS handshake that this address begins. False if its connection is to be closed, because there are too many.
+    pub(in crate::worker) fn admit_handshake(&mut self, address: Option<SocketAddr>) -> bool {
+        let shared = self.shared;
+        let Some(limit) = Limit::named(&shared.client_limits, TLS_HANDSHAKES) else { return true };
+        let admitted = limit.admits(address, self.clock.now);
+        if !admitted {
+            self.log_limited(|| {
+                let peer = Remote::new(address);
+                tracing::warn!(
+                    peer = peer.text(),
+                    "connection closed: tls_handshakes_per_address_per_second_max is reached"
+                );
+            });
+        }
+        admitted
+    }
+
+    /// The handshake has cost little: it has resumed a session.
+    pub(in crate::worker) fn take_back_handshake(&self, address: Option<SocketAddr>) {
+        let shared = self.shared;
+        if let Some(limit) = Limit::named(&shared.client_limits, TLS_HANDSHAKES) {
+            limit.take_back(address);
+        }
+    }
+
+    /// Counts a stream that this address has reset. False if there are too many.
+    pub(in crate::worker) fn admit_reset(&self, address: Option<SocketAddr>) -> bool {
+        let shared = self.shared;
+        let limit = Limit::named(&shared.client_limits, HTTP2_RESETS);
+        limit.is_none_or(|limit| limit.admits(address, self.clock.now))
     }
 
     /// Counts a connection that was admitted before, by another thread or another worker process.

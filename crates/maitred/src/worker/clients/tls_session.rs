@@ -50,11 +50,16 @@ impl Clients {
     /// Makes a connection a TLS one, if its listener has TLS. False if that fails.
     pub(in crate::worker) fn secure(&mut self, index: u32) -> bool {
         let shared = self.shared;
-        let connection = &mut self.connections[index as usize];
+        let connection = &self.connections[index as usize];
         let Some(config) = shared.tls.config(usize::from(connection.listen)) else { return true };
         if connection.admin {
             return true;
         }
+        let address = connection.remote.address;
+        if !self.admit_handshake(address) {
+            return false;
+        }
+        let connection = &mut self.connections[index as usize];
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
         let secure =
@@ -164,7 +169,7 @@ impl Clients {
             self.begin_protocol(index, session);
         }
         if settles {
-            self.settle_handshake(session);
+            self.settle_handshake(index, session);
             if self.connections[index as usize].is(Phase::Writing) {
                 // A response that could not be encrypted before continues now.
                 self.look_again(index);
@@ -194,7 +199,7 @@ impl Clients {
     }
 
     /// The handshake is over.
-    fn settle_handshake(&mut self, session: u32) {
+    fn settle_handshake(&mut self, index: u32, session: u32) {
         let row = self.row;
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.settled = true;
@@ -202,6 +207,9 @@ impl Clients {
         row.tls_handshakes.add(1);
         let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
         self.row.tls_resumed.add(u64::from(resumed));
+        if resumed {
+            self.take_back_handshake(self.connections[index as usize].remote.address);
+        }
     }
 
     /// Whether the handshake was all that a certificate authority wanted (RFC 8737 section 3): no data is exchanged.

@@ -45,7 +45,10 @@ impl Requests {
                     self.feed_stream(key, stream, bytes, ended);
                 }
                 Ok(Some(Event::Trailers { stream, fields })) => self.end_by_trailers(key, stream, fields),
-                Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
+                Ok(Some(Event::Reset { user, .. })) => {
+                    self.lose_stream(key, user);
+                    self.count_reset(index, key);
+                }
                 Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
                 Ok(None) => break,
                 Err(fatal) => {
@@ -72,6 +75,19 @@ impl Requests {
             self.touch_session(key);
         }
         self.buffers.rx.put_back(rx);
+    }
+
+    /// Counts a stream that the client has reset, or was reset for what it did, for its address; and ends the connection if these
+    /// are too many over all connections of the address. Each connection has a limit of its own, too.
+    fn count_reset(&mut self, index: u32, key: u32) {
+        let address = self.connections[index as usize].remote.address;
+        if self.admit_reset(address) {
+            return;
+        }
+        if let Some(http2) = self.sessions.get_mut(key as usize) {
+            // The next look at what was received finds the session ended.
+            http2.session.lose_timeout("its address resets too many streams");
+        }
     }
 
     /// Sends what is there, then continues the streams that had to wait for room.
