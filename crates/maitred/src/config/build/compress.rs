@@ -29,6 +29,42 @@ pub(super) fn of(section: &Section<'_>) -> Option<Compression> {
     }))
 }
 
+/// Refuses rules about `Content-Encoding` where content is compressed: without its field, or with another one, it cannot be read.
+/// `on`: what `compress` comes to there; `siblings`: whether files may have compressed ones beside them.
+pub(super) fn check_fields(section: &Section<'_>, of_site: &Section<'_>, on: bool, siblings: bool) {
+    let hint = match (on, siblings) {
+        (true, _) => "write `compress = false`, or leave the field alone",
+        (false, true) => "write `precompressed = []`, or leave the field alone",
+        (false, false) => return,
+    };
+    for place in [section, of_site] {
+        for table in [place.section("response_headers"), place.section("headers")] {
+            let named = |key| {
+                if key == "remove" {
+                    table.texts(key)
+                } else {
+                    table.map(key).into_iter().map(|(name, _)| name).collect()
+                }
+            };
+            let keys = ["set", "add", "remove"].into_iter().filter(|key| table.given(key).is_some());
+            for (key, name) in keys.flat_map(|key| named(key).into_iter().map(move |name| (key, name))) {
+                if name.value.eq_ignore_ascii_case("content-encoding") {
+                    let message = format!(
+                        "`{key}` names `{}`, by which clients read what is compressed",
+                        shorten(&name.value)
+                    );
+                    section.cx.error_with(&name.span, message, hint);
+                }
+            }
+        }
+    }
+}
+
+/// What `compress` of a route, and of its site, come to.
+pub(super) fn is_on(of_route: Option<&Compression>, of_site: Option<&Compression>) -> bool {
+    matches!(of_route.or(of_site), Some(Compression::On(_)))
+}
+
 fn types(section: &Section<'_>) -> Vec<String> {
     let mut types = Vec::new();
     for text in section.texts("types") {

@@ -53,6 +53,9 @@ pub(super) fn routes(
             error_pages: sites::error_pages(section, of_site),
             overrides: overrides::of(section),
         };
+        let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
+        let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
+        compress::check_fields(section, of_site, on, siblings);
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
                 &span,

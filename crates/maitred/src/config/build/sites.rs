@@ -82,6 +82,9 @@ fn site(
         route.methods.clone_from(&methods);
     }
     let error_pages = error_pages(section, section);
+    let compress = compress::of(section);
+    let siblings = files.as_ref().is_some_and(|files| !files.precompressed.is_empty());
+    compress::check_fields(section, section, compress::is_on(None, compress.as_ref()), siblings);
     Site {
         hosts,
         routes,
@@ -95,7 +98,7 @@ fn site(
         expires: expires::of(section),
         cors: cors::of(section),
         security_headers: security::of(section),
-        compress: compress::of(section),
+        compress,
         request_headers: headers::of_requests(&section.section("request_headers")),
         access: access::of(section, pools),
         overrides: overrides::of(section),

@@ -225,6 +225,33 @@ fn compression_is_off_on_or_a_table() {
 }
 
 #[test]
+fn the_field_by_which_compressed_content_is_read_is_left_alone() {
+    let named =
+        |key: &str| format!("`{key}` names `Content-Encoding`, by which clients read what is compressed");
+    let remove = "response_headers = { remove = [\"Content-Encoding\"] }\n";
+    let off = "write `compress = false`, or leave the field alone";
+    assert_eq!(
+        brief(&site(&format!("compress = true\n{remove}"))),
+        [format!("5:32 {} | {off}", named("remove"))]
+    );
+    assert_eq!(
+        brief(&site(&format!("precompressed = [\"gzip\"]\n{remove}"))),
+        [format!("5:32 {} | write `precompressed = []`, or leave the field alone", named("remove"))]
+    );
+    assert_eq!(
+        brief(&site("compress = true\nheaders = { set = { Content-Encoding = \"x\" } }\n")),
+        [format!("5:21 {} | {off}", named("set"))]
+    );
+    // What a route and its site say comes together.
+    let route = "[[site.route]]\npath = \"/a\"\nrespond = { body = \"x\" }\n";
+    let of_route = format!("{route}compress = true\n");
+    assert_eq!(brief(&site(&format!("{remove}{of_route}"))), [format!("4:32 {} | {off}", named("remove"))]);
+    for good_one in [remove.to_owned(), format!("compress = true\n{route}compress = false\n{remove}")] {
+        good(&site(&good_one));
+    }
+}
+
+#[test]
 fn wrong_compression_is_said_where_it_stands() {
     const FORM: &str = "it looks like \"text/html\", \"text/*\" or \"*+json\"";
     let said = brief(&site(

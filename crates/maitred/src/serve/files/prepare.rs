@@ -100,7 +100,8 @@ pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, edits: &FieldEdits) ->
     let mut lines = FieldLines::behind(h1::prepare(200));
     let mut present = Present::default();
     let mut put = |lines: &mut FieldLines, name: &str, value: &[u8]| {
-        if edits.keeps(name.as_bytes(), &mut present) {
+        // Content in a coding could not be read without this.
+        if edits.keeps(name.as_bytes(), &mut present) || name == "Content-Encoding" {
             lines.push(name.as_bytes(), value);
         }
     };
@@ -208,5 +209,13 @@ mod tests {
              Vary: Accept-Encoding\r\nServer: mine\r\nVary: Origin\r\n"
         );
         assert!(!FieldRules::new(&rules).keeps("last-modified"));
+        let mut edits = FieldEdits::default();
+        edits.remove("content-encoding");
+        let (lines, _) = head(&FACTS, &FieldRules::new(&HeaderRules::default()), &edits);
+        let text = String::from_utf8(lines.into_parts().0).unwrap();
+        assert!(
+            text.contains("\r\nContent-Encoding: br\r\n"),
+            "without it, the content could not be read: {text}"
+        );
     }
 }
