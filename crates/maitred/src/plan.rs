@@ -42,6 +42,8 @@ pub struct Plan {
     pub overrides: Overrides,
     /// Which responses are compressed.
     pub compress: Option<compress::Rules>,
+    /// The body that the route answers with, compressed.
+    pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -128,6 +130,7 @@ impl Plan {
             cors: compiled.cors.as_ref().map(Cors::new),
             overrides,
             compress: compiled.compress.map(compress::Rules::new),
+            constant: None,
             needs_response: compiled.needs_response,
             requests,
             clear: compiled.always,

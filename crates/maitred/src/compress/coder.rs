@@ -28,9 +28,26 @@ pub struct Encoders {
     shared: Rc<Shared>,
 }
 
+/// What the encoders of a thread have done. All but the first only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Encoders in use.
+    pub in_use: u32,
+    /// Responses that got zstd.
+    pub zstd: u64,
+    /// Responses that got gzip.
+    pub gzip: u64,
+    /// Responses that went out as they were, because all encoders were in use, or memory was short.
+    pub refused: u64,
+    /// Bytes of content that encoders have taken.
+    pub bytes_in: u64,
+    /// Bytes that they have made of that.
+    pub bytes_out: u64,
+}
+
 struct Shared {
     in_use_max: u32,
-    in_use: Cell<u32>,
+    counts: Cell<Use>,
     zstd: RefCell<Vec<CCtx<'static>>>,
     gzip: RefCell<Vec<(u8, Compress)>>,
 }
@@ -68,33 +85,44 @@ impl Encoders {
     /// No more than so many at a time.
     pub fn new(in_use_max: u32) -> Encoders {
         let (zstd, gzip) = (RefCell::default(), RefCell::default());
-        Encoders { shared: Rc::new(Shared { in_use_max, in_use: Cell::new(0), zstd, gzip }) }
+        Encoders { shared: Rc::new(Shared { in_use_max, counts: Cell::default(), zstd, gzip }) }
     }
 
-    /// How many are in use.
-    pub fn in_use(&self) -> u32 {
-        self.shared.in_use.get()
+    /// How many are in use, and what they have done.
+    #[inline]
+    pub fn counts(&self) -> Use {
+        self.shared.counts.get()
     }
 
     /// An encoder for content of this length, if that is known. `None` if all are in use, or memory is short; and for Brotli,
     /// which is too slow for what is not kept.
     pub fn begin(&self, coding: Coding, level: u8, length: Option<u64>) -> Option<Coder> {
         let shared = &self.shared;
-        if shared.in_use.get() >= shared.in_use_max {
-            return None;
-        }
+        let free = shared.counts.get().in_use < shared.in_use_max;
         let engine = match coding {
-            Coding::Zstd => Engine::Zstd(shared.zstd(level, length)?),
-            Coding::Gzip => Engine::Gzip(shared.gzip(level)),
             Coding::Brotli => return None,
+            _ if !free => None,
+            Coding::Zstd => shared.zstd(level, length).map(Engine::Zstd),
+            Coding::Gzip => Some(Engine::Gzip(shared.gzip(level))),
         };
-        shared.in_use.set(shared.in_use.get() + 1);
+        shared.count(|counts| match &engine {
+            None => counts.refused += 1,
+            Some(Engine::Zstd(_)) => (counts.in_use, counts.zstd) = (counts.in_use + 1, counts.zstd + 1),
+            Some(Engine::Gzip(_)) => (counts.in_use, counts.gzip) = (counts.in_use + 1, counts.gzip + 1),
+        });
+        let engine = engine?;
         let (made, shared) = (Vec::new(), Rc::clone(shared));
         Some(Coder { engine: Some(engine), level, made, holds: false, failed: false, shared })
     }
 }
 
 impl Shared {
+    fn count(&self, change: impl FnOnce(&mut Use)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
     fn zstd(&self, level: u8, length: Option<u64>) -> Option<CCtx<'static>> {
         let mut context = match self.zstd.borrow_mut().pop() {
             Some(context) => context,
@@ -121,7 +149,7 @@ impl Shared {
     }
 
     fn give_back(&self, engine: Engine, level: u8, ended: bool) {
-        self.in_use.set(self.in_use.get().saturating_sub(1));
+        self.count(|counts| counts.in_use = counts.in_use.saturating_sub(1));
         match engine {
             Engine::Zstd(context) => keep(&self.zstd, context),
             Engine::Gzip(encoder) if ended => keep(&self.gzip, (level, encoder)),
@@ -173,11 +201,17 @@ impl Coder {
     }
 
     fn work(&mut self, content: &[u8], then: Then) {
+        let before = self.made.len();
         let done = match &mut self.engine {
             Some(Engine::Zstd(context)) => zstd(context, content, then, &mut self.made),
             Some(Engine::Gzip(encoder)) => gzip(encoder, content, then, &mut self.made),
             None => Err(Failed),
         };
+        let made = self.made.len().saturating_sub(before) as u64;
+        self.shared.count(|counts| {
+            counts.bytes_in += content.len() as u64;
+            counts.bytes_out += made;
+        });
         if done.is_err() {
             self.failed = true;
             self.release(false);
@@ -246,7 +280,7 @@ impl Drop for Coder {
 
 impl fmt::Debug for Encoders {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Encoders").field("in_use", &self.in_use()).finish_non_exhaustive()
+        formatter.debug_struct("Encoders").field("counts", &self.counts()).finish_non_exhaustive()
     }
 }
 

@@ -8,12 +8,15 @@
 //! | [`rules`] | which responses get a coding, by what their heads say |
 //! | [`coder`] | the encoder of one response, and the encoders of a thread |
 //! | [`head`] | what a coding changes in the fields of a response |
-//! | [`whole`] | something that lasts, coded once |
+//! | [`whole`] | something that is there as a whole, coded once |
+//! | [`constant`] | what the configuration itself answers with, coded when it is loaded |
 
 pub mod coder;
+pub mod constant;
 pub mod head;
 pub mod rules;
 pub mod whole;
 
 pub use coder::{Coder, Encoders};
+pub use constant::Constant;
 pub use rules::{Facts, Rules, Verdict, Wish};

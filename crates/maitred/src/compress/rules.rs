@@ -69,6 +69,11 @@ impl Rules {
         best(&self.streamed, accepted)
     }
 
+    /// The codings that are made while content comes, or for a page that is gone soon.
+    pub fn streamed(&self) -> &[Coding] {
+        &self.streamed
+    }
+
     /// The codings of files, in order of preference.
     pub fn kept(&self) -> &[Coding] {
         &self.settings.codings

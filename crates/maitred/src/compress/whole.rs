@@ -1,4 +1,5 @@
-//! Something that lasts, coded once, as a whole: by a helper thread, so that it may take its time.
+//! Something that is there as a whole, coded once: what lasts by a helper thread, or with the configuration, so that it may
+//! take its time; a page that was just made at a level of an event loop.
 
 use brotli::enc::BrotliEncoderParams;
 use flate2::{Compress, Compression, FlushCompress, Status};
@@ -6,10 +7,10 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 use crate::config::Coding;
 
 /// Brotli's highest levels take several times as long for two per cent.
-const BROTLI_LEVEL: i32 = 9;
+const BROTLI_LEVEL: u8 = 9;
 /// The last level before the library looks for the best of all ways, which takes several times as long.
-const ZSTD_LEVEL: i32 = 15;
-const GZIP_LEVEL: u32 = 9;
+const ZSTD_LEVEL: u8 = 15;
+const GZIP_LEVEL: u8 = 9;
 /// 8 MiB, the largest window that decoders of this content coding have to have (RFC 9659).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 /// As RFC 1951 has it: 32 KiB.
@@ -17,19 +18,29 @@ const GZIP_WINDOW_LOG: u8 = 15;
 /// A coding has to save a twentieth, or is not worth that clients decode it.
 const SAVING_MIN: usize = 20;
 
-/// `content` in a coding; `None` if that saves too little.
+/// `content` in a coding, as small as it gets; `None` if that saves too little.
 pub fn encode(coding: Coding, content: &[u8]) -> Option<Vec<u8>> {
+    let level = match coding {
+        Coding::Brotli => BROTLI_LEVEL,
+        Coding::Zstd => ZSTD_LEVEL,
+        Coding::Gzip => GZIP_LEVEL,
+    };
+    encode_at(coding, level, content)
+}
+
+/// `content` in a coding at a level, 1 to 9 for an event loop; `None` if that saves too little.
+pub fn encode_at(coding: Coding, level: u8, content: &[u8]) -> Option<Vec<u8>> {
     let made = match coding {
-        Coding::Brotli => brotli(content)?,
-        Coding::Zstd => zstd(content)?,
-        Coding::Gzip => gzip(content)?,
+        Coding::Brotli => brotli(level, content)?,
+        Coding::Zstd => zstd(level, content)?,
+        Coding::Gzip => gzip(level, content)?,
     };
     (made.len() <= content.len() - content.len() / SAVING_MIN).then_some(made)
 }
 
-fn brotli(content: &[u8]) -> Option<Vec<u8>> {
+fn brotli(level: u8, content: &[u8]) -> Option<Vec<u8>> {
     let params = BrotliEncoderParams {
-        quality: BROTLI_LEVEL,
+        quality: level.into(),
         size_hint: content.len(),
         ..BrotliEncoderParams::default()
     };
@@ -39,10 +50,10 @@ fn brotli(content: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-fn zstd(content: &[u8]) -> Option<Vec<u8>> {
+fn zstd(level: u8, content: &[u8]) -> Option<Vec<u8>> {
     use zstd_safe::CParameter;
     let mut context = zstd_safe::CCtx::try_create()?;
-    context.set_parameter(CParameter::CompressionLevel(ZSTD_LEVEL)).ok()?;
+    context.set_parameter(CParameter::CompressionLevel(level.into())).ok()?;
     context.set_parameter(CParameter::WindowLog(ZSTD_WINDOW_LOG_MAX)).ok()?;
     let mut made = Vec::with_capacity(zstd_safe::compress_bound(content.len()));
     context.compress2(&mut made, content).ok()?;
@@ -50,8 +61,8 @@ fn zstd(content: &[u8]) -> Option<Vec<u8>> {
     Some(made)
 }
 
-fn gzip(content: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = Compress::new_gzip(Compression::new(GZIP_LEVEL), GZIP_WINDOW_LOG);
+fn gzip(level: u8, content: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = Compress::new_gzip(Compression::new(level.into()), GZIP_WINDOW_LOG);
     let mut made = Vec::with_capacity(content.len() / 4 + 64);
     loop {
         let taken = usize::try_from(encoder.total_in()).ok()?;

@@ -17,7 +17,7 @@ use maitred_http::request::Method;
 
 use self::condition::Conditions;
 use self::pattern::{any_matches, shape};
-use crate::compress::Rules;
+use crate::compress::{Constant, Rules};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
 use crate::filter::Scope;
 use crate::filter::expires::Expires;
@@ -304,6 +304,7 @@ impl Site {
             plan.fallback = fallback(&route.target);
             plan.named_files = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
             plan.needs_response |= !plan.named_files.is_empty();
+            plan.constant = constant(&route.target, &plan);
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
                 Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
@@ -319,6 +320,18 @@ impl Site {
         let routes: Vec<Route> = routes.collect();
         let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
         Site { routes, index, plan }
+    }
+}
+
+/// What a route answers with by itself, compressed.
+fn constant(target: &Target, plan: &Plan) -> Option<Constant> {
+    match target {
+        // Of these, one has no content, and another is about parts (RFC 9110 section 15.3).
+        Target::Respond { status: 204..=206 | 304, .. } => None,
+        Target::Respond { body, content_type, .. } => {
+            Constant::new(plan.compress.as_ref()?, content_type, body.as_bytes())
+        }
+        _ => None,
     }
 }
 

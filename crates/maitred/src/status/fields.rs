@@ -88,6 +88,21 @@ macro_rules! class {
     };
 }
 
+/// Declares the responses that got a coding while they came.
+macro_rules! coded {
+    ($index:literal, $coding:literal) => {
+        Field {
+            key: "compressed",
+            metric: "maitred_thread_compressed_total",
+            label: Some(("coding", $coding)),
+            kind: Kind::Counter,
+            unit: Unit::One,
+            help: "Responses of applications and servers that were compressed, by coding.",
+            read: |row| row.compressed.get($index).map(|cell| cell.get()),
+        }
+    };
+}
+
 /// Declares the level of overload of one resource.
 macro_rules! overload {
     ($index:literal, $resource:literal) => {
@@ -529,6 +544,36 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     ),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),
     cell!(Counter, One, cache_misses, "maitred_thread_cache_misses_total", "Files not found in the cache."),
+    cell!(
+        Gauge,
+        One,
+        encoders,
+        "maitred_thread_encoders",
+        "Responses of applications and servers that are being compressed; at most `compress_encoders_max`."
+    ),
+    coded!(0, "zstd"),
+    coded!(1, "gzip"),
+    cell!(
+        Counter,
+        One,
+        compress_refused,
+        "maitred_thread_compress_refused_total",
+        "Responses that were sent as they are, because all encoders were in use."
+    ),
+    cell!(
+        Counter,
+        Bytes,
+        compress_bytes_in,
+        "maitred_thread_compress_in_bytes_total",
+        "Content of responses that encoders have taken."
+    ),
+    cell!(
+        Counter,
+        Bytes,
+        compress_bytes_out,
+        "maitred_thread_compress_out_bytes_total",
+        "Compressed content that encoders have made."
+    ),
     cell!(Counter, One, disk_waits, "maitred_thread_disk_waits_total", "Reads from disk by a helper thread."),
     cell!(Counter, One, log_dropped, "maitred_thread_log_lines_dropped_total", "Access-log lines dropped."),
     cell!(Counter, One, panics, "maitred_thread_panics_total", "Panics that ended a connection."),

@@ -11,6 +11,6 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
     "style-src 'sha256-aSAqb0zZTa0KbO42T1WW3fXNxXz7IozlbBCprYnLNKQ='; ",
-    "script-src 'sha256-11E+1oFZU2b/BUTRjQYYlvwrWaER5tvLwQkjejJGFBQ='; ",
+    "script-src 'sha256-PstToe46NLx/dNIJMrIomIo34MvNjHxSMw03LeDd/dw='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

@@ -277,6 +277,16 @@ maitred_sys::shared! {
         pub cache_hits: Cell,
         /// File-cache misses.
         pub cache_misses: Cell,
+        /// Encoders in use.
+        pub encoders: Cell,
+        /// Responses compressed while they came: zstd, gzip.
+        pub compressed: [Cell; 2],
+        /// Responses that found no encoder.
+        pub compress_refused: Cell,
+        /// Bytes that encoders have taken.
+        pub compress_bytes_in: Cell,
+        /// Bytes that encoders have made.
+        pub compress_bytes_out: Cell,
         /// Reads from disk that a helper thread did.
         pub disk_waits: Cell,
         /// Access-log lines dropped.

@@ -147,6 +147,7 @@ impl Reactor {
         self.row.cache_entries.set(cache.entries);
         self.row.cache_hits.set(cache.hits);
         self.row.cache_misses.set(cache.misses);
+        self.show_encoders();
         self.row.turns.add(1);
     }
 

@@ -8,6 +8,7 @@ mod files;
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod manual;
+mod own;
 mod rules;
 #[path = "../support/mod.rs"]
 mod support;

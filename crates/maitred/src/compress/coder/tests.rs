@@ -48,18 +48,22 @@ fn there_are_no_more_encoders_than_said_and_they_come_back() {
         let mut first = encoders.begin(coding, 1, None).unwrap();
         let second = encoders.begin(coding, 1, None);
         assert!(second.is_some() && encoders.begin(coding, 1, None).is_none());
-        assert_eq!(encoders.in_use(), 2);
+        assert_eq!(encoders.counts().in_use, 2);
         first.write(b"never finished");
         drop(second);
-        assert_eq!(encoders.in_use(), 1);
+        assert_eq!(encoders.counts().in_use, 1);
         first.finish();
-        assert_eq!(encoders.in_use(), 0, "it is free as soon as its content has ended");
+        assert_eq!(encoders.counts().in_use, 0, "it is free as soon as its content has ended");
         let made = taken(&mut first);
         assert_eq!(decoded(coding, &made), b"never finished");
         drop(first);
-        assert_eq!(encoders.in_use(), 0, "once");
+        assert_eq!(encoders.counts().in_use, 0, "once");
     }
     assert!(encoders.begin(Coding::Brotli, 1, None).is_none());
+    let counts = encoders.counts();
+    assert_eq!((counts.zstd, counts.gzip, counts.refused), (2, 2, 2));
+    assert_eq!(counts.bytes_in, 2 * b"never finished".len() as u64);
+    assert!(counts.bytes_out > counts.bytes_in, "so little is not worth it: {counts:?}");
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn only_a_few_encoders_are_kept_when_they_are_not_in_use() {
         all.iter_mut().for_each(Coder::finish);
     }
     let (zstd, gzip) = (encoders.shared.zstd.borrow().len(), encoders.shared.gzip.borrow().len());
-    assert_eq!((zstd, gzip, encoders.in_use()), (IDLE_MAX, IDLE_MAX, 0));
+    assert_eq!((zstd, gzip, encoders.counts().in_use), (IDLE_MAX, IDLE_MAX, 0));
 }
 
 /// As the reason of the limit `compress_encoders_max` says.
@@ -109,7 +113,7 @@ fn one_that_has_failed_says_so() {
     coder.write(b"more than five");
     coder.finish();
     assert_eq!(coder.made(), Err(Failed));
-    assert_eq!(encoders.in_use(), 0);
+    assert_eq!(encoders.counts().in_use, 0);
 }
 
 #[derive(Debug, Clone)]

@@ -55,18 +55,24 @@ pub(super) fn file(
     writer: &mut ResponseWriter<'_>,
 ) -> Answer {
     let known = &context.request.known;
-    let one = match &entry.made {
+    let one = representation(entry, known);
+    if is_unconditional(known) {
+        return Answer::Served(whole(one, writer));
+    }
+    selected(one, context, ranges_max, boundaries, writer)
+}
+
+/// What this client gets of an entry.
+#[inline]
+fn representation<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
+    match &entry.made {
         Some(made) => made
             .choose(known)
             .and_then(|at| Chosen::made(entry, made, at))
             .unwrap_or_else(|| Chosen::plain(entry)),
         None if entry.encoded.is_empty() => Chosen::plain(entry),
         None => negotiated(entry, known),
-    };
-    if is_unconditional(known) {
-        return Answer::Served(whole(one, writer));
     }
-    selected(one, context, ranges_max, boundaries, writer)
 }
 
 /// An entry's page in answer to an error, with the status of the error.
@@ -74,13 +80,23 @@ pub(super) fn error_page(
     status: u16,
     fields: &[Field<'_>],
     entry: &Rc<Entry>,
+    context: &RequestContext<'_>,
     writer: &mut ResponseWriter<'_>,
 ) -> Served {
-    let one = Chosen::plain(entry);
+    let one = representation(entry, &context.request.known);
+    let is_vary =
+        |name: &[u8], value: &[u8]| name.eq_ignore_ascii_case(b"vary") && value == b"Accept-Encoding";
+    let varies = one.fields().iter().any(|(name, value)| is_vary(name, value));
     writer.make(status, false, is_without_content(one, writer), |lines| {
         lines.push_number(b"Content-Length", one.size);
         // No validators: the page's do not speak for what was asked for.
         push_type(one, lines);
+        if let Some(coding) = one.fields().get(b"content-encoding") {
+            lines.push(b"Content-Encoding", coding);
+        }
+        if varies {
+            lines.push(b"Vary", b"Accept-Encoding");
+        }
         fields.iter().for_each(|field| lines.push(field.name.as_bytes(), &field.value));
     });
     body(one, status, writer)

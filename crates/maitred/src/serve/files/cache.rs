@@ -274,7 +274,7 @@ mod tests {
 
     fn entry(path: &str, body_bytes: usize) -> Rc<Entry> {
         let page = Representation::of_page((FieldLines::default(), PLACES), &vec![0; body_bytes]);
-        Rc::new(Entry::of_page(path.as_bytes(), page))
+        Rc::new(Entry::of_page(path.as_bytes(), page, None))
     }
 
     #[test]
@@ -366,6 +366,7 @@ mod tests {
             let mut entry = Entry::of_page(
                 path.as_bytes(),
                 Representation::of_page((FieldLines::default(), PLACES), b""),
+                None,
             );
             let file = ServedFile::Own(OpenFile::new(tempfile::tempfile().unwrap().into()));
             entry.plain.keep_open(Rc::new(file));

@@ -261,9 +261,9 @@ impl Representation {
 
 impl Entry {
     /// An entry of a page that was made here.
-    pub(super) fn of_page(key: &[u8], page: Representation) -> Entry {
-        let (encoded, pinned) = (Box::default(), OnceCell::new());
-        Entry { key: key.into(), plain: page, encoded, made: None, settled: false, pinned }
+    pub(super) fn of_page(key: &[u8], page: Representation, made: Option<Made>) -> Entry {
+        let (encoded, pinned, made) = (Box::default(), OnceCell::new(), made.map(Box::new));
+        Entry { key: key.into(), plain: page, encoded, made, settled: false, pinned }
     }
 
     fn representation(&self, which: u8) -> Option<&Representation> {

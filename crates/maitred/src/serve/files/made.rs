@@ -6,10 +6,10 @@
 
 use std::cell::{Cell, OnceCell};
 
-use maitred_http::request::Known;
+use maitred_http::request::{Known, List};
 
 use super::entry::Representation;
-use crate::compress::rules;
+use crate::compress::{Rules, rules, whole};
 use crate::config::Coding;
 
 /// Requests for a coding before it is made: what is asked for once or twice is not worth it.
@@ -31,6 +31,24 @@ impl Made {
     pub(super) fn new(codings: &[Coding]) -> Made {
         let made = codings.iter().map(|_| OnceCell::new()).collect();
         Made { codings: codings.into(), made, asked: Cell::new(0), due: Cell::new(None) }
+    }
+
+    /// The codings of a page that was made for this request, and that has its coding from the beginning: it is gone too soon to
+    /// wait until it is asked for again. As the level is one for what comes and goes, Brotli is none of them.
+    pub(super) fn at_once(
+        rules: &Rules,
+        accepted: Option<List<'_>>,
+        plain: &Representation,
+        page: &[u8],
+    ) -> Made {
+        let made = Made::new(rules.streamed());
+        let best = rules::best(&made.codings, accepted.map(|list| list.joined()).as_deref());
+        if let Some((at, coding)) = made.codings.iter().enumerate().find(|(_, coding)| Some(**coding) == best)
+        {
+            let coded = whole::encode_at(*coding, rules.level(*coding), page);
+            made.set(at, coded.map(|bytes| plain.coded(*coding, &bytes)));
+        }
+        made
     }
 
     /// The one for this request, by its place.

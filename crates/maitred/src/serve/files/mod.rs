@@ -35,6 +35,7 @@ use self::due::Due;
 pub use self::encoding::{Encoding, EncodingPlace};
 pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
+use self::made::Made;
 use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, MayWait, Miss};
@@ -238,7 +239,11 @@ impl FileServer {
         let page = self.sets.get(set).and_then(|set| set.error_page(status));
         if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
             match self.page(page_set, &path, context) {
-                Ok(entry) => return answer::error_page(status, failure.fields, &entry, writer),
+                Ok(entry) => {
+                    let served = answer::error_page(status, failure.fields, &entry, context, writer);
+                    self.note_due(Space::fixed(page_set), &entry);
+                    return served;
+                }
                 Err(Miss::WouldWait) => {
                     return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), writer);
                 }
@@ -389,6 +394,8 @@ impl FileServer {
         })?;
         let is_top = context.path == files.files().strip_prefix.as_bytes();
         let page = listing::html(context.path, &items, !is_top);
+        let rules = files.compression(LISTING_TYPE, page.len() as u64);
+        let rules = rules.filter(|_| page.len() as u64 <= self.encoded_bytes_max);
         let facts = Facts {
             size: page.len() as u64,
             content_type: LISTING_TYPE,
@@ -397,10 +404,12 @@ impl FileServer {
             etag: None,
             last_modified: None,
             accept_ranges: false,
-            vary: false,
+            vary: rules.is_some(),
         };
-        let page = Representation::of_page(prepare::head(&facts, files.rules(), files.edits()), &page);
-        let entry = Rc::new(Entry::of_page(context.path, page));
+        let plain = Representation::of_page(prepare::head(&facts, files.rules(), files.edits()), &page);
+        let accepted = context.request.known.accept_encoding;
+        let made = rules.map(|rules| Made::at_once(rules, accepted, &plain, &page));
+        let entry = Rc::new(Entry::of_page(context.path, plain, made));
         self.cache.insert(Space::requests(set), Rc::clone(&entry), context.clock.now);
         Ok(entry)
     }

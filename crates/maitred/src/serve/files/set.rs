@@ -147,10 +147,12 @@ impl FileSet {
 
     /// Which codings a file of this type and size may get; none for many.
     pub(super) fn codings(&self, content_type: &str, bytes: u64) -> &[Coding] {
-        match &self.compress {
-            Some(rules) if rules.takes_file(content_type.as_bytes(), bytes) => rules.kept(),
-            _ => &[],
-        }
+        self.compression(content_type, bytes).map(Rules::kept).unwrap_or_default()
+    }
+
+    /// What is said about compression, if content of this type and size is to be compressed.
+    pub(super) fn compression(&self, content_type: &str, bytes: u64) -> Option<&Rules> {
+        self.compress.as_deref().filter(|rules| rules.takes_file(content_type.as_bytes(), bytes))
     }
 
     /// Where the page for a status is: the set, and the path below its root.

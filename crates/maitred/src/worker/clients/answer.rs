@@ -229,6 +229,23 @@ impl Clients {
         Wish { rules, coding: rules.negotiate(accepted.as_deref()), secret }
     }
 
+    /// Shows what the encoders of the thread have done, once they have done something.
+    #[inline]
+    pub(in crate::worker) fn show_encoders(&self) {
+        let counts = self.encoders.counts();
+        if counts.zstd + counts.gzip + counts.refused == 0 {
+            return;
+        }
+        let row = self.row;
+        row.encoders.set(counts.in_use.into());
+        for (cell, count) in row.compressed.iter().zip([counts.zstd, counts.gzip]) {
+            cell.set(count);
+        }
+        row.compress_refused.set(counts.refused);
+        row.compress_bytes_in.set(counts.bytes_in);
+        row.compress_bytes_out.set(counts.bytes_out);
+    }
+
     pub(in crate::worker) fn context_of(
         &self,
         index: u32,

@@ -71,13 +71,7 @@ impl Requests {
                 self.site_error(index, request, given, (status, &[]))
             }
             Choice::Respond { status, body, content_type } => {
-                let step = self.reply(index, request, given, |writer| {
-                    fixed::respond(status, body, content_type, writer)
-                });
-                if !body.is_empty() && self.buffers.tx.ends_with(body.as_bytes()) {
-                    self.buffers.tx_cached = Some(CachedBytes::configured(body.as_bytes()));
-                }
-                step
+                self.respond(index, request, given, (status, body, content_type))
             }
             Choice::Nothing => self.site_error(index, request, given, (404, &[])),
             Choice::NotThisMethod(methods) => {
@@ -85,6 +79,31 @@ impl Requests {
                 self.site_error(index, request, given, (405, &[allow]))
             }
         }
+    }
+
+    /// Answers with what the configuration says, in a coding of that if the route has one for the client.
+    fn respond(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        (status, body, content_type): (u16, &'static str, &str),
+    ) -> Step {
+        let (mut body, mut fields) = (body.as_bytes(), Vec::new());
+        if let Some(constant) = &given.routed.plan.constant {
+            let accepted = request.known.accept_encoding.map(|list| list.joined());
+            if let Some((coding, coded)) = constant.choose(accepted.as_deref()) {
+                body = coded;
+                fields.push(Field::new("Content-Encoding", coding.token()));
+            }
+            fields.push(Field::new("Vary", "Accept-Encoding"));
+        }
+        let reply = fixed::Reply { status, fields: &fields, content_type, body };
+        let step = self.reply(index, request, given, |writer| reply.write(writer));
+        if !body.is_empty() && self.buffers.tx.ends_with(body) {
+            self.buffers.tx_cached = Some(CachedBytes::configured(body));
+        }
+        step
     }
 
     fn redirect(

@@ -203,3 +203,71 @@ fn what_was_made_counts_in_the_cache() {
         assert!(after.bytes <= 8500, "{after:?}");
     }
 }
+
+#[test]
+fn a_listing_comes_compressed_at_once() {
+    let names: Vec<_> = (0..50).map(|at| format!("d/a file with a number {at}.txt")).collect();
+    let root = tree(&names.iter().map(|name| (name.as_str(), "x")).collect::<Vec<_>>());
+    let mut bench = with(Files { listing: true, ..files(root.path()) }, &limits());
+    let plain = bench.get("/d/");
+    assert_eq!((plain.field("Content-Encoding"), plain.field("Vary")), (None, Some("Accept-Encoding")));
+    bench.pass(Duration::from_secs(2));
+    let coded = accepting(&mut bench, "/d/", "br, zstd, gzip");
+    assert_eq!(
+        (coded.field("Content-Encoding"), coded.field("Vary")),
+        (Some("zstd"), Some("Accept-Encoding"))
+    );
+    assert!(coded.body.len() < plain.body.len() / 2);
+    assert_eq!(of_zstd(&coded.body), plain.body);
+    // Those who like another coding better have it made, as that of a file.
+    for _ in 0..3 {
+        assert_eq!(accepting(&mut bench, "/d/", "gzip").field("Content-Encoding"), None);
+    }
+    assert_eq!(make(&mut bench), 1);
+    assert_eq!(accepting(&mut bench, "/d/", "gzip").field("Content-Encoding"), Some("gzip"));
+    let small = Limits { compress_file_bytes_max: 100, ..limits() };
+    let mut bench = with(Files { listing: true, ..files(root.path()) }, &small);
+    let answer = accepting(&mut bench, "/d/", "zstd");
+    assert_eq!((answer.field("Content-Encoding"), answer.field("Vary")), (None, None), "it is too long");
+}
+
+fn of_zstd(mut made: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(&mut made).unwrap();
+    std::io::Read::read_to_end(&mut decoder, &mut content).unwrap();
+    content
+}
+
+#[test]
+fn an_error_page_is_compressed_as_a_file_is() {
+    let page = text(3000);
+    let root = tree(&[("404.js", &page), ("405.js", &page), ("405.js.gz", "as if")]);
+    let rules = || Some(Rules::new(Compress::default()));
+    let files = Files { precompressed: vec![Coding::Gzip], ..files(root.path()) };
+    let pages = vec![(404, "/404.js".to_owned()), (405, "/405.js".to_owned())];
+    let set = FileSet::open(files).with_compression(rules()).with_error_pages(0, pages);
+    let mut bench = Bench::with_limits(&limits(), vec![set]);
+    for _ in 0..3 {
+        let answer = accepting(&mut bench, "/none", "br");
+        assert_eq!((answer.status, answer.field("Content-Encoding"), answer.text()), (404, None, &*page));
+        assert_eq!(answer.field("Vary"), Some("Accept-Encoding"));
+    }
+    assert_eq!(make(&mut bench), 1);
+    let answer = accepting(&mut bench, "/none", "br");
+    assert_eq!(
+        (answer.status, answer.field("Content-Encoding"), answer.field("ETag")),
+        (404, Some("br"), None)
+    );
+    assert_eq!(decoded(&answer), page.as_bytes());
+    assert_eq!(bench.get("/none").text(), page);
+    bench.method = Method::Post;
+    let answer = accepting(&mut bench, "/404.js", "gzip, br");
+    assert_eq!(
+        (answer.status, answer.field("Content-Encoding"), answer.text()),
+        (405, Some("gzip"), "as if")
+    );
+    assert_eq!(
+        (answer.field("Allow"), answer.field("Vary")),
+        (Some("GET, HEAD, OPTIONS"), Some("Accept-Encoding"))
+    );
+}
