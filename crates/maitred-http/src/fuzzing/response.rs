@@ -29,6 +29,7 @@ pub fn response(data: &[u8]) {
         http10: choice & 2 != 0,
         framed: choice & 16 != 0,
         informational: choice & 32 == 0,
+        continues: choice & 64 != 0,
         keep: choice & 4 != 0,
         trailers: choice & 8 != 0,
         switch: None,

@@ -158,7 +158,7 @@ impl Source<'_, '_> {
         Ok(pass_final(&head, framing, told, wanted, out))
     }
 
-    /// Passes an interim response on, or not. A 100 was not asked for: the application gets the request as a whole, and no
+    /// Passes an interim response on, or not. Mostly a 100 was not asked for: the application gets the request as a whole, and no
     /// `Expect` (9110-15.2).
     #[cold]
     fn interim(
@@ -170,7 +170,8 @@ impl Source<'_, '_> {
         if self.bytes.len() > INTERIM_HEAD_BYTES_MAX {
             return Err(Bad::InterimTooBig);
         }
-        let passed = wanted.informational && !wanted.http10 && self.status != 100;
+        let may = if self.status == 100 { wanted.continues } else { wanted.informational };
+        let passed = may && !wanted.http10;
         if passed {
             out.interim(head);
         }

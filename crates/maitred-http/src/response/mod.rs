@@ -27,8 +27,10 @@ pub struct ResponsePolicy {
     pub head_request: bool,
     /// The client speaks HTTP/1.0: neither chunks nor interim responses.
     pub http10: bool,
-    /// The client gets interim responses (1xx) but 100, which is never asked for here; otherwise they are dropped.
+    /// The client gets interim responses (1xx) but 100; otherwise they are dropped.
     pub informational: bool,
+    /// The client waits for a 100 (Continue) of the application before it sends its content (9110-10.1.1), and gets it.
+    pub continues: bool,
     /// The client's connection has frames of its own (HTTP/2), so that content needs no chunks, and no end.
     pub framed: bool,
     /// The client's connection may be kept.

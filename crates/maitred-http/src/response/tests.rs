@@ -20,6 +20,7 @@ const GET: ResponsePolicy = ResponsePolicy {
     http10: false,
     framed: false,
     informational: true,
+    continues: false,
     keep: true,
     trailers: false,
     switch: None,

@@ -218,7 +218,7 @@ pub struct Site {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
-    /// `limits`, `access_log`, `server_header`
+    /// `limits`, `access_log`, `server_header`, `request_buffering`
     pub overrides: Overrides,
 }
 
@@ -274,7 +274,7 @@ pub struct Route {
     pub access: Access,
     /// `error_pages`, sorted by status; they come before those of the site.
     pub error_pages: Vec<(u16, String)>,
-    /// `limits`, `access_log`, `server_header`; they come before those of the site.
+    /// `limits`, `access_log`, `server_header`, `request_buffering`; they come before those of the site.
     pub overrides: Overrides,
 }
 

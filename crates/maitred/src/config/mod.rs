@@ -79,7 +79,7 @@ pub use logs::{AccessFormat, AccessLog, Log, LogField, LogFormat, LogPart, LogTa
 pub use lookup::{Lookup, System};
 pub use meaning::*;
 pub use media::MediaTypes;
-pub use overrides::{LimitOverrides, LogChoice, Overrides};
+pub use overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 pub use report::{Errors, Failure, Place, Problem, Warning};
 pub use rewrites::Rewrite;
 pub use security::SecurityHeaders;

@@ -1,4 +1,5 @@
-//! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`.
+//! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`,
+//! `request_buffering`.
 
 use std::time::Duration;
 
@@ -53,6 +54,18 @@ pub enum LogChoice {
     Named(u8),
 }
 
+/// `request_buffering`: when the body of a request goes to what answers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Buffering {
+    /// `auto`: to an HTTP server as it comes, if it is too long for memory; otherwise when all of it is there.
+    #[default]
+    Auto,
+    /// `on`: when all of it is there.
+    On,
+    /// `off`: as it comes, wherever that is possible.
+    Off,
+}
+
 /// What a site or a route says otherwise than what is around it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
@@ -62,6 +75,8 @@ pub struct Overrides {
     pub access_log: Option<LogChoice>,
     /// `server_header`
     pub server_header: Option<bool>,
+    /// `request_buffering`
+    pub request_buffering: Option<Buffering>,
 }
 
 impl Overrides {
@@ -72,6 +87,7 @@ impl Overrides {
             limits: self.limits.or(around.limits),
             access_log: self.access_log.or(around.access_log),
             server_header: self.server_header.or(around.server_header),
+            request_buffering: self.request_buffering.or(around.request_buffering),
         }
     }
 }
@@ -98,6 +114,16 @@ pub(super) const SERVER_HEADER: Key = Key::new(
     Kind::Flag,
     Default::Absent("as in `[server]`"),
     "Whether responses that name no server say `Server: maitred`.",
+);
+
+/// `request_buffering`
+pub(super) const REQUEST_BUFFERING: Key = Key::new(
+    "request_buffering",
+    Kind::Choice(&["auto", "on", "off"]),
+    Default::Absent("`auto`"),
+    "When the body of a request goes to the pool. `on`: when all of it is there. `off`: as it comes, to HTTP servers, and to \
+     FastCGI applications if its length is announced. `auto`: as it comes to HTTP servers if it is announced to be longer than \
+     `body_memory_bytes_max`, and otherwise as with `on`.",
 );
 
 const TIME: Kind = Kind::Time { min: TIME_MIN, max: TIME_MAX };
@@ -164,13 +190,17 @@ mod tests {
             LimitOverrides { body_bytes_max: Some(1), body_timeout: time(1), ..LimitOverrides::default() };
         let route =
             LimitOverrides { body_bytes_max: Some(2), write_timeout: time(2), ..LimitOverrides::default() };
-        let both = Overrides { limits: route, access_log: None, server_header: Some(true) }.or(Overrides {
-            limits: site,
-            access_log: Some(LogChoice::Off),
-            server_header: Some(false),
-        });
+        let both =
+            Overrides { limits: route, access_log: None, server_header: Some(true), request_buffering: None }
+                .or(Overrides {
+                    limits: site,
+                    access_log: Some(LogChoice::Off),
+                    server_header: Some(false),
+                    request_buffering: Some(Buffering::Off),
+                });
         assert_eq!(both.limits.body_bytes_max, Some(2));
         assert_eq!((both.limits.body_timeout, both.limits.write_timeout), (time(1), time(2)));
         assert_eq!((both.access_log, both.server_header), (Some(LogChoice::Off), Some(true)));
+        assert_eq!(both.request_buffering, Some(Buffering::Off));
     }
 }

@@ -119,6 +119,7 @@ pub(super) const ROUTE: Table = Table {
         overrides::LIMITS_KEY,
         overrides::ACCESS_LOG,
         overrides::SERVER_HEADER,
+        overrides::REQUEST_BUFFERING,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

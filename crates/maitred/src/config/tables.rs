@@ -371,6 +371,7 @@ pub const SITE: Table = Table {
         overrides::LIMITS_KEY,
         overrides::ACCESS_LOG,
         overrides::SERVER_HEADER,
+        overrides::REQUEST_BUFFERING,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

@@ -38,6 +38,7 @@ pub(super) const POLICY: ResponsePolicy = ResponsePolicy {
     head_request: false,
     http10: false,
     informational: true,
+    continues: false,
     framed: false,
     keep: true,
     trailers: false,

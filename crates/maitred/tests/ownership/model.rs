@@ -95,6 +95,8 @@ pub(crate) struct Request {
     pub(crate) across: bool,
     /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
     pub(crate) server: Option<usize>,
+    /// It goes there while the client sends it.
+    pub(crate) passing: bool,
     /// All servers that could be relied on have lost it, or refused it.
     pub(crate) exhausted: bool,
     /// The server that had it last has refused it without acting on it.
@@ -119,6 +121,7 @@ impl Request {
             late: false,
             across: false,
             server: None,
+            passing: false,
             exhausted: false,
             refused: false,
             content: None,
@@ -176,9 +179,11 @@ impl Request {
         match (self.fate, status) {
             (_, 504) => self.timed_out,
             (Fate::Waiting, 408) => self.late,
+            (Fate::Lost, 408) => self.late && self.passing,
             (Fate::Waiting, 502 | 503) => self.may_be_unseen,
             (Fate::Lost, 502) => !self.may_be_sent_twice() || self.exhausted,
-            (Fate::Lost, 503) => self.may_be_sent_twice() && self.exhausted,
+            // A body that was passed on is not here any more, so that no other server can get it.
+            (Fate::Lost, 503) => self.may_be_sent_twice() && (self.exhausted || self.passing),
             (Fate::Broken, 502) => self.is_headless(),
             _ => false,
         }
@@ -271,7 +276,7 @@ impl Connection {
             }
         }
         let request = &mut self.requests[at];
-        if !request.sent {
+        if !request.sent && !request.passing {
             return Err("the client has not sent all of it".into());
         }
         let again = request.fate == Fate::Lost && request.may_be_sent_twice() && request.is_untouched();
@@ -344,6 +349,8 @@ impl Connection {
         let id = next.asked.id;
         let excused = match next.fate {
             _ if next.timed_out => true,
+            // What has come of it is with its server, which has to see that this is not all.
+            _ if next.passing && !next.sent && !early => true,
             Fate::Broken if next.server.is_some() => !next.is_headless(),
             Fate::Broken | Fate::Detached => true,
             // What happened to the socket before can hide that nothing was written.

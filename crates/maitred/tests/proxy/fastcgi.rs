@@ -16,20 +16,20 @@ const END_REQUEST: u8 = 3;
 
 /// A request as the application sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+pub(crate) struct Asked {
     begin: Vec<u8>,
     params: HashMap<String, String>,
     content: Vec<u8>,
 }
 
 impl Asked {
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.params.get(name).map(String::as_str)
     }
 }
 
 /// Type and content of the next record.
-fn record(peer: &mut Peer) -> io::Result<(u8, Vec<u8>)> {
+pub(crate) fn record(peer: &mut Peer) -> io::Result<(u8, Vec<u8>)> {
     let header = peer.take(8)?;
     assert_eq!(
         (header[0], header[2], header[3], header[7]),
@@ -56,7 +56,7 @@ fn stream(peer: &mut Peer, kind: u8) -> io::Result<Vec<u8>> {
     }
 }
 
-fn head(peer: &mut Peer) -> io::Result<Asked> {
+pub(crate) fn head(peer: &mut Peer) -> io::Result<Asked> {
     let (kind, begin) = record(peer)?;
     assert_eq!(kind, 1);
     Ok(Asked { begin, params: pairs(&stream(peer, PARAMS)?), content: Vec::new() })
@@ -100,11 +100,11 @@ fn end(status: u8) -> Vec<u8> {
     of(END_REQUEST, [0, 0, 0, 0, status, 0, 0, 0])
 }
 
-fn answer(peer: &mut Peer, text: &str) -> io::Result<()> {
+pub(crate) fn answer(peer: &mut Peer, text: &str) -> io::Result<()> {
     peer.send([of(STDOUT, format!("Content-Type: text/plain\r\n\r\n{text}")), end(0)].concat())
 }
 
-fn setup(upstreams: &[&Upstream], lines: &str) -> Setup {
+pub(crate) fn setup(upstreams: &[&Upstream], lines: &str) -> Setup {
     let names = upstreams.iter().map(|upstream| format!("\"fastcgi://{}\"", upstream.address()));
     let connect = names.collect::<Vec<_>>().join(", ");
     Setup::with_files()

@@ -6,10 +6,14 @@
 mod balancing;
 mod failing;
 mod fastcgi;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
+mod h2;
 mod named_files;
 mod passing;
 mod reusing;
 mod slow;
+mod streaming;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;

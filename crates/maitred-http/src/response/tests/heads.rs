@@ -146,6 +146,17 @@ fn a_100_and_what_the_client_may_not_have_is_dropped() {
 }
 
 #[test]
+fn a_client_that_waits_for_a_100_gets_it() {
+    let both = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 x\r\nDate: y\r\n\r\n";
+    for informational in [false, true] {
+        let waits = ResponsePolicy { informational, continues: true, ..GET };
+        let passed = pass(waits, both);
+        assert_eq!((passed.out.as_str(), passed.filter.informed()), (both, true));
+        assert!(!pass(ResponsePolicy { http10: true, ..waits }, both).out.contains("100"));
+    }
+}
+
+#[test]
 fn interim_responses_are_bounded_whether_they_go_on_or_not() {
     for wanted in [GET, GET_10, ResponsePolicy { informational: false, ..GET }] {
         for status in [100, 103] {

@@ -1,10 +1,10 @@
-//! `limits`, `access_log`, `server_header` of sites and routes.
+//! `limits`, `access_log`, `server_header`, `request_buffering` of sites and routes.
 
 use std::time::Duration;
 
 use super::super::finding::Span;
 use super::super::meaning::Limits;
-use super::super::overrides::{LimitOverrides, LogChoice, Overrides};
+use super::super::overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{show_bytes, show_duration};
@@ -12,7 +12,21 @@ use super::common::given_time;
 
 pub(super) fn of(section: &Section<'_>) -> Overrides {
     let server_header = section.given("server_header").map(|_| section.flag("server_header"));
-    Overrides { limits: limits(&section.section("limits")), access_log: access_log(section), server_header }
+    let request_buffering = buffering(section);
+    Overrides {
+        limits: limits(&section.section("limits")),
+        access_log: access_log(section),
+        server_header,
+        request_buffering,
+    }
+}
+
+fn buffering(section: &Section<'_>) -> Option<Buffering> {
+    section.choice("request_buffering").map(|word| match word {
+        "on" => Buffering::On,
+        "off" => Buffering::Off,
+        _ => Buffering::Auto,
+    })
 }
 
 fn limits(section: &Section<'_>) -> LimitOverrides {
@@ -34,16 +48,19 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
 pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
     for site in root.sections("site") {
         let routes = site.sections("route");
+        let of_site = buffering(&site);
         for section in std::iter::once(&site).chain(&routes) {
             let own = section.section("limits");
-            sizes(&own, of_server, limits);
+            // What goes on while it comes needs no room.
+            let passes = buffering(section).or(of_site) == Some(Buffering::Off);
+            sizes(&own, of_server, limits, passes);
             times(&own, limits);
         }
     }
 }
 
 /// Sizes that the server has no room for, or that a smaller one makes void, are errors: what is written cannot be had.
-fn sizes(own: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
+fn sizes(own: &Section<'_>, of_server: &Section<'_>, limits: &Limits, passes: bool) {
     let given = |name| own.given(name).map(|span| (span, own.number::<u64>(name).value));
     let above = |name: &str, span: &Span, bound: &str, most: u64| {
         let message = format!("`{name}` is above `{bound}` of [limits]");
@@ -57,7 +74,7 @@ fn sizes(own: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
         }
     };
     if let Some((span, _)) =
-        given("body_bytes_max").filter(|(_, value)| *value > limits.bodies_disk_bytes_max)
+        given("body_bytes_max").filter(|(_, value)| !passes && *value > limits.bodies_disk_bytes_max)
     {
         above("body_bytes_max", &span, "bodies_disk_bytes_max", limits.bodies_disk_bytes_max);
     }

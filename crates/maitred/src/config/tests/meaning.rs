@@ -91,6 +91,7 @@ deny = ["10.1.0.0/16"]
 methods = ["GET", "POST"]
 access_log = "shop"
 server_header = true
+request_buffering = "off"
 limits = { body_bytes_max = "2k", body_memory_bytes_max = 19, body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5 }
 compress = true
 basic_auth = { realm = "Inner", users_file = "users", users = { bob = "$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ." }, cache = "1m", remove_authorization = true }
@@ -132,6 +133,7 @@ expires = {}
 security_headers = true
 access_log = false
 server_header = false
+request_buffering = "on"
 limits = { body_bytes_max = 3 }
 error_pages = { 502 = "/502.html" }
 compress = { types = ["Text/*", "*+json"], bytes_min = "2KiB", codings = ["gzip", "br", "zstd"], zstd_level = 4, gzip_level = 5, cookies_over_tls = true }

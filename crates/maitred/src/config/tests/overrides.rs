@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::meaning::EVERYTHING;
 use super::{brief, good, read_as};
-use crate::config::{LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Overrides};
+use crate::config::{
+    Buffering, LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Overrides,
+};
 
 fn log(lines: &str) -> String {
     format!("listen = [{{ address = \":1\" }}]\nsite = [{{ root = \"www\" }}]\n[access_log.x]\n{lines}\n")
@@ -24,7 +26,12 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         request_total_timeout: time(5),
     };
     let site = &config.sites[0];
-    let of_site = Overrides { limits, access_log: Some(LogChoice::Named(0)), server_header: Some(true) };
+    let of_site = Overrides {
+        limits,
+        access_log: Some(LogChoice::Named(0)),
+        server_header: Some(true),
+        request_buffering: Some(Buffering::Off),
+    };
     assert_eq!(site.overrides, of_site);
     assert_eq!(config.access_logs[0].to, LogTarget::File("/etc/maitred/shop.log".into()));
     assert_eq!(config.access_logs[0].sample, 10);
@@ -33,8 +40,12 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
     let route = site.routes.iter().find(|route| !route.error_pages.is_empty()).unwrap();
     assert_eq!(route.error_pages, [(502, "/502.html".into())]);
     let of_route = LimitOverrides { body_bytes_max: Some(3), ..LimitOverrides::default() };
-    let of_route =
-        Overrides { limits: of_route, access_log: Some(LogChoice::Off), server_header: Some(false) };
+    let of_route = Overrides {
+        limits: of_route,
+        access_log: Some(LogChoice::Off),
+        server_header: Some(false),
+        request_buffering: Some(Buffering::On),
+    };
     assert_eq!(route.overrides, of_route);
     assert_eq!(site.routes[0].methods, ["GET"], "its own");
     assert!(site.routes[1..].iter().all(|route| route.methods == ["GET", "POST"]), "those of the site");
@@ -117,6 +128,13 @@ fn a_size_of_a_site_has_room_within_the_bounds_of_the_server() {
         ]
     );
     good(&within("body_bytes_max = \"5g\"", "bodies_disk_bytes_max = \"5g\""));
+    // What goes on while it comes needs no room.
+    let passed = |value: &str| {
+        within("body_bytes_max = \"5g\"", "")
+            .replace("limits = {", &format!("request_buffering = \"{value}\", limits = {{"))
+    };
+    good(&passed("off"));
+    assert_eq!(brief(&passed("on")).len(), 1);
     assert_eq!(
         brief(&within("body_memory_bytes_max = \"2m\"", "bodies_memory_bytes_max = \"1m\"")),
         ["2:60 `body_memory_bytes_max` is above `bodies_memory_bytes_max` of [limits]"]

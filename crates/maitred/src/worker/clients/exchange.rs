@@ -51,6 +51,11 @@ impl Clients {
         self.tunnel(index).is_some()
     }
 
+    /// Whether some of the request's body, which goes to the upstream while it comes, has yet to be read.
+    pub(in crate::worker) fn awaits_body(&self, index: u32) -> bool {
+        self.attempt_of(index).is_some_and(Attempt::awaits_body)
+    }
+
     pub(in crate::worker) fn tunnel(&self, index: u32) -> Option<&Tunnel> {
         self.attempt_of(index)?.tunnel.as_deref()
     }

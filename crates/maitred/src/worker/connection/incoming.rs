@@ -16,6 +16,8 @@ pub enum Incoming {
     Nothing,
     /// A body that is kept for what answers the request.
     Kept(Box<Coming>),
+    /// A body that goes to its upstream while it comes.
+    Passed(Box<Coming>),
     /// A body that no handler looks at: it is dropped, and then the request is answered. So it is over HTTP/2, where a response
     /// before the end of its request would end with RST_STREAM.
     Discarded(Box<Coming>),
@@ -80,9 +82,10 @@ impl Incoming {
     /// What is still to come.
     pub(in crate::worker) fn coming(&self) -> Option<&Coming> {
         match self {
-            Incoming::Kept(coming) | Incoming::Discarded(coming) | Incoming::Dropped { coming, .. } => {
-                Some(coming)
-            }
+            Incoming::Kept(coming)
+            | Incoming::Passed(coming)
+            | Incoming::Discarded(coming)
+            | Incoming::Dropped { coming, .. } => Some(coming),
             Incoming::Nothing | Incoming::Complete => None,
         }
     }
@@ -90,9 +93,10 @@ impl Incoming {
     /// The same, to be changed.
     pub(in crate::worker) fn coming_mut(&mut self) -> Option<&mut Coming> {
         match self {
-            Incoming::Kept(coming) | Incoming::Discarded(coming) | Incoming::Dropped { coming, .. } => {
-                Some(coming)
-            }
+            Incoming::Kept(coming)
+            | Incoming::Passed(coming)
+            | Incoming::Discarded(coming)
+            | Incoming::Dropped { coming, .. } => Some(coming),
             Incoming::Nothing | Incoming::Complete => None,
         }
     }
@@ -105,6 +109,22 @@ impl Incoming {
     /// Whether the request has its answer, and the rest of its body is dropped.
     pub(in crate::worker) fn is_dropped(&self) -> bool {
         matches!(self, Incoming::Dropped { .. })
+    }
+
+    /// Whether the body goes to its upstream while it comes.
+    pub(in crate::worker) fn is_passed(&self) -> bool {
+        matches!(self, Incoming::Passed(_))
+    }
+
+    /// The request of a body that goes to an upstream has its answer: the rest of that is dropped. Whether there is any.
+    pub(in crate::worker) fn drop_passed(&mut self) -> bool {
+        if !self.is_passed() {
+            return false;
+        }
+        if let Incoming::Passed(coming) = std::mem::take(self) {
+            *self = Incoming::Dropped { coming, bytes: 0 };
+        }
+        true
     }
 
     /// The announced length of what is still to come.
@@ -120,11 +140,16 @@ impl Incoming {
     /// What came behind the body, if that is kept and whole.
     pub(in crate::worker) fn trailers(&self) -> Option<Box<FieldLines>> {
         match self {
-            Incoming::Kept(coming) if !coming.trailers.is_empty() => {
+            Incoming::Kept(coming) | Incoming::Passed(coming) if !coming.trailers.is_empty() => {
                 Some(body::trailers(&coming.trailers)).filter(|fields| !fields.is_empty()).map(Box::new)
             }
             _ => None,
         }
+    }
+
+    /// Its rate, if it has one.
+    pub(in crate::worker) fn current_pace(&self) -> Option<Pace> {
+        self.coming()?.pace
     }
 
     /// The body is measured anew.
@@ -153,7 +178,7 @@ impl Incoming {
                 body.clear();
             }
             Incoming::Discarded(_) => body.clear(),
-            Incoming::Kept(_) | Incoming::Nothing | Incoming::Complete => {}
+            Incoming::Kept(_) | Incoming::Passed(_) | Incoming::Nothing | Incoming::Complete => {}
         }
         Ok(Some(progress))
     }
@@ -187,6 +212,17 @@ mod tests {
         let mut dropped = Incoming::Dropped { coming: coming(framing), bytes: 0 };
         assert_eq!(take(&mut dropped, pieces), (4, Vec::new(), true));
         assert!(matches!(dropped, Incoming::Dropped { bytes: 4, .. }));
+    }
+
+    #[test]
+    fn what_is_left_of_a_passed_body_is_dropped_once_there_is_an_answer() {
+        let mut passed = Incoming::Passed(coming(Framing::Length(8)));
+        assert_eq!(take(&mut passed, &[b"abcd"]), (4, b"abcd".to_vec(), false));
+        assert!(passed.drop_passed() && !passed.drop_passed() && passed.is_dropped());
+        assert_eq!(take(&mut passed, &[b"efgh", b""]), (4, Vec::new(), true));
+        for mut other in [Incoming::Nothing, Incoming::Kept(coming(Framing::Length(4)))] {
+            assert!(!other.drop_passed() && !other.is_dropped());
+        }
     }
 
     #[test]

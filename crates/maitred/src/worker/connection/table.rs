@@ -19,8 +19,8 @@
 //! | `Writing` | note | note | drop | send | send | stalled | drop |
 //! | `Linger` | drop input | drop input | drop input | – | drop input | over | drop |
 //!
-//! ¹ Refused, if a PROXY header is missing. ² Closed, if the request has its answer already. ³ If it is a tunnel, otherwise
-//! noted. ⁴ A tunnel's is what was sent last, which may still be read.
+//! ¹ Refused, if a PROXY header is missing. ² Closed, if the request has its answer already. ³ If it is a tunnel, or the
+//! body of its request goes on while it comes; otherwise noted. ⁴ A tunnel's is what was sent last, which may still be read.
 //!
 //! *note*: the bytes stay in the kernel, and `Connection::readable` is set for the next read, since an edge comes only once.
 
@@ -99,11 +99,12 @@ pub enum Reaction {
     DropInput,
     /// Moves what can be moved between client and upstream.
     Move,
-    /// The same for a tunnel; otherwise as [`Reaction::Note`].
-    MoveTunnel,
+    /// The same, from the client, if that is read: for a tunnel, or a body that goes on while it comes. Otherwise as
+    /// [`Reaction::Note`].
+    MoveFromClient,
     /// The upstream or the process is informed that the client has finished sending.
     TellEnded,
-    /// The same, and a tunnel is moved on.
+    /// The same, and what the client is read for is moved on.
     TellEndedAndMove,
     /// Ends, unless it is a tunnel, which may still have something to read.
     AbortUnlessTunnel,
@@ -187,7 +188,7 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
             [R::Note, tell, tell, R::Nothing, R::Nothing, R::HandedOffTooLong, R::DropHandedOff]
         }
         P::Upstream => [
-            R::MoveTunnel,
+            R::MoveFromClient,
             R::TellEndedAndMove,
             R::AbortUnlessTunnel,
             R::Move,

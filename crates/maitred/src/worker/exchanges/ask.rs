@@ -178,6 +178,7 @@ const POLICY: ResponsePolicy = ResponsePolicy {
     head_request: false,
     http10: false,
     informational: false,
+    continues: false,
     framed: true,
     keep: false,
     trailers: false,

@@ -16,6 +16,7 @@
 //! that is open, idle or not.
 
 use maitred_http::fields::FieldLines;
+use maitred_http::request::Framing;
 
 use super::Exchanges;
 use crate::config::{Address, FastCgi, Pool};
@@ -61,6 +62,7 @@ impl Exchanges {
         };
         self.append_outbound(index, &mut fields, outbound);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
+        let passes = self.passes_body(index);
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
         let user = gated.and_then(|gated| Some((gated.scheme.name(), gated.user.clone()?)));
         let asked = Asked {
@@ -78,13 +80,14 @@ impl Exchanges {
             local: self.shared.bound_at(listen).and_then(Address::inet),
             fields: &fields,
             user: user.as_ref().map(|(scheme, user)| (*scheme, &**user)),
-            content_length: match spool {
-                Some(spool) => Some(spool.bytes),
-                None => content_length(request, given.body),
+            content_length: match (spool, request.framing) {
+                (Some(spool), _) => Some(spool.bytes),
+                (None, Framing::Length(length)) if passes => Some(length),
+                (None, _) => content_length(request, given.body),
             },
         };
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
-        let inline = if spool.is_none() { Some(given.body) } else { None };
+        let inline = if spool.is_none() && !passes { Some(given.body) } else { None };
         write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
         Ok(out)
     }

@@ -3,6 +3,7 @@
 use maitred_handoff::{HeadPart, REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::fields::FieldLines;
 use maitred_http::h1::{put_chunk_end, put_chunk_start, put_last_chunk};
+use maitred_http::request::{Framing, Request};
 
 use super::Exchanges;
 use crate::config::{Pool, Source, Upstream};
@@ -54,6 +55,21 @@ fn append_chunk(
         ending.clear();
     }
     part.finish(payload_bytes_max).then_some(ending)
+}
+
+/// Ends a head whose body follows while it comes. False if it is larger than `payload_bytes_max`.
+fn end_head(mut head: HeadPart<'_>, request: &Request<'_, '_>, payload_bytes_max: u32) -> bool {
+    if request.expects_continue {
+        // The client sends nothing before the server's 100 (Continue), or for a while.
+        head.field("expect", b"100-continue");
+    }
+    match request.framing {
+        Framing::Length(length) => head.body(Some(length)).finish(payload_bytes_max),
+        Framing::Chunked | Framing::None => {
+            head.field("transfer-encoding", b"chunked");
+            head.body(None).finish(payload_bytes_max)
+        }
+    }
 }
 
 impl Exchanges {
@@ -109,6 +125,7 @@ impl Exchanges {
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let ending = match self.outbound_trailers(index, request, settings, outbound.rules) {
+            _ if self.passes_body(index) => end_head(head, request, most).then_some(Vec::new()),
             None => append_body(head, request, given.body, spool, most).then_some(Vec::new()),
             Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),
         };

@@ -13,6 +13,7 @@
 //! | [`named_file`] | responses that name a file |
 //! | [`ask`] | questions to a pool about a request, for a gate |
 //! | [`feed`] | request bodies that go through a relay |
+//! | [`passing`] | request bodies that go to a server while they come |
 //! | [`tunnel`] | other protocols, after an upgrade |
 //! | [`overdue`] | upstreams that take too long |
 //! | [`send`] | responses to sent bytes, files, the end of a response |
@@ -25,6 +26,7 @@ mod feed;
 mod http1;
 mod named_file;
 mod overdue;
+mod passing;
 mod pump;
 mod relay;
 mod remote_thread;

@@ -305,6 +305,7 @@ impl Exchanges {
         // Before the connection's next request, which may use the same upstream.
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let exchange = self.exchange(index);
+        exchange.body.incoming.drop_passed();
         if let Some(trailers) = attempt.filter.take_framed_trailers() {
             exchange.outgoing.trailers = Some(trailers);
         }

@@ -1,12 +1,13 @@
 //! Requests to external servers: which server gets one, over which connection, and what is done when it fails. What a server is
 //! sent is its dialect's (`http1`).
 //!
-//! A request was read as a whole before, so that its length is known, and no server waits for a slow upload. The phases of its
-//! attempt:
+//! A request was mostly read as a whole before, so that no server waits for a slow upload; with `request_buffering` its body can
+//! go on while it comes (`passing`). The phases of its attempt:
 //!
 //! | phase | known by | deadline | when it passes | when the server ends or breaks it |
 //! |---|---|---|---|---|
 //! | connecting | not `connected` | `connect_timeout` | another server, or 504 | another server, or 502 |
+//! | body | not `begun`, `waits_for_body` | `body_timeout`, and the rate of a body | 408 | as below |
 //! | sent | not `begun` | `request_timeout` since the last byte that was sent | 504 | retried, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | aborted | its end, or aborted |
@@ -41,6 +42,7 @@ use crate::worker::connection::refusal::fields_of;
 use crate::worker::origin;
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::passing::Passing;
 use crate::worker::upstream::server::{Call, Dialect, Written, name_of};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
@@ -68,7 +70,10 @@ impl Exchanges {
                 return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, status);
             }
         };
-        let keep = self.persistence(index, request, given.last) != Persistence::Close;
+        let passes = self.passes_body(index);
+        // A body that goes on is read to its end, and one that has no server is not.
+        let keep = self.persistence(index, request, given.last && !passes) != Persistence::Close;
+        let given = RequestInput { last: given.last || passes, ..given };
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let now = self.clock.now;
@@ -78,8 +83,11 @@ impl Exchanges {
         exchange.body.content.clear();
         exchange.dispatch.begin(pool as u16, 0, now);
         let feed = exchange.body.spool.take().map(|spool| Feed { spool, sent: 0 });
+        let passing =
+            exchange.body.incoming.is_passed().then(|| Passing::new(written.framed(request.framing)));
         let call = Call::new(pool as u16, written, safe);
-        let attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
+        let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
+        attempt.passing = passing;
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err((status, _)) = self.attempt(index, attempt) {
@@ -198,13 +206,13 @@ impl Exchanges {
         }
         let connection = &mut self.processes.clients.connections[index as usize];
         let Some(attempt) = connection.attempt_mut() else { return };
-        let (feed, switched) = (&mut attempt.feed, attempt.filter.switched());
+        let (body, switched) = ((&mut attempt.feed, &mut attempt.passing), attempt.filter.switched());
         let By::Server(call) = &mut attempt.by else { return };
         if call.send_failed || switched {
             return;
         }
         let mut moved = 0;
-        let result = call.send(upstream.socket(), feed, &mut moved);
+        let result = call.send(upstream.socket(), body, &mut moved);
         call.any_sent |= moved > 0;
         call.send_failed = result.is_err();
         if moved > 0 {
@@ -299,7 +307,7 @@ impl Exchanges {
         match self.attempt(index, attempt) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
-                self.send_request(index);
+                self.pass_request(index);
             }
             Err((status, attempt)) => self.refuse_attempt(index, status, *attempt),
         }
@@ -318,7 +326,7 @@ impl Exchanges {
             call.fresh_only = true;
         }
         match self.attempt(index, attempt) {
-            Ok(()) => self.send_request(index),
+            Ok(()) => self.pass_request(index),
             Err((status, attempt)) => self.refuse_attempt(index, status, *attempt),
         }
     }
@@ -368,6 +376,10 @@ impl Exchanges {
         }
         if waits_for_client {
             return self.abort_stalled(index);
+        }
+        if self.waits_for_body(index) {
+            // That says nothing about the server.
+            return self.refuse_upstream(index, 408);
         }
         match self.upstreams.is_connected(key) {
             true => self.fail_upstream(index, Cause::Late, "it was silent for longer than request_timeout"),

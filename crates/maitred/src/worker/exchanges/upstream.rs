@@ -43,11 +43,21 @@ impl Exchanges {
     pub(in crate::worker) fn move_upstream(&mut self, index: u32) {
         match self.source_of(index) {
             Some(Source::Relay(relay)) => self.feed_relay(index, relay),
-            Some(Source::Server(_)) => self.send_request(index),
+            Some(Source::Server(_)) => self.pass_request(index),
             Some(Source::Thread(_)) | None => {}
         }
         self.pump_from_client(index);
         self.pump_to_client(index);
+    }
+
+    /// Moves what has come from the client, if that goes on as it comes.
+    pub(in crate::worker) fn move_from_client(&mut self, index: u32) {
+        if self.is_tunnel(index) {
+            self.move_upstream(index);
+        } else if self.awaits_body(index) {
+            self.pass_request(index);
+            self.wait_for_upstream(index);
+        }
     }
 
     /// The client has gone, or its connection has broken.
@@ -70,6 +80,8 @@ impl Exchanges {
                 self.exchange(index).dispatch.cancelled = true;
                 self.half_close_remote_thread(key);
             }
+            // The end is looked for behind the bytes of the body that are still to be read.
+            Some(Source::Server(_)) if self.awaits_body(index) => {}
             Some(Source::Server(_)) => self.expect_client_to_leave(index),
         }
     }
@@ -84,6 +96,7 @@ impl Exchanges {
             // After CANCEL for an overdue request: the time by which it has to have ended.
             By::Process(handed) if exchange.dispatch.overdue => return handed.ends_at,
             By::Process(_) => attempt.heard_at + timeout,
+            By::Server(_) if self.waits_for_body(index) => self.body_due(index)?,
             By::Server(call) => {
                 let connected = self.upstreams.is_connected(attempt.key);
                 let period = if connected { timeout } else { self.connect_timeout(exchange.dispatch.pool?) };
@@ -183,6 +196,7 @@ impl Exchanges {
             trailers: takes_trailers(connection, request),
             framed: connection.is_stream(),
             keep,
+            continues: request.expects_continue && self.passes_body(index),
             switch: protocol(request, pool),
         }
     }

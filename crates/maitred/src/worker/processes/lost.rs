@@ -139,7 +139,10 @@ impl Processes {
         // However it ended, its time was over.
         let cause = if exchange.dispatch.overdue { Cause::Late } else { cause };
         let safe = exchange.dispatch.retry == RetryState::Once;
-        judge(cause, Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written })
+        judge(
+            cause,
+            Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written, spent: false },
+        )
     }
 
     fn refuse_lost(&mut self, index: u32, status: u16) {

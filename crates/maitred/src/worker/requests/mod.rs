@@ -6,6 +6,7 @@
 //! | [`proxy_protocol`] | the PROXY header that may come before them |
 //! | [`http2`] | HTTP/2 connections |
 //! | [`streams`] | requests on streams |
+//! | [`passing`] | request bodies that go to an upstream while they come |
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`answer`] | what answers a request |
 //! | [`hand_off`] | requests to application processes |
@@ -31,6 +32,7 @@ mod gates;
 mod hand_off;
 mod http2;
 mod limits;
+mod passing;
 pub(in crate::worker) mod proxy_protocol;
 mod questions;
 mod reactions;

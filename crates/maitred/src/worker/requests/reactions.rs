@@ -81,14 +81,11 @@ impl Requests {
             Reaction::Send => self.on_writable(index),
             Reaction::DropInput => self.on_lingering(index),
             Reaction::Move => self.move_upstream(index),
-            Reaction::MoveTunnel if self.is_tunnel(index) => self.move_upstream(index),
-            Reaction::MoveTunnel => {}
+            Reaction::MoveFromClient => self.move_from_client(index),
             Reaction::TellEnded => self.on_client_ended(index),
             Reaction::TellEndedAndMove => {
                 self.on_client_ended(index);
-                if self.is_tunnel(index) {
-                    self.move_upstream(index);
-                }
+                self.move_from_client(index);
             }
             Reaction::AbortUnlessTunnel if broken || !self.is_tunnel(index) => self.abort_upstream(index),
             Reaction::AbortUnlessTunnel => {

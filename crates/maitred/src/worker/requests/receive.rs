@@ -33,7 +33,7 @@ fn http2_preface(bytes: &[u8]) -> Option<bool> {
 }
 
 /// Whether a body is known to be longer than that.
-fn announces_over(framing: Framing, bytes: u64) -> bool {
+pub(super) fn announces_over(framing: Framing, bytes: u64) -> bool {
     matches!(framing, Framing::Length(length) if length > bytes)
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Unread<'a> {
 
 impl<'a> Unread<'a> {
     /// The request with this body.
-    fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
+    pub(super) fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
         let Unread { head, rest, routed, path, kept } = self;
         let followed = rest.len() > body.len();
         RequestInput { head, body, routed, path, warmed: false, last, followed, kept, script: None }
@@ -358,6 +358,9 @@ impl Requests {
         if !wanted && !too_long && (!stream || request.expects_continue) {
             return self.answer_before_body(index, request, unread, decoder, at);
         }
+        if !too_long && self.may_pass(request.framing, unread.routed) {
+            return self.answer_while_body_comes(index, request, unread, decoder, at);
+        }
         if request.expects_continue && unread.rest.is_empty() && !too_long {
             self.ask_for_body(index, unread.routed);
         }
@@ -381,7 +384,7 @@ impl Requests {
     }
 
     /// Sends 100 (Continue) to a client that waits for it before it sends its body (9110-10.1.1).
-    fn ask_for_body(&mut self, index: u32, routed: Routed) {
+    pub(super) fn ask_for_body(&mut self, index: u32, routed: Routed) {
         let context = self.context_of(index, routed.plan, Persistence::Implied, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         writer.interim(&ResponseHead::own(100, FieldsRef::default()));
@@ -556,7 +559,8 @@ impl Requests {
     pub(in crate::worker) fn resume(&mut self, index: u32) {
         let warmed = self.connections[index as usize].is(Phase::Disk);
         self.enter(index, State::Head);
-        let step = match self.answer_again(index, warmed) {
+        let step = self.answer_again(index, warmed);
+        let step = match self.settle_passing(index, step) {
             Step::Last(_) if self.is_answered_early(index) => Step::Last(After::Linger),
             step => step,
         };

@@ -10,6 +10,8 @@
 //!
 //! The rule applies to processes, by a relay or on the client's own socket, to servers, and to other threads.
 //!
+//! A request of whose body something was passed on, and is not here any more, is refused wherever others would be retried.
+//!
 //! **Retried** is bounded where it is carried out: at a process once, at a server as often as there are other servers
 //! (`ATTEMPTS_MAX`). A request may be sent twice if its method is safe (9110-9.2.1), and head and body are still there. An
 //! informational response means that the upstream has begun to work on it.
@@ -43,6 +45,8 @@ pub(in crate::worker) struct Reached {
     pub begun: bool,
     /// The head of the response is with the client.
     pub head_written: bool,
+    /// A part of the body was passed on, and is not here any more.
+    pub spent: bool,
 }
 
 /// What is done.
@@ -61,6 +65,13 @@ pub(in crate::worker) fn judge(cause: Cause, reached: Reached) -> Verdict {
     if reached.head_written {
         return Verdict::Abort;
     }
+    match verdict_on(cause, reached) {
+        Verdict::Retry(status) if reached.spent => Verdict::Refuse(status),
+        verdict => verdict,
+    }
+}
+
+fn verdict_on(cause: Cause, reached: Reached) -> Verdict {
     match cause {
         Cause::Unreachable { late } => Verdict::Retry(if late { 504 } else { 502 }),
         Cause::Overloaded => Verdict::Retry(503),
@@ -85,9 +96,10 @@ mod tests {
 
     fn all() -> impl Iterator<Item = (Cause, Reached)> {
         CAUSES.into_iter().flat_map(|cause| {
-            (0..16).map(move |bits| {
+            (0..32).map(move |bits| {
                 let bit = |at: u32| bits >> at & 1 == 1;
-                (cause, Reached { seen: bit(0), safe: bit(1), begun: bit(2), head_written: bit(3) })
+                let (seen, safe, begun, head_written) = (bit(0), bit(1), bit(2), bit(3));
+                (cause, Reached { seen, safe, begun, head_written, spent: bit(4) })
             })
         })
     }
@@ -108,10 +120,22 @@ mod tests {
                 "{cause:?} {reached:?}"
             );
         }
-        let seen = Reached { seen: true, safe: true, begun: false, head_written: false };
+        let seen = Reached { seen: true, safe: true, begun: false, head_written: false, spent: false };
         assert_eq!(judge(Cause::Lost, seen), Verdict::Retry(502));
         assert_eq!(judge(Cause::Lost, Reached { begun: true, ..seen }), Verdict::Refuse(502));
         assert_eq!(judge(Cause::Lost, Reached { seen: false, safe: false, ..seen }), Verdict::Retry(502));
+        assert_eq!(judge(Cause::Overloaded, seen), Verdict::Retry(503));
+    }
+
+    #[test]
+    fn a_request_whose_body_is_not_here_any_more_is_not_sent_again() {
+        for (cause, reached) in all().filter(|(_, reached)| reached.spent) {
+            let whole = judge(cause, Reached { spent: false, ..reached });
+            match (judge(cause, reached), whole) {
+                (Verdict::Refuse(status), Verdict::Retry(other)) => assert_eq!(status, other),
+                (verdict, other) => assert!(verdict == other && !matches!(verdict, Verdict::Retry(_))),
+            }
+        }
     }
 
     #[test]

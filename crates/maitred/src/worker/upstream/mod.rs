@@ -4,6 +4,7 @@
 pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
 pub(in crate::worker) mod fastcgi;
+pub(in crate::worker) mod passing;
 pub(in crate::worker) mod relay;
 pub(in crate::worker) mod remote_thread;
 pub(in crate::worker) mod server;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use maitred_http::response::Filter;
 
 use self::failure::{Cause, Reached};
+use self::passing::Passing;
 use self::relay::Handed;
 use self::remote_thread::Remote;
 use self::server::{Call, Dialect};
@@ -64,6 +66,8 @@ pub struct Attempt {
     pub heard_at: Instant,
     /// What the upstream has still to get of the request's body, if that is spooled.
     pub feed: Option<Feed>,
+    /// The request's body, if that goes there while it comes.
+    pub passing: Option<Box<Passing>>,
     /// After an upgrade: the bytes from the client to the upstream, and which side has ended.
     pub tunnel: Option<Box<Tunnel>>,
     /// The file that its response names instead of having content.
@@ -97,8 +101,8 @@ pub struct Feed {
 impl Attempt {
     /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
     pub fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
-        let (begun, drained, tunnel, named, key) = (false, false, None, None, 0);
-        Attempt { filter, keep, begun, drained, heard_at: now, feed, tunnel, named, key, by }
+        let (begun, drained, passing, tunnel, named, key) = (false, false, None, None, None, 0);
+        Attempt { filter, keep, begun, drained, heard_at: now, feed, passing, tunnel, named, key, by }
     }
 
     /// Where the response comes from.
@@ -192,9 +196,20 @@ impl Attempt {
         }
     }
 
-    /// Whether the upstream has all of a body that is spooled.
+    /// Whether the upstream has all of a body that is spooled, or goes there while it comes.
     pub(in crate::worker) fn is_fed(&self) -> bool {
         self.feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes)
+            && self.passing.as_ref().is_none_or(|passing| passing.is_sent())
+    }
+
+    /// Whether it is at a FastCGI application.
+    pub(in crate::worker) fn speaks_fastcgi(&self) -> bool {
+        matches!(&self.by, By::Server(Call { dialect: Dialect::FastCgi(_), .. }))
+    }
+
+    /// Whether some of the request's body, which goes to the upstream while it comes, has yet to be read from the client.
+    pub(in crate::worker) fn awaits_body(&self) -> bool {
+        self.passing.as_ref().is_some_and(|passing| !passing.is_whole())
     }
 
     /// Whether the upstream is done with the request, too.
@@ -208,7 +223,8 @@ impl Attempt {
             By::Server(call) => call.unsent_bytes(),
             By::Process(_) | By::Thread(_) => 0,
         };
-        request + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
+        let body = self.passing.as_deref().map_or(0, Passing::unsent_bytes);
+        request + body + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
     }
 
     /// The part that is only for an application process.
@@ -243,7 +259,8 @@ impl Attempt {
             By::Server(call) => (call.any_sent, call.safe, self.begun),
             By::Thread(_) => (true, once, self.begun),
         };
-        Reached { seen, safe, begun, head_written: filter.head_written() }
+        let spent = self.passing.as_ref().is_some_and(|passing| passing.has_begun());
+        Reached { seen, safe, begun, head_written: filter.head_written(), spent }
     }
 }
 

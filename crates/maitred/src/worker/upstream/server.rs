@@ -3,9 +3,11 @@
 use std::os::fd::BorrowedFd;
 
 use maitred_http::fastcgi::stdin::Piece;
+use maitred_http::request::Framing;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
+use super::passing::{Framed, Passing};
 use super::{Feed, fastcgi};
 use crate::config::{Pool, Upstream};
 
@@ -56,6 +58,17 @@ pub(in crate::worker) struct Written {
     pub(in crate::worker) start: usize,
     /// The protocol in which it is written.
     pub(in crate::worker) dialect: Dialect,
+}
+
+impl Written {
+    /// How a body is framed that follows while it comes, and came with this framing.
+    pub(in crate::worker) fn framed(&self, came: Framing) -> Framed {
+        match (&self.dialect, came) {
+            (Dialect::FastCgi(_), _) => Framed::Records,
+            (Dialect::Http1(_), Framing::Chunked) => Framed::Chunks,
+            (Dialect::Http1(_), Framing::Length(_) | Framing::None) => Framed::Length,
+        }
+    }
 }
 
 impl Dialect {
@@ -157,7 +170,7 @@ impl Call {
     pub(in crate::worker) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
-        feed: &mut Option<Feed>,
+        (feed, passing): (&mut Option<Feed>, &mut Option<Box<Passing>>),
         moved: &mut u64,
     ) -> Result<bool, ()> {
         while *moved < SENT_PER_TURN {
@@ -166,7 +179,13 @@ impl Call {
                 SendFlags::NOSIGNAL | if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
             let sent = match (rest, feed.as_mut()) {
                 ([_, ..], _) => send(socket, rest, flags).inspect(|sent| self.sent += sent),
-                ([], None) => return Ok(false),
+                ([], None) => match passing.as_deref_mut() {
+                    Some(passing) if !passing.rest().is_empty() => {
+                        let flags = SendFlags::NOSIGNAL;
+                        send(socket, passing.rest(), flags).inspect(|sent| passing.advance(*sent))
+                    }
+                    Some(_) | None => return Ok(false),
+                },
                 ([], Some(feed)) => {
                     let sent = match self.dialect.next_piece(feed.spool.bytes.saturating_sub(feed.sent)) {
                         Piece::Frame(bytes) => send(socket, bytes, flags),

@@ -154,7 +154,7 @@ fn how_far_an_attempt_has_come_decides_what_may_follow() {
         attempt.begun = !input.is_empty();
         attempt.reached(retry)
     };
-    let nothing = Reached { seen: true, safe: false, begun: false, head_written: false };
+    let nothing = Reached { seen: true, safe: false, begun: false, head_written: false, spent: false };
     for (retry, safe) in [(RetryState::Never, false), (RetryState::Once, true), (RetryState::Done, false)] {
         assert_eq!(reached(process(), retry, b""), Reached { safe, ..nothing }, "{retry:?}");
     }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use maitred_handoff::RequestFlags;
+use maitred_http::body::Decoder;
+use maitred_http::request::Framing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -175,12 +177,23 @@ fn read_head(input: &[u8]) -> Result<Option<Head>, String> {
     let (Ok(pool), Ok(id)) = (pool.parse(), id.parse()) else {
         return Err(format!("a strange target: {line}"));
     };
-    let length = fields.split("\r\n").find_map(|field| {
-        let (name, value) = field.split_once(": ")?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().ok())?
-    });
-    let whole = end + 4 + length.unwrap_or(0);
-    Ok(Some(Head { id, pool, method: method.to_owned(), whole, body: None }))
+    let value_of = |wanted: &str| {
+        let mut fields = fields.split("\r\n").filter_map(|field| field.split_once(": "));
+        fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
+    };
+    let length = value_of("content-length").and_then(|value| value.parse::<usize>().ok());
+    let (mut whole, mut body) = (end + 4 + length.unwrap_or(0), None);
+    if value_of("transfer-encoding") == Some("chunked") {
+        let mut content = Vec::new();
+        let mut decoder = Decoder::new(Framing::Chunked, u64::MAX);
+        let progress = decoder.decode_with(&input[end + 4..], |piece| content.extend_from_slice(piece));
+        let progress = progress.map_err(|reject| format!("chunks: {}", reject.reason))?;
+        (whole, body) = match progress.complete {
+            true => (end + 4 + progress.consumed, Some(content)),
+            false => (usize::MAX, None),
+        };
+    }
+    Ok(Some(Head { id, pool, method: method.to_owned(), whole, body }))
 }
 
 impl World<'_> {
@@ -351,7 +364,8 @@ impl World<'_> {
         let (client, place) = self.ids[&task.id];
         let found = &self.clients[client];
         let asked = &found.model.requests[place];
-        let gone = found.model.left || found.model.cut || found.ended || asked.timed_out;
+        let truncated = asked.passing && !asked.sent && (found.model.half_closed || asked.late);
+        let gone = found.model.left || found.model.cut || found.ended || asked.timed_out || truncated;
         if self.is_left_too_long(task) {
             self.fail(&format!("a server has worked at request {}, whose client has gone", task.id));
         }
@@ -395,7 +409,8 @@ impl World<'_> {
         let fastcgi = self.servers.all[at].fastcgi;
         let found = &self.servers.all[at].links[link];
         let heard = found.heard.is_some();
-        if found.input.is_empty() || heard && !fastcgi {
+        let known = found.heard.is_some_and(|(_, whole)| whole != usize::MAX);
+        if found.input.is_empty() || known && !fastcgi && !found.input.starts_with(b"POST") {
             return found.heard.map(|(id, whole)| (id, whole, None));
         }
         let read = if fastcgi { records::read_request(&found.input) } else { read_head(&found.input) };
@@ -532,6 +547,8 @@ impl World<'_> {
         let (client, place) = self.ids[&task.id];
         let request = &mut self.clients[client].model.requests[place];
         let end = task.limit.min(task.at.saturating_add(piece));
+        let has_all = found.heard.is_some_and(|(_, whole)| found.input.len() >= whole);
+        let early = request.passing && !(request.sent && has_all);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let result = send(&found.socket, &task.wire.bytes[task.at..end], flags);
         if let Ok(sent) = result {
@@ -542,6 +559,10 @@ impl World<'_> {
             (request.offered, request.written) = (offered, offered);
         }
         let (id, reached, number) = (task.id, task.at, found.number);
+        // What is left of its body is dropped; if that is long, so is the connection.
+        self.clients[client].model.cut |= early;
+        let request = &self.clients[client].model.requests[place];
+        let Some(task) = &self.servers.all[at].links[link].task else { return false };
         let whole = match task.wire.decided_at {
             Some(decided_at) => reached >= decided_at,
             None => reached == task.wire.bytes.len() && !request.answer.open_ended,

@@ -44,6 +44,9 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
 pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(4);
 pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Bodies that are not longer are kept in memory, where there are files.
+const IN_MEMORY_BYTES: u64 = 12 * 1024;
+
 /// A pool of a kind.
 #[derive(Debug, Clone)]
 pub(super) struct PoolKind {
@@ -56,6 +59,8 @@ pub(super) struct PoolKind {
     pub(super) servers: u16,
     /// These speak FastCGI.
     pub(super) fastcgi: bool,
+    /// Bodies go to them while they come.
+    unbuffered: bool,
 }
 
 /// What differs between configurations.
@@ -88,6 +93,7 @@ impl Kind {
             sticky: random.percent(20),
             servers: 0,
             fastcgi: false,
+            unbuffered: false,
         };
         let threads = random.within(1..4);
         let pools = random.within(1..4);
@@ -110,10 +116,18 @@ impl Kind {
                 if at == 0 && first || random.percent(if family >= WITH_RELOADS { 10 } else { 30 }) {
                     (pool.servers, pool.slots) = (random.weighted(&[(3, 1), (3, 2), (2, 3)]), 0);
                     pool.fastcgi = family == WITH_FASTCGI;
+                    pool.unbuffered = number.is_multiple_of(2);
                 }
             }
         }
         kind
+    }
+
+    /// Whether the body of a request, of this length, may go to a server of this pool while it comes.
+    pub(super) fn passes(&self, pool: usize, bytes: usize) -> bool {
+        let pool = &self.pools[pool];
+        let long = self.files && !pool.fastcgi && bytes as u64 > IN_MEMORY_BYTES;
+        pool.servers > 0 && bytes > 0 && (pool.unbuffered || long)
     }
 
     fn configuration(&self, sockets: &Path) -> String {
@@ -123,16 +137,17 @@ impl Kind {
         let mut text = format!(
             "[server]\nthreads = {}\n{spool}[[listen]]\naddress = \"127.0.0.1:8080\"\n[log]\naccess = \"off\"\n\
              [limits]\nconnections_per_thread_max = {}\nbody_inline_bytes_max = \"8KiB\"\n\
-             body_memory_bytes_max = \"{}\"\nhead_timeout = \"20s\"\nbody_timeout = \"20s\"\n\
+             body_memory_bytes_max = {}\nhead_timeout = \"20s\"\nbody_timeout = \"20s\"\n\
              keep_alive_timeout = \"20s\"\nwrite_timeout = \"20s\"\nlinger_timeout = \"20s\"\n\
              connections_per_address_max = 1000\n\
              [[site]]\n{root}[[site.route]]\npath = \"/fixed/*\"\nrespond = {{ status = 200, body = \"fixed\" }}\n",
             self.threads,
             self.connections_max,
-            if self.files { "12KiB" } else { "1MiB" }
+            if self.files { IN_MEMORY_BYTES } else { 1 << 20 }
         );
         for at in 0..self.pools.len() {
             text += &format!("[[site.route]]\npath = \"/p{at}/*\"\npool = \"p{at}\"\n");
+            text += if self.pools[at].unbuffered { "request_buffering = \"off\"\n" } else { "" };
         }
         for (at, pool) in self.pools.iter().enumerate() {
             let PoolKind { slots, queue, transport, sticky, servers, fastcgi, .. } = pool;

@@ -1,0 +1,95 @@
+//! Requests whose bodies go to an upstream while they come (`request_buffering`).
+//!
+//! | | an HTTP server | a FastCGI application | a process |
+//! |---|---|---|---|
+//! | `on` | whole | whole | whole |
+//! | `auto` | as it comes if it is announced to be too long for memory, otherwise whole | whole | whole |
+//! | `off` | as it comes | as it comes if its length is announced, otherwise whole | whole |
+//!
+//! The head is routed and given away at once, with nothing of the body. What answers it otherwise (an error, a file) leaves the
+//! rest of the body to be dropped, as after any early answer. What comes then is `exchanges::passing`'s.
+
+use maitred_http::body::Decoder;
+use maitred_http::request::{Framing, Request};
+
+use super::Requests;
+use super::receive::{Unread, announces_over};
+use crate::config::{Buffering, Source};
+use crate::exchange::Routed;
+use crate::worker::connection::After;
+use crate::worker::connection::incoming::{Coming, Incoming};
+use crate::worker::connection::table::Phase;
+use crate::worker::step::{Step, Stop};
+use crate::worker::upstream::Attempt;
+
+impl Requests {
+    /// Whether a body goes to what answers while it comes; the table at the top of the file.
+    pub(super) fn may_pass(&self, framing: Framing, routed: Routed) -> bool {
+        let config = &self.shared.start.config;
+        let source = routed.pool().and_then(|pool| config.pools.get(pool)).map(|pool| &pool.source);
+        let overrides = &routed.plan.overrides;
+        let memory = overrides.limits.body_memory_bytes_max;
+        let in_memory = memory.unwrap_or(config.limits.body_memory_bytes_max.into());
+        match (source, overrides.request_buffering.unwrap_or_default()) {
+            (Some(Source::Http(_)), Buffering::Off) => true,
+            (Some(Source::Http(_)), Buffering::Auto) => announces_over(framing, in_memory),
+            // A CGI application learns the length beforehand (RFC 3875 section 4.1.2).
+            (Some(Source::FastCgi(_)), Buffering::Off) => matches!(framing, Framing::Length(_)),
+            _ => false,
+        }
+    }
+
+    /// Answers a request whose body has yet to come, and goes on to its upstream as it does.
+    pub(super) fn answer_while_body_comes(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        unread: Unread<'_>,
+        decoder: Decoder,
+        at: &mut usize,
+    ) -> Option<Stop> {
+        if !self.buffers.tx.is_empty() {
+            return Some(Stop::Flush);
+        }
+        let asks = request.expects_continue && unread.rest.is_empty();
+        let exchange = self.exchange(index);
+        exchange.body.incoming = Incoming::Passed(Coming::new(decoder, request.framing));
+        exchange.body.trailers = None;
+        // If it is answered here, a long rest of the body is not read.
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        let last = announces_over(request.framing, short);
+        let step = self.answer(index, request, unread.given(&[], last));
+        if step == Step::FlushFirst {
+            self.exchange(index).body.incoming = Incoming::Nothing;
+            return Some(Stop::Flush);
+        }
+        *at += unread.head.len();
+        if asks && self.attempt_of(index).is_some_and(Attempt::speaks_fastcgi) {
+            // Nothing of FastCGI asks for a body.
+            self.ask_for_body(index, unread.routed);
+            self.send_encoded(index);
+        }
+        let step = self.settle_passing(index, step);
+        self.follow(index, step)
+    }
+
+    /// A request whose body goes on while it comes was answered, or given away: then that begins. What is left of the body of one
+    /// that has its answer is dropped.
+    pub(super) fn settle_passing(&mut self, index: u32, step: Step) -> Step {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return step };
+        let phase = connection.state.phase();
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return step };
+        if !exchange.body.incoming.is_passed() {
+            return step;
+        }
+        match step {
+            Step::Waits if phase == Phase::Upstream => self.start_passing(index),
+            Step::Waits if phase == Phase::Writing => _ = exchange.body.incoming.drop_passed(),
+            Step::Next => _ = exchange.body.incoming.drop_passed(),
+            // The client may send the body all the same, and must not lose the response by a reset.
+            Step::Last(_) => return Step::Last(After::Linger),
+            Step::Waits | Step::Moves(..) | Step::FlushFirst | Step::Gone => {}
+        }
+        step
+    }
+}

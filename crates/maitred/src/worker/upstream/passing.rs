@@ -1,0 +1,166 @@
+//! The body of a request that goes to a server while it comes: framed for the server, and held until that takes it.
+//!
+//! No more is read from the client before all of it has left. So a connection holds one read of the body, and a server that takes
+//! nothing is seen by the client as a full socket.
+
+use maitred_http::fastcgi::encode::{put_stdin, put_stdin_end};
+use maitred_http::fields::FieldLines;
+use maitred_http::h1::{put_chunk, put_last_chunk};
+
+/// How the server is told where the body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Framed {
+    /// Its length was announced.
+    Length,
+    /// In chunks (9112-7.1).
+    Chunks,
+    /// In records of FastCGI.
+    Records,
+}
+
+/// A body on its way.
+#[derive(Debug)]
+pub struct Passing {
+    framed: Framed,
+    /// What the server has yet to take, from `sent` on.
+    out: Vec<u8>,
+    sent: usize,
+    /// All of the body, and what ends it, is in `out`, or was.
+    whole: bool,
+    /// Something of it has left, and is not here any more.
+    begun: bool,
+}
+
+impl Passing {
+    /// A body of which nothing has come.
+    pub(in crate::worker) fn new(framed: Framed) -> Box<Passing> {
+        Box::new(Passing { framed, out: Vec::new(), sent: 0, whole: false, begun: false })
+    }
+
+    /// Appends content.
+    pub(in crate::worker) fn put(&mut self, content: &[u8]) {
+        match self.framed {
+            Framed::Length => self.out.extend_from_slice(content),
+            Framed::Chunks => put_chunk(content, &mut self.out),
+            Framed::Records => put_stdin(&mut self.out, content),
+        }
+    }
+
+    /// Nothing follows, but for these trailers, if there is a place for them.
+    pub(in crate::worker) fn end(&mut self, trailers: Option<&FieldLines>) {
+        self.whole = true;
+        match self.framed {
+            Framed::Length => {}
+            Framed::Chunks => {
+                put_last_chunk(trailers.map(FieldLines::all).unwrap_or_default(), &mut self.out);
+            }
+            Framed::Records => put_stdin_end(&mut self.out),
+        }
+    }
+
+    /// What the server has yet to take of what is here.
+    pub(in crate::worker) fn rest(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// The server has taken so many bytes.
+    pub(in crate::worker) fn advance(&mut self, bytes: usize) {
+        self.begun |= bytes > 0;
+        self.sent += bytes;
+        if self.rest().is_empty() {
+            self.out.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Whether more of the body is to be read from the client, and there is room for it.
+    pub(in crate::worker) fn wants_more(&self) -> bool {
+        !self.whole && self.rest().is_empty()
+    }
+
+    /// Whether all of the body has been read.
+    pub(in crate::worker) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Whether the server has all of it.
+    pub(in crate::worker) fn is_sent(&self) -> bool {
+        self.whole && self.rest().is_empty()
+    }
+
+    /// Whether it cannot be sent from its beginning any more.
+    pub(in crate::worker) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Memory that the server has yet to take.
+    pub(in crate::worker) fn unsent_bytes(&self) -> usize {
+        if self.rest().is_empty() { 0 } else { self.out.capacity() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maitred_http::body::Decoder;
+    use maitred_http::request;
+
+    use super::*;
+
+    /// Puts the pieces, each of which is taken in two parts.
+    fn taken(framed: Framed, pieces: &[&[u8]], trailers: Option<&FieldLines>) -> Vec<u8> {
+        let (mut passing, mut taken) = (Passing::new(framed), Vec::new());
+        let take = |passing: &mut Passing, taken: &mut Vec<u8>| {
+            for part in [passing.rest().len() / 2, usize::MAX] {
+                let part = part.min(passing.rest().len());
+                taken.extend_from_slice(&passing.rest()[..part]);
+                passing.advance(part);
+            }
+        };
+        for piece in pieces {
+            assert!(passing.wants_more());
+            passing.put(piece);
+            assert_eq!(
+                (passing.wants_more(), passing.unsent_bytes() == 0),
+                (piece.is_empty(), piece.is_empty())
+            );
+            take(&mut passing, &mut taken);
+        }
+        passing.end(trailers);
+        assert!(passing.is_whole() && !passing.wants_more());
+        take(&mut passing, &mut taken);
+        assert!(passing.is_sent() && passing.unsent_bytes() == 0);
+        taken
+    }
+
+    #[test]
+    fn a_body_is_framed_as_the_server_was_told() {
+        let pieces: &[&[u8]] = &[b"some", b"", b" content"];
+        assert_eq!(taken(Framed::Length, pieces, None), b"some content");
+        let mut sum = FieldLines::default();
+        sum.push(b"x-sum", b"17");
+        let chunks = taken(Framed::Chunks, pieces, Some(&sum));
+        let (mut content, mut behind) = (Vec::new(), Vec::new());
+        let progress = Decoder::new(request::Framing::Chunked, 100)
+            .decode_parts(&chunks, |piece| content.extend_from_slice(piece), |byte| behind.push(byte))
+            .unwrap();
+        assert!(progress.complete && progress.consumed == chunks.len());
+        assert_eq!(
+            (content.as_slice(), behind.as_slice()),
+            (&b"some content"[..], &b"x-sum: 17\r\n\r\n"[..])
+        );
+        let mut records = Vec::new();
+        pieces.iter().for_each(|piece| put_stdin(&mut records, piece));
+        put_stdin_end(&mut records);
+        assert_eq!(taken(Framed::Records, pieces, None), records);
+    }
+
+    #[test]
+    fn what_has_left_cannot_be_sent_again() {
+        let mut passing = Passing::new(Framed::Length);
+        passing.put(b"some content");
+        passing.advance(0);
+        assert!(!passing.has_begun(), "it is all here");
+        passing.advance(1);
+        assert!(passing.has_begun() && !passing.is_sent());
+    }
+}
