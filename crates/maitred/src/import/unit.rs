@@ -58,7 +58,7 @@ fn depth(json: &Json) -> usize {
 fn document(cx: &Context<'_>) -> Document {
     let mut blocks = Vec::new();
     let mut sites: Vec<Site> = Vec::new();
-    let (mut listens, mut proxies) = (Vec::new(), Vec::new());
+    let (mut listens, mut proxies, mut from) = (Vec::new(), Vec::new(), None);
     let empty = serde_json::Map::new();
     let members = |name: &str| cx.root.get(name).and_then(Json::as_object).unwrap_or(&empty);
     let several = members("listeners").len() > 1;
@@ -68,12 +68,9 @@ fn document(cx: &Context<'_>) -> Document {
         let Some(address) = listen(cx, &path, address) else { continue };
         let mut block = Block::new("[[listen]]").from(&cx.place(&path), &path);
         block.push("address", address.as_str(), None);
-        if listener.get("tls").is_some() {
-            let why = "certificates are files here: `certificates` in a site, and `tls = {}` at the address";
-            cx.say(&format!("{path}/tls"), Kind::NotPossible, why);
-        }
+        tls(cx, &path, listener, &mut block);
         listens.push(block);
-        forwarded(cx, &path, listener, &mut proxies);
+        forwarded(cx, &path, listener, &mut proxies, &mut from);
         for (key, _) in listener.as_object().into_iter().flatten() {
             if !["pass", "tls", "forwarded", "client_ip"].contains(&key.as_str()) {
                 cx.say(
@@ -89,11 +86,16 @@ fn document(cx: &Context<'_>) -> Document {
     let mut server = Block::new("[server]");
     if !proxies.is_empty() {
         server.push("trusted_proxies", Value::texts(&proxies), None);
+        if let Some(field) = from {
+            server.push("client_address_from", Value::Text(field), None);
+        }
     }
+    spool(cx, &mut server);
     blocks.push(server);
     blocks.extend(listens);
     blocks.push(settings(cx));
     blocks.push(log(cx));
+    blocks.push(types(cx));
     blocks.retain(|block| !block.entries.is_empty());
     blocks.extend(sites.into_iter().flat_map(write::site));
     for (name, _) in members("applications") {
@@ -103,6 +105,12 @@ fn document(cx: &Context<'_>) -> Document {
         }
     }
     blocks.extend(cx.blocks());
+    rest(cx);
+    Document { blocks, ..Document::default() }
+}
+
+/// Names the members that are not known.
+fn rest(cx: &Context<'_>) {
     for (key, _) in cx.root.as_object().into_iter().flatten() {
         if !["listeners", "routes", "applications", "upstreams", "settings", "access_log"]
             .contains(&key.as_str())
@@ -110,7 +118,29 @@ fn document(cx: &Context<'_>) -> Document {
             cx.say(&format!("/{key}"), Kind::NotPossible, "this member is not known");
         }
     }
-    Document { blocks, ..Document::default() }
+    for (key, _) in cx.root.get("settings").and_then(Json::as_object).into_iter().flatten() {
+        match key.as_str() {
+            "http" => {}
+            "listen_threads" => {
+                cx.say("/settings/listen_threads", Kind::Automatic, "there is an event loop for each CPU")
+            }
+            "telemetry" => {
+                cx.say("/settings/telemetry", Kind::Dropped, "it is for observers, not for clients")
+            }
+            key => cx.not_possible(&format!("/settings/{key}"), "there are no scripts in the server"),
+        }
+    }
+}
+
+/// `tls`: until there is a certificate, the address is a comment.
+fn tls(cx: &Context<'_>, path: &str, listener: &Json, block: &mut Block) {
+    if listener.get("tls").is_none() {
+        return;
+    }
+    let why = "certificates are files here: `certificates` in a site, and `tls = {}` at the address";
+    cx.say(&format!("{path}/tls"), Kind::NotPossible, why);
+    block.push("tls", Value::Table(Vec::new()), None);
+    block.off = Some("no site has a certificate yet: `certificates` in [[site]] names files".into());
 }
 
 fn listen(cx: &Context<'_>, path: &str, address: &str) -> Option<String> {
@@ -121,9 +151,20 @@ fn listen(cx: &Context<'_>, path: &str, address: &str) -> Option<String> {
     Some(address.strip_prefix('*').map_or(address.to_owned(), str::to_owned))
 }
 
-fn forwarded(cx: &Context<'_>, path: &str, listener: &Json, proxies: &mut Vec<String>) {
-    for key in ["forwarded", "client_ip"] {
+/// `forwarded`, and `client_ip` of older versions: proxies, and the field that they name the client in.
+fn forwarded(
+    cx: &Context<'_>,
+    path: &str,
+    listener: &Json,
+    proxies: &mut Vec<String>,
+    from: &mut Option<String>,
+) {
+    for (key, field) in [("forwarded", "client_ip"), ("client_ip", "header")] {
         let Some(member) = listener.get(key) else { continue };
+        let named = member.get(field).and_then(Json::as_str);
+        if let Some(named) = named.filter(|named| !named.eq_ignore_ascii_case("x-forwarded-for")) {
+            *from = Some(named.to_owned());
+        }
         let source = member.get("source");
         let one = source.and_then(Json::as_str).map(|one| vec![one.to_owned()]);
         let list = source
@@ -174,9 +215,54 @@ fn settings(cx: &Context<'_>) -> Block {
             ("discard_unsafe_fields" | "server_version" | "body_buffer_size", _) => {
                 cx.say(&path, Kind::Automatic, "fields with `_` are dropped, and the version is not shown");
             }
-            ("static", _) => cx.say(&path, Kind::Dropped, "media types follow from the ends of names"),
+            // `types` and `spool` have them.
+            ("static" | "body_temp_path", _) => {}
+            ("chunked_transform", _) => cx.say(&path, Kind::Automatic, "bodies in chunks reach applications"),
             _ => cx.say(&path, Kind::Dropped, "it has no effect here"),
         }
+    }
+    block
+}
+
+fn of_http<'a>(cx: &Context<'a>, name: &str) -> Option<&'a Json> {
+    cx.root.get("settings")?.get("http")?.get(name)
+}
+
+/// `body_temp_path`
+fn spool(cx: &Context<'_>, server: &mut Block) {
+    let Some(directory) = of_http(cx, "body_temp_path").and_then(Json::as_str) else { return };
+    cx.translated("/settings/http/body_temp_path");
+    match cx.machine.has_directory(directory) {
+        true => server.push("spool", directory, None),
+        false => server.push_off("spool", directory, None, "this directory is there on this machine"),
+    }
+}
+
+/// `static/mime_types`: ends of names, by media type.
+fn types(cx: &Context<'_>) -> Block {
+    let mut block = Block::new("[defaults]");
+    let path = "/settings/http/static";
+    let Some(table) = of_http(cx, "static") else { return block };
+    cx.translated(path);
+    let mut types: Vec<(String, Value)> = Vec::new();
+    for (kind, names) in table.get("mime_types").and_then(Json::as_object).into_iter().flatten() {
+        let one = names.as_str().map(|one| vec![one]);
+        let names = one.or_else(|| Some(names.as_array()?.iter().filter_map(Json::as_str).collect()));
+        for name in names.unwrap_or_default() {
+            match name.strip_prefix('.') {
+                Some(ending) if !types.iter().any(|(known, _)| known == ending) => {
+                    types.push((ending.to_owned(), kind.as_str().into()));
+                }
+                Some(_) => {}
+                None => cx.not_possible(
+                    &format!("{path}/mime_types/{kind}"),
+                    "a media type follows from the end of a name",
+                ),
+            }
+        }
+    }
+    if !types.is_empty() {
+        block.push("types", Value::Table(types), None);
     }
     block
 }

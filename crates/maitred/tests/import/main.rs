@@ -178,17 +178,17 @@ fn try_all(server: &str, count_min: usize) {
 
 #[test]
 fn configurations_of_nginx_become_configurations_that_pass_the_check() {
-    try_all("nginx", 40);
+    try_all("nginx", 90);
 }
 
 #[test]
 fn configurations_of_unit_become_configurations_that_pass_the_check() {
-    try_all("unit", 6);
+    try_all("unit", 7);
 }
 
 #[test]
 fn caddyfiles_become_configurations_that_pass_the_check() {
-    try_all("caddy", 10);
+    try_all("caddy", 12);
 }
 
 #[test]

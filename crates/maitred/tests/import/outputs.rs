@@ -123,6 +123,25 @@ fn logs_have_the_names_of_their_files() {
 }
 
 #[test]
+fn what_a_matcher_protects_is_a_route_of_its_own() {
+    let world = World::new();
+    let hash = "$2a$14$Zkx19XLiW6VYouLHR5NmfOFU0z2GTNmpkT/5qqR7hx4IjWJPDhjvG";
+    let source = format!(
+        ":80 {{\n basic_auth /admin/* {{\n  bob {hash}\n }}\n handle /app/* {{\n  forward_auth 127.0.0.1:9091 {{\n   \
+         uri /verify\n   copy_headers Remote-User\n  }}\n  reverse_proxy 127.0.0.1:7001\n }}\n reverse_proxy 127.0.0.1:7000\n}}\n"
+    );
+    let output = imported(&world, "caddy", &source);
+    let users = format!("basic_auth = {{ realm = \"restricted\", users = {{ bob = \"{hash}\" }} }}");
+    let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part}\n\n{output}"));
+    assert!(
+        at("path = \"/admin/*\"\npool = \"app-7000\"") < at("path = \"/*\"\npool = \"app-7000\""),
+        "{output}"
+    );
+    assert_eq!(output.matches(&users).count(), 1, "{output}");
+    at("forward_auth = { pool = \"app-9091\", path = \"/verify\", copy_headers = [\"Remote-User\"] }");
+}
+
+#[test]
 fn what_cannot_be_protected_is_closed() {
     let world = World::new();
     let source =

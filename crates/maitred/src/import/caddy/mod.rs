@@ -1,5 +1,6 @@
 //! Caddyfiles.
 
+mod access;
 mod lexer;
 mod matchers;
 mod proxy;

@@ -228,7 +228,8 @@ fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<S
     Ok((format!("{scheme}://{address}{default}"), unknown))
 }
 
-fn name_of(upstreams: &[String]) -> String {
+/// A name for the pool of these servers.
+pub(crate) fn name_of(upstreams: &[String]) -> String {
     let first = upstreams.first().map(String::as_str).unwrap_or_default();
     if let Some(path) = first.strip_prefix("unix/") {
         return path.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or("app").to_owned();

@@ -1,5 +1,6 @@
 //! Directives of a site, in Caddy's order, as routes.
 
+use super::access::{self, Gate};
 use super::matchers::{self, Found, Named, Selector};
 use super::tree::Directive;
 use super::{proxy, values};
@@ -21,6 +22,10 @@ pub(crate) struct State {
     compress: bool,
     /// What protects the site, and is not possible.
     closed: Option<String>,
+    /// What protects it.
+    gates: Vec<Gate>,
+    /// Limits by client.
+    limits: Vec<String>,
 }
 
 /// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`), those of this importer.
@@ -51,13 +56,6 @@ const ORDER: &[&str] = &[
 
 /// Directives that say nothing for clients.
 const SILENT: &[(&str, Kind, &str)] = &[
-    (
-        "log",
-        Kind::Dropped,
-        "logs go to standard output and standard error; `access_file` and [access_log] name files and formats",
-    ),
-    ("log_skip", Kind::Dropped, "`access_log = false` in a route leaves its requests out of the log"),
-    ("skip_log", Kind::Dropped, "`access_log = false` in a route leaves its requests out of the log"),
     ("log_append", Kind::Dropped, "[access_log] has fields of its own"),
     ("log_name", Kind::Dropped, "[access_log] has names of its own"),
     ("bind", Kind::Dropped, "`address` of [[listen]] names an address"),
@@ -69,8 +67,20 @@ const SILENT: &[(&str, Kind, &str)] = &[
 
 /// Whether a word is the name of a directive, and not an address.
 pub(crate) fn is_directive(name: &str) -> bool {
-    let others =
-        ["import", "tls", "templates", "handle_errors", "vars", "map", "rate_limit", "acme_server", "invoke"];
+    let others = [
+        "import",
+        "log",
+        "log_skip",
+        "skip_log",
+        "tls",
+        "templates",
+        "handle_errors",
+        "vars",
+        "map",
+        "rate_limit",
+        "acme_server",
+        "invoke",
+    ];
     let silent = SILENT.iter().any(|(known, _, _)| *known == name);
     ORDER.contains(&name) || others.contains(&name) || silent || name.starts_with('@')
 }
@@ -106,7 +116,7 @@ pub(crate) fn of(
         all.sort_by_key(|(directive, found)| (rank(directive.name()), wide(found)));
     }
     let mut scope =
-        Scope { cx, base, named: &named, state: outer.clone(), routes: Vec::new(), headers: Vec::new() };
+        Scope { cx, base, named: &named, state: outer.clone(), routes: Vec::new(), edits: Vec::new() };
     for (directive, found) in all {
         match found {
             Ok((own, words)) => scope.one(directive, &own, words),
@@ -122,7 +132,31 @@ struct Scope<'s> {
     named: &'s Named,
     state: State,
     routes: Vec<Route>,
-    headers: Vec<(Selector, Vec<Header>)>,
+    edits: Vec<(Selector, Edit)>,
+}
+
+/// What a directive with a matcher says for the routes of others.
+enum Edit {
+    Headers(Vec<Header>),
+    Gate(Gate),
+    Limits(Vec<String>),
+    Quiet,
+}
+
+impl Edit {
+    fn apply(&self, route: &mut Route) {
+        match self {
+            Edit::Headers(rules) => add(route, rules),
+            Edit::Gate(gate) => protect(route, gate),
+            Edit::Limits(names) => limit(route, names),
+            Edit::Quiet => route.quiet = true,
+        }
+    }
+
+    /// Whether a route that it may be for has to have it, even if that is more than the matcher takes.
+    fn is_protection(&self) -> bool {
+        matches!(self, Edit::Gate(_))
+    }
 }
 
 impl Scope<'_> {
@@ -148,16 +182,18 @@ impl Scope<'_> {
             "uri" => self.uri(directive, own, words),
             "rewrite" => self.rewrite(directive, own, first),
             "try_files" => self.try_files(directive, words),
-            "basicauth" | "basic_auth" | "forward_auth" => {
-                cx.not_possible(
-                    directive,
-                    "passwords are not asked for: what it protects answers 403 instead",
-                );
-                match own.is_all() {
-                    true => self.state.closed = Some(directive.shown()),
-                    false => self.answer(directive, own, Target::Respond { status: 403, body: None }),
-                }
+            "basicauth" | "basic_auth" | "forward_auth" => self.protect(directive, own, words),
+            "rate_limit" => match access::rate_limit(cx, directive) {
+                Ok(names) if own.is_all() => self.state.limits.extend(names),
+                Ok(names) => self.edits.push((own.clone(), Edit::Limits(names))),
+                Err(why) => cx.not_possible(directive, why),
+            },
+            "log_skip" | "skip_log" => {
+                cx.translated(directive);
+                self.edits.push((own.clone(), Edit::Quiet));
             }
+            // The site has it.
+            "log" => {}
             "redir" => self.redirect(directive, own, words),
             "respond" => self.respond(directive, own, words),
             "abort" => {
@@ -189,9 +225,30 @@ impl Scope<'_> {
                     route.target = Target::Respond { status: 403, body: None };
                     route.notes.push(format!("closed, because there is no counterpart of `{what}`"));
                 }
+                self.state.gates.iter().for_each(|gate| protect(&mut route, gate));
+                limit(&mut route, &self.state.limits);
                 self.routes.push(route);
             }
             Err(why) => self.cx.not_possible(directive, why),
+        }
+    }
+
+    /// What is behind it is for some clients only; for none, if it cannot be said which.
+    fn protect(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
+        let found = match directive.name() {
+            "forward_auth" => access::forward_auth(self.cx, directive, words),
+            _ => access::basic_auth(self.cx, directive, words),
+        };
+        match (found, own.is_all()) {
+            (Ok(gate), true) => self.state.gates.push(gate),
+            (Ok(gate), false) => self.edits.push((own.clone(), Edit::Gate(gate))),
+            (Err(why), all) => {
+                self.cx.not_possible(directive, format!("{why}: what it protects answers 403 instead"));
+                match all {
+                    true => self.state.closed = Some(directive.shown()),
+                    false => self.answer(directive, own, Target::Respond { status: 403, body: None }),
+                }
+            }
         }
     }
 
@@ -225,7 +282,7 @@ impl Scope<'_> {
             }
         }
         self.cx.translated(directive);
-        self.headers.push((own.clone(), rules));
+        self.edits.push((own.clone(), Edit::Headers(rules)));
     }
 
     fn request_body(&mut self, directive: &Directive) {
@@ -514,14 +571,14 @@ impl Scope<'_> {
                 route.compress = Some(Vec::new());
             }
         }
-        for (own, rules) in std::mem::take(&mut self.headers) {
-            self.decorate(&own, &rules);
+        for (own, edit) in std::mem::take(&mut self.edits) {
+            self.edit(&own, &edit);
         }
         self.routes
     }
 
-    /// Gives rules to the routes that a matcher is for; a route of which it takes a part is divided.
-    fn decorate(&mut self, own: &Selector, rules: &[Header]) {
+    /// Changes the routes that a matcher is for; a route of which it takes a part is divided.
+    fn edit(&mut self, own: &Selector, edit: &Edit) {
         let mut all: Vec<Route> = Vec::new();
         for mut route in std::mem::take(&mut self.routes) {
             let now = Selector {
@@ -532,20 +589,22 @@ impl Scope<'_> {
             };
             let both = now.and(own);
             let same = both.as_ref() == Ok(&now);
+            let unknown =
+                edit.is_protection() && meets(&now, own) && (both.is_err() || all.len() >= ROUTES_MAX);
             let narrower = both.ok().filter(|both| *both != now);
             match narrower {
-                _ if own.is_all() => add(&mut route, rules),
+                _ if own.is_all() || unknown => edit.apply(&mut route),
                 Some(both) if meets(&now, own) && all.len() < ROUTES_MAX => {
                     let mut narrow = route.clone();
                     narrow.paths = both.paths;
                     narrow.regex = both.regex;
                     narrow.condition = both.condition;
                     narrow.methods = both.methods;
-                    add(&mut narrow, rules);
+                    edit.apply(&mut narrow);
                     all.push(narrow);
                 }
                 Some(_) => {}
-                None if same => add(&mut route, rules),
+                None if same => edit.apply(&mut route),
                 None => {}
             }
             all.push(route);
@@ -577,6 +636,26 @@ fn add(route: &mut Route, rules: &[Header]) {
                 route.expires.push(("default".to_owned(), rule.value.clone()));
             }
             false => route.response.push(rule.clone()),
+        }
+    }
+}
+
+/// A route has each key once; clients of which another one is asked as well get nothing.
+fn protect(route: &mut Route, gate: &Gate) {
+    match route.gates.iter().find(|(key, _)| *key == gate.0) {
+        None => route.gates.push(gate.clone()),
+        Some(known) if known == gate => {}
+        Some(_) => {
+            route.target = Target::Respond { status: 403, body: None };
+            route.notes.push(format!("closed, because a route has one `{}`, and this one has two", gate.0));
+        }
+    }
+}
+
+fn limit(route: &mut Route, names: &[String]) {
+    for name in names {
+        if !route.limits.contains(name) {
+            route.limits.push(name.clone());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Sites, their addresses, and the options for all of them.
 
+use super::access;
 use super::matchers::Selector;
 use super::routes::{self, State};
 use super::tree::Directive;
@@ -187,24 +188,13 @@ fn address(text: &str, options: &Options) -> Result<Address, String> {
     Ok(Address { host, port, tls: !plain })
 }
 
-/// A site and its addresses.
-fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Site, Vec<Address>)> {
-    let mut addresses = Vec::new();
-    for text in directive.words.iter().flat_map(|word| word.split(',')).filter(|text| !text.is_empty()) {
-        match address(text, options) {
-            Ok(address) => addresses.push(address),
-            Err(why) => cx.not_possible(directive, why),
-        }
-    }
-    if addresses.is_empty() {
-        return None;
-    }
-    cx.translated(directive);
-    let mut hosts: Vec<String> = addresses.iter().filter_map(|address| address.host.clone()).collect();
-    hosts.dedup();
-    if addresses.iter().any(|address| address.host.is_none()) {
-        hosts.clear();
-    }
+/// Certificates and keys of a site, whether they are there, and where they are named.
+fn certificates(
+    cx: &Shared,
+    directive: &Directive,
+    addresses: &mut [Address],
+    options: &mut Options,
+) -> Vec<(String, String, bool, crate::import::report::Place)> {
     let mut certificates = Vec::new();
     for tls in directive.inside().iter().filter(|inside| inside.name() == "tls") {
         match tls.args() {
@@ -231,6 +221,28 @@ fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Si
             _ => cx.not_possible(tls, "certificates are files, or automatic (docs/acme.md)"),
         }
     }
+    certificates
+}
+
+/// A site and its addresses.
+fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Site, Vec<Address>)> {
+    let mut addresses = Vec::new();
+    for text in directive.words.iter().flat_map(|word| word.split(',')).filter(|text| !text.is_empty()) {
+        match address(text, options) {
+            Ok(address) => addresses.push(address),
+            Err(why) => cx.not_possible(directive, why),
+        }
+    }
+    if addresses.is_empty() {
+        return None;
+    }
+    cx.translated(directive);
+    let mut hosts: Vec<String> = addresses.iter().filter_map(|address| address.host.clone()).collect();
+    hosts.dedup();
+    if addresses.iter().any(|address| address.host.is_none()) {
+        hosts.clear();
+    }
+    let certificates = certificates(cx, directive, &mut addresses, options);
     let base = Selector::default();
     let found = routes::of(cx, directive.inside(), (&base, &State::default(), &Vec::new()), true);
     let site = Site {
@@ -240,7 +252,11 @@ fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Si
         certificates,
         error_pages: Vec::new(),
         error_root: None,
-        log: None,
+        log: directive
+            .inside()
+            .iter()
+            .find(|inside| inside.name() == "log")
+            .and_then(|log| access::log(cx, log)),
         routes: with_end(directive, found),
     };
     Some((site, addresses))

@@ -46,7 +46,7 @@ pub(crate) fn pool(cx: &Context<'_>, name: &str, target: Option<&str>) -> Result
     }
     cx.translated(&path);
     spot.processes(&mut block);
-    spot.rest();
+    spot.rest(block.has("command"));
     let wanted = match target {
         Some(target) if targets.is_some_and(|targets| targets.len() > 1) => format!("{name}-{target}"),
         _ => name.to_owned(),
@@ -85,6 +85,17 @@ const READ: &[&str] = &[
     "protocol",
     "factory",
 ];
+
+/// Members about processes that Unit starts.
+const OF_PROCESSES: &[&str] =
+    &["user", "environment", "working_directory", "processes", "threads", "home", "path"];
+
+/// `workers` of a pool with a fixed number of processes.
+fn always(count: u64, most: Option<(String, Value)>) -> Value {
+    let Some(most) = most else { return count.into() };
+    let keys = ["start", "min_spare", "max_spare", "max"];
+    Value::Table(keys.map(|key| (key.to_owned(), count.into())).into_iter().chain([most]).collect())
+}
 
 impl Spot<'_, '_> {
     fn of(&self, key: &str) -> Option<&Json> {
@@ -220,9 +231,13 @@ impl Spot<'_, '_> {
     fn processes(&self, block: &mut Block) {
         let path = |key: &str| format!("{}/{key}", self.path);
         let own = block.has("command");
+        let requests = self.of("limits").and_then(|limits| limits.get("requests")).and_then(Json::as_u64);
+        let requests = requests.filter(|requests| *requests > 0);
+        let most = requests.map(|requests| ("max_requests".to_owned(), Value::Whole(requests)));
         match self.of("processes") {
             Some(Json::Number(number)) if own => {
-                block.push("workers", number.as_u64().unwrap_or(1).clamp(1, 819), None);
+                let count = number.as_u64().unwrap_or(1).clamp(1, 819);
+                block.push("workers", always(count, most), None);
             }
             Some(Json::Object(table)) if own => {
                 let number = |key: &str| table.get(key).and_then(Json::as_u64);
@@ -236,13 +251,10 @@ impl Spot<'_, '_> {
                     ("max", Value::Whole(max)),
                     ("retire_after", write::time(idle * 1000).into()),
                 ];
-                block.push(
-                    "workers",
-                    Value::Table(entries.map(|(key, value)| (key.to_owned(), value)).to_vec()),
-                    None,
-                );
+                let entries = entries.map(|(key, value)| (key.to_owned(), value)).into_iter().chain(most);
+                block.push("workers", Value::Table(entries.collect()), None);
             }
-            None if own => block.push("workers", 1_u64, None),
+            None if own => block.push("workers", always(1, most), None),
             _ => {}
         }
         for (key, value) in self.of("limits").and_then(Json::as_object).into_iter().flatten() {
@@ -254,18 +266,28 @@ impl Spot<'_, '_> {
                         None,
                     );
                 }
-                ("requests", Some(_)) if own => self
-                    .cx
-                    .not_possible(&path("limits/requests"), "`max_requests` stands in the table `workers`"),
+                ("requests", Some(_)) if own => self.cx.translated(&path("limits/requests")),
                 _ => self.cx.say(&path(&format!("limits/{key}")), Kind::Dropped, "it has no effect here"),
             }
         }
     }
 
-    fn rest(&self) {
+    /// Says what became of each member. `own`: Maitred starts the processes.
+    fn rest(&self, own: bool) {
         for key in self.member.as_object().into_iter().flatten().map(|(key, _)| key) {
             let path = format!("{}/{key}", self.path);
             match key.as_str() {
+                "group" => self.cx.say(&path, Kind::Dropped, "processes have the groups of their account"),
+                "protocol" => {
+                    self.cx.say(&path, Kind::Automatic, "the adapter finds out what the application is")
+                }
+                known if !own && OF_PROCESSES.contains(&known) => {
+                    self.cx.say(
+                        &path,
+                        Kind::Dropped,
+                        "the processes are those of the server at the pool's address",
+                    );
+                }
                 known if READ.contains(&known) => self.cx.translated(&path),
                 "stdout" | "stderr" => {
                     self.cx.say(&path, Kind::Dropped, "what processes write goes to the error log")
@@ -312,7 +334,8 @@ pub(crate) fn upstream(cx: &Context<'_>, name: &str) -> Result<String, String> {
         ),
         false => cx.translated(&path),
     }
-    let addresses: Vec<String> = servers.keys().map(|address| connect(address)).collect();
+    let asked = servers.iter().filter(|(_, server)| server.get("weight").and_then(Json::as_f64) != Some(0.0));
+    let addresses: Vec<String> = asked.map(|(address, _)| connect(address)).collect();
     if addresses.is_empty() {
         return Err("it has no server".into());
     }

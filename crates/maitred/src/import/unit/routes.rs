@@ -10,6 +10,22 @@ use crate::import::report::Kind;
 
 /// Routes that lead to routes, at most.
 const PASSES_MAX: usize = 8;
+/// Members of an action.
+const ACTION: &[&str] = &[
+    "pass",
+    "proxy",
+    "return",
+    "location",
+    "share",
+    "fallback",
+    "index",
+    "types",
+    "chroot",
+    "follow_symlinks",
+    "traverse_mounts",
+    "rewrite",
+    "response_headers",
+];
 /// Steps of all listeners, at most: routes that lead to one another twice double with each level.
 const STEPS_MAX: usize = 2000;
 
@@ -61,7 +77,7 @@ fn passed(cx: &Context<'_>, path: &str, pass: &str, taken: &Taken, depth: usize,
         (Some("routes"), name, _) => {
             let routes = cx.root.get("routes");
             let steps = match name {
-                Some(name) => routes.and_then(|routes| routes.get(name)),
+                Some(name) => routes.and_then(|routes| routes.get(decoded(name))),
                 None => routes,
             };
             let Some(steps) = steps.and_then(Json::as_array) else {
@@ -107,6 +123,11 @@ fn step(cx: &Context<'_>, path: &str, step: &Json, outer: &Taken, depth: usize, 
     };
     cx.translated(path);
     let Some(action) = step.get("action") else { return cx.not_possible(path, "it has no action") };
+    for key in step.as_object().into_iter().flatten().map(|(key, _)| key) {
+        if !["match", "action"].contains(&key.as_str()) {
+            cx.not_possible(&format!("{path}/{key}"), "this member is not known");
+        }
+    }
     let from = out.len();
     act(cx, &format!("{path}/action"), action, &taken, depth, out);
     let rules = headers(cx, &format!("{path}/action"), action);
@@ -117,6 +138,11 @@ fn step(cx: &Context<'_>, path: &str, step: &Json, outer: &Taken, depth: usize, 
 
 fn act(cx: &Context<'_>, path: &str, action: &Json, taken: &Taken, depth: usize, out: &mut Vec<Route>) {
     let text = |key: &str| action.get(key).and_then(Json::as_str);
+    for key in action.as_object().into_iter().flatten().map(|(key, _)| key) {
+        if !ACTION.contains(&key.as_str()) {
+            cx.not_possible(&format!("{path}/{key}"), "this member is not known");
+        }
+    }
     let from = out.len();
     if let Some(pass) = text("pass") {
         passed(cx, &format!("{path}/pass"), pass, taken, depth + 1, out);
