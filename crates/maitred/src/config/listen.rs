@@ -14,7 +14,9 @@ use super::values::Network;
 pub struct Listen {
     /// `address`; port 0 lets the kernel choose.
     pub address: Address,
-    /// `buckets`
+    /// `unix_mode`, `unix_user`, `unix_group`: of the file of a Unix socket.
+    pub unix_file: UnixFile,
+    /// `buckets`; one for a Unix socket.
     pub buckets: Buckets,
     /// `backlog`: length of each bucket's accept queue, in connections.
     pub backlog: u32,
@@ -31,6 +33,23 @@ pub struct Listen {
     /// `redirect_http`: answer everything with a redirect to `https`. Only of a cleartext listener, and only if there is
     /// one with TLS.
     pub redirect_http: bool,
+}
+
+/// Who may connect to a Unix socket: connecting takes the permission to write its file (unix(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnixFile {
+    /// Permissions, at most 0o777.
+    pub mode: u32,
+    /// The number of the owner; `None` is the master's account.
+    pub owner: Option<u32>,
+    /// The number of the group; `None` is the master's, or that of the directory if this has the bit for that.
+    pub group: Option<u32>,
+}
+
+impl Default for UnixFile {
+    fn default() -> UnixFile {
+        UnixFile { mode: 0o660, owner: None, group: None }
+    }
 }
 
 /// `tls = { … }` of a listener. At least one site has a certificate then.
@@ -130,6 +149,9 @@ pub enum Address {
 impl Address {
     /// What the text form of a Unix socket begins with.
     pub const UNIX: &'static str = "unix:";
+
+    /// Bytes of the longest path that a socket can be bound to: `sun_path` has 108, the last of which is 0 (unix(7)).
+    pub const PATH_BYTES_MAX: usize = 107;
 
     /// The IP address with its port, if it is one.
     pub fn inet(&self) -> Option<SocketAddr> {

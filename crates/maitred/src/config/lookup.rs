@@ -12,6 +12,10 @@ use super::meaning::Identity;
 pub trait Lookup {
     /// The account of that name; `None` if there is none.
     fn user(&self, name: &str) -> io::Result<Option<Identity>>;
+    /// The number of the group of that name; `None` if there is none.
+    fn group(&self, _name: &str) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
     /// Whether this process is root.
     fn is_root(&self) -> bool;
     /// Whether there is a directory at this path.
@@ -74,17 +78,12 @@ pub struct System;
 impl Lookup for System {
     /// Local accounts are read from `/etc/passwd`; for all others (LDAP and the like) getent(1) is asked.
     fn user(&self, name: &str) -> io::Result<Option<Identity>> {
-        let local = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-        if let Some(identity) = find_account(&local, name) {
-            return Ok(Some(identity));
-        }
-        let asked = Command::new("getent").args(["passwd", "--", name]).stdin(Stdio::null()).output();
-        match asked {
-            Ok(answer) => Ok(find_account(&String::from_utf8_lossy(&answer.stdout), name)),
-            // Without getent there are only the local accounts.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
+        find("passwd", name, find_account)
+    }
+
+    /// Likewise, in `/etc/group`.
+    fn group(&self, name: &str) -> io::Result<Option<u32>> {
+        find("group", name, find_group)
     }
 
     fn is_root(&self) -> bool {
@@ -189,6 +188,30 @@ impl Lookup for System {
     }
 }
 
+/// An entry of a database of nsswitch.conf(5): of the local file, or else of getent(1).
+fn find<T>(database: &str, name: &str, find: fn(&str, &str) -> Option<T>) -> io::Result<Option<T>> {
+    let local = std::fs::read_to_string(Path::new("/etc").join(database)).unwrap_or_default();
+    if let Some(found) = find(&local, name) {
+        return Ok(Some(found));
+    }
+    let asked = Command::new("getent").args([database, "--", name]).stdin(Stdio::null()).output();
+    match asked {
+        Ok(answer) => Ok(find(&String::from_utf8_lossy(&answer.stdout), name)),
+        // Without getent there are only the local ones.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The number of a group in the format of group(5).
+fn find_group(groups: &str, name: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (found, number) = (fields.next()?, fields.nth(1)?);
+        number.parse().ok().filter(|_| found == name)
+    })
+}
+
 /// An account in the format of passwd(5).
 fn find_account(passwd: &str, name: &str) -> Option<Identity> {
     passwd.lines().find_map(|line| {
@@ -212,6 +235,13 @@ mod tests {
         assert_eq!((found.uid, found.gid), (33, 34));
         assert_eq!(find_account(passwd, "www"), None);
         assert_eq!(find_account(passwd, "bad"), None);
+    }
+
+    #[test]
+    fn groups_are_found_by_their_whole_name() {
+        let groups = "root:x:0:\n# broken\nwww-data:x:33:a,b\nbad:x:y:\n";
+        assert_eq!(find_group(groups, "www-data"), Some(33));
+        assert_eq!((find_group(groups, "www"), find_group(groups, "bad")), (None, None));
     }
 
     #[test]

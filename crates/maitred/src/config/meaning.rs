@@ -3,7 +3,7 @@
 //! Nothing later re-checks what stands here: an impossible combination has no value of these types, or was refused
 //! with its place in the file. The types are serialised to hand them to the worker process.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use super::rewrites::Rewrite;
 use super::security::SecurityHeaders;
 use super::template::Template;
 pub use super::values::Network;
+use super::values::is_within;
 use crate::pool::settings::Settings;
 
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
@@ -101,12 +102,20 @@ pub struct Server {
 pub struct TrustedProxies {
     /// `trusted_proxies`
     pub networks: Vec<Network>,
+    /// `"unix"` among these: peers on a Unix socket.
+    #[serde(default)]
+    pub unix: bool,
     /// `client_address_from`, in small letters: the field that has the client's address. `None` is `X-Forwarded-For`, and
     /// `Forwarded` where that is missing.
     pub field: Option<String>,
 }
 
 impl TrustedProxies {
+    /// Whether a peer is one of them; `None` is one on a Unix socket.
+    pub fn trusts(&self, peer: Option<IpAddr>) -> bool {
+        peer.map_or(self.unix, |peer| is_within(peer, &self.networks))
+    }
+
     /// Whether this is the field that has the client's address.
     pub fn names(&self, field: &str) -> bool {
         self.field.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(field))

@@ -132,9 +132,9 @@ pub const SERVER: Table = Table {
         reload::OLD_WORKERS_MAX_KEY,
         Key::new(
             "trusted_proxies",
-            Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
+            Kind::Texts("addresses, networks such as `\"10.0.0.0/8\"`, and `\"unix\"`"),
             Default::Texts(&[]),
-            "Proxies in front of this server. Their fields about the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) \
+            "Proxies in front of this server; `\"unix\"` is any that connects over a Unix socket. Their fields about the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) \
              are trusted, extended and passed to applications; those of any other peer are replaced. The client's address in \
              logs is then the last one in `X-Forwarded-For` (or `Forwarded`) that is not a trusted proxy; see \
              `client_address_from`.",
@@ -182,10 +182,30 @@ pub const LISTEN: Table = Table {
     keys: &[
         Key::new(
             "address",
-            Kind::TextOrTexts("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`"),
+            Kind::TextOrTexts("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"`, `\":8080\"` or `\"unix:/path\"`"),
             Default::Required,
             "Address and port; of several, each gets the other keys of this entry. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. `\"[::]:8080\"` is all \
-             addresses of IPv6, and of IPv4 too if no other entry has that port. Port 0 lets the kernel choose.",
+             addresses of IPv6, and of IPv4 too if no other entry has that port. Port 0 lets the kernel choose. `\"unix:/path\"` \
+             is a Unix socket, for a proxy on the same machine; see [Unix sockets](proxies.md#unix-sockets). A relative path \
+             starts at the configuration file.",
+        ),
+        Key::new(
+            "unix_mode",
+            Kind::Text("octal permissions"),
+            Default::Text("0660"),
+            "Permissions of the file of a Unix socket: to connect takes the permission to write it.",
+        ),
+        Key::new(
+            "unix_user",
+            Kind::Text("an account"),
+            Default::Absent("the account that starts the server"),
+            "Owner of the file of a Unix socket. Only root can give a file away.",
+        ),
+        Key::new(
+            "unix_group",
+            Kind::Text("a group"),
+            Default::Absent("the group of the account that starts the server"),
+            "Group of the file of a Unix socket: that of the proxy in front. An account that is not root has to be a member.",
         ),
         Key::new(
             "buckets",

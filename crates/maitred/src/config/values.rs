@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use super::listen::Address;
+
 /// An IP network: its first address, and the length of its prefix in bits.
 pub type Network = (IpAddr, u8);
 
@@ -118,6 +120,34 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
             "names are not looked up: write \"127.0.0.1\" or \"[::1]\" for localhost".into()
         }
         Err(_) => "write an address and a port, such as \"0.0.0.0:8080\", \"[::1]:8080\" or \":8080\"".into(),
+    })
+}
+
+/// What [`listen_address`] takes, or `"unix:/path"`; a relative path stays relative.
+pub(super) fn listener(text: &str) -> Result<Address, String> {
+    match text.strip_prefix(Address::UNIX) {
+        None if text.contains('/') => {
+            Err(format!("write \"unix:{}\" for a socket file", text.trim_start_matches("unix/")))
+        }
+        None => listen_address(text).map(Address::Inet),
+        Some(path) if path.is_empty() || path.ends_with('/') || path.contains('\0') => {
+            Err("write the path of a file after \"unix:\", such as \"unix:/run/maitred/http.sock\"".into())
+        }
+        Some(path) if path.starts_with('@') => {
+            Err("an abstract socket has no permissions, so that every account of the machine could connect: write the path of \
+                 a file"
+                .into())
+        }
+        Some(path) => Ok(Address::Unix(path.into())),
+    }
+}
+
+/// `"0660"`: permissions of a file.
+pub(super) fn file_mode(text: &str) -> Result<u32, String> {
+    let digits = (3..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| digits && *mode <= 0o777);
+    mode.ok_or_else(|| {
+        "it takes three octal digits, with or without a 0 before them, such as \"0660\"".into()
     })
 }
 

@@ -3,15 +3,14 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use maitred_sys::sockopt::refuse_descriptors;
-use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::config::AdminAddress;
+use super::unix_sockets::{self, SocketFile};
+use crate::config::{AdminAddress, UnixFile};
 
 /// Few clients connect at the same time: a short queue is enough.
 const BACKLOG: i32 = 64;
@@ -24,8 +23,8 @@ pub struct AdminListener {
     /// The port really bound, for a TCP address.
     pub local: Option<SocketAddr>,
     socket: OwnedFd,
-    /// The socket's file, with device and inode.
-    file: Option<(PathBuf, u64, u64)>,
+    /// The socket's file.
+    file: Option<SocketFile>,
 }
 
 impl AdminListener {
@@ -55,12 +54,12 @@ impl AdminListener {
         socket: OwnedFd,
         file: Option<(PathBuf, u64, u64)>,
     ) -> Self {
-        AdminListener { asked, local, socket, file }
+        AdminListener { asked, local, socket, file: file.map(SocketFile::left) }
     }
 
     /// The socket's file, with device and inode.
-    pub fn file(&self) -> Option<&(PathBuf, u64, u64)> {
-        self.file.as_ref()
+    pub fn file(&self) -> Option<(PathBuf, u64, u64)> {
+        self.file.as_ref().map(SocketFile::parts)
     }
 
     fn bind_tcp(address: &AdminAddress, at: SocketAddr) -> Result<Self, Errno> {
@@ -74,23 +73,10 @@ impl AdminListener {
     }
 
     fn bind_unix(address: &AdminAddress, path: &Path) -> Result<Self, String> {
-        let failed = |error: Errno| format!("admin socket {}: {}", path.display(), io::Error::from(error));
-        let at = SocketAddrUnix::new(path).map_err(failed)?;
-        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)
-            .map_err(failed)?;
-        match bind_private(&socket, &at) {
-            Err(Errno::ADDRINUSE) => {
-                remove_stale(path, &at)?;
-                bind_private(&socket, &at).map_err(failed)?;
-            }
-            other => other.map_err(failed)?,
-        }
-        // As above.
-        let _ = refuse_descriptors(&socket);
-        rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
-        let file =
-            std::fs::symlink_metadata(path).ok().map(|found| (path.to_owned(), found.dev(), found.ino()));
-        Ok(AdminListener { asked: address.clone(), local: None, socket, file })
+        let permissions = UnixFile { mode: 0o600, ..UnixFile::default() };
+        let (socket, file) = unix_sockets::bind(path, &permissions, BACKLOG)
+            .map_err(|why| format!("admin socket {}: {why}", path.display()))?;
+        Ok(AdminListener { asked: address.clone(), local: None, socket, file: Some(file) })
     }
 }
 
@@ -100,44 +86,8 @@ impl AsFd for AdminListener {
     }
 }
 
-impl Drop for AdminListener {
-    fn drop(&mut self) {
-        let Some((path, device, inode)) = &self.file else { return };
-        let ours = |found: &std::fs::Metadata| found.dev() == *device && found.ino() == *inode;
-        if std::fs::symlink_metadata(path).is_ok_and(|found| ours(&found)) {
-            // A file that stays is stale, and is removed by the next start.
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
 fn flags() -> SocketFlags {
     SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
-}
-
-/// Binds with mode 0600 from the first moment: a chmod of the file afterwards would leave a gap. On Linux the file gets the
-/// mode that the socket itself has, less the process's file-mode mask.
-fn bind_private(socket: &OwnedFd, at: &SocketAddrUnix) -> Result<(), Errno> {
-    rustix::fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(socket, at)
-}
-
-/// Removes a socket file without a listener.
-fn remove_stale(path: &Path, at: &SocketAddrUnix) -> Result<(), String> {
-    let name = path.display();
-    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if !is_socket {
-        return Err(format!("admin socket {name}: there is a file of this name that is no socket"));
-    }
-    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags(), None)
-        .map_err(|error| format!("admin socket {name}: {}", io::Error::from(error)))?;
-    match rustix::net::connect(&probe, at) {
-        Err(Errno::CONNREFUSED) => std::fs::remove_file(path)
-            .map_err(|error| format!("admin socket {name}: removing the stale file: {error}")),
-        _ => Err(format!(
-            "admin socket {name}: another process answers there; is this server running already?"
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -155,7 +105,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         UnixStream::connect(&path).unwrap();
         let error = AdminListener::bind(&AdminAddress::Unix(path.clone())).unwrap_err();
-        assert!(error.contains("another process answers there"), "{error}");
+        assert!(error.contains("listens there"), "{error}");
         drop(listener);
         assert!(!path.exists());
     }

@@ -128,7 +128,6 @@ mod tests {
         Surroundings {
             reuseport: true,
             inherited: Vec::new(),
-            inherited_admin: None,
             terminal: false,
             tickets: RefCell::new(Seed::new(unix_time::secs()).unwrap()),
             self_signed: OnceCell::new(),

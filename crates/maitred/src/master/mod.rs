@@ -12,6 +12,7 @@
 //! | [`surroundings`] | what does not change over the master's life |
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
+//! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the process that gets certificates |
 //! | [`hook`] | programs that make records in the DNS for it |
@@ -45,4 +46,5 @@ pub mod shell;
 pub mod sockets;
 pub mod state;
 pub mod surroundings;
+pub mod unix_sockets;
 pub mod upgrade_state;

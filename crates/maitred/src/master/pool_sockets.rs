@@ -8,7 +8,7 @@ use maitred_sys::tcp;
 
 use super::sockets::{self, Group};
 use super::surroundings::Surroundings;
-use crate::config::{Buckets, Listen, Pool, Source};
+use crate::config::{Buckets, Listen, Pool, Source, UnixFile};
 
 /// Length of each socket's accept queue, in connections, as that of `[[listen]]`. A program that calls listen(2) again on what it
 /// inherits sets its own.
@@ -65,6 +65,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
     let buckets = sharing.buckets.count(threads, true).min(pool.workers.max).max(1);
     let listen = |address: &SocketAddr| Listen {
         address: (*address).into(),
+        unix_file: UnixFile::default(),
         buckets: Buckets::Number(buckets),
         backlog: BACKLOG,
         steer_by_cpu: false,
@@ -162,6 +163,7 @@ mod tests {
             local,
             buckets: (0..sockets).map(|_| socket()).collect(),
             inherited: false,
+            file: None,
         }
     }
 

@@ -249,13 +249,15 @@ impl Prepared {
     }
 
     /// One line per listen entry, `http://127.0.0.1:8080  2 threads, 1 bucket`: the address by which a person reaches it with
-    /// the port that is really bound, two spaces, threads, buckets. Tests and scripts read this: it does not change.
+    /// the port that is really bound, or `http+unix:/path`; two spaces, threads, buckets. Tests and scripts read this: it does
+    /// not change.
     pub fn announcement(&self) -> Vec<String> {
         let groups = self.open.as_ref().map(|open| open.groups.as_slice()).unwrap_or_default();
         let line = |(group, listen): (&Group, &Listen)| {
             format!(
-                "{}://{}  {}, {}",
+                "{}{}{}  {}, {}",
                 if listen.tls.is_some() { "https" } else { "http" },
+                if group.local.path().is_some() { "+" } else { "://" },
                 sockets::reachable(&group.local),
                 counted(self.threads.cpus.len(), "thread"),
                 counted(group.buckets.len(), "bucket"),
@@ -302,12 +304,9 @@ fn admin(
     if let Some(kept) = present.and_then(|open| open.admin.as_ref()).filter(|admin| admin.asked == *asked) {
         return Ok(Some(Rc::clone(kept)));
     }
-    if let (AdminAddress::Unix(path), Some(socket)) = (asked, &around.inherited_admin) {
-        let bound = rustix::net::getsockname(socket)
-            .ok()
-            .and_then(|any| rustix::net::SocketAddrUnix::try_from(any).ok())
-            .and_then(|at| at.path().map(|name| name.to_bytes() == path.as_os_str().as_encoded_bytes()));
-        if bound == Some(true) {
+    if let AdminAddress::Unix(path) = asked {
+        let passed = around.inherited.iter().find(|group| group.local.path() == Some(path));
+        if let Some(socket) = passed.and_then(|group| group.buckets.first()) {
             let socket = socket.try_clone().map_err(|error| format!("admin socket: {error}"))?;
             return Ok(Some(Rc::new(AdminListener::inherited(asked.clone(), socket))));
         }

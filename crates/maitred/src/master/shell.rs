@@ -34,7 +34,7 @@ use super::sockets;
 use super::state::Master;
 use super::state::events::{Action, Event, Seen};
 use super::surroundings::Surroundings;
-use super::upgrade_state::{Unpacker, UpgradeState};
+use super::upgrade_state::{PackedUnix, Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
@@ -211,11 +211,16 @@ fn surroundings(
     upgrade_state: &mut Option<UpgradeState>,
     unpacker: &mut Unpacker,
 ) -> Result<Surroundings, String> {
-    let (inherited, inherited_admin) = match upgrade_state {
-        Some(upgrade_state) => (
-            unpacker.groups(std::mem::take(&mut upgrade_state.inherited))?,
-            upgrade_state.inherited_admin.map(Unpacker::take).transpose()?,
-        ),
+    let inherited = match upgrade_state {
+        Some(upgrade_state) => {
+            let groups = unpacker.groups(std::mem::take(&mut upgrade_state.inherited))?;
+            let mut unix = std::mem::take(&mut upgrade_state.inherited_unix);
+            // An older executable has left only this one.
+            if let (Some(socket), true) = (upgrade_state.inherited_admin, unix.is_empty()) {
+                unix.push(PackedUnix { path: PathBuf::new(), socket, file: None });
+            }
+            [groups, unpacker.unix(unix)?].concat()
+        }
         None => of_service_manager()?,
     };
     let tickets = match upgrade_state {
@@ -226,7 +231,6 @@ fn surroundings(
     Ok(Surroundings {
         reuseport: sockets::detect_reuseport(),
         inherited,
-        inherited_admin,
         terminal: std::io::stdout().is_terminal(),
         tickets: RefCell::new(tickets),
         self_signed: self_signed.map(OnceCell::from).unwrap_or_default(),
@@ -547,11 +551,10 @@ impl<'a> Shell<'a> {
     }
 }
 
-/// What a service manager has passed: TCP listeners, and a Unix listener.
-fn of_service_manager() -> Result<(Vec<sockets::Group>, Option<OwnedFd>), String> {
+/// What a service manager has passed.
+fn of_service_manager() -> Result<Vec<sockets::Group>, String> {
     let passed = inherit::listen_fds().map_err(|error| format!("sockets of the service manager: {error}"))?;
-    let (inherited, unix) = sockets::sort_inherited(passed)?;
-    Ok((inherited, unix.into_iter().next()))
+    sockets::sort_inherited(passed)
 }
 
 /// The resident memory of a process, from `/proc/PID/statm` (proc_pid_statm(5)).

@@ -14,6 +14,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use maitred_sys::sockopt;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as option};
 
+use super::unix_sockets::{self, SocketFile};
 use crate::affinity::steering;
 use crate::affinity::topology::Cpu;
 use crate::config::{Address, Listen};
@@ -39,6 +41,8 @@ pub struct Group {
     pub buckets: Vec<Rc<OwnedFd>>,
     /// Whether a service manager passed them.
     pub inherited: bool,
+    /// The file of a Unix socket that this server has made.
+    pub file: Option<Rc<SocketFile>>,
 }
 
 /// Finds out on real sockets whether `SO_REUSEPORT` lets two of them share an address.
@@ -74,11 +78,14 @@ pub fn bind_all(
         let kept = free.iter().position(|group| group.asked == listen.address);
         let group = match kept {
             Some(index) => extended(free.swap_remove(index), listen, wanted, listens)?,
-            None => {
-                let others = present.iter().chain(&bound);
-                bind_group(listen, wanted, reuseport, listens)
-                    .map_err(|error| explain(&listen.address, &error, others))?
-            }
+            None => match &listen.address {
+                Address::Unix(path) => bind_unix(listen, path)?,
+                Address::Inet(at) => {
+                    let others = present.iter().chain(&bound);
+                    bind_group(listen, *at, wanted, reuseport, listens)
+                        .map_err(|error| explain(&listen.address, &error, others))?
+                }
+            },
         };
         bound.push(group);
     }
@@ -101,8 +108,20 @@ fn extended(group: &Group, listen: &Listen, wanted: usize, listens: &[Listen]) -
     Ok(group)
 }
 
-fn bind_group(listen: &Listen, wanted: usize, reuseport: bool, listens: &[Listen]) -> io::Result<Group> {
-    let Address::Inet(at) = listen.address else { return Err(io::ErrorKind::Unsupported.into()) };
+fn bind_unix(listen: &Listen, path: &Path) -> Result<Group, String> {
+    let (socket, file) = unix_sockets::bind(path, &listen.unix_file, backlog(listen))
+        .map_err(|why| format!("address {}: {why}", listen.address))?;
+    let (asked, local) = (listen.address.clone(), listen.address.clone());
+    Ok(Group { asked, local, buckets: vec![Rc::new(socket)], inherited: false, file: Some(Rc::new(file)) })
+}
+
+fn bind_group(
+    listen: &Listen,
+    at: SocketAddr,
+    wanted: usize,
+    reuseport: bool,
+    listens: &[Listen],
+) -> io::Result<Group> {
     if at.port() != 0 {
         // Without SO_REUSEPORT, so that another listener on the address is noticed; closed again at once.
         drop(bind_one(listen, at, false, listens)?);
@@ -118,7 +137,7 @@ fn bind_group(listen: &Listen, wanted: usize, reuseport: bool, listens: &[Listen
         rustix::net::listen(bucket, backlog(listen))?;
     }
     let buckets = buckets.into_iter().map(Rc::new).collect();
-    Ok(Group { asked: at.into(), local: local.into(), buckets, inherited: false })
+    Ok(Group { asked: at.into(), local: local.into(), buckets, inherited: false, file: None })
 }
 
 fn bind_one(listen: &Listen, at: SocketAddr, reuseport: bool, listens: &[Listen]) -> io::Result<OwnedFd> {
@@ -169,8 +188,13 @@ pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cp
     if !group.inherited {
         for bucket in &group.buckets {
             note("backlog", rustix::net::listen(bucket, backlog(listen)).map_err(Into::into));
-            let hold = if listen.defer_accept { DEFER_ACCEPT } else { Duration::ZERO };
-            note("defer_accept", sockopt::defer_accept(bucket, hold));
+            if group.local.inet().is_some() {
+                let hold = if listen.defer_accept { DEFER_ACCEPT } else { Duration::ZERO };
+                note("defer_accept", sockopt::defer_accept(bucket, hold));
+            }
+        }
+        if let Some(file) = &group.file {
+            note("its file", file.give(&listen.unix_file).map_err(io::Error::other));
         }
     }
     if let (Some(first), Ok(buckets), true) =
@@ -186,12 +210,12 @@ pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cp
     failures
 }
 
-/// Sorts what a service manager passed: groups of TCP listeners by address, and Unix listeners.
+/// Sorts what a service manager passed: listeners by address.
 ///
 /// # Errors
 /// A text that names what cannot be used.
-pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<(Vec<Group>, Vec<OwnedFd>), String> {
-    let (mut groups, mut unix): (Vec<Group>, Vec<OwnedFd>) = (Vec::new(), Vec::new());
+pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<Vec<Group>, String> {
+    let mut groups: Vec<Group> = Vec::new();
     for (socket, name) in passed {
         let listening = option::socket_acceptconn(&socket)
             .map_err(|error| format!("the socket {name:?} from the service manager: {error}"))?;
@@ -200,23 +224,29 @@ pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<(Vec<Group>, Vec
         }
         let prepared = rustix::io::ioctl_fionbio(&socket, true);
         prepared.map_err(|error| format!("the socket {name:?} from the service manager: {error}"))?;
-        let Ok(local) = local_address(&socket) else {
-            unix.push(socket);
-            continue;
+        let local = match local_address(&socket) {
+            Ok(local) => {
+                // A failure costs latency, nothing else.
+                let _ = option::set_tcp_nodelay(&socket, true);
+                Address::Inet(local)
+            }
+            Err(_) => {
+                let _ = sockopt::refuse_descriptors(&socket);
+                let path = unix_sockets::path_of(&socket)
+                    .map_err(|why| format!("the socket {name:?} from the service manager: {why}"))?;
+                Address::Unix(path)
+            }
         };
-        // A failure costs latency, nothing else.
-        let _ = option::set_tcp_nodelay(&socket, true);
-        let local = Address::Inet(local);
         let socket = Rc::new(socket);
         match groups.iter_mut().find(|group| group.local == local) {
             Some(group) => group.buckets.push(socket),
             None => {
                 let asked = local.clone();
-                groups.push(Group { asked, local, buckets: vec![socket], inherited: true });
+                groups.push(Group { asked, local, buckets: vec![socket], inherited: true, file: None });
             }
         }
     }
-    Ok((groups, unix))
+    Ok(groups)
 }
 
 fn explain<'a>(address: &Address, error: &io::Error, others: impl Iterator<Item = &'a Group>) -> String {

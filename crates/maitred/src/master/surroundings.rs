@@ -1,7 +1,6 @@
 //! What does not change over the master's life.
 
 use std::cell::{OnceCell, RefCell};
-use std::os::fd::OwnedFd;
 
 use super::sockets::Group;
 use crate::pki::Pair;
@@ -14,8 +13,6 @@ pub struct Surroundings {
     pub reuseport: bool,
     /// Listening sockets that a service manager passed.
     pub inherited: Vec<Group>,
-    /// A listening Unix socket that it passed, for the admin address.
-    pub inherited_admin: Option<OwnedFd>,
     /// Whether standard output is a terminal.
     pub terminal: bool,
     /// Where the keys of session tickets come from, in all worker processes.

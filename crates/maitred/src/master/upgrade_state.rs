@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::sockets::Group;
 use super::state::events::{InheritedState, OldWorker};
+use super::unix_sockets::{self, SocketFile};
 use crate::config::{Address, AdminAddress};
 use crate::control::SlotId;
 use crate::pki::Pair;
@@ -76,6 +77,12 @@ pub struct UpgradeState {
     /// Tables of limits by client, by name.
     #[serde(default)]
     pub limits: Vec<(String, i32)>,
+    /// The Unix sockets of listen entries. Apart from `listens`, for executables that know only IP addresses there.
+    #[serde(default)]
+    pub unix: Vec<PackedUnix>,
+    /// Likewise, of `inherited`.
+    #[serde(default)]
+    pub inherited_unix: Vec<PackedUnix>,
 }
 
 /// What must not stand in a file that others may see.
@@ -106,6 +113,15 @@ pub struct PackedGroup {
     pub local: Address,
     pub buckets: Vec<i32>,
     pub inherited: bool,
+}
+
+/// A [`Group`] of a Unix socket, with its file, if this server has made that: path, device and inode.
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `Group`")]
+pub struct PackedUnix {
+    pub path: PathBuf,
+    pub socket: i32,
+    pub file: Option<(PathBuf, u64, u64)>,
 }
 
 /// An [`super::admin::AdminListener`].
@@ -139,7 +155,17 @@ impl<'a> Packer<'a> {
             buckets: group.buckets.iter().map(|bucket| self.add(bucket.as_fd())).collect(),
             inherited: group.inherited,
         };
-        groups.into_iter().map(pack).collect()
+        groups.into_iter().filter(|group| group.local.inet().is_some()).map(pack).collect()
+    }
+
+    /// Takes Unix sockets along.
+    pub fn unix(&mut self, groups: &'a [Group]) -> Vec<PackedUnix> {
+        let mut pack = |group: &'a Group| {
+            let socket = self.add(group.buckets.first()?.as_fd());
+            let file = group.file.as_deref().map(SocketFile::parts);
+            Some(PackedUnix { path: group.local.path()?.to_owned(), socket, file })
+        };
+        groups.iter().filter(|group| group.local.path().is_some()).filter_map(&mut pack).collect()
     }
 
     /// All of them.
@@ -264,6 +290,8 @@ impl UpgradeState {
             self_signed: None,
             secrets: None,
             limits: Vec::new(),
+            unix: Vec::new(),
+            inherited_unix: Vec::new(),
         }
     }
 }
@@ -291,18 +319,39 @@ impl Unpacker {
         packed.into_iter().map(|group| self.group(group)).collect()
     }
 
+    /// Unix sockets. One that was passed by a service manager may be in use as well.
+    ///
+    /// # Errors
+    /// As [`Unpacker::take`].
+    pub fn unix(&mut self, packed: Vec<PackedUnix>) -> Result<Vec<Group>, String> {
+        let unpack = |PackedUnix { path, socket, file }| {
+            let inherited = file.is_none();
+            let socket = self.socket(socket)?;
+            // Of one that an older executable has left, only the socket itself says it.
+            let path = if path.as_os_str().is_empty() { unix_sockets::path_of(&socket)? } else { path };
+            let file = file.map(|file| Rc::new(SocketFile::left(file)));
+            let local = Address::Unix(path);
+            Ok(Group { asked: local.clone(), local, buckets: vec![socket], inherited, file })
+        };
+        packed.into_iter().map(unpack).collect()
+    }
+
+    fn socket(&mut self, number: i32) -> Result<Rc<OwnedFd>, String> {
+        let socket = match self.shared.get(&number) {
+            Some(socket) => Rc::clone(socket),
+            None => Rc::new(Unpacker::take(number)?),
+        };
+        self.shared.insert(number, Rc::clone(&socket));
+        Ok(socket)
+    }
+
     fn group(&mut self, packed: PackedGroup) -> Result<Group, String> {
         let PackedGroup { asked, local, buckets, inherited } = packed;
         let mut sockets = Vec::with_capacity(buckets.len());
         for number in buckets {
-            let socket = match self.shared.get(&number) {
-                Some(socket) => Rc::clone(socket),
-                None => Rc::new(Unpacker::take(number)?),
-            };
-            self.shared.insert(number, Rc::clone(&socket));
-            sockets.push(socket);
+            sockets.push(self.socket(number)?);
         }
-        Ok(Group { asked, local, buckets: sockets, inherited })
+        Ok(Group { asked, local, buckets: sockets, inherited, file: None })
     }
 }
 
@@ -320,7 +369,7 @@ mod tests {
         let mut packer = Packer::default();
         let local: Address = "127.0.0.1:80".parse().unwrap();
         let (asked, buckets) = (local.clone(), vec![Rc::new(file.into())]);
-        let group = Group { asked, local: local.clone(), buckets, inherited: true };
+        let group = Group { asked, local: local.clone(), buckets, inherited: true, file: None };
         packed.listens = packer.groups([&group]);
         packed.workers = vec![(3, 77)];
         let read = UpgradeState::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();

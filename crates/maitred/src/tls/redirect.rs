@@ -11,10 +11,14 @@ pub const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 pub const STATUS: u16 = 308;
 
 /// The port that clients are sent to: where the first listener with TLS is bound. `bound` gives that port by the number of the
-/// listener.
+/// listener. Where all of these are Unix sockets, the proxy before them is taken to have the usual one.
 pub fn port(listens: &[Listen], bound: impl Fn(usize) -> Option<u16>) -> Option<u16> {
-    let at = listens.iter().position(|listen| listen.tls.is_some())?;
-    bound(at)
+    let mut secure = listens.iter().enumerate().filter(|(_, listen)| listen.tls.is_some()).peekable();
+    secure.peek()?;
+    match secure.find(|(_, listen)| listen.address.inet().is_some()) {
+        Some((at, _)) => bound(at),
+        None => Some(443),
+    }
 }
 
 /// The value of `Location`. `authority` is the request's host, with or without a port, already judged to be one; `target` is

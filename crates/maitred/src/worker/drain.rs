@@ -3,14 +3,14 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use super::connection::body::RequestBody;
@@ -172,6 +172,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
     Ok(Some(ConnectionTransfer {
         remote,
         listen: NO_LISTEN,
+        foreign: is_unix(socket.as_fd()),
         requests,
         awaits_proxy,
         input: carried.input.to_vec(),
@@ -184,6 +185,12 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         secure: None,
         socket,
     }))
+}
+
+/// A socket that is none, or of which the kernel says nothing, is taken for one: it costs only another way to receive.
+fn is_unix(socket: BorrowedFd<'_>) -> bool {
+    let domain = rustix::net::sockopt::socket_domain(socket);
+    !matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6))
 }
 
 #[cfg(test)]

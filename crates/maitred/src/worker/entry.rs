@@ -32,10 +32,35 @@ pub struct Entry {
     pub shared: bool,
     /// Epoll reported that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
-    /// It came in by the admin listener.
-    pub admin: bool,
+    /// What its socket is, and by which kind of listener it came in.
+    pub kind: SocketKind,
     /// What it is doing.
     pub connection: Connection,
+}
+
+/// What the socket of a connection is. One byte for two questions: an idle connection is small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketKind {
+    /// A TCP connection of a client, a stream of one, or a socket of this process.
+    Client,
+    /// That of a client on a Unix socket.
+    UnixClient,
+    /// A TCP connection to the admin listener.
+    Admin,
+    /// Likewise, on a Unix socket.
+    UnixAdmin,
+}
+
+impl SocketKind {
+    /// By its listener.
+    pub fn new(admin: bool, unix: bool) -> SocketKind {
+        match (admin, unix) {
+            (false, false) => SocketKind::Client,
+            (false, true) => SocketKind::UnixClient,
+            (true, false) => SocketKind::Admin,
+            (true, true) => SocketKind::UnixAdmin,
+        }
+    }
 }
 
 impl Deref for Entry {
@@ -65,6 +90,16 @@ impl Entry {
         Entry::without_socket(connection, parent.listen)
     }
 
+    /// Whether it came in by the admin listener.
+    pub fn is_admin(&self) -> bool {
+        matches!(self.kind, SocketKind::Admin | SocketKind::UnixAdmin)
+    }
+
+    /// Whether its other end could pass descriptors.
+    pub fn is_foreign(&self) -> bool {
+        matches!(self.kind, SocketKind::UnixClient | SocketKind::UnixAdmin)
+    }
+
     fn without_socket(connection: Connection, listen: u16) -> Self {
         Entry {
             socket: None,
@@ -76,7 +111,7 @@ impl Entry {
             counted: false,
             shared: false,
             hung_up: false,
-            admin: false,
+            kind: SocketKind::Client,
             connection,
         }
     }

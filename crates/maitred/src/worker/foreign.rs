@@ -1,8 +1,9 @@
-//! Unix sockets whose other end is another program: clients of the admin address, external servers (`http+unix:`). They may pass
-//! descriptors, which are not used here. recv(2) without room for them has the kernel close them before it returns, and so has
-//! close(2) with those that were not received, each for as long as the sender of the descriptors chooses: a socket with
-//! `SO_LINGER` blocked both for its three seconds, however non-blocking they were (Linux 6.18). So they are received, and closed
-//! by a thread that does nothing else. From Linux 6.16 on the kernel refuses them at the sender ([`refuse_descriptors`]).
+//! Unix sockets whose other end is another program: clients of Unix listeners and of the admin address, external servers
+//! (`http+unix:`). They may pass descriptors, which are not used here. recv(2) without room for them has the kernel close them
+//! before it returns, and so has close(2) with those that were not received, each for as long as the sender of the descriptors
+//! chooses: a socket with `SO_LINGER` blocked both for its three seconds, however non-blocking they were (Linux 6.18). So they
+//! are received, and closed by a thread that does nothing else. From Linux 6.16 on the kernel refuses them at the sender
+//! ([`refuse_descriptors`]).
 //!
 //! [`refuse_descriptors`]: maitred_sys::sockopt::refuse_descriptors
 
@@ -14,20 +15,13 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::config::{AdminAddress, Config, Upstream};
 use crate::serve::passed::{Passed, closer};
-use crate::worker::entry::Entry;
 
 /// Whether there are such sockets.
 pub(super) fn is_wanted(config: &Config) -> bool {
     let unix = |upstream: &Upstream| matches!(upstream, Upstream::Unix(_));
     matches!(config.server.admin, Some(AdminAddress::Unix(_)))
+        || config.listens.iter().any(|listen| listen.address.path().is_some())
         || config.pools.iter().filter_map(|pool| pool.source.servers()).flatten().any(unix)
-}
-
-impl Entry {
-    /// Whether its other end could pass descriptors: clients have TCP connections, operators may have others.
-    pub(super) fn is_foreign(&self) -> bool {
-        self.admin && self.remote.address.is_none()
-    }
 }
 
 /// Appends what has come, up to the buffer's capacity.

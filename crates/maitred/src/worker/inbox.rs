@@ -154,6 +154,8 @@ pub struct ConnectionTransfer {
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
+    /// Its socket is a Unix socket.
+    pub foreign: bool,
     /// Its TLS session, if it had begun.
     pub secure: Option<Box<TlsSession>>,
 }
@@ -171,6 +173,7 @@ impl ConnectionTransfer {
             text: Vec::new(),
             origin: Origin::Accepted,
             awaits_proxy,
+            foreign: remote.is_none(),
             secure: None,
         }
     }

@@ -60,11 +60,9 @@ pub(super) enum NamedBy {
 impl Client {
     /// The client of a request that came from `peer`.
     pub(super) fn of(request: &Request<'_, '_>, peer: &Peer, proxies: &TrustedProxies) -> Client {
-        match peer.remote.address {
-            Some(address) if is_within(address.ip(), &proxies.networks) => {
-                Client::behind(request, peer, proxies)
-            }
-            _ => {
+        match proxies.trusts(peer.remote.address.map(|address| address.ip())) {
+            true => Client::behind(request, peer, proxies),
+            false => {
                 let (remote, https) = (peer.remote, peer.secure);
                 Client { remote, https, proxied: false, named_by: NamedBy::Either }
             }
@@ -276,9 +274,7 @@ impl ForwardedHeaders {
         if missing(Told::Host) && !request.authority.is_empty() {
             head.small_field("x-forwarded-host", request.authority.as_bytes());
         }
-        if arrival.peer.remote.address.is_some() {
-            self.tell_hops(head, request, arrival);
-        }
+        self.tell_hops(head, request, arrival);
         // These come last, because they differ each time: an adapter may have cached the part before them.
         match arrival.client.given_request_id(request) {
             Some(id) => head.small_field("x-request-id", id),
@@ -302,6 +298,7 @@ impl ForwardedHeaders {
 
     /// `X-Forwarded-For` and `Forwarded`. If a proxy sends only one of them, or only one is believed, the other is made from
     /// that, so that the two never contradict each other by omission. If another field names the client, both are made from it.
+    /// A peer on a Unix socket has no address that could be added; where there is nothing else, neither field is sent.
     fn tell_hops(&mut self, head: &mut impl PutField, request: &Request<'_, '_>, arrival: Arrival<'_>) {
         let (scratch, client, peer) = (&mut self.scratch, arrival.client, arrival.peer.remote);
         let is_read = |told| {
@@ -319,9 +316,13 @@ impl ForwardedHeaders {
             hops.for_each(|hop| append_address(scratch, hop));
         }
         scratch.extend_from_slice(named.as_ref().map_or(b"", |remote| remote.bytes()));
-        append_separator(scratch);
-        scratch.extend_from_slice(peer.bytes());
-        head.small_field("x-forwarded-for", scratch);
+        if peer.address.is_some() {
+            append_separator(scratch);
+            scratch.extend_from_slice(peer.bytes());
+        }
+        if !scratch.is_empty() {
+            head.small_field("x-forwarded-for", scratch);
+        }
 
         scratch.clear();
         if is_read(Told::Forwarded) {
@@ -334,9 +335,13 @@ impl ForwardedHeaders {
         if let Some(remote) = named {
             forwarded::append_hop(scratch, remote.bytes());
         }
-        append_separator(scratch);
-        forwarded::append_element(scratch, peer.bytes(), request.authority, scheme(arrival.peer.secure));
-        head.small_field("forwarded", scratch);
+        if peer.address.is_some() {
+            append_separator(scratch);
+            forwarded::append_element(scratch, peer.bytes(), request.authority, scheme(arrival.peer.secure));
+        }
+        if !scratch.is_empty() {
+            head.small_field("forwarded", scratch);
+        }
     }
 }
 

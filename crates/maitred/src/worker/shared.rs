@@ -9,6 +9,7 @@ use std::time::Instant;
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 use rustix::io::Errno;
+use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::addresses::Addresses;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
@@ -358,9 +359,8 @@ impl Shared {
 
     /// The listen entry that a connection has come in by, by its own address; [`NO_LISTEN`] if there is none for that.
     pub fn listen_of(&self, connection: BorrowedFd<'_>) -> u16 {
-        let local =
-            rustix::net::getsockname(connection).ok().and_then(|local| SocketAddr::try_from(local).ok());
-        let Some(local) = local else { return NO_LISTEN };
+        let Ok(bound) = rustix::net::getsockname(connection) else { return NO_LISTEN };
+        let Ok(local) = SocketAddr::try_from(bound.clone()) else { return self.unix_listen_of(bound) };
         let found = |is: fn(SocketAddr, SocketAddr) -> bool| {
             self.locals.iter().position(|bound| {
                 let bound = bound.address.as_ref().and_then(Address::inet);
@@ -371,6 +371,18 @@ impl Shared {
             bound.ip().is_unspecified() && bound.is_ipv4() == local.is_ipv4()
         };
         let index = found(|bound, local| bound.ip() == local.ip()).or_else(|| found(every));
+        index.and_then(|index| u16::try_from(index).ok()).unwrap_or(NO_LISTEN)
+    }
+
+    /// An accepted Unix socket is bound to the path of its listener.
+    fn unix_listen_of(&self, bound: SocketAddrAny) -> u16 {
+        let Ok(bound) = SocketAddrUnix::try_from(bound) else { return NO_LISTEN };
+        let Some(path) = bound.path_bytes() else { return NO_LISTEN };
+        let is = |local: &Local| {
+            let known = local.address.as_ref().and_then(Address::path);
+            known.is_some_and(|known| known.as_os_str().as_encoded_bytes() == path)
+        };
+        let index = self.locals.iter().position(is);
         index.and_then(|index| u16::try_from(index).ok()).unwrap_or(NO_LISTEN)
     }
 

@@ -1,9 +1,8 @@
 //! `[[listen]]`
 
-use std::net::SocketAddr;
-
 use super::super::finding::{At, Span};
-use super::super::listen::{Buckets, Listen};
+use super::super::listen::{Address, Buckets, Listen, UnixFile};
+use super::super::meaning::AdminAddress;
 use super::super::reader::{Section, shorten};
 use super::super::values;
 use super::super::values::Network;
@@ -37,6 +36,24 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, t
     listens.into_iter().map(|(listen, _)| listen).zip(spans).collect()
 }
 
+/// The admin address has a socket of its own.
+pub(super) fn check_admin(
+    section: &Section<'_>,
+    admin: Option<&AdminAddress>,
+    listens: &[(Listen, tls::Spans)],
+) {
+    let Some(AdminAddress::Unix(admin)) = admin else { return };
+    let admin = super::common::normal(admin);
+    if listens.iter().any(|(listen, _)| listen.address.path() == Some(&admin)) {
+        let span = section.given("admin").unwrap_or_else(|| section.span.clone());
+        section.cx.error_with(
+            &span,
+            "`admin` is an address of [[listen]], too",
+            "give it a socket of its own",
+        );
+    }
+}
+
 /// One for each address of an entry.
 fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let buckets = super::pools::buckets(section);
@@ -61,23 +78,92 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
             "it takes at least one address, such as \":8080\"",
         );
     }
-    let address = |text: &At<String>| {
-        let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
-        section.cx.accept(&text.span, &what, values::listen_address(&text.value))
-    };
-    let listen = |address: SocketAddr| Listen {
-        address: address.into(),
-        buckets,
+    let unix_file = unix_file(section);
+    let listen = |address: Address| Listen {
+        // A Unix socket cannot be bound twice, and has nothing to hold connections back: what comes is read at once.
+        buckets: if address.path().is_some() { Buckets::Number(1) } else { buckets },
+        steer_by_cpu: steer_by_cpu && address.path().is_none(),
+        defer_accept: defer_accept || address.path().is_some(),
+        address,
+        unix_file,
         backlog,
-        steer_by_cpu,
-        defer_accept,
         proxy_protocol_from: proxy_protocol_from.clone(),
         tls: tls.clone(),
         http2,
         redirect_http,
     };
     let texts = section.texts("address");
-    texts.iter().filter_map(|text| Some((listen(address(text)?), text.span.clone()))).collect()
+    let read = |text: &At<String>| Some((listen(address(section, text)?), text.span.clone()));
+    let found: Vec<_> = texts.iter().filter_map(read).collect();
+    warn_of_kind(section, &found);
+    found
+}
+
+fn address(section: &Section<'_>, text: &At<String>) -> Option<Address> {
+    let cx = section.cx;
+    let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
+    let Address::Unix(path) = cx.accept(&text.span, &what, values::listener(&text.value))? else {
+        return values::listen_address(&text.value).map(Address::Inet).ok();
+    };
+    let path = super::common::normal(&cx.base(&text.span).join(path));
+    let bytes = path.as_os_str().len();
+    if bytes > Address::PATH_BYTES_MAX || path.to_str().is_none() {
+        let why = match bytes > Address::PATH_BYTES_MAX {
+            true => format!("has at most {} bytes, and this one {bytes}", Address::PATH_BYTES_MAX),
+            false => "is UTF-8".to_owned(),
+        };
+        let hint = format!("it is {}: choose another one, such as one in /run", path.display());
+        cx.error_with(&text.span, format!("`address`: the path of a socket {why}"), hint);
+        return None;
+    }
+    Some(Address::Unix(path))
+}
+
+/// Who may connect to Unix sockets.
+fn unix_file(section: &Section<'_>) -> UnixFile {
+    let cx = section.cx;
+    let mut file = UnixFile::default();
+    if let Some(text) = section.text("unix_mode") {
+        let what = format!("`unix_mode` does not take \"{}\"", shorten(&text.value));
+        file.mode = cx.accept(&text.span, &what, values::file_mode(&text.value)).unwrap_or(file.mode);
+    }
+    let of = |key: &str, kind: &str, find: &dyn Fn(&str) -> std::io::Result<Option<u32>>| {
+        let name = section.text(key)?;
+        let shown = shorten(&name.value);
+        let found = find(&name.value)
+            .map_err(|error| cx.error(&name.span, format!("`{key}`: {kind} \"{shown}\": {error}")))
+            .ok()?;
+        if found.is_none() {
+            let message = format!("`{key}`: there is no {kind} \"{shown}\" on this machine");
+            let database = if key == "unix_user" { "passwd" } else { "group" };
+            cx.error_with(&name.span, message, format!("`getent {database}` lists them"));
+        }
+        found
+    };
+    file.owner = of("unix_user", "account", &|name| Ok(cx.lookup.user(name)?.map(|user| user.uid)));
+    file.group = of("unix_group", "group", &|name| cx.lookup.group(name));
+    file
+}
+
+/// Keys that do nothing for the one or the other kind of address.
+fn warn_of_kind(section: &Section<'_>, found: &[(Listen, Span)]) {
+    let (mut unix, mut inet) = (false, false);
+    for (listen, _) in found {
+        *if listen.address.path().is_some() { &mut unix } else { &mut inet } = true;
+    }
+    let (keys, why): (&[&str], _) = match (unix, inet) {
+        (true, false) => (
+            &["buckets", "steer_by_cpu", "defer_accept", "proxy_protocol_from"],
+            "a Unix socket has one queue, and its file's permissions say who may connect",
+        ),
+        (false, true) => (&["unix_mode", "unix_user", "unix_group"], "it is for \"unix:/path\""),
+        _ => return,
+    };
+    for key in keys {
+        if let Some(span) = section.given(key) {
+            section.cx.warn(&span, format!("`{key}` has no effect"), why);
+        }
+    }
 }
 
 /// Peers that may send a PROXY header. Such a peer can claim to be any client, so that the list is never open to all

@@ -54,6 +54,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     }
     acme::add_certificates(&mut sites, &server.state);
     let listens = listen::listens(root, &server.trusted_proxies.networks);
+    listen::check_admin(&section, server.admin.as_ref(), &listens);
     tls::check_together(root.cx, &listens, &sites, &certified);
     let of_server = root.section("limits");
     let limits = limits(&of_server, &server.trusted_proxies.networks);

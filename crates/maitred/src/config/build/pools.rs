@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::access::{Access, Authentication};
 use super::super::finding::{At, Span};
-use super::super::listen::{Buckets, Listen};
+use super::super::listen::{Address, Buckets, Listen};
 use super::super::meaning::{
     EarlyHints, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal, Target, Transport,
     Upstream,
@@ -174,7 +174,12 @@ fn source(section: &Section<'_>, cwd: &Path) -> Source {
     fastcgi::only_here(section);
     let address = |text: &At<String>| {
         let what = format!("`listen`: \"{}\" is not an address to listen on", shorten(&text.value));
-        section.cx.accept(&text.span, &what, values::listen_address(&text.value))
+        let address = match text.value.starts_with(Address::UNIX) {
+            // How many connections wait is known of TCP only, and the number of processes follows that.
+            true => Err("a pool takes an IP address and a port, such as \"127.0.0.1:8000\"".to_owned()),
+            false => values::listen_address(&text.value),
+        };
+        section.cx.accept(&text.span, &what, address)
     };
     let addresses: Vec<SocketAddr> = listen.iter().filter_map(address).collect();
     let sharing = sharing(section);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::super::finding::At;
+use super::super::listen::Address;
 use super::super::meaning::{AdminAddress, Affinity, EncodedSlashes, Server, TrustedProxies};
+use super::super::networks;
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::reload::GRACE_STREAMS_MAX;
-use super::super::values;
-
-/// The longest path of a Unix socket: `sun_path` of unix(7) without the NUL.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
+use super::super::values::{self, Network};
 
 pub(super) fn server(section: &Section<'_>) -> Server {
     let admin = admin(section);
@@ -46,7 +46,11 @@ pub(super) fn server(section: &Section<'_>) -> Server {
 }
 
 fn trusted_proxies(section: &Section<'_>) -> TrustedProxies {
-    let networks = super::networks(section, "trusted_proxies");
+    let texts = section.texts("trusted_proxies");
+    let resolve = |item| networks::resolve(section.cx, "trusted_proxies", item);
+    let is_unix = |item: &&At<String>| item.value == "unix";
+    let unix = texts.iter().any(|item| is_unix(&item));
+    let networks: Vec<Network> = texts.iter().filter(|item| !is_unix(item)).flat_map(resolve).collect();
     let field = section.text("client_address_from").and_then(|name| {
         let valid = match values::is_token(&name.value) {
             true if name.value.contains(['_', '.']) => {
@@ -58,11 +62,11 @@ fn trusted_proxies(section: &Section<'_>) -> TrustedProxies {
         let what = format!("`client_address_from` does not take \"{}\"", shorten(&name.value));
         section.cx.accept(&name.span, &what, valid.map_err(str::to_owned))
     });
-    if let (true, Some(span)) = (networks.is_empty(), section.given("client_address_from")) {
+    if let (true, Some(span)) = (networks.is_empty() && !unix, section.given("client_address_from")) {
         let why = "without `trusted_proxies`, no peer may say who the client is";
         section.cx.warn(&span, "`client_address_from` has no effect", why);
     }
-    TrustedProxies { networks, field }
+    TrustedProxies { networks, unix, field }
 }
 
 /// Not looked up: a configuration without a pool does not need it, and the worker process may see another directory.
@@ -100,8 +104,9 @@ pub(in super::super) fn admin(section: &Section<'_>) -> Option<AdminAddress> {
     match admin_address(&text.value) {
         Ok(AdminAddress::Unix(path)) => {
             let path = cx.base(&text.span).join(path);
-            if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
-                let message = format!("`admin`: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
+            if path.as_os_str().len() > Address::PATH_BYTES_MAX {
+                let message =
+                    format!("`admin`: a socket's path has at most {} bytes", Address::PATH_BYTES_MAX);
                 cx.error_with(&text.span, message, format!("this one is {}", path.display()));
             }
             Some(AdminAddress::Unix(path))

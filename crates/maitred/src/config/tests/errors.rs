@@ -180,7 +180,7 @@ fn what_is_missing_is_said_where_it_belongs() {
     assert_eq!(
         brief("[[listen]]\n[[site]]\n[pool.a]\n"),
         [
-            "1:1 [[listen]] has no `address` | `address` takes `\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`; or an \
+            "1:1 [[listen]] has no `address` | `address` takes `\"0.0.0.0:8080\"`, `\"[::1]:8080\"`, `\":8080\"` or `\"unix:/path\"`; or an \
              array of several",
             "2:1 this site has neither `root` nor a route, so that it answers nothing | add root = \"public\", or a \
              [[site.route]]",

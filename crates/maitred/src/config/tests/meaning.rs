@@ -32,7 +32,7 @@ pid_file = "run/pid"
 grace = 90
 grace_streams = "10m"
 old_workers_max = 3
-trusted_proxies = ["10.0.0.0/8", "::1"]
+trusted_proxies = ["10.0.0.0/8", "unix", "::1"]
 client_address_from = "CF-Connecting-IP"
 spool = "spool"
 state = "state"
@@ -68,6 +68,12 @@ keylog = "keys.log"
 [[listen]]
 address = ":80"
 redirect_http = true
+
+[[listen]]
+address = "unix:http.sock"
+unix_mode = "0606"
+unix_user = "app"
+unix_group = "www-data"
 
 [[site]]
 hosts = ["Example.com", "*.example.com"]
@@ -341,6 +347,7 @@ fn every_key_reaches_its_meaning() {
     assert!(!server.server_header && !server.seccomp);
     let listen = Listen {
         address: "[::1]:8443".parse().unwrap(),
+        unix_file: UnixFile::default(),
         buckets: Buckets::PerThread,
         backlog: 10,
         steer_by_cpu: true,
@@ -380,9 +387,19 @@ fn every_key_reaches_its_meaning() {
 }
 
 #[test]
+fn a_unix_socket_has_one_queue_and_a_file() {
+    let config = good(EVERYTHING);
+    let unix = config.listens.last().unwrap();
+    assert_eq!(unix.address, Address::Unix("/etc/maitred/http.sock".into()));
+    assert_eq!(unix.unix_file, UnixFile { mode: 0o606, owner: Some(1001), group: Some(33) });
+    assert_eq!((unix.buckets, unix.steer_by_cpu), (Buckets::Number(1), false));
+    assert!(config.server.trusted_proxies.unix && config.server.trusted_proxies.trusts(None));
+}
+
+#[test]
 fn keys_about_tls_reach_their_meaning() {
     let config = good(EVERYTHING);
-    let [_, secure, cleartext] = &config.listens[..] else { panic!("{:?}", config.listens) };
+    let [_, secure, cleartext, _] = &config.listens[..] else { panic!("{:?}", config.listens) };
     assert_eq!((secure.http2, secure.redirect_http), (false, false));
     assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
     let tls = Tls {

@@ -11,6 +11,7 @@ mod overrides;
 mod relations;
 mod several;
 mod tls;
+mod unix;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,10 @@ impl Lookup for Machine {
             "maitred" if self.packaged => known(990),
             _ => None,
         })
+    }
+
+    fn group(&self, name: &str) -> io::Result<Option<u32>> {
+        Ok((name == "www-data").then_some(33))
     }
 
     fn is_root(&self) -> bool {

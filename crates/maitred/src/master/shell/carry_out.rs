@@ -173,12 +173,13 @@ impl Shell<'_> {
             }
             _ => {}
         }
+        let admin = prepared.config.server.admin.as_ref().map(ToString::to_string);
         for group in &self.around.inherited {
-            let used = prepared
-                .open
-                .as_ref()
-                .is_some_and(|open| open.groups.iter().any(|one| one.inherited && one.local == group.local));
-            if !used {
+            let listens = |open: &super::super::prepare::Open| {
+                open.groups.iter().any(|one| one.inherited && one.local == group.local)
+            };
+            let is_admin = group.local.path().is_some() && admin == Some(group.local.to_string());
+            if !is_admin && !prepared.open.as_ref().is_some_and(listens) {
                 let local = &group.local;
                 tracing::warn!(
                     "the socket {local} from the service manager is not used: no [[listen]] has that address"
@@ -400,7 +401,6 @@ impl Shell<'_> {
 
     fn close_sockets(&mut self) {
         self.around.inherited.clear();
-        self.around.inherited_admin = None;
         self.left_open = None;
         for prepared in self.plans.values_mut() {
             prepared.close_listeners();

@@ -225,21 +225,18 @@ impl Shell<'_> {
         let plan = self.plan_present.and_then(|number| self.plans.get(&number));
         if let Some(open) = plan.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref()) {
             upgrade_state.listens = packer.groups(&open.groups);
+            upgrade_state.unix = packer.unix(&open.groups);
             upgrade_state.pools = packer.groups(open.pools.iter().flat_map(PoolSockets::groups));
             upgrade_state.admin = open.admin.as_ref().map(|admin| {
                 let socket = packer.add(admin.as_fd());
-                PackedAdmin {
-                    asked: admin.asked.clone(),
-                    local: admin.local,
-                    socket,
-                    file: admin.file().cloned(),
-                }
+                PackedAdmin { asked: admin.asked.clone(), local: admin.local, socket, file: admin.file() }
             });
             upgrade_state.pid_file = open.pid_file().map(|file| file.path().to_owned());
         }
         upgrade_state.inherited = packer.groups(&self.around.inherited);
-        upgrade_state.inherited_admin =
-            self.around.inherited_admin.as_ref().map(|socket| packer.add(socket.as_fd()));
+        upgrade_state.inherited_unix = packer.unix(&self.around.inherited);
+        // What older executables know of these.
+        upgrade_state.inherited_admin = upgrade_state.inherited_unix.first().map(|one| one.socket);
         let end = self.new_end.as_ref().or(self.old_end.as_ref());
         upgrade_state.end = end.map(|end| packer.add(end.as_fd()));
         upgrade_state.stderr = self.stderr.as_ref().map(|stderr| packer.add(stderr.as_fd()));
@@ -258,7 +255,7 @@ impl Shell<'_> {
         unpacker: &mut Unpacker,
     ) -> Result<(), String> {
         self.left_open = Some(Open::left(
-            unpacker.groups(upgrade_state.listens)?,
+            [unpacker.groups(upgrade_state.listens)?, unpacker.unix(upgrade_state.unix)?].concat(),
             PoolSockets::left(unpacker.groups(upgrade_state.pools)?),
             upgrade_state.admin.map(unpack_admin).transpose()?,
             upgrade_state.pid_file.map(|path| Rc::new(PidFile::left(path))),

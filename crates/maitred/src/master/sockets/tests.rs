@@ -2,11 +2,12 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
 use super::*;
-use crate::config::Buckets;
+use crate::config::{Buckets, UnixFile};
 
 fn listen(address: &str, buckets: u16) -> Listen {
     Listen {
         address: address.parse().unwrap(),
+        unix_file: UnixFile::default(),
         buckets: Buckets::Number(buckets),
         backlog: 16,
         steer_by_cpu: false,
@@ -158,8 +159,7 @@ fn sockets_of_a_service_manager_are_taken_as_they_are() {
     let local = at(&groups[0]);
     let passed =
         groups[0].buckets.iter().map(|bucket| (bucket.try_clone().unwrap(), "web".to_owned())).collect();
-    let (inherited, unix) = sort_inherited(passed).unwrap();
-    assert!(unix.is_empty());
+    let inherited = sort_inherited(passed).unwrap();
     assert_eq!((inherited.len(), inherited[0].buckets.len()), (1, 2));
     let kept = bind_all(&[listen(&local.to_string(), 5)], 1, true, &inherited).unwrap();
     assert_eq!(numbers(&kept[0]), numbers(&inherited[0]));

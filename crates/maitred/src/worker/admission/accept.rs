@@ -13,7 +13,7 @@ use super::Admission;
 use crate::worker::admission::listener::Listener;
 use crate::worker::connection::After;
 use crate::worker::connection::transfer::RequestTransfer;
-use crate::worker::entry::Entry;
+use crate::worker::entry::{Entry, SocketKind};
 use crate::worker::inbox::{ConnectionTransfer, Message, Origin};
 use crate::worker::requests::proxy_protocol::NotAProxy;
 use crate::worker::token::Token;
@@ -127,7 +127,7 @@ impl Admission {
             return;
         }
         let mut connection = Entry::new(socket, listen, remote, self.clock.now);
-        (connection.admin, connection.counted) = (admin, counted);
+        (connection.kind, connection.counted) = (SocketKind::new(admin, remote.is_none()), counted);
         connection.awaits_proxy = awaits_proxy;
         self.welcome(connection, deferred);
     }
@@ -273,11 +273,12 @@ impl Admission {
             text,
             origin,
             awaits_proxy,
+            foreign,
             secure,
         } = transfer;
         let mut connection = Entry::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
-        connection.awaits_proxy = awaits_proxy;
+        (connection.awaits_proxy, connection.kind) = (awaits_proxy, SocketKind::new(false, foreign));
         if let Some(across) = &request.across {
             (connection.internal, connection.secure) = (true, across.secure);
             connection.began = across.began;

@@ -41,7 +41,7 @@ impl Admission {
 
     fn look_at(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index as usize) else { return };
-        if connection.admin || connection.internal {
+        if connection.is_admin() || connection.internal {
             return;
         }
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);

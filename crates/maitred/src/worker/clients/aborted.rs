@@ -51,7 +51,7 @@ impl Clients {
         let Some(first) = first_line(&input) else { return };
         self.count_aborted(index, ABORTED);
         let connection = &self.connections[index as usize];
-        if self.logs.is_on(None) && !connection.admin && !connection.internal {
+        if self.logs.is_on(None) && !connection.is_admin() && !connection.internal {
             self.logs.push(None, &line(self.shared, &self.base.clock, connection, first, summary));
         }
     }
@@ -86,7 +86,7 @@ impl Clients {
     pub(in crate::worker) fn count_aborted(&mut self, index: u32, status: u16) {
         let connection = &self.connections[index as usize];
         match status {
-            _ if connection.admin || connection.internal => {}
+            _ if connection.is_admin() || connection.internal => {}
             ABORTED => self.row.aborted.add(1),
             TIMED_OUT => self.row.timed_out_in_response.add(1),
             _ => {}

@@ -62,7 +62,7 @@ impl Clients {
         let shared = self.shared;
         let connection = &self.connections[index as usize];
         let root = Cow::Borrowed(b"/".as_slice());
-        if connection.admin {
+        if connection.is_admin() {
             let routed = Routed { decision: Decision::Admin, plan: shared.router.admin_plan() };
             return Route { routed, path: root, rewritten: None };
         }
@@ -417,7 +417,7 @@ impl Clients {
     pub(in crate::worker) fn ends_soon(&self, index: u32) -> bool {
         let Some(drain) = &self.drain else { return false };
         let connection = &self.connections[index as usize];
-        connection.admin || connection.wire != Wire::Clear || !drain.has_successor()
+        connection.is_admin() || connection.wire != Wire::Clear || !drain.has_successor()
     }
 
     /// Takes what a file handler gave back.
@@ -460,9 +460,9 @@ impl Clients {
 
     /// Whether the peer may name the client that its requests come from.
     pub(in crate::worker) fn is_trusted_proxy(&self, index: u32) -> bool {
-        let proxies = &self.shared.start.config.server.trusted_proxies.networks;
-        let peer = self.connections.get(index as usize).and_then(|connection| connection.remote.address);
-        peer.is_some_and(|peer| origin::is_within(peer.ip(), proxies))
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let connection = self.connections.get(index as usize);
+        connection.is_some_and(|one| proxies.trusts(one.remote.address.map(|address| address.ip())))
     }
 
     /// Keeps of a request's head what the access log needs once the response has ended.
@@ -560,7 +560,7 @@ impl Clients {
     pub(in crate::worker) fn count(&mut self, index: u32, status: u16) {
         let connection = &mut self.connections[index as usize];
         connection.requests = connection.requests.saturating_add(1);
-        if connection.admin || connection.internal {
+        if connection.is_admin() || connection.internal {
             return;
         }
         let class = usize::from(status / 100).saturating_sub(1);
@@ -657,7 +657,7 @@ impl Clients {
     /// Whether the requests of a connection have lines in the access log.
     fn is_logged(&self, index: u32, log: Option<LogChoice>) -> bool {
         let connection = &self.connections[index as usize];
-        self.logs.is_on(log) && !connection.admin && !connection.internal
+        self.logs.is_on(log) && !connection.is_admin() && !connection.internal
     }
 
     /// Logs in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.

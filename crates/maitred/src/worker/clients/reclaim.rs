@@ -7,7 +7,7 @@ impl Clients {
     /// Since when a client's connection is idle; `None` if it is not.
     pub(in crate::worker) fn idle_since(&self, index: u32) -> Option<i64> {
         let connection = self.connections.get(index as usize)?;
-        if connection.admin || !connection.is_client() || connection.readable || connection.again {
+        if connection.is_admin() || !connection.is_client() || connection.readable || connection.again {
             return None;
         }
         let limits = &self.shared.start.config.limits;

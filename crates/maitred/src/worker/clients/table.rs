@@ -96,7 +96,7 @@ impl Clients {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert!(connection.is(Phase::Idle));
-        let (stream, admin) = (!connection.is_client(), connection.admin);
+        let (stream, admin) = (!connection.is_client(), connection.is_admin());
         let index = self.connections.insert(connection) as u32;
         self.row.idle.add(1);
         if stream {

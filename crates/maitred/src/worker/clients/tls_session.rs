@@ -52,7 +52,7 @@ impl Clients {
         let shared = self.shared;
         let connection = &self.connections[index as usize];
         let Some(config) = shared.tls.config(usize::from(connection.listen)) else { return true };
-        if connection.admin {
+        if connection.is_admin() {
             return true;
         }
         let address = connection.remote.address;

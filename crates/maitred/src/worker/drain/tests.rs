@@ -2,7 +2,6 @@ use super::*;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 
 #[test]
 fn a_connection_arrives_with_its_bytes_and_its_past() {

@@ -138,6 +138,7 @@ impl Exchanges {
             text: Vec::new(),
             origin: Origin::ForSlot,
             awaits_proxy: false,
+            foreign: false,
             secure: None,
         };
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;

@@ -72,6 +72,7 @@ impl Exchanges {
             text: Vec::new(),
             origin: Origin::ForSlot,
             awaits_proxy: false,
+            foreign: false,
             secure: None,
         };
         let now = self.clock.now;

@@ -48,7 +48,7 @@ impl Exchanges {
             self.streams -= 1;
         } else {
             self.row.connections.sub(1);
-            match connection.admin {
+            match connection.is_admin() {
                 true => self.admins -= 1,
                 false => self.shared.yield_place(self.number),
             }

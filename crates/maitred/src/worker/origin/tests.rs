@@ -13,7 +13,7 @@ const STRANGER: &str = "203.0.113.9:6000";
 
 fn proxies(field: Option<&str>) -> TrustedProxies {
     let networks = vec![("10.0.0.0".parse().unwrap(), 8), ("2001:db8::".parse().unwrap(), 32)];
-    TrustedProxies { networks, field: field.map(str::to_owned) }
+    TrustedProxies { networks, unix: false, field: field.map(str::to_owned) }
 }
 
 /// The client that is found for a request with these fields, and the fields that the application gets.
@@ -23,11 +23,16 @@ fn told_to_application(peer: &str, fields: &[&str]) -> (String, Vec<String>) {
 
 /// The same where this field has the client's address.
 fn told_of_client_in(field: Option<&str>, peer: &str, fields: &[&str]) -> (String, Vec<String>) {
+    told_by(&proxies(field), peer, fields)
+}
+
+/// The same where these are trusted; a peer that is no address is one on a Unix socket.
+fn told_by(proxies: &TrustedProxies, peer: &str, fields: &[&str]) -> (String, Vec<String>) {
     let head = format!("GET / HTTP/1.1\r\nHost: example.com:8080\r\n{}\r\n", lines(fields));
     let mut room = request::field_room();
     let (request, _) = request::parse(head.as_bytes(), &mut room, &LIMITS).unwrap().unwrap();
     let peer = Peer { remote: Remote::new(peer.parse().ok()), secure: false };
-    let client = Client::of(&request, &peer, &proxies(field));
+    let client = Client::of(&request, &peer, proxies);
     let mut out = Vec::new();
     let flags = RequestFlags::default();
     let mut written = maitred_handoff::begin_request(&mut out, 1, 1, flags, 0).head("GET", "/");
@@ -39,8 +44,8 @@ fn told_of_client_in(field: Option<&str>, peer: &str, fields: &[&str]) -> (Strin
         panic!("no request in {out:?}")
     };
     let text = std::str::from_utf8(frame.head).unwrap().trim_end();
-    let shown =
-        format!("{}://{} {}", client.scheme(), client.remote.text(), client.remote.address.unwrap().port());
+    let port = client.remote.address.map_or(0, |address| address.port());
+    let shown = format!("{}://{} {port}", client.scheme(), client.remote.text());
     (shown, text.split("\r\n").skip(1).map(str::to_owned).collect())
 }
 
@@ -80,6 +85,19 @@ fn a_stranger_is_told_of_and_not_listened_to() {
             "x-request-start: t=1512379167.005",
         ]
     );
+}
+
+#[test]
+fn a_trusted_proxy_without_an_address_is_believed_and_not_added() {
+    let fields = ["X-Forwarded-For: 192.0.2.1, 10.0.0.2", "X-Request-Id: a"];
+    let seen = |unix| {
+        let (client, mut told) = told_by(&TrustedProxies { unix, ..proxies(None) }, "unix:", &fields);
+        told.retain(|field| field.starts_with("forwarded:") || field.starts_with("x-forwarded-for:"));
+        (client, told)
+    };
+    let named = ["x-forwarded-for: 192.0.2.1, 10.0.0.2", "forwarded: for=192.0.2.1, for=10.0.0.2"];
+    assert_eq!(seen(true), ("http://192.0.2.1 0".to_owned(), named.map(str::to_owned).to_vec()));
+    assert_eq!(seen(false), ("http://unix: 0".to_owned(), Vec::new()));
 }
 
 #[test]

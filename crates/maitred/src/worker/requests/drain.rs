@@ -36,7 +36,7 @@ impl Requests {
             return;
         }
         if let Some(successor) = drain.successor.clone()
-            && !connection.admin
+            && !connection.is_admin()
         {
             return self.give(index, &successor);
         }

@@ -13,7 +13,7 @@ use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::Filter;
 
 use super::Requests;
-use crate::config::{Pool, Transport};
+use crate::config::{Address, Pool, Transport};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::plan::Plan;
 use crate::serve::RequestContext;
@@ -22,7 +22,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Connection, State};
-use crate::worker::entry::Entry;
+use crate::worker::entry::{Entry, SocketKind};
 use crate::worker::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
 use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::inbox::{ConnectionTransfer, Origin};
@@ -91,7 +91,7 @@ impl Requests {
         let secure = self.take_tls_session(wire);
         // Counted before it is removed here, so that it is counted at all times.
         self.shared.begin_transfer();
-        let Some(Entry { socket: Some(socket), listen, connection, .. }) = self.remove(index) else {
+        let Some(Entry { socket: Some(socket), listen, kind, connection, .. }) = self.remove(index) else {
             if claimed {
                 self.shared.yield_place(thread);
             }
@@ -106,6 +106,7 @@ impl Requests {
             text: Vec::new(),
             origin: Origin::ForSlot,
             awaits_proxy: false,
+            foreign: kind == SocketKind::UnixClient,
             secure,
             socket,
         };
@@ -383,7 +384,7 @@ impl Requests {
             && protocol(request, pool).is_none();
         let connection = &self.connections[index as usize];
         let framed = connection.wire != Wire::Clear;
-        let not_tcp = connection.remote.address.is_none();
+        let not_tcp = connection.is_foreign() || connection.remote.address.is_none();
         self.row.relayed_isolated.add(u64::from(pool.isolate));
         self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
         self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
@@ -497,7 +498,8 @@ fn append_trailers(out: &mut Vec<u8>, connection: u32, request: u32, trailers: &
     encode_trailers(out, connection, request, fields);
 }
 
-/// Appends the meta lines about the client, and the address that it connected to.
+/// Appends the meta lines about the client, and the address that it connected to. An end that has no address is `0.0.0.0`: what
+/// applications take for an address has to be one, and that is none which they trust.
 fn append_meta<'o>(
     mut meta: MetaPart<'o>,
     client: &Client,
@@ -514,9 +516,13 @@ fn append_meta<'o>(
         let mut port = itoa::Buffer::new();
         meta = meta.prepared(open.as_bytes()).prepared(client.remote.bytes()).prepared(close.as_bytes());
         meta = meta.prepared(port.format(remote.port()).as_bytes()).prepared(b"\n");
+    } else {
+        meta = meta.line("remote", "0.0.0.0:0");
     }
-    if let Some(local) = local {
-        meta = meta.line("local", &local.text);
+    match local.map(|local| (&local.address, &local.text)) {
+        None => {}
+        Some((Some(Address::Unix(_)), _)) => meta = meta.line("local", no_address(client.https)),
+        Some((_, text)) => meta = meta.line("local", text),
     }
     meta = meta.line("scheme", client.scheme());
     if !pool.mount.is_empty() {
@@ -532,6 +538,11 @@ fn append_meta<'o>(
         Some(root) => meta.line("sendfile_root", root),
         None => meta,
     }
+}
+
+/// What stands for this server's end of a Unix socket.
+fn no_address(https: bool) -> &'static str {
+    if https { "0.0.0.0:443" } else { "0.0.0.0:80" }
 }
 
 /// Where the body of a request is that goes with these flags.

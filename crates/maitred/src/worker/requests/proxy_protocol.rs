@@ -15,7 +15,7 @@ use crate::worker::step::Stop;
 pub(in crate::worker) struct NotAProxy;
 
 impl Requests {
-    /// Whether a new connection has to start with a PROXY header.
+    /// Whether a new connection has to start with a PROXY header. Who may connect to a Unix socket, its file says.
     ///
     /// # Errors
     /// For a peer that is not in `proxy_protocol_from`: any address in its header would be believed.
@@ -25,9 +25,10 @@ impl Requests {
         remote: Option<SocketAddr>,
     ) -> Result<bool, NotAProxy> {
         let listens = &self.shared.start.config.listens;
-        let from = listens.get(usize::from(listen)).and_then(|listen| listen.proxy_protocol_from.as_deref());
-        let Some(from) = from else { return Ok(false) };
-        if remote.is_some_and(|remote| origin::is_within(remote.ip(), from)) {
+        let Some(listen) = listens.get(usize::from(listen)) else { return Ok(false) };
+        let Some(from) = listen.proxy_protocol_from.as_deref() else { return Ok(false) };
+        let is_unix = listen.address.path().is_some();
+        if remote.map_or(is_unix, |remote| origin::is_within(remote.ip(), from)) {
             return Ok(true);
         }
         self.log_unproxied(&Remote::new(remote), "it is not in `proxy_protocol_from`");

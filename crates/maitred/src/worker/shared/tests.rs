@@ -97,13 +97,13 @@ fn the_listener_of_a_connection_is_found_by_its_own_address() {
     let port = listener.local_addr().unwrap().port();
     let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (accepted, _) = listener.accept().unwrap();
-    let found = |bound: &[Option<String>]| {
+    let found = |connection: BorrowedFd<'_>, bound: &[Option<String>]| {
         let local = |address: &Option<String>| Local {
             address: address.as_ref().map(|address| address.parse().unwrap()),
             text: String::new(),
         };
         let shared = shared_with("", 1, |shared| shared.locals = bound.iter().map(local).collect());
-        shared.listen_of(accepted.as_fd())
+        shared.listen_of(connection)
     };
     let at = |ip: &str| Some(format!("{ip}:{port}"));
     let other = Some(format!("127.0.0.1:{}", port ^ 1));
@@ -115,11 +115,18 @@ fn the_listener_of_a_connection_is_found_by_its_own_address() {
         (vec![at("0.0.0.0"), at("127.0.0.1")], 1),
         (vec![at("127.0.0.2"), at("[::1]")], NO_LISTEN),
         (vec![at("[::]")], NO_LISTEN),
-        (vec![other, None], NO_LISTEN),
+        (vec![other.clone(), None], NO_LISTEN),
         (vec![], NO_LISTEN),
     ] {
-        assert_eq!(found(&bound), expected, "{bound:?}");
+        assert_eq!(found(accepted.as_fd(), &bound), expected, "{bound:?}");
     }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let (accepted, _) = listener.accept().unwrap();
+    let bound = [other, Some(format!("unix:{}.", path.display())), Some(format!("unix:{}", path.display()))];
+    assert_eq!((found(accepted.as_fd(), &bound), found(accepted.as_fd(), &bound[..2])), (2, NO_LISTEN));
     let (unix, _far_end) = std::os::unix::net::UnixStream::pair().unwrap();
     assert_eq!(shared("", 1).listen_of(unix.as_fd()), NO_LISTEN);
 }

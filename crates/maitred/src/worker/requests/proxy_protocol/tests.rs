@@ -7,7 +7,8 @@ use crate::worker::testing::{client, is_closed, reactor, shared};
 
 const LISTEN: &str = "[[listen]]\naddress = \"127.0.0.1:8080\"\nproxy_protocol = true\n\
                       proxy_protocol_from = [\"10.0.0.0/8\", \"2001:db8::/32\"]\n\
-                      [[listen]]\naddress = \"127.0.0.1:8081\"\n[limits]\nconnections_per_address_max = 2\n";
+                      [[listen]]\naddress = \"127.0.0.1:8081\"\n\
+                      [[listen]]\naddress = \"unix:x.sock\"\nproxy_protocol = true\n[limits]\nconnections_per_address_max = 2\n";
 
 fn thread() -> Reactor {
     reactor(shared(LISTEN, 1), 0)
@@ -32,6 +33,7 @@ fn only_proxies_may_connect_where_a_header_is_believed() {
         (0, "unix", Err(NotAProxy)),
         (1, "11.0.0.1:1", Ok(false)),
         (1, "10.1.2.3:1", Ok(false)),
+        (2, "unix", Ok(true)),
         (7, "11.0.0.1:1", Ok(false)),
     ] {
         let before = thread.row.malformed.get();
