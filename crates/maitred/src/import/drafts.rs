@@ -215,6 +215,8 @@ pub(crate) struct Route {
     pub(crate) quiet: bool,
     /// `access_log`: a name, unless it is that of the site.
     pub(crate) log: Option<String>,
+    /// `request_buffering = "off"`
+    pub(crate) streamed: bool,
     /// `error_pages`, besides those of the site.
     pub(crate) error_pages: Vec<(u16, String)>,
     /// `limit`: names of limits by client.
@@ -245,6 +247,7 @@ impl Route {
             compress: None,
             quiet: false,
             log: None,
+            streamed: false,
             error_pages: Vec::new(),
             limits: Vec::new(),
             gates: Vec::new(),

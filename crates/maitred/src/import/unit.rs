@@ -165,6 +165,17 @@ fn forwarded(
         if let Some(named) = named.filter(|named| !named.eq_ignore_ascii_case("x-forwarded-for")) {
             *from = Some(named.to_owned());
         }
+        for name in member.as_object().into_iter().flatten().map(|(name, _)| name.as_str()) {
+            let place = format!("{path}/{key}/{name}");
+            match name {
+                "source" => {}
+                _ if name == field => cx.translated(&place),
+                "protocol" | "recursive" => {
+                    cx.say(&place, Kind::Automatic, "what trusted proxies say is used")
+                }
+                _ => cx.not_possible(&place, "this member is not known"),
+            }
+        }
         let source = member.get("source");
         let one = source.and_then(Json::as_str).map(|one| vec![one.to_owned()]);
         let list = source

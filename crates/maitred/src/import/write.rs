@@ -109,6 +109,7 @@ struct Shared {
     times: Vec<(&'static str, u64)>,
     compress: Option<Vec<(String, Value)>>,
     quiet: bool,
+    streamed: bool,
     log: Option<String>,
     expires: Vec<(String, String)>,
     limits: Vec<String>,
@@ -141,6 +142,7 @@ impl Shared {
             times: common_to(&routes, |route| &route.times),
             compress: common_to(&routes, |route| &route.compress),
             quiet: all.iter().all(|route| route.quiet),
+            streamed: !pools.is_empty() && pools.iter().all(|route| route.streamed),
             log: None,
             expires: common_to(all, |route| &route.expires),
             limits: common_to(all, |route| &route.limits),
@@ -203,6 +205,9 @@ fn common(block: &mut Block, keys: &Shared) {
         None => {}
         Some([]) => block.push("compress", true, None),
         Some(entries) => block.push("compress", Value::Table(entries.to_vec()), None),
+    }
+    if keys.streamed {
+        block.push("request_buffering", "off", None);
     }
     match (keys.quiet, &keys.log) {
         (true, _) => block.push("access_log", false, None),
@@ -286,6 +291,7 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         times: if draft.times == shared.times { Vec::new() } else { draft.times.clone() },
         compress: draft.compress.clone().filter(|_| shared.compress.is_none()),
         quiet: draft.quiet && !shared.quiet,
+        streamed: draft.streamed && draft.goes_to_pool() && !shared.streamed,
         log: draft.log.clone().filter(|name| shared.log.as_ref() != Some(name)),
         expires: if draft.expires == shared.expires { Vec::new() } else { draft.expires.clone() },
         limits: if draft.limits == shared.limits { Vec::new() } else { draft.limits.clone() },

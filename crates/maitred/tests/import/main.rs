@@ -12,6 +12,7 @@ mod beside;
 mod broken;
 mod oracle;
 mod outputs;
+mod rows;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -122,6 +122,9 @@ fn step(cx: &Context<'_>, path: &str, step: &Json, outer: &Taken, depth: usize, 
         Err(why) => return cx.not_possible(&format!("{path}/match"), why),
     };
     cx.translated(path);
+    if step.get("match").is_some() {
+        cx.translated(&format!("{path}/match"));
+    }
     let Some(action) = step.get("action") else { return cx.not_possible(path, "it has no action") };
     for key in step.as_object().into_iter().flatten().map(|(key, _)| key) {
         if !["match", "action"].contains(&key.as_str()) {
@@ -195,6 +198,7 @@ fn returned(cx: &Context<'_>, path: &str, status: u64, location: Option<&str>) -
         return match template(location) {
             Ok(to) => {
                 cx.translated(&place);
+                cx.translated(&format!("{path}/location"));
                 // A placeholder behind the first slash could make a host of a path.
                 let to = match to.starts_with("/{") || to.starts_with("{path}") || to.starts_with("{uri}") {
                     true => format!(
@@ -287,15 +291,7 @@ fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<F
             "routes do not ask for media types; `path = [\"*.css\", …]` asks for endings",
         );
     }
-    for key in ["chroot", "follow_symlinks", "traverse_mounts"] {
-        if action.get(key).is_some() {
-            cx.say(
-                &format!("{path}/{key}"),
-                Kind::Automatic,
-                "symbolic links stay within the directory (`symlinks`)",
-            );
-        }
-    }
+    links(cx, path, action);
     match files.missing {
         true => cx.say(
             &place,
@@ -305,6 +301,22 @@ fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<F
         false => cx.translated(&place),
     }
     Some(files)
+}
+
+/// What an action says of its files that needs no keys.
+fn links(cx: &Context<'_>, path: &str, action: &Json) {
+    if action.get("index").is_some() {
+        cx.translated(&format!("{path}/index"));
+    }
+    for key in ["chroot", "follow_symlinks", "traverse_mounts"] {
+        if action.get(key).is_some() {
+            cx.say(
+                &format!("{path}/{key}"),
+                Kind::Automatic,
+                "symbolic links stay within the directory (`symlinks`)",
+            );
+        }
+    }
 }
 
 /// Files, and what answers if there is none.

@@ -109,11 +109,6 @@ const GROUPS: &[Group] = &[
     ),
     (
         Dropped,
-        "a request is complete before it goes to an application; a large one waits in `spool`",
-        "proxy_request_buffering fastcgi_request_buffering",
-    ),
-    (
-        Dropped,
         "rates and times of clients and servers are bounded by default ([limits], and `request_timeout` of a pool)",
         "proxy_send_timeout fastcgi_send_timeout uwsgi_send_timeout send_timeout client_body_timeout client_header_timeout",
     ),
@@ -186,6 +181,7 @@ const GROUPS: &[Group] = &[
          more_set_headers more_clear_headers proxy_ssl_server_name proxy_ssl_verify proxy_ssl_name proxy_ssl_protocols \
          proxy_ssl_session_reuse proxy_ssl_trusted_certificate proxy_ssl_verify_depth proxy_ssl_ciphers \
          proxy_ssl_certificate proxy_ssl_certificate_key ssl_verify_client ssl_client_certificate ssl_crl \
+         proxy_request_buffering fastcgi_request_buffering uwsgi_request_buffering \
          proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass ssl_reject_handshake ssl_password_file server_name listen return rewrite if alias server location limit_except",
     ),
 ];

@@ -148,6 +148,18 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
     if scope.own().iter().any(|own| own.name == "error_page") {
         route.error_pages = errors::of(cx, scope);
     }
+    for name in ["proxy_request_buffering", "fastcgi_request_buffering"] {
+        match scope.last(name).map(|given| (given, given.arg(0))) {
+            Some((given, "off")) => {
+                cx.translated(given);
+                route.streamed = true;
+            }
+            Some((given, _)) => {
+                cx.automatic(given, "only what is too long for memory goes on while it comes")
+            }
+            None => {}
+        }
+    }
     route.times = times(cx, scope);
     route.limits = limits::of(cx, scope);
     logs::decorate(cx, scope, route);
