@@ -182,6 +182,8 @@ pub enum FromWorker {
     ChallengeInPlace(u64),
     /// A client has asked for this name, which has no certificate yet, but may have one on demand.
     NameWanted(String),
+    /// A token has named a key that this set of the configuration has not: its source is to be fetched anew.
+    KeyWanted(usize),
     /// The master may go ([`ToWorker::OrphanMode`]).
     Outlives,
 }
@@ -339,6 +341,8 @@ pub enum ToWorker {
     Adopt,
     /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
     Certificates,
+    /// The descriptor that comes along is a memory file with the keys of this set of the configuration, as JSON.
+    KeySet(usize),
     /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
     /// after [`ToWorker::OrphanMode`].
     Watch(SlotId),

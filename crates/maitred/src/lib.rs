@@ -24,6 +24,7 @@
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`jwt`] | signed tokens, and the keys that they are checked by |
+//! | [`key_agent`] | keys of tokens that are fetched from a URL |
 //! | [`log`] | access log and error log |
 //! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
@@ -55,6 +56,7 @@ pub mod filter;
 pub mod handoff;
 pub mod import;
 pub mod jwt;
+pub mod key_agent;
 pub mod log;
 pub mod master;
 pub mod overload;

@@ -7,6 +7,7 @@ use clap::Parser as _;
 use maitred::acme;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
+use maitred::key_agent;
 use maitred::master::shell::{self, Options};
 use maitred::sandbox;
 use maitred::worker;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Worker => worker::run(),
         Command::UpgradeCheck { arguments } => cli::upgrade_check::run(&arguments),
         Command::AcmeAgent => acme::agent::run(),
+        Command::KeyAgent => key_agent::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Import(arguments) => cli::import::run(&arguments),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),

@@ -104,6 +104,9 @@ pub enum Command {
     /// The process that gets certificates, started by the master
     #[command(hide = true)]
     AcmeAgent,
+    /// The process that fetches keys, started by the master
+    #[command(hide = true)]
+    KeyAgent,
 }
 
 /// `maitred serve`

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Default, Key, Kind, Table};
+use super::keys::{DAY, Default, Key, Kind, Table};
 use crate::jwt::keys;
 use crate::jwt::token::Rules;
 
@@ -58,6 +58,19 @@ pub struct JwtKeys {
 pub enum KeySource {
     /// `jwks_file`
     File(PathBuf),
+    /// `jwks_url`: there are no keys when the configuration is read.
+    Url(UrlKeys),
+}
+
+/// Keys that are fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UrlKeys {
+    /// `jwks_url`: `http` or `https`, with a host.
+    pub url: String,
+    /// `refresh`
+    pub refresh: Duration,
+    /// `jwks_ca_file`: the authorities that are trusted; `None` is those of the system.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `jwt`
@@ -80,10 +93,30 @@ pub(super) const TABLE: Table = Table {
         Key::new(
             "jwks_file",
             Kind::Text("a file"),
-            Default::Required,
+            Default::Absent("`jwks_url` is given"),
             "The public keys, as a JWK Set (RFC 7517): RSA of 2048 to 8192 bits, P-256, Ed25519; at most 64 of them, and 256 KiB. Keys of \
-             other kinds and for other uses are left out. It is read at the start and at a reload; a broken file is an error of \
-             the configuration.",
+             other kinds and for other uses are left out. It is read at the start, at a reload and when it changes; a broken \
+             file is an error of the configuration, and later leaves the keys as they were.",
+        ),
+        Key::new(
+            "jwks_url",
+            Kind::Text("a URL"),
+            Default::Absent("`jwks_file` is given"),
+            "Where the keys are fetched from, by a process of its own: `jwks_uri` of a provider of OpenID Connect. Redirects are not \
+             followed. Until they are there, requests get 503; if they cannot be fetched later, those that were stay.",
+        ),
+        Key::new(
+            "refresh",
+            Kind::Time { min: Duration::from_secs(10), max: DAY },
+            Default::Time(Duration::from_secs(60 * 60)),
+            "How often keys of `jwks_url` are fetched again. A token with a key that is not known has them fetched, too, every five \
+             seconds at most.",
+        ),
+        Key::new(
+            "jwks_ca_file",
+            Kind::Text("a file"),
+            Default::Absent("those of the system"),
+            "Certificate authorities that are trusted for `jwks_url`, as PEM.",
         ),
         Key::new(
             "issuer",

@@ -73,7 +73,7 @@ pub use directory::user_runtime_dir;
 pub use expires::{Expires, ExpiresFor};
 pub use finding::Origin;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
-pub use jwt::{Jwt, JwtKeys, KeySource, TokenPlace};
+pub use jwt::{Jwt, JwtKeys, KeySource, TokenPlace, UrlKeys};
 pub use listen::{Address, Buckets, ClientAuth, Listen, Tls, TlsVersion, UnixFile};
 pub use logs::{AccessFormat, AccessLog, Log, LogField, LogFormat, LogPart, LogTarget};
 pub use lookup::{Lookup, System};

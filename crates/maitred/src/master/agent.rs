@@ -1,5 +1,5 @@
-//! The process that gets certificates ([`crate::acme`]): how it is started, and the master's end of its socket. Neither
-//! reading nor writing ever waits.
+//! The processes that speak to other servers: one gets certificates ([`crate::acme`]), one fetches keys
+//! ([`crate::key_agent`]). How they are started, and the master's ends of their sockets. Neither reading nor writing ever waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,15 +9,18 @@ use maitred_sys::memfile;
 use maitred_sys::spawn::{Child, Command};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::prepare::Prepared;
 use super::process::{self, NOT_PASSED_ON, SELF};
-use crate::acme::messages::{FromAgent, MESSAGE_BYTES_MAX, Site, Start, ToAgent};
+use crate::acme::messages::{Site, Start};
 use crate::acme::store;
 use crate::config::{Config, HostPattern};
 use crate::control::RunAs;
+use crate::key_agent;
 
-/// The agent process.
+/// An agent process.
 #[derive(Debug)]
 pub struct Agent {
     /// The process.
@@ -58,23 +61,37 @@ pub fn start_document(config: &Config) -> Option<Start> {
 }
 
 impl Agent {
-    /// Starts the agent, with the account of the master. It changes to one of its own, if it has one, which is given the state
-    /// directory, and has rights to nothing more than that ([`crate::acme::agent`]).
+    /// Starts the agent for certificates, with the account of the master. It changes to one of its own, if it has one, which is
+    /// given the state directory, and has rights to nothing more than that ([`crate::acme::agent`]).
     ///
     /// # Errors
     /// What the system says.
     pub fn start(prepared: &Prepared, start: &Start) -> io::Result<Agent> {
-        let (socket, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        rustix::io::ioctl_fionbio(&socket, true)?;
         let account = process::account(start.acme.user.as_ref())?;
         if let Some(account) = &account {
             store::give(&start.state, account)?;
         }
         let account = account.as_ref().map(RunAs::from);
-        let document = memfile::sealed("maitred-acme", &serde_json::to_vec(&(start, account))?)?;
+        Agent::spawn(prepared, ("maitred: acme", "acme-agent"), &serde_json::to_vec(&(start, account))?)
+    }
+
+    /// Starts the key agent, which changes to the account of worker processes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start_keys(prepared: &Prepared, start: &key_agent::messages::Start) -> io::Result<Agent> {
+        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account.as_ref().map(RunAs::from);
+        Agent::spawn(prepared, ("maitred: keys", "key-agent"), &serde_json::to_vec(&(start, account))?)
+    }
+
+    fn spawn(prepared: &Prepared, (name, word): (&str, &str), document: &[u8]) -> io::Result<Agent> {
+        let (socket, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let document = memfile::sealed("maitred-agent", document)?;
         let mut command = Command::new(SELF);
-        command.arg0("maitred: acme").arg("acme-agent").new_group().no_new_privs();
+        command.arg0(name).arg(word).new_group().no_new_privs();
         command.descriptor(theirs.as_fd()).descriptor(document.as_fd());
         if let Some(file) = &prepared.error_log {
             command.stderr(file.as_fd());
@@ -96,11 +113,11 @@ impl Agent {
     }
 
     /// Sends a message, now or when there is room.
-    pub fn send(&mut self, message: &ToAgent) {
+    pub fn send(&mut self, message: &impl Serialize) {
         match serde_json::to_vec(message) {
             Ok(text) => self.waiting.push_back(text),
             Err(error) => {
-                tracing::error!(%error, "a message to the process for certificates cannot be written")
+                tracing::error!(%error, "a message to an agent cannot be written")
             }
         }
         self.flush();
@@ -122,12 +139,12 @@ impl Agent {
         }
     }
 
-    /// The next message; `None` if there is none now.
+    /// The next message, of at most so many bytes; `None` if there is none now.
     ///
     /// # Errors
     /// A text when the other side sent something that is no message.
-    pub fn receive(&mut self) -> Result<Option<FromAgent>, String> {
-        let mut text = vec![0_u8; MESSAGE_BYTES_MAX];
+    pub fn receive<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, String> {
+        let mut text = vec![0_u8; bytes_max];
         loop {
             match rustix::net::recv(&self.socket, &mut text, RecvFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}

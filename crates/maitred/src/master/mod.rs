@@ -14,7 +14,8 @@
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
-//! | [`agent`] | the process that gets certificates |
+//! | [`agent`] | the processes that get certificates and fetch keys |
+//! | [`key_files`] | files with keys of tokens, read again when they change |
 //! | [`hook`] | programs that make records in the DNS for it |
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
@@ -35,6 +36,7 @@ pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
 pub mod hook;
+pub mod key_files;
 pub mod limit_tables;
 pub mod output;
 pub mod own_files;

@@ -4,6 +4,7 @@ mod acme;
 mod carry_out;
 mod certificates;
 mod hooks;
+mod keys;
 mod listening;
 mod upgrade;
 
@@ -27,6 +28,7 @@ use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
 use super::hook::Running;
+use super::key_files::KeyFiles;
 use super::limit_tables::LimitTables;
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared};
@@ -38,6 +40,7 @@ use super::upgrade_state::{PackedUnix, Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
+use crate::key_agent;
 use crate::pki::Pair;
 use crate::serve::passed::Passed;
 use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
@@ -168,6 +171,11 @@ struct Shell<'a> {
     /// Decides about the process that gets certificates.
     supervisor: Supervisor,
     agent: Option<Agent>,
+    /// Decides about the process that fetches keys.
+    key_supervisor: key_agent::supervise::Supervisor,
+    key_agent: Option<Agent>,
+    /// Files with keys of tokens.
+    key_files: KeyFiles,
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
@@ -271,6 +279,9 @@ impl<'a> Shell<'a> {
             weighed_at: None,
             supervisor: Supervisor::default(),
             agent: None,
+            key_supervisor: key_agent::supervise::Supervisor::default(),
+            key_agent: None,
+            key_files: KeyFiles::default(),
             hooks: Vec::new(),
             ended_children: Vec::new(),
             executable,
@@ -317,6 +328,7 @@ impl<'a> Shell<'a> {
             self.take_check();
             self.look_at_certificates();
             self.take_agent();
+            self.take_keys();
         }
     }
 
@@ -336,7 +348,7 @@ impl<'a> Shell<'a> {
             let pipe = app.output.as_ref().and_then(Output::pipe_end);
             descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
-        if let Some(agent) = &self.agent {
+        for agent in self.agent.iter().chain(&self.key_agent) {
             descriptors.push(PollFd::new(&agent.child, PollFlags::IN));
             if !agent.is_ended() {
                 let room = if agent.is_full() { PollFlags::OUT } else { PollFlags::empty() };
@@ -354,8 +366,14 @@ impl<'a> Shell<'a> {
         descriptors.extend(children.map(|child| PollFd::new(child, PollFlags::IN)));
         // What they do is shown, and nothing else tells when it changes.
         let old = self.machine.old_workers().next().map(|_| Instant::now() + SHOW_OLD_EVERY);
-        let deadlines =
-            [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline(), old];
+        let deadlines = [
+            self.machine.next_deadline(),
+            self.next_look(),
+            self.supervisor.next_deadline(),
+            self.key_supervisor.next_deadline(),
+            self.key_files.next_look(),
+            old,
+        ];
         let hooks = self.hooks.iter().filter_map(Running::deadline);
         let deadline = deadlines.into_iter().flatten().chain(hooks).min();
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -382,7 +400,7 @@ impl<'a> Shell<'a> {
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
         let (mut pressure, mut in_place, mut private) = (false, Vec::new(), Vec::new());
-        let mut wanted = Vec::new();
+        let (mut wanted, mut keys_wanted) = (Vec::new(), Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             if worker.channel.is_stuck() {
@@ -396,6 +414,7 @@ impl<'a> Shell<'a> {
             worker.hear(*generation, MESSAGES_PER_TURN_MAX, |message| match message {
                 FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
                 FromWorker::NameWanted(name) => wanted.push(name),
+                FromWorker::KeyWanted(set) => keys_wanted.push((*generation, set)),
                 FromWorker::Private => private.push(*generation),
                 message => {
                     pressure |= matches!(message, FromWorker::QueuePressure(_));
@@ -408,6 +427,7 @@ impl<'a> Shell<'a> {
             self.challenge_in_place(generation, serial);
         }
         wanted.into_iter().for_each(|name| self.name_wanted(name));
+        keys_wanted.into_iter().for_each(|(generation, set)| self.key_wanted(generation, set));
         pressure
     }
 

@@ -525,7 +525,10 @@ impl Master {
             // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
             // The shell's.
-            FromWorker::Private | FromWorker::ChallengeInPlace(_) | FromWorker::NameWanted(_) => {}
+            FromWorker::Private
+            | FromWorker::ChallengeInPlace(_)
+            | FromWorker::NameWanted(_)
+            | FromWorker::KeyWanted(_) => {}
             FromWorker::Outlives => self.promised(now, number),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),

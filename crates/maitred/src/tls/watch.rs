@@ -22,6 +22,11 @@ impl Stamps {
         Stamps(paths.map(|path| (path.clone(), stamp(&path))).collect())
     }
 
+    /// Looks at one file.
+    pub fn of_file(path: &Path) -> Stamps {
+        Stamps(BTreeMap::from([(path.to_owned(), stamp(path))]))
+    }
+
     /// Whether there is nothing to look at.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

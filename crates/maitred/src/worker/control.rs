@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant};
 
+use maitred_sys::memfile;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
@@ -20,6 +21,7 @@ use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
 use crate::control::{Challenge, Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker};
+use crate::jwt::keys::Key;
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
@@ -84,6 +86,9 @@ impl About {
         }
     }
 }
+
+/// The largest set of keys for tokens, as the master sends it: four times what one can have.
+const KEYS_BYTES_MAX: u64 = 512 * 1024;
 
 /// A message of the master, with its descriptor if it has one.
 pub(super) type Told = (ToWorker, Option<OwnedFd>);
@@ -280,13 +285,14 @@ impl<'a> Control<'a> {
                 self.tell(&FromWorker::Outlives);
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
+            (ToWorker::KeySet(set), Some(file)) => self.replace_keys(set, file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
             (ToWorker::NameRefused(name), _) => self.shared.tls.refused(&name),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
-            | (ToWorker::Certificates, None) => {
+            | (ToWorker::Certificates | ToWorker::KeySet(_), None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
         }
@@ -336,6 +342,14 @@ impl<'a> Control<'a> {
         match material.and_then(|material| self.shared.tls.replace(&material)) {
             Ok(()) => self.shared.status.note_certificates(self.shared.tls.certificates()),
             Err(error) => tracing::error!(%error, "new certificates cannot be used"),
+        }
+    }
+
+    fn replace_keys(&self, set: usize, file: OwnedFd) {
+        let text = memfile::read(file, KEYS_BYTES_MAX);
+        match text.and_then(|text| Ok(serde_json::from_slice::<Vec<Key>>(&text)?)) {
+            Ok(keys) => self.shared.key_rings.replace(set, &keys),
+            Err(error) => tracing::error!(%error, "new keys for tokens cannot be used"),
         }
     }
 

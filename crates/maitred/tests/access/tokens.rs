@@ -1,5 +1,7 @@
 //! `jwt`: signed tokens. Those of `tokens.json` were made by PyJWT 2.15; the others here.
 
+use std::sync::{Arc, Mutex};
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -214,4 +216,96 @@ fn a_broken_set_is_an_error_at_the_start_and_changes_nothing_at_a_reload() {
     eventually("the key is not taken any more", || status(&server) == 401);
     let stopped = server.terminate(Signal::TERM);
     assert!(stopped.said.join("\n").contains("reload refused, the present configuration stays"));
+}
+
+/// A set with these keys of PyJWT's.
+fn set(names: &[&str]) -> String {
+    let mut keys = made()["jwks"].clone();
+    let is_in = |key: &Value| names.iter().any(|name| key["kid"] == name.to_lowercase());
+    keys["keys"].as_array_mut().unwrap().retain(is_in);
+    keys.to_string()
+}
+
+fn status(server: &Server, name: &str) -> u16 {
+    server.connect().method("GET", "/a.txt", &bearer(&token("good", name))).status
+}
+
+/// Keys in the file are replaced as a program would do it.
+fn place(server: &Server, text: &str) {
+    std::fs::write(server.path("beside"), text).unwrap();
+    std::fs::rename(server.path("beside"), server.path("keys.json")).unwrap();
+}
+
+#[test]
+fn keys_of_a_file_are_read_again_when_it_changes() {
+    let server = Setup::with_files()
+        .outside("keys.json", set(&["RS256"]).as_bytes())
+        .site(&format!("jwt = {{ {RULES}, audience = \"web\" }}"))
+        .start();
+    assert_eq!([status(&server, "RS256"), status(&server, "ES256")], [200, 401]);
+    place(&server, &set(&["ES256"]));
+    eventually("the new key is taken", || status(&server, "ES256") == 200);
+    assert_eq!(status(&server, "RS256"), 401);
+    place(&server, "{\"keys\": [");
+    server.wait_for("keys.json has changed, but cannot be used");
+    assert_eq!(status(&server, "ES256"), 200, "the previous ones stay");
+    place(&server, &set(&["RS256"]));
+    eventually("it is whole again", || status(&server, "RS256") == 200);
+    server.terminate(Signal::TERM);
+}
+
+/// Answers with what is in `content`: a set of keys, or a status.
+fn provider(content: &Arc<Mutex<String>>) -> Upstream {
+    let content = Arc::clone(content);
+    Upstream::start(move |peer| {
+        loop {
+            let asked = peer.request()?;
+            let text = content.lock().unwrap().clone();
+            match text.parse::<u16>() {
+                Ok(status) => peer.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"))?,
+                Err(_) if asked.line.starts_with("GET /keys?a=b ") => peer.answer(text)?,
+                Err(_) => peer.answer("elsewhere")?,
+            }
+        }
+    })
+}
+
+#[test]
+fn keys_are_fetched_when_they_are_missing_and_stay_when_they_cannot_be() {
+    let content = Arc::new(Mutex::new("503".to_owned()));
+    let provider = provider(&content);
+    let rules = "issuer = \"https://issuer.example/\", audience = \"web\"";
+    let gate = format!("jwt = {{ jwks_url = \"{}/keys?a=b\", {rules} }}", provider.name());
+    let server = Setup::with_files().site(&gate).start();
+    // There are none as yet.
+    server.wait_for("keys for tokens cannot be fetched");
+    let waits = server.connect().method("GET", "/a.txt", &bearer(&token("good", "RS256")));
+    assert_eq!(waits.status, 503);
+    waits.need("retry-after");
+    assert_eq!(server.connect().get("/a.txt").status, 401, "without a token there is nothing to wait for");
+    *content.lock().unwrap() = set(&["RS256"]);
+    eventually("the keys are there", || status(&server, "RS256") == 200);
+    // The provider has another key from now on, which the first token by it shows.
+    *content.lock().unwrap() = set(&["ES256", "RS256"]);
+    assert_eq!(status(&server, "ES256"), 401);
+    eventually("the new key is fetched", || status(&server, "ES256") == 200);
+    assert_eq!(status(&server, "RS256"), 200);
+    // A broken provider changes nothing, and is not asked more often, however many tokens name other keys.
+    *content.lock().unwrap() = "{\"keys\": []}".to_owned();
+    let before = provider.requests();
+    eventually("it was asked", || {
+        assert_eq!(status(&server, "EdDSA"), 401);
+        provider.requests() > before
+    });
+    server.wait_for("it has no keys");
+    assert_eq!([status(&server, "RS256"), status(&server, "ES256")], [200, 200]);
+    for _ in 0..50 {
+        assert_eq!(status(&server, "EdDSA"), 401);
+    }
+    assert!(provider.requests() <= before + 3, "{} times", provider.requests() - before);
+    // What was fetched is there in the next worker process, from its first request on.
+    let (outcome, said) = server.command(&["reload"]);
+    assert!(outcome.success(), "{said}");
+    assert_eq!(status(&server, "ES256"), 200);
+    server.terminate(Signal::TERM);
 }

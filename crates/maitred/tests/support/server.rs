@@ -246,8 +246,8 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 }
 
 fn address_of(scheme: &str, line: &str) -> Option<SocketAddr> {
-    // Those of an authority, which may be named before the server listens, are not its own.
-    if line.contains("authority=") || line.contains("account=") {
+    // Those of an authority or a provider of keys, which may be named before the server listens, are not its own.
+    if ["authority=", "account=", "url="].iter().any(|field| line.contains(field)) {
         return None;
     }
     let rest = line.split(scheme).nth(1)?;

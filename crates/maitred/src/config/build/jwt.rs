@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::access::Authentication;
 use super::super::disk::unreadable;
 use super::super::finding::{At, Span};
-use super::super::jwt::{Jwt, JwtKeys, KEY_SETS_MAX, KeySource, TokenPlace};
+use super::super::jwt::{Jwt, JwtKeys, KEY_SETS_MAX, KeySource, TokenPlace, UrlKeys};
 use super::super::reader::{Section, shorten};
 use super::super::values::is_token;
 use super::access::realm;
@@ -23,10 +23,9 @@ pub(super) fn of(section: &Section<'_>) -> Authentication<Jwt> {
         return section.choice("jwt").map_or(Authentication::Inherited, |_| Authentication::Off);
     }
     let table = section.section("jwt");
-    let keys = path(&table, "jwks_file").map(KeySource::File);
     Authentication::On(Jwt {
         realm: realm(&table),
-        keys: keys.map(|source| set(&table, source)).unwrap_or_default(),
+        keys: source(&table).map(|source| set(&table, source)).unwrap_or_default(),
         rules: rules(&table),
         from: places(&table),
         user_claim: claim(&table, table.text("user_claim")).unwrap_or_default(),
@@ -35,15 +34,66 @@ pub(super) fn of(section: &Section<'_>) -> Authentication<Jwt> {
     })
 }
 
+fn source(table: &Section<'_>) -> Option<KeySource> {
+    let (file, url) = (table.given("jwks_file"), table.text("jwks_url"));
+    let (ca_file, refresh) = (path(table, "jwks_ca_file"), table.time("refresh"));
+    match (&file, url) {
+        (Some(_), Some(url)) => {
+            table
+                .cx
+                .error(&url.span, "`jwks_url` and `jwks_file` are both given: keys come from one of them");
+            None
+        }
+        (None, Some(url)) => {
+            check_url(table, &url);
+            Some(KeySource::Url(UrlKeys { url: url.value, refresh, ca_file }))
+        }
+        (_, None) => {
+            if let Some((name, span)) =
+                ["refresh", "jwks_ca_file"].iter().find_map(|name| Some((name, table.given(name)?)))
+            {
+                table.cx.error(&span, format!("`{name}` is about `jwks_url`, which is not given"));
+            }
+            if file.is_none() {
+                table.cx.error_with(&table.span, "`jwt` has no keys", "add `jwks_file`, or `jwks_url`");
+            }
+            path(table, "jwks_file").map(KeySource::File)
+        }
+    }
+}
+
+fn check_url(table: &Section<'_>, url: &At<String>) {
+    let parsed = url.value.parse::<http::Uri>().ok();
+    let scheme = parsed.as_ref().and_then(http::Uri::scheme_str).unwrap_or_default();
+    let authority = parsed.as_ref().and_then(http::Uri::authority).map_or("", http::uri::Authority::as_str);
+    if !matches!(scheme, "http" | "https") || authority.is_empty() || authority.contains('@') {
+        let message = format!("`jwks_url`: \"{}\" is no URL that can be fetched", shorten(&url.value));
+        table.cx.error_with(
+            &url.span,
+            message,
+            "it looks like \"https://issuer.example/keys\", without a user",
+        );
+    }
+    let host = parsed.as_ref().and_then(http::Uri::host).unwrap_or_default();
+    let is_near = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+    if scheme == "http" && !is_near {
+        let message = "`jwks_url` has no TLS: any peer on the way can put its own keys there";
+        table.cx.warn(&url.span, message, "write https://, or fetch the keys into a file");
+    }
+}
+
 /// The index of a set of keys, which is read if no other gate has named it.
 fn set(table: &Section<'_>, source: KeySource) -> usize {
     let known = table.cx.key_sets.borrow().iter().position(|set| set.source == source);
     if let Some(known) = known {
         return known;
     }
-    let KeySource::File(file) = &source;
-    let span = table.given("jwks_file").unwrap_or_else(|| table.span.clone());
-    let keys = keys_of(table, file, &span);
+    let span =
+        table.given("jwks_file").or_else(|| table.given("jwks_url")).unwrap_or_else(|| table.span.clone());
+    let keys = match &source {
+        KeySource::File(file) => keys_of(table, file, &span),
+        KeySource::Url(_) => Vec::new(),
+    };
     let mut sets = table.cx.key_sets.borrow_mut();
     if sets.len() == KEY_SETS_MAX {
         table.cx.error(&span, format!("there are more than {KEY_SETS_MAX} sets of keys"));

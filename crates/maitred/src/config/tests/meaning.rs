@@ -128,6 +128,7 @@ respond = { status = 410, body = "gone", content_type = "text/html" }
 
 [[site.route]]
 path = ["/app/*", "/app/x"]
+jwt = { jwks_url = "https://issuer.example/keys", refresh = "5m", jwks_ca_file = "ca.pem", issuer = "*", audience = "*" }
 path_regex = '^/app/(\d+)'
 match = { header = { X-A = "v*1" }, query = { q = "~^a" }, cookie = { c = "1" }, scheme = "https", client = ["10.0.0.0/8"], any = [{ path = "/app/x", header = { b = "*" } }], not = [{ query = { no = "*" } }] }
 strip_prefix = "/app/"

@@ -434,7 +434,7 @@ fn the_examples_about_access_are_good() {
     let manual = include_str!("../../../../../docs/access.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     // What the examples leave out.
     let listen = "[[listen]]\naddress = \":1\"\n";
     examples.into_iter().for_each(|example| drop(good(&format!("{listen}{example}"))));

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::{Shell, exited, log_failure};
-use crate::acme::messages::Start;
+use crate::acme::messages::{MESSAGE_BYTES_MAX, Start};
 use crate::acme::supervise::Action;
 use crate::control::ToWorker;
 use crate::master::agent::{Agent, start_document};
@@ -29,7 +29,7 @@ impl Shell<'_> {
         if let Some(agent) = &mut self.agent {
             agent.flush();
             while !agent.is_ended() {
-                match agent.receive() {
+                match agent.receive(MESSAGE_BYTES_MAX) {
                     Ok(Some(message)) => messages.push(message),
                     Ok(None) => break,
                     Err(error) => {

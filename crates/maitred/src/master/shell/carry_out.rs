@@ -36,6 +36,7 @@ impl Shell<'_> {
             Action::Commit(number) => {
                 self.commit(number);
                 self.want_agent();
+                self.want_keys();
             }
             Action::Abandon(number) => drop(self.plans.remove(&number)),
             Action::SpawnWorker { generation, plan, adopts } => {
@@ -77,6 +78,7 @@ impl Shell<'_> {
             Action::CloseSockets => {
                 self.close_sockets();
                 self.end_agent();
+                self.end_keys();
             }
             Action::Notify(notice) => self.notify(notice),
             Action::Log(level, text) => self.log(level, &text),
@@ -141,6 +143,7 @@ impl Shell<'_> {
             self.left_open = None;
             self.say_what_is_odd();
             self.want_agent();
+            self.want_keys();
         }
         Ok(plan)
     }
@@ -217,6 +220,7 @@ impl Shell<'_> {
         let limits = &prepared.config.client_limits;
         self.limit_tables.prepare(limits)?;
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
+        self.fill_keys(&mut start.config);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
         for (descriptor, file) in self.limit_tables.descriptors(limits) {

@@ -339,6 +339,7 @@ impl World {
             | ToWorker::OrphanMode(_)
             | ToWorker::Successor
             | ToWorker::Certificates
+            | ToWorker::KeySet(_)
             | ToWorker::Challenge(_)
             | ToWorker::ChallengeOver(_)
             | ToWorker::NameRefused(_)

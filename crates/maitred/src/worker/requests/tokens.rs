@@ -7,11 +7,13 @@ use maitred_http::request::Request;
 use super::Requests;
 use crate::access::jwt::Tokens;
 use crate::config::TokenPlace;
+use crate::control::FromWorker;
 use crate::exchange::Field;
 use crate::jwt::token::{Refusal, check};
 use crate::rewrite::{cookie, parameters};
 use crate::worker::connection::gated::{Denial, Scheme, Verdict};
 use crate::worker::connection::refusal::RETRY_SOON;
+use crate::worker::shared::Outgoing;
 
 impl Requests {
     /// Checks the token of a request.
@@ -30,12 +32,18 @@ impl Requests {
         };
         let ring = self.shared.key_rings.get(tokens.keys);
         if ring.is_empty() {
+            self.ask_for_keys(tokens.keys);
             self.log_limited(|| tracing::warn!("503: there are no keys yet that tokens could be checked by"));
             return Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()));
         }
         let claims = match check(token, &ring, &tokens.rules, self.clock.unix_secs) {
             Ok(claims) => claims,
-            Err(refusal) => return refuse(Some(refusal)),
+            Err(refusal) => {
+                if refusal == Refusal::UnknownKey {
+                    self.ask_for_keys(tokens.keys);
+                }
+                return refuse(Some(refusal));
+            }
         };
         let gated = self.gated(index);
         for (name, value) in tokens.fields(&claims) {
@@ -47,6 +55,13 @@ impl Requests {
             (gated.user, gated.scheme) = (Some(user.into()), Scheme::Bearer);
         }
         Verdict::Pass
+    }
+
+    /// Has keys fetched that are missing, where that can be.
+    fn ask_for_keys(&self, set: usize) {
+        if self.shared.key_rings.asks(set, self.clock.unix_secs) {
+            self.shared.outbox.send(Outgoing::Tell(FromWorker::KeyWanted(set)));
+        }
     }
 }
 

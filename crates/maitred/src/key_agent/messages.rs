@@ -1,0 +1,35 @@
+//! What master and key agent say to each other. The socket is `SOCK_SEQPACKET`: one message, one packet, JSON. End of file means
+//! that the other side is gone; an agent without a master ends.
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::UrlKeys;
+use crate::jwt::keys::Key;
+
+/// Largest message, in bytes: a set of 64 keys with 8192 bits takes 100 KiB.
+pub const MESSAGE_BYTES_MAX: usize = 160 * 1024;
+
+/// The start document of the agent: all of its configuration. An agent whose start document would be another is replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// What is fetched; never empty.
+    pub sources: Vec<UrlKeys>,
+    /// `log.level` of the configuration.
+    pub log_level: String,
+    /// Whether it is bound to a list of system calls.
+    pub seccomp: bool,
+}
+
+/// From the agent to the master.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// The keys of the source of this number, which are others than before.
+    Keys(usize, Vec<Key>),
+}
+
+/// From the master to the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// A token has named a key that the source of this number has not.
+    Wanted(usize),
+}
