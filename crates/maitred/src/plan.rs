@@ -131,7 +131,7 @@ impl Plan {
             overrides,
             compress: compiled.compress.map(compress::Rules::new),
             constant: None,
-            needs_response: compiled.needs_response,
+            needs_response: compiled.needs_response || overrides.limits.is_throttled(),
             requests,
             clear: compiled.always,
             tls,

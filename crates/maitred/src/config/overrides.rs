@@ -25,6 +25,10 @@ pub struct LimitOverrides {
     pub request_timeout: Option<Duration>,
     /// `request_total_timeout`, instead of the pool's.
     pub request_total_timeout: Option<Duration>,
+    /// `response_bytes_per_second_max`; 0 is any number.
+    pub response_bytes_per_second_max: Option<u64>,
+    /// `response_burst_bytes`: at full speed, before that.
+    pub response_burst_bytes: Option<u64>,
 }
 
 impl LimitOverrides {
@@ -39,7 +43,17 @@ impl LimitOverrides {
             write_timeout: self.write_timeout.or(around.write_timeout),
             request_timeout: self.request_timeout.or(around.request_timeout),
             request_total_timeout: self.request_total_timeout.or(around.request_total_timeout),
+            response_bytes_per_second_max: self
+                .response_bytes_per_second_max
+                .or(around.response_bytes_per_second_max),
+            response_burst_bytes: self.response_burst_bytes.or(around.response_burst_bytes),
         }
+    }
+
+    /// Whether responses may leave only so fast.
+    #[inline]
+    pub fn is_throttled(&self) -> bool {
+        self.response_bytes_per_second_max.is_some_and(|rate| rate > 0)
     }
 }
 
@@ -175,6 +189,20 @@ pub(super) const LIMITS: Table = Table {
             TIME,
             OF_POOL,
             "How long a process, or an external server, may take for a request and its response.",
+        ),
+        Key::new(
+            "response_bytes_per_second_max",
+            Kind::Size { min: 0, max: 64 * GIB },
+            Default::Absent("any number"),
+            "How fast a response may leave, in bytes a second: each by itself, also on one connection of HTTP/2. A file that is kept in \
+             memory (`inline_file_bytes_max`) and other small answers leave at once. 0: any number. It is `limit_rate` of nginx.",
+        ),
+        Key::new(
+            "response_burst_bytes",
+            Kind::Size { min: 0, max: 64 * GIB },
+            Default::Absent("0"),
+            "Bytes of a response that leave at full speed before `response_bytes_per_second_max` holds. It is `limit_rate_after` of \
+             nginx.",
         ),
     ],
 };

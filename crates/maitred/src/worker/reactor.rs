@@ -291,6 +291,7 @@ impl Reactor {
 
     fn expire(&mut self) {
         let now = self.clock.now;
+        self.resume_throttled();
         let mut fired = Vec::new();
         self.wheel.expire(now, &mut fired);
         for index in fired {
@@ -327,6 +328,7 @@ impl Reactor {
             self.watchers.next_event(),
             self.next_health,
             self.load.postponed_until,
+            self.resumes.as_ref().and_then(|resumes| resumes.next_wake()),
             self.next_overload_look(now),
         ];
         let first = due.into_iter().flatten().min()?;

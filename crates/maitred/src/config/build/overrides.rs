@@ -41,6 +41,8 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
         write_timeout: given_time(section, "write_timeout"),
         request_timeout: given_time(section, "request_timeout"),
         request_total_timeout: given_time(section, "request_total_timeout"),
+        response_bytes_per_second_max: size("response_bytes_per_second_max"),
+        response_burst_bytes: size("response_burst_bytes"),
     }
 }
 

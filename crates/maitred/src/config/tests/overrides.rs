@@ -24,6 +24,8 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         write_timeout: time(3),
         request_timeout: time(4),
         request_total_timeout: time(5),
+        response_bytes_per_second_max: Some(7 << 10),
+        response_burst_bytes: Some(8 << 10),
     };
     let site = &config.sites[0];
     let of_site = Overrides {

@@ -37,6 +37,8 @@ pub(in crate::worker) struct Base {
     pub(in crate::worker) clock: Clock,
     /// Deadlines of connections.
     pub(in crate::worker) wheel: Wheel,
+    /// When responses go on that may leave only so fast; made for the first one.
+    pub(in crate::worker) resumes: Option<Box<Wheel>>,
     /// Bounds what peers can cause in the error log.
     pub(in crate::worker) limiter: Limiter,
     /// What has to follow the present step.
@@ -61,6 +63,7 @@ impl Base {
             row,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             wheel: Wheel::new(clock.now),
+            resumes: None,
             environment,
             clock,
             limiter: Limiter::new(PEER_MESSAGES_PER_SECOND),

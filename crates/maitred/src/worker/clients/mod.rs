@@ -5,6 +5,7 @@
 //! | [`table`] | connections come into it, and change their state |
 //! | [`exchange`] | looks at the exchange of a connection |
 //! | [`wire`] | a socket, TLS, or a stream: receive, send |
+//! | [`throttle`] | responses that may leave only so fast |
 //! | [`tls_session`] | TLS sessions |
 //! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
 //! | [`streams`] | what is received and sent on a stream |
@@ -26,6 +27,7 @@ mod rates;
 mod reclaim;
 mod streams;
 mod table;
+mod throttle;
 mod tls_session;
 mod unsent;
 mod wire;

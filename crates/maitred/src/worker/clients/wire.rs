@@ -59,6 +59,16 @@ impl Clients {
     /// # Errors
     /// `AGAIN` when nothing is taken at the moment, otherwise what send(2) says.
     pub(in crate::worker) fn send(&mut self, index: u32, bytes: &[u8], then: Then) -> Result<usize, Errno> {
+        let room = self.room_for(index, bytes.len() as u64)?;
+        let then = room.then(bytes.len() as u64, then);
+        let bytes = bytes.get(..room.bytes as usize).unwrap_or(bytes);
+        let sent = self.send_at_once(index, bytes, then)?;
+        self.note_left(index, room, sent as u64);
+        Ok(sent)
+    }
+
+    /// The same, however fast.
+    fn send_at_once(&mut self, index: u32, bytes: &[u8], then: Then) -> Result<usize, Errno> {
         let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
         match (connection.wire, &connection.socket) {
             (Wire::Clear, Some(socket)) => {
@@ -83,6 +93,20 @@ impl Clients {
         bytes: u64,
         then: Then,
     ) -> Result<u64, Errno> {
+        let room = self.room_for(index, bytes)?;
+        let sent = self.send_file_at_once(index, file, offset, room.bytes, room.then(bytes, then))?;
+        self.note_left(index, room, sent);
+        Ok(sent)
+    }
+
+    fn send_file_at_once(
+        &mut self,
+        index: u32,
+        file: &Rc<ServedFile>,
+        offset: &mut u64,
+        bytes: u64,
+        then: Then,
+    ) -> Result<u64, Errno> {
         let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
         if let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) {
             if connection.shared {
@@ -98,7 +122,7 @@ impl Clients {
         let mut piece = self.buffers.piece.take();
         let sent = match append_at(file.as_fd(), &mut piece, piece_bytes, *offset) {
             Ok(0) => Ok(0),
-            Ok(_) => self.send(index, &piece, then),
+            Ok(_) => self.send_at_once(index, &piece, then),
             Err(error) => Err(error),
         };
         self.buffers.piece.put_back(piece);

@@ -36,6 +36,7 @@ pub mod retry;
 pub mod spool;
 pub mod stream;
 pub mod table;
+pub mod throttle;
 pub mod tls;
 pub mod transfer;
 pub mod tunnel;

@@ -8,6 +8,7 @@ use std::time::Instant;
 use maitred_handoff::{TAIL_TOTAL_BYTES_MAX, TAILS_MAX};
 use maitred_http::fields::FieldLines;
 
+use super::throttle::Throttle;
 use crate::budget::Permit;
 use crate::serve::{CachedBytes, Segment};
 
@@ -32,6 +33,8 @@ pub struct Outgoing {
     pub trailers: Option<Box<FieldLines>>,
     /// What it holds of the budget for what is unsent, if a part of a response was left over.
     pub unsent: Option<Permit>,
+    /// How fast the response may leave, if its route says that.
+    pub throttle: Option<Box<Throttle>>,
 }
 
 /// What of a response is still to be sent, made when there is something: most requests, and all that wait for a process, have
@@ -129,6 +132,7 @@ impl Outgoing {
             returned: None,
             trailers: None,
             unsent: None,
+            throttle: None,
         }
     }
 
@@ -137,7 +141,7 @@ impl Outgoing {
         self.bytes.clear();
         release(&mut self.segments);
         (self.sent, self.resident_until, self.resident_at, self.awaits_disk) = (0, 0, None, false);
-        (self.returned, self.trailers, self.unsent) = (None, None, None);
+        (self.returned, self.trailers, self.unsent, self.throttle) = (None, None, None, None);
     }
 
     /// Whether a process has returned something that is still to be sent.
