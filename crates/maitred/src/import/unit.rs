@@ -65,9 +65,12 @@ fn document(cx: &Context<'_>) -> Document {
     for (address, listener) in members("listeners") {
         let path = format!("/listeners/{}", address.replace('/', "~1"));
         cx.translated(&path);
-        let Some(address) = listen(cx, &path, address) else { continue };
+        let Some(address) = listen(cx, &path, address, several) else { continue };
         let mut block = Block::new("[[listen]]").from(&cx.place(&path), &path);
         block.push("address", address.as_str(), None);
+        if address.starts_with("unix:") {
+            block.push("unix_mode", "0666", None);
+        }
         tls(cx, &path, listener, &mut block);
         listens.push(block);
         forwarded(cx, &path, listener, &mut proxies, &mut from);
@@ -143,9 +146,12 @@ fn tls(cx: &Context<'_>, path: &str, listener: &Json, block: &mut Block) {
     block.off = Some("no site has a certificate yet: `certificates` in [[site]] names files".into());
 }
 
-fn listen(cx: &Context<'_>, path: &str, address: &str) -> Option<String> {
-    if address.starts_with("unix:") {
-        cx.say(path, Kind::NotPossible, "addresses have a port: there are no Unix sockets for clients");
+fn listen(cx: &Context<'_>, path: &str, address: &str, several: bool) -> Option<String> {
+    if let Some(name) = address.strip_prefix("unix:")
+        && (several || !name.starts_with('/'))
+    {
+        let why = "a Unix socket has an absolute path, and its routes are those of all other addresses, too";
+        cx.say(path, Kind::NotPossible, why);
         return None;
     }
     Some(address.strip_prefix('*').map_or(address.to_owned(), str::to_owned))

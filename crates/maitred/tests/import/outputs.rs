@@ -43,6 +43,26 @@ fn an_address_of_both_families_is_listed_once() {
 }
 
 #[test]
+fn a_unix_socket_is_an_address() {
+    let world = World::new();
+    let output = imported(
+        &world,
+        "nginx",
+        "server { listen 80; listen unix:/run/x.sock proxy_protocol; return 204; }",
+    );
+    assert!(output.contains("address = \":80\"\n\n[[listen]]"), "{output}");
+    let listen = "[[listen]]\naddress = \"unix:/run/x.sock\"\nunix_mode = \"0666\"\nproxy_protocol = true";
+    assert!(output.contains(listen), "{output}");
+    let path = world.directory.path().join("source");
+    std::fs::write(&path, "server { listen unix:/run/x.sock; set_real_ip_from unix:; return 204; }").unwrap();
+    let output = text(&maitred(&["import", "nginx", path.to_str().unwrap()]).stdout);
+    assert!(output.contains("trusted_proxies = [\"unix\"]"), "{output}");
+    let unit = "{\"listeners\": {\"unix:/run/x.sock\": {\"pass\": \"routes\"}}, \"routes\": [{\"action\": {\"return\": 204}}]}";
+    let output = imported(&world, "unit", unit);
+    assert!(output.contains("[[listen]]\naddress = \"unix:/run/x.sock\"\nunix_mode = \"0666\""), "{output}");
+}
+
+#[test]
 fn limits_by_client_know_who_is_exempt() {
     let world = World::new();
     let source = "geo $limited { default 1; 10.0.0.0/8 0; }\nmap $limited $key { 0 \"\"; 1 $binary_remote_addr; }\n\

@@ -9,6 +9,7 @@ use crate::config::{Lookup as _, System};
 use crate::import::drafts::Site;
 use crate::import::model::{Block, Value};
 use crate::import::nginx::scope::Scope;
+use crate::import::nginx::tree::Directive;
 use crate::import::report::Kind;
 use crate::import::write;
 
@@ -48,16 +49,7 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
     let mut from: Option<String> = None;
     for scope in std::iter::once(scope).chain(servers.iter().map(|server| &server.scope)) {
         for directive in scope.all("set_real_ip_from") {
-            match directive.arg(0) {
-                "unix:" => cx.automatic(directive, "there are no Unix sockets for clients"),
-                network if network.parse::<std::net::IpAddr>().is_ok() || network.contains('/') => {
-                    cx.translated(directive);
-                    if !proxies.iter().any(|known| known == network) {
-                        proxies.push(network.to_owned());
-                    }
-                }
-                _ => cx.not_possible(directive, "proxies are addresses and networks"),
-            }
+            trusted(cx, directive, &mut proxies);
         }
         let Some(header) = scope.last("real_ip_header") else { continue };
         match header.arg(0).to_ascii_lowercase().as_str() {
@@ -88,6 +80,19 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
     block
 }
 
+/// `set_real_ip_from`
+fn trusted(cx: &Context<'_>, directive: &Directive, proxies: &mut Vec<String>) {
+    let network = match directive.arg(0) {
+        "unix:" => "unix",
+        network if network.parse::<std::net::IpAddr>().is_ok() || network.contains('/') => network,
+        _ => return cx.not_possible(directive, "proxies are addresses and networks"),
+    };
+    cx.translated(directive);
+    if !proxies.iter().any(|known| known == network) {
+        proxies.push(network.to_owned());
+    }
+}
+
 fn listens(cx: &Context<'_>, servers: &[Server<'_>], sites: &[Site]) -> Vec<Block> {
     let certified = sites.iter().flat_map(|site| &site.certificates).any(|(_, _, there, _)| *there);
     let tls_there = servers.iter().flat_map(|server| &server.listens).any(|listen| listen.tls);
@@ -113,8 +118,13 @@ fn listens(cx: &Context<'_>, servers: &[Server<'_>], sites: &[Site]) -> Vec<Bloc
             None => block.from(&server.directive.place, "a server without `listen`"),
         };
         block.push("address", listen.address.as_str(), None);
-        let same =
-            servers.iter().flat_map(|server| &server.listens).filter(|other| other.class() == listen.class());
+        if listen.is_unix() {
+            block.push("unix_mode", "0666", None);
+        }
+        let same = servers.iter().flat_map(|server| &server.listens).filter(|other| {
+            other.class() == listen.class()
+                && (other.is_unix() == listen.is_unix() || other.address == listen.address)
+        });
         if same.clone().any(|other| other.proxy) {
             block.push("proxy_protocol", true, None);
         }

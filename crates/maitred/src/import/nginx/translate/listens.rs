@@ -11,7 +11,7 @@ use crate::import::report::Kind;
 pub(crate) struct Listen<'a> {
     /// As `address` takes it.
     pub(crate) address: String,
-    /// Its port.
+    /// Its port; for a Unix socket the usual one, as routes see it.
     pub(crate) port: u16,
     /// Whether it has TLS.
     pub(crate) tls: bool,
@@ -34,7 +34,12 @@ impl Listen<'_> {
 
     /// Whether only this machine can connect.
     pub(crate) fn is_loopback(&self) -> bool {
-        self.address.starts_with("127.") || self.address.starts_with("[::1]")
+        self.address.starts_with("127.") || self.address.starts_with("[::1]") || self.is_unix()
+    }
+
+    /// Whether it is a Unix socket.
+    pub(crate) fn is_unix(&self) -> bool {
+        self.address.starts_with("unix:")
     }
 }
 
@@ -50,9 +55,9 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
             cx.say(directive, Kind::Dropped, "clients of HTTP/3 use HTTP/2 instead");
             continue;
         }
-        match address(directive.arg(0)) {
+        let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg == name);
+        match address(directive.arg(0), ssl || has("ssl")) {
             Ok((address, port)) => {
-                let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg == name);
                 cx.translated(directive);
                 found.push(Listen {
                     address,
@@ -80,9 +85,12 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
     found
 }
 
-fn address(text: &str) -> Result<(String, u16), String> {
-    if text.starts_with("unix:") {
-        return Err("addresses have a port: there are no Unix sockets for clients".into());
+fn address(text: &str, tls: bool) -> Result<(String, u16), String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.starts_with('/') {
+            true => Ok((text.to_owned(), if tls { 443 } else { 80 })),
+            false => Err("a Unix socket has an absolute path".into()),
+        };
     }
     if let Ok(port) = text.parse::<u16>() {
         return Ok((format!(":{port}"), port));

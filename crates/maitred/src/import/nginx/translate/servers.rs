@@ -107,6 +107,15 @@ struct Group<'s, 'a> {
     by_class: Vec<Option<&'s Server<'a>>>,
 }
 
+/// A condition about addresses is met by no client of a Unix socket.
+fn say_unmatched(cx: &Context<'_>, server: &Server<'_>) {
+    for directive in server.listens.iter().filter(|one| one.is_unix()).filter_map(|one| one.directive) {
+        let why =
+            "sites are not chosen by the socket of a client: this one is for clients of loopback addresses";
+        cx.not_possible(directive, why);
+    }
+}
+
 /// The sites of these servers, the one that takes all other hosts first.
 pub(crate) fn sites<'a>(cx: &Context<'a>, servers: &[Server<'a>]) -> Vec<Site> {
     let tls_there = servers.iter().any(|server| server.listens.iter().any(|listen| listen.tls));
@@ -242,6 +251,7 @@ fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class], outside:
         cx.translated(server.directive);
         let mut found = routes::of(cx, &server.scope, server.directive);
         if outside && server.listens.iter().all(Listen::is_loopback) {
+            say_unmatched(cx, server);
             let here = Match { client: vec!["127.0.0.0/8".into(), "::1/128".into()], ..Match::default() };
             found = conditional(cx, server, found, &here);
         }
