@@ -161,6 +161,18 @@ pub struct ConnectionTransfer {
 }
 
 impl ConnectionTransfer {
+    /// One end of a pair of sockets, with a request that a process of another thread is to answer.
+    pub fn of_request(
+        socket: OwnedFd,
+        remote: Option<SocketAddr>,
+        listen: u16,
+        request: RequestTransfer,
+    ) -> Self {
+        let origin = Origin::ForSlot;
+        let accepted = ConnectionTransfer::accepted(socket, remote, listen, false);
+        ConnectionTransfer { request, origin, foreign: false, ..accepted }
+    }
+
     /// A connection on which nothing was read yet.
     pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
         ConnectionTransfer {

@@ -24,7 +24,7 @@ use crate::worker::connection::body::RequestBody;
 use crate::worker::connection::gated::Gated;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::transfer::RequestTransfer;
-use crate::worker::inbox::{ConnectionTransfer, Origin};
+use crate::worker::inbox::ConnectionTransfer;
 use crate::worker::token::{SERIAL_MASK, Token};
 
 /// The most content of an answer that is kept, to be passed on if the request is refused: a page with a form.
@@ -128,19 +128,8 @@ impl Exchanges {
             across: Some(Box::new(across)),
         };
         let connection = &self.connections[index as usize];
-        let transfer = ConnectionTransfer {
-            socket: far,
-            remote: connection.remote.address,
-            listen: connection.listen,
-            requests: 0,
-            input: Vec::new(),
-            request: sent,
-            text: Vec::new(),
-            origin: Origin::ForSlot,
-            awaits_proxy: false,
-            foreign: false,
-            secure: None,
-        };
+        let (address, listen) = (connection.remote.address, connection.listen);
+        let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.questions.vacant_entry();

@@ -25,7 +25,7 @@ use crate::worker::connection::State;
 use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::may_be_informed;
-use crate::worker::inbox::{ConnectionTransfer, Origin};
+use crate::worker::inbox::ConnectionTransfer;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
 use crate::worker::upstream::{Attempt, By};
@@ -62,19 +62,8 @@ impl Exchanges {
         let remote = Remote { heard: across.heard.clone(), began: across.began };
         (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));
         let connection = &self.connections[index as usize];
-        let transfer = ConnectionTransfer {
-            socket: far,
-            remote: connection.remote.address,
-            listen: connection.listen,
-            requests: 0,
-            input: Vec::new(),
-            request: sent,
-            text: Vec::new(),
-            origin: Origin::ForSlot,
-            awaits_proxy: false,
-            foreign: false,
-            secure: None,
-        };
+        let (address, listen) = (connection.remote.address, connection.listen);
+        let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
         let now = self.clock.now;
         let exchange = self.exchange(index);
         // The thread that answers adds the cookie for its process.
