@@ -1,11 +1,12 @@
 //! Clients that are led to one process.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
 use crate::h2;
-use crate::look::{breathing, pids, settled};
+use crate::look::{breathing, pids, pool, settled};
 use crate::support::processes::send_signal;
 use crate::support::{Gate, Response, Server, Setup, eventually};
 
@@ -24,6 +25,17 @@ fn ask(server: &Server, fields: &str) -> (i32, Response) {
     let response = server.connect().method("GET", "/app/pid", fields);
     assert_eq!(response.status, 200, "{response:?}");
     (response.text().parse().unwrap(), response)
+}
+
+/// How long a process has had a request.
+fn busy_for(server: &Server, pid: i32) -> Duration {
+    let app = pool(&server.status(), "app");
+    let slots = app["slots"].as_array().unwrap();
+    let slot = slots.iter().find(|slot| slot["pid"] == pid && slot["in_flight"] != 0);
+    let since = slot
+        .and_then(|slot| slot["since_us"].as_u64())
+        .map(|since| UNIX_EPOCH + Duration::from_micros(since));
+    since.and_then(|since| SystemTime::now().duration_since(since).ok()).unwrap_or_default()
 }
 
 /// The cookie that a response sets, as a request says it; and the line.
@@ -45,7 +57,10 @@ fn a_cookie_leads_to_the_process_that_set_it() {
             assert!(line.starts_with("maitred-app=") && line.ends_with("; Path=/; HttpOnly"), "{line}");
             let mut client = server.connect();
             client.send(format!("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n{cookie}\r\n"));
-            (pid, cookie, client, gate.arrival())
+            let waiting = gate.arrival();
+            // A process that has just begun is expected to be done soon, and may get a further request behind this one.
+            eventually("it has been at it for longer", || busy_for(&server, pid) > Duration::from_millis(2));
+            (pid, cookie, client, waiting)
         })
         .collect();
     let of: BTreeSet<i32> = clients.iter().map(|(pid, ..)| *pid).collect();
