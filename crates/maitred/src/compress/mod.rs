@@ -9,10 +9,12 @@
 //! | [`coder`] | the encoder of one response, and the encoders of a thread |
 //! | [`head`] | what a coding changes in the fields of a response |
 //! | [`whole`] | something that is there as a whole, coded once |
+//! | [`fuzzing`] | what the fuzz target codes |
 //! | [`constant`] | what the configuration itself answers with, coded when it is loaded |
 
 pub mod coder;
 pub mod constant;
+pub mod fuzzing;
 pub mod head;
 pub mod rules;
 pub mod whole;

@@ -173,3 +173,20 @@ proptest! {
         prop_assert_eq!(decoded(coding, &made), content);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// What the fuzz target does.
+    #[test]
+    fn whatever_is_coded_is_read_again(data in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let coded = super::super::fuzzing::code(&data);
+        if let Some(made) = &coded.made {
+            prop_assert_eq!(&decoded(coded.coding, made), &coded.content);
+            for (taken, there) in coded.flushes {
+                let (before, expected) = (&made[..there], &coded.content[..taken]);
+                prop_assert!(taken == 0 || readable(coded.coding, before) == expected);
+            }
+        }
+    }
+}
