@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod conditions;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
+mod h2;
 mod logs;
 mod overrides;
+mod protocols;
 mod rewriting;
 #[path = "../support/mod.rs"]
 mod support;
