@@ -32,10 +32,10 @@ pub enum ExpiresFor {
 /// `expires`
 pub(super) const KEY: Key = Key::new(
     "expires",
-    Kind::Map("file or media type = time"),
+    Kind::TextOrMap("a time such as `\"30d\"`, for all", "file or media type = time"),
     Default::Absent("no `Cache-Control`"),
     "`Cache-Control` of successful responses that have none, by file name (`\"sw.js\"`, `\"*.html\"`), `\"hashed\"` (names with a \
      digest, such as `app.3f2a9c1b.js`), media type (`\"text/css\"`, `\"image/*\"`), and `default`. A value is a time (`\"30d\"`), \
-     `\"no-cache\"`, `\"no-store\"`, `\"immutable\"` (a year), `\"off\"`, or directives such as `\"private, max-age=60\"`. That of a \
-     route replaces that of its site. See [expires](headers.md#expires).",
+     `\"no-cache\"`, `\"no-store\"`, `\"immutable\"` (a year), `\"max\"` (ten years), `\"epoch\"` (as `\"no-cache\"`), `\"off\"`, or \
+     directives such as `\"private, max-age=60\"`. A value without a table is that of `default`. That of a route replaces that of its site. See [expires](headers.md#expires).",
 );

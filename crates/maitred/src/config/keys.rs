@@ -107,6 +107,8 @@ pub enum Kind {
     Choices(&'static [&'static str]),
     /// A table whose keys are free, and whose values are strings.
     Map(&'static str),
+    /// A string, or such a table: what each of them says.
+    TextOrMap(&'static str, &'static str),
     /// A table whose keys are free, and whose values are arrays of strings.
     Lists(&'static str),
     /// A table.
@@ -182,6 +184,7 @@ impl Kind {
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
             Kind::TextOrTexts(_) => "a string or an array of strings".into(),
+            Kind::TextOrMap(..) => "a string or a table".into(),
             Kind::Map(_) | Kind::Lists(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
             Kind::Sections(_) => "an array of tables".into(),
         }
@@ -211,6 +214,7 @@ impl Kind {
             Kind::Texts(form) => format!("an array: {form}"),
             Kind::TextOrTexts(form) => format!("{form}; or an array of several"),
             Kind::Choices(words) => format!("an array of {}", code_list(words)),
+            Kind::TextOrMap(text, form) => format!("{text}; or a table: {form}"),
             Kind::Map(form) | Kind::Lists(form) => format!("a table: {form}"),
             Kind::Section(table) => format!("a table, see `{}`", table.title),
             Kind::Sections(table) | Kind::Named(table) => format!("tables, see `{}`", table.title),

@@ -106,6 +106,9 @@ fn plain(kind: &Kind) -> Value {
             json!({ "type": "array", "items": { "enum": words }, "uniqueItems": true })
         }
         Kind::Map(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::TextOrMap(..) => json!({
+            "anyOf": [{ "type": "string" }, { "type": "object", "additionalProperties": { "type": "string" } }],
+        }),
         Kind::Lists(_) => json!({
             "type": "object",
             "additionalProperties": { "type": "array", "items": { "type": "string" } },

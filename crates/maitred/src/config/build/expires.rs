@@ -8,12 +8,17 @@ use super::super::reader::{Section, shorten};
 use super::super::values::is_field_value;
 use super::media::is_media_type;
 
-const VALUES: &str = "it takes a time such as \"30d\", \"no-cache\", \"no-store\", \"immutable\", \"off\", or directives of \
-                      `Cache-Control` such as \"private, max-age=60\"";
+const VALUES: &str = "it takes a time such as \"30d\", \"no-cache\", \"no-store\", \"immutable\", \"max\", \"epoch\", \"off\", or directives \
+                      of `Cache-Control` such as \"private, max-age=60\"";
 
 /// `None` where it is not given.
 pub(super) fn of(section: &Section<'_>) -> Option<Expires> {
     section.given("expires")?;
+    if !section.is_table("expires") {
+        // As `{ default = … }`.
+        let value = section.text("expires").and_then(|text| cache_control(section, &text));
+        return Some(value.into_iter().map(|value| (ExpiresFor::Default, value)).collect());
+    }
     let mut rules: Expires = Vec::new();
     for (name, value) in section.map("expires") {
         let what = format!("`expires`: \"{}\" names no files", shorten(&name.value));
@@ -80,6 +85,9 @@ fn cache_control(section: &Section<'_>, value: &At<String>) -> Option<Option<Str
         "off" => None,
         "immutable" => Some("max-age=31536000, immutable".to_owned()),
         "no-cache" | "no-store" => Some(text.to_owned()),
+        // As nginx says it: ten years, and what has gone out of date already.
+        "max" => Some("max-age=315360000".to_owned()),
+        "epoch" => Some("no-cache".to_owned()),
         // The directives are caches' business.
         _ if text.contains(['=', ',']) && is_field_value(text) => Some(text.to_owned()),
         _ => {

@@ -75,12 +75,21 @@ fn values_of_expires_are_checked() {
         ("1y", "max-age=31536000"),
         ("no-store", "no-store"),
         ("private, max-age=60", "private, max-age=60"),
+        ("max", "max-age=315360000"),
+        ("epoch", "no-cache"),
     ] {
-        let config = good(&site(&format!("expires = {{ default = \"{value}\" }}")));
-        assert_eq!(config.sites[0].expires, Some(vec![(ExpiresFor::Default, Some(expected.to_owned()))]));
+        for text in [format!("expires = {{ default = \"{value}\" }}"), format!("expires = \"{value}\"")] {
+            let config = good(&site(&text));
+            assert_eq!(config.sites[0].expires, Some(vec![(ExpiresFor::Default, Some(expected.to_owned()))]));
+        }
     }
-    const VALUES: &str = "it takes a time such as \"30d\", \"no-cache\", \"no-store\", \"immutable\", \"off\", or directives of \
-                          `Cache-Control` such as \"private, max-age=60\"";
+    assert_eq!(good(&site("expires = \"off\"")).sites[0].expires, Some(vec![(ExpiresFor::Default, None)]));
+    assert!(
+        brief(&site("expires = \"soon\""))[0].contains("`expires` does not take \"soon\" | it takes a time")
+    );
+    assert!(brief(&site("expires = 30"))[0].contains("`expires`: expected a string or a table"));
+    const VALUES: &str = "it takes a time such as \"30d\", \"no-cache\", \"no-store\", \"immutable\", \"max\", \"epoch\", \"off\", or \
+                          directives of `Cache-Control` such as \"private, max-age=60\"";
     const NAMES: &str = "write a name (\"sw.js\"), an ending (\"*.html\"), \"hashed\", a media type (\"image/*\"), or \"default\"";
     let text = "expires = { \"/a/*\" = \"1d\", html = \"1d\", \"*.h*\" = \"1d\", \"*\" = \"1d\", \"*/*\" = \"1d\", \
                 \"a.js\" = \"30\", \"b.js\" = \"soon\", \"c.js\" = \"99y\", \"*.CSS\" = \"1d\", \"*.css\" = \"2d\", \
