@@ -170,3 +170,50 @@ fn streams_ask_side_by_side() {
     assert!(connection.response(upload).text().contains("|100000|"));
     server.stop();
 }
+
+/// As the guard, in an application process.
+const GUARD: &str = r#"
+def application(environ, start_response):
+    name = environ.get("HTTP_COOKIE", "").removeprefix("session=")
+    if not name:
+        start_response("302 Found", [("Location", "https://auth.example/"), ("Content-Length", "3")])
+        return [b"see"]
+    about = " ".join(environ[key] for key in ("REQUEST_METHOD", "PATH_INFO", "HTTP_X_FORWARDED_METHOD", "HTTP_X_FORWARDED_URI"))
+    start_response("200 OK", [("Remote-User", name), ("X-About", about), ("Content-Length", "2")])
+    return [b"ok"]
+"#;
+
+#[test]
+fn application_processes_decide_as_well() {
+    for transport in ["direct", "relay"] {
+        let application = application();
+        let server = Setup::with_files()
+            .outside("guard.py", GUARD.as_bytes())
+            .python("guard", "guard:application", "", &format!("transport = \"{transport}\""))
+            .site("forward_auth = { pool = \"guard\", path = \"/verify\", copy_headers = [\"Remote-User\", \"X-About\"] }")
+            .route("/app/*", "pool = \"app\"")
+            .table(&format!("[pool.app]\nconnect = \"{}\"\n", application.name()))
+            .start();
+        let mut client = server.connect();
+        let refused = client.get("/app/");
+        assert_eq!((refused.status, refused.need("location")), (302, "https://auth.example/"), "{transport}");
+        assert_eq!(refused.text(), "see");
+        let told = client.method("GET", "/app/a?b=c", "Cookie: session=ann\r\n");
+        assert_eq!(told.text(), "ann||GET /verify GET /app/a?b=c|0|false", "{transport}");
+        let body = "x".repeat(200_000);
+        client.send(format!(
+            "POST /app/up HTTP/1.1\r\nHost: localhost\r\nCookie: session=bob\r\nContent-Length: 200000\r\n\r\n{body}"
+        ));
+        assert_eq!(
+            client.response("POST").text(),
+            "bob||GET /verify POST /app/up|200000|false",
+            "{transport}"
+        );
+        let mut connection = Connection::new(server.address);
+        let ids = ["session=ann", "", "session=bob"]
+            .map(|cookie| connection.request("GET", "/app/", &[("cookie", cookie)], true));
+        assert_eq!(ids.map(|id| connection.response(id).status), [200, 302, 200], "{transport}");
+        assert_eq!(application.requests(), 4, "{transport}");
+        server.stop();
+    }
+}

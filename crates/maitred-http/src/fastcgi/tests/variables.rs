@@ -120,6 +120,16 @@ fn what_is_not_there_is_not_sent() {
 }
 
 #[test]
+fn a_user_whom_another_server_has_found_has_no_scheme() {
+    let user = |kind| map(&Variables { authenticated: Some((kind, "ann")), ..Variables::default() }, &[]);
+    for (kind, sent) in [("Bearer", Some("Bearer")), ("", None)] {
+        let found = user(kind);
+        assert_eq!(found.get("AUTH_TYPE").map(String::as_str), sent);
+        assert_eq!(found.get("REMOTE_USER").map(String::as_str), Some("ann"));
+    }
+}
+
+#[test]
 fn the_index_belongs_to_the_script() {
     let script = Script { name: b"/blog/", index: b"index.php", path_info: b"" };
     let found = map(&Variables { document_root: Some(b"/srv"), script, ..Variables::default() }, &[]);
