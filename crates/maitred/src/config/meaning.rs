@@ -27,6 +27,7 @@ pub use super::paths::PathPattern;
 use super::rewrites::Rewrite;
 use super::security::SecurityHeaders;
 use super::template::Template;
+use super::upstream_tls::UpstreamTls;
 pub use super::values::Network;
 use super::values::is_within;
 use crate::pool::settings::Settings;
@@ -55,6 +56,14 @@ pub struct Config {
     pub log: Log,
     /// `[access_log.NAME]`, in the order of the file; at most 16.
     pub access_logs: Vec<AccessLog>,
+}
+
+impl Config {
+    /// Whether anything needs keys or certificates: TLS of a listener, or towards the servers of a pool.
+    pub fn has_tls(&self) -> bool {
+        let pools = || self.pools.iter().any(|pool| pool.tls.is_some());
+        self.listens.iter().any(|listen| listen.tls.is_some()) || pools()
+    }
 }
 
 /// `[server]`
@@ -448,6 +457,8 @@ pub struct Pool {
     pub request_headers: RequestHeaders,
     /// `early_hints`
     pub early_hints: EarlyHints,
+    /// `tls`; there if the servers are `https://…`.
+    pub tls: Option<UpstreamTls>,
     /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
     pub sendfile_root: Option<String>,
     /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
@@ -592,6 +603,17 @@ pub enum Upstream {
     },
     /// `http+unix:/path` or `fastcgi+unix:/path`
     Unix(PathBuf),
+}
+
+impl Upstream {
+    /// The host that it was written with, without its port and brackets; empty for a socket.
+    pub fn host(&self) -> &str {
+        let Upstream::Tcp { name, .. } = self else { return "" };
+        match name.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => name.split(':').next().unwrap_or_default(),
+        }
+    }
 }
 
 /// `transport = "auto" | "direct" | "relay"`

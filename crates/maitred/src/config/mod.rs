@@ -54,6 +54,7 @@ pub mod tables;
 mod template;
 #[cfg(test)]
 mod tests;
+mod upstream_tls;
 mod values;
 mod workers;
 
@@ -84,6 +85,7 @@ pub use report::{Errors, Failure, Place, Problem, Warning};
 pub use rewrites::Rewrite;
 pub use security::SecurityHeaders;
 pub use template::{Part, Template, regex};
+pub use upstream_tls::UpstreamTls;
 pub use values::{is_within, listen_address};
 
 use finding::{Context, Finding, Severity};

@@ -544,6 +544,7 @@ pub const POOL: Table = Table {
             Default::Absent("all defaults"),
             "Requests that wait for a process.",
         ),
+        super::upstream_tls::UPSTREAM_TLS_KEY,
         requests::REQUEST_TIMEOUT,
         requests::REQUEST_TOTAL_TIMEOUT,
         Key::new(

@@ -28,12 +28,12 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Reads the files; `None` if no listener has TLS.
+    /// Reads the files; `None` if neither a listener nor a pool has TLS.
     ///
     /// # Errors
     /// A text for the operator.
     pub fn load(config: &Config, around: &Surroundings) -> Result<Option<Certificates>, String> {
-        if config.listens.iter().all(|listen| listen.tls.is_none()) {
+        if !config.has_tls() {
             return Ok(None);
         }
         // Before the files are read: what changes meanwhile is seen at the next look.

@@ -284,6 +284,12 @@ pub fn pair(
     }
 }
 
+/// The public key of a certificate, with what says of which kind it is (SubjectPublicKeyInfo, RFC 5280 section 4.1.2.7), in DER.
+pub fn public_key(der: &[u8]) -> Option<Vec<u8>> {
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    Some(parsed.public_key().raw.to_vec())
+}
+
 /// Reads and checks the files of one certificate. The path of the file that is wrong comes with the error.
 ///
 /// # Errors

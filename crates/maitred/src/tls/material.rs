@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 
 use super::client;
 use super::tickets::Seed;
+use super::upstream::UpstreamMaterial;
 use crate::config::{Certificate, ClientAuth, Config, certificate_path};
 use crate::pki::{Bytes, Pair, files};
 
@@ -34,6 +35,9 @@ pub struct Material {
     /// Certificates that were made on demand, by their names.
     #[serde(default)]
     pub on_demand: Vec<(String, Pair)>,
+    /// One per pool: what servers are spoken to with, if that is TLS.
+    #[serde(default)]
+    pub upstreams: Vec<Option<UpstreamMaterial>>,
     /// Where the keys of session tickets come from.
     pub tickets: Seed,
 }
@@ -114,7 +118,9 @@ impl Material {
             }
         }
         let on_demand = on_demand(config);
-        Ok(Material { sites, client_roots, client_crls, challenges: Vec::new(), on_demand, tickets })
+        let upstreams = config.pools.iter().map(UpstreamMaterial::load).collect::<Result<_, String>>()?;
+        let challenges = Vec::new();
+        Ok(Material { sites, client_roots, client_crls, challenges, on_demand, upstreams, tickets })
     }
 
     /// As a sealed memory file, to hand on.

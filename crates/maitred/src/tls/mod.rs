@@ -8,6 +8,7 @@
 //! | [`resolver`] | which certificate a client gets |
 //! | [`on_demand`] | names without a certificate that clients ask for |
 //! | [`tickets`] | session tickets, with keys that follow from the time and the seed |
+//! | [`upstream`] | the configurations of rustls towards servers, one per pool |
 //! | [`client`] | clients' certificates, and what of them is passed to applications |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
@@ -30,6 +31,7 @@ pub mod server;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod tickets;
+pub mod upstream;
 pub mod watch;
 
 pub use server::TlsServer;

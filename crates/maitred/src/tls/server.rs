@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use aws_lc_rs::digest::{Context, SHA256};
+use rustls::client::ClientConfig;
 use rustls::server::{NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, StoresServerSessions};
 use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
@@ -55,6 +56,8 @@ pub struct TlsServer {
     /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
     sessions: Mutex<BTreeMap<usize, KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
+    /// Per pool: what sessions with its servers begin with.
+    towards: RwLock<Vec<Option<Arc<ClientConfig>>>>,
     shown: RwLock<Vec<CertificateFacts>>,
     wanted: Arc<Wanted>,
 }
@@ -67,6 +70,7 @@ impl TlsServer {
             key_logs: BTreeMap::new(),
             sessions: Mutex::default(),
             present: RwLock::default(),
+            towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
         }
@@ -86,6 +90,7 @@ impl TlsServer {
             key_logs: key_logs.into_iter().map(|(at, file)| (at, Arc::new(KeyLogFile::new(file)))).collect(),
             config: Some(config.clone()),
             present: RwLock::default(),
+            towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
         };
@@ -96,6 +101,11 @@ impl TlsServer {
     /// The configuration of the next session on a listener; `None` is cleartext.
     pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// The configuration of the next session with a server of a pool; `None` if it is not spoken to over TLS.
+    pub fn towards(&self, pool: usize) -> Option<Arc<ClientConfig>> {
+        self.towards.read().unwrap_or_else(PoisonError::into_inner).get(pool)?.clone()
     }
 
     /// The names that clients have asked for, and that are to have certificates on demand.
@@ -132,9 +142,26 @@ impl TlsServer {
             };
             configs.push(made);
         }
+        let towards = self.made_towards(config, material)?;
+        *self.towards.write().unwrap_or_else(PoisonError::into_inner) = towards;
         *self.present.write().unwrap_or_else(PoisonError::into_inner) = configs;
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = facts(material);
         Ok(())
+    }
+
+    /// Of pools.
+    fn made_towards(
+        &self,
+        config: &Config,
+        material: &Material,
+    ) -> Result<Vec<Option<Arc<ClientConfig>>>, String> {
+        let pools = config.pools.iter().zip(&material.upstreams);
+        let made = pools.map(|(pool, material)| {
+            let (Some(tls), Some(material)) = (&pool.tls, material) else { return Ok(None) };
+            let made = material.config(tls).map_err(|error| format!("pool.{}: {error}", pool.name));
+            made.map(|made| Some(Arc::new(made)))
+        });
+        made.collect()
     }
 
     fn build(

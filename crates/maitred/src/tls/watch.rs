@@ -55,6 +55,10 @@ fn paths(config: &Config) -> Vec<&Path> {
         }
         paths.extend(tls.client_crl.as_deref());
     }
+    for tls in config.pools.iter().filter_map(|pool| pool.tls.as_ref()) {
+        paths.extend(tls.ca.as_deref());
+        paths.extend(tls.identity.iter().flat_map(|(certificate, key)| [certificate.as_path(), key]));
+    }
     paths
 }
 

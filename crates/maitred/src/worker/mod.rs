@@ -230,7 +230,7 @@ fn tls_server(
     control: &OwnedFd,
     key_logs: Vec<(usize, OwnedFd)>,
 ) -> Result<(TlsServer, Vec<Told>), String> {
-    if start.config.listens.iter().all(|listen| listen.tls.is_none()) {
+    if !start.config.has_tls() {
         return Ok((TlsServer::none(), Vec::new()));
     }
     let failed = |error: &dyn std::fmt::Display| format!("keys of TLS: {error}");

@@ -12,6 +12,7 @@ mod h2;
 mod named_files;
 mod passing;
 mod reusing;
+mod secure;
 mod slow;
 mod streaming;
 #[path = "../support/mod.rs"]

@@ -38,6 +38,7 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 enum Stream {
     Tcp(TcpStream),
+    Tls(Box<rustls::StreamOwned<rustls::ServerConnection, TcpStream>>),
     Unix(UnixStream),
 }
 
@@ -76,6 +77,25 @@ impl Upstream {
         let upstream =
             Upstream { name: format!("http://{address}"), address: Some(address), counts: counts.clone() };
         let streams = move || listener.accept().map(|(stream, _)| Stream::Tcp(stream));
+        std::thread::spawn(move || accept(streams, &counts, Arc::new(serve)));
+        upstream
+    }
+
+    /// On TCP, with TLS.
+    pub(crate) fn secure(
+        config: Arc<rustls::ServerConfig>,
+        serve: impl Fn(&mut Peer) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let counts = Arc::new(Counts::default());
+        let upstream =
+            Upstream { name: format!("https://{address}"), address: Some(address), counts: counts.clone() };
+        let streams = move || {
+            let session = rustls::ServerConnection::new(config.clone()).map_err(io::Error::other)?;
+            let (stream, _) = listener.accept()?;
+            Ok(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream))))
+        };
         std::thread::spawn(move || accept(streams, &counts, Arc::new(serve)));
         upstream
     }
@@ -155,6 +175,7 @@ impl Peer {
     fn set_timeout(&self) {
         match &self.stream {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
+            Stream::Tls(stream) => stream.sock.set_read_timeout(Some(TIMEOUT)).unwrap(),
             Stream::Unix(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
         }
     }
@@ -207,6 +228,7 @@ impl Peer {
         let mut piece = vec![0; 64 * 1024];
         let received = match &mut self.stream {
             Stream::Tcp(stream) => stream.read(&mut piece)?,
+            Stream::Tls(stream) => stream.read(&mut piece)?,
             Stream::Unix(stream) => stream.read(&mut piece)?,
         };
         if received == 0 {
@@ -219,6 +241,7 @@ impl Peer {
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(bytes.as_ref()),
+            Stream::Tls(stream) => stream.write_all(bytes.as_ref()).and_then(|()| stream.flush()),
             Stream::Unix(stream) => stream.write_all(bytes.as_ref()),
         }
     }
@@ -234,7 +257,19 @@ impl Peer {
     pub(crate) fn finish(&mut self) -> io::Result<()> {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Tls(stream) => {
+                stream.conn.send_close_notify();
+                stream.flush()
+            }
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// The session of one that speaks TLS.
+    pub(crate) fn tls(&self) -> &rustls::ServerConnection {
+        match &self.stream {
+            Stream::Tls(stream) => &stream.conn,
+            _ => panic!("it does not speak TLS"),
         }
     }
 

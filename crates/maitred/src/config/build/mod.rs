@@ -29,6 +29,7 @@ mod server;
 mod sites;
 mod stateful;
 mod tls;
+mod upstream_tls;
 
 use super::meaning::{Config, Limits, Network};
 use super::networks::LOOPBACK;

@@ -12,7 +12,7 @@ use super::super::meaning::{
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
-use super::fastcgi;
+use super::{fastcgi, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -65,6 +65,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             Some("never") => EarlyHints::Never,
             _ => EarlyHints::Http2,
         },
+        tls: upstream_tls::of(section, is_secure(section)),
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),
@@ -249,10 +250,16 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
     }
 }
 
+/// Whether the servers of `connect` are spoken to over TLS.
+fn is_secure(section: &Section<'_>) -> bool {
+    section.texts("connect").iter().any(|text| text.value.starts_with("https://"))
+}
+
 /// What an address of `connect` speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Http,
+    Https,
     FastCgi,
 }
 
@@ -270,7 +277,7 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
         }
         match upstream(section, &text.value) {
             Ok((spoken, _)) if dialect.is_some_and(|dialect| dialect != spoken) => {
-                let message = "`connect` names HTTP servers and FastCGI applications in one list";
+                let message = "`connect` names servers of different kinds in one list";
                 section.cx.error_with(&text.span, message, "give each kind a pool of its own");
             }
             Ok((spoken, server)) => {
@@ -280,14 +287,14 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
             Err(why) => section.cx.error_with(
                 &text.span,
                 format!("`connect`: \"{}\": {why}", shorten(&text.value)),
-                "it takes \"unix:/path\", \"http://host:port\", \"http+unix:/path\", \"fastcgi://host:port\" or \
-                 \"fastcgi+unix:/path\"",
+                "it takes \"unix:/path\", \"http://host:port\", \"https://host:port\", \"http+unix:/path\", \
+                 \"fastcgi://host:port\" or \"fastcgi+unix:/path\"",
             ),
         }
     }
     match dialect {
         Some(Dialect::FastCgi) => fastcgi::source(section, servers),
-        Some(Dialect::Http) => {
+        Some(Dialect::Http | Dialect::Https) => {
             fastcgi::only_here(section);
             Source::Http(servers)
         }
@@ -308,11 +315,10 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
             return Ok((dialect, Upstream::Unix(section.cx.base(&section.span).join(path))));
         }
     }
-    let (dialect, name) = match (text.strip_prefix("http://"), text.strip_prefix("fastcgi://")) {
-        (Some(name), _) => (Dialect::Http, name),
-        (_, Some(name)) => (Dialect::FastCgi, name),
-        _ => return Err("this is no address of a server".into()),
-    };
+    const SCHEMES: [(&str, Dialect); 3] =
+        [("http://", Dialect::Http), ("https://", Dialect::Https), ("fastcgi://", Dialect::FastCgi)];
+    let found = SCHEMES.iter().find_map(|(prefix, dialect)| Some((*dialect, text.strip_prefix(prefix)?)));
+    let (dialect, name) = found.ok_or("this is no address of a server")?;
     let name = name.strip_suffix('/').unwrap_or(name);
     if name.is_empty() || name.contains(['/', '?', '#', '@']) {
         return Err("there is more in it than host and port".into());
@@ -320,6 +326,7 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
     let with_port = match name.rsplit(']').next().is_some_and(|end| end.contains(':')) {
         true => name.to_owned(),
         false if dialect == Dialect::FastCgi => return Err("it has no port (php-fpm has 9000)".into()),
+        false if dialect == Dialect::Https => format!("{name}:443"),
         false => format!("{name}:80"),
     };
     let found =

@@ -246,6 +246,17 @@ script_root = "/app"
 index = "app.php"
 php = true
 
+[pool.secure]
+connect = ["https://127.0.0.1", "https://[::1]:8443/"]
+
+[pool.secure.tls]
+ca = "ca.pem"
+server_name = "inner.example"
+verify = false
+pins = ["sha256/AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="]
+certificate = "cert.pem"
+key = "key.pem"
+
 [pool.prefork]
 command = ["gunicorn"]
 buckets = 2
@@ -559,6 +570,19 @@ fn sites_and_routes_reach_their_meaning() {
         Upstream::Tcp { name: "127.0.0.1:9000".into(), address },
         Upstream::Unix("/run/old.sock".into()),
     ];
+    let tls = UpstreamTls {
+        ca: Some("/etc/maitred/ca.pem".into()),
+        server_name: Some("inner.example".into()),
+        verify: false,
+        pins: vec![std::array::from_fn(|at| at as u8)],
+        identity: Some(("/etc/maitred/cert.pem".into(), "/etc/maitred/key.pem".into())),
+    };
+    assert_eq!(config.pools.iter().filter_map(|pool| pool.tls.as_ref()).collect::<Vec<_>>(), [&tls]);
+    let secure = vec![
+        Upstream::Tcp { name: "127.0.0.1".into(), address: "127.0.0.1:443".parse().unwrap() },
+        Upstream::Tcp { name: "[::1]:8443".into(), address: "[::1]:8443".parse().unwrap() },
+    ];
+    assert_eq!(secure.iter().map(Upstream::host).collect::<Vec<_>>(), ["127.0.0.1", "::1"]);
     assert_eq!(
         sources,
         [
@@ -572,6 +596,7 @@ fn sites_and_routes_reach_their_meaning() {
                 index: "app.php".into(),
                 php: true,
             }),
+            Source::Http(secure),
             Source::Listen {
                 sharing: Sharing {
                     buckets: Buckets::Number(2),

@@ -20,13 +20,15 @@ use std::os::fd::OwnedFd;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustls::pki_types::ServerName;
 
 use super::Exchanges;
 use crate::budget::Permit;
-use crate::config::Upstream;
+use crate::config::{Pool, Upstream};
 use crate::worker::foreign;
 use crate::worker::token::Token;
 use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL, UpstreamConnection};
+use crate::worker::upstream::far_end::Secured;
 
 /// Number of the server of a connection that leads to no server.
 const NO_SERVER: u16 = u16::MAX;
@@ -81,14 +83,27 @@ impl Exchanges {
         let server = servers.and_then(|servers| servers.get(usize::from(at.1)));
         let held = self.shared.descriptor()?;
         let foreign = matches!(server, Some(Upstream::Unix(_)));
-        let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
+        let server = server.ok_or(io::ErrorKind::NotFound)?;
+        let secured = pool.and_then(|pool| self.secured(at.0, pool, server)).transpose()?;
+        let (socket, connected) = open(server)?;
+        // A handshake comes first.
+        let connected = connected && secured.is_none();
         let key = self.insert_upstream((socket, held), at, index, connected)?;
         if let Some(connection) = self.upstreams.get(key) {
-            connection.foreign = foreign;
+            (connection.foreign, connection.tls) = (foreign, secured);
         }
         self.row.upstream_connections.add(1);
         self.count_load(at, true);
         Ok(key)
+    }
+
+    /// A session for a server of a pool that is spoken to over TLS.
+    fn secured(&self, number: u16, pool: &Pool, server: &Upstream) -> Option<io::Result<Box<Secured>>> {
+        let settings = pool.tls.as_ref()?;
+        let name = settings.server_name.as_deref().unwrap_or_else(|| server.host());
+        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other);
+        let config = self.shared.tls.towards(usize::from(number)).ok_or_else(|| io::Error::other("no TLS"));
+        Some(name.and_then(|name| Secured::new(config?, name).map_err(io::Error::other)))
     }
 
     /// A connection to another thread, which answers the request of the client connection at `index` from this pool.
@@ -121,6 +136,7 @@ impl Exchanges {
         epoll::add(&self.processes.clients.base.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
         entry.insert(UpstreamConnection {
             socket,
+            tls: None,
             serial,
             at,
             index: Some(index),

@@ -32,7 +32,7 @@ use maitred_http::request::Method;
 use maitred_http::response::Filter;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown, sockopt};
+use rustix::net::sockopt;
 
 use super::Exchanges;
 use crate::config::{Pool, Source as PoolSource};
@@ -212,7 +212,7 @@ impl Exchanges {
             return;
         }
         let mut moved = 0;
-        let result = call.send(upstream.socket(), body, &mut moved);
+        let result = call.send(&mut upstream.far_end(), body, &mut moved);
         call.any_sent |= moved > 0;
         call.send_failed = result.is_err();
         if moved > 0 {
@@ -221,7 +221,7 @@ impl Exchanges {
         }
         if result.is_err() {
             // Whatever the reason, nothing more is sent, and the server must not wait for the rest.
-            let _ = shutdown(upstream.socket(), Shutdown::Write);
+            upstream.far_end().finish();
         }
         match attempt.unsent_bytes() > 0 {
             true => self.count_unsent(index),
@@ -261,7 +261,11 @@ impl Exchanges {
             if let Some(why) = refused {
                 return self.fail_upstream(index, Cause::Unreachable { late: false }, &why);
             }
-            upstream.connected = true;
+            match upstream.prepare() {
+                Ok(true) => upstream.connected = true,
+                Ok(false) => return,
+                Err(why) => return self.fail_upstream(index, Cause::Unreachable { late: false }, &why),
+            }
             self.note_heard(index);
             self.wait_for_upstream(index);
         }
@@ -417,13 +421,10 @@ impl Exchanges {
         if !upstream.connected || upstream.untried {
             return Ok(Read::Drained);
         }
-        let room = rx.capacity();
         match upstream.receive(rx) {
-            Ok(0) => Ok(Read::Ended),
-            // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was
-            // reported together with these bytes, does not.
-            Ok(bytes) if bytes < room && !upstream.hung_up => Ok(Read::Drained),
-            Ok(_) | Err(Errno::INTR) => Ok(Read::More),
+            Ok((0, _)) => Ok(Read::Ended),
+            Ok((_, false)) => Ok(Read::Drained),
+            Ok((_, true)) | Err(Errno::INTR) => Ok(Read::More),
             Err(Errno::AGAIN) => Ok(Read::Drained),
             Err(error) => Err((Cause::Lost, error.to_string())),
         }
@@ -466,7 +467,9 @@ impl Exchanges {
             By::Server(call) => call.is_sent() && attempt.is_fed(),
             By::Process(_) | By::Thread(_) => true,
         };
-        match attempt.filter.lasts() && sent && (attempt.drained || self.is_clean(key)) {
+        let holds =
+            self.upstreams.get(key).and_then(|found| found.tls.as_ref()).is_some_and(|tls| tls.holds());
+        match attempt.filter.lasts() && sent && !holds && (attempt.drained || self.is_clean(key)) {
             true => self.keep_upstream(key),
             false => self.drop_upstream(key),
         }

@@ -12,27 +12,30 @@
 //! | a process that has closed its end, or a server | the connection is closed |
 //! | both | the same |
 
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::SendFlags;
 
 use super::Exchanges;
 use crate::worker::connection::State;
 use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::connection::wire::Received;
 use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::far_end::FarEnd;
 use crate::worker::upstream::{By, Source};
 
 /// Reads of one client in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
 
 /// Sends what was read. True if that is out, and more may be read.
-fn send_to(tunnel: &mut Tunnel, far_end: BorrowedFd<'_>) -> bool {
+fn send_to(tunnel: &mut Tunnel, far_end: &mut FarEnd<'_>) -> bool {
+    if far_end.flush() != Ok(true) {
+        return false;
+    }
     while !tunnel.rest().is_empty() {
-        match send(far_end, tunnel.rest(), SendFlags::NOSIGNAL) {
+        match far_end.send(tunnel.rest(), SendFlags::empty()) {
             Ok(sent) => tunnel.advance(sent),
             Err(Errno::INTR) => {}
             // That it takes nothing any more shows when it is read.
@@ -40,7 +43,7 @@ fn send_to(tunnel: &mut Tunnel, far_end: BorrowedFd<'_>) -> bool {
         }
     }
     if tunnel.ends_far_end() {
-        let _ = shutdown(far_end, Shutdown::Write);
+        far_end.finish();
     }
     !tunnel.client_ended
 }
@@ -58,10 +61,13 @@ impl Exchanges {
         self.look_again(index);
     }
 
-    fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
+    fn far_end(&mut self, index: u32) -> Option<FarEnd<'_>> {
         match self.source_of(index)? {
-            Source::Server(key) | Source::Thread(key) => self.upstreams.socket(key),
-            Source::Relay(relay) => self.pools.relays.get(relay as usize).map(|relay| relay.socket()),
+            Source::Server(key) | Source::Thread(key) => self.upstreams.far_end(key),
+            Source::Relay(relay) => {
+                let relay = self.pools.relays.get(relay as usize);
+                relay.map(|relay| FarEnd::Clear(relay.socket()))
+            }
         }
     }
 
@@ -83,7 +89,7 @@ impl Exchanges {
     fn send_to_far_end(&mut self, index: u32) -> bool {
         let attempt = self.attempt_mut(index);
         let Some(mut tunnel) = attempt.and_then(|attempt| attempt.tunnel.take()) else { return false };
-        let goes_on = self.far_end(index).is_some_and(|far_end| send_to(&mut tunnel, far_end));
+        let goes_on = self.far_end(index).is_some_and(|mut far_end| send_to(&mut tunnel, &mut far_end));
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.tunnel = Some(tunnel);
         }
@@ -270,9 +276,9 @@ mod tests {
         };
         assert_eq!((events(), events()), (1, 0), "there is room");
         let mut tunnel = Tunnel { client_ended: true, ..Tunnel::default() };
-        assert!(!send_to(&mut tunnel, near.as_fd()));
+        assert!(!send_to(&mut tunnel, &mut FarEnd::Clear(near.as_fd())));
         assert_eq!(events(), 1, "a shutdown makes an event on the socket itself");
-        assert!(!send_to(&mut tunnel, near.as_fd()));
+        assert!(!send_to(&mut tunnel, &mut FarEnd::Clear(near.as_fd())));
         assert_eq!(events(), 0, "what acts on it must not make another one");
     }
 }

@@ -13,6 +13,7 @@ use crate::budget::Permit;
 use crate::config::Pool;
 use crate::proxy::Balancer;
 use crate::worker::foreign;
+use crate::worker::upstream::far_end::{FarEnd, Secured};
 use crate::worker::upstream::{Attempt, By};
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -34,6 +35,8 @@ const SPARE_BUFFER_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) socket: OwnedFd,
+    /// TLS over it.
+    pub(in crate::worker) tls: Option<Box<Secured>>,
     /// Distinguishes it from an earlier one of the same key.
     pub(in crate::worker) serial: u32,
     /// Pool, and server of it.
@@ -128,7 +131,15 @@ impl Upstreams {
     }
 
     /// Which of these connections the server has closed, or has sent something on.
-    pub(in crate::worker) fn stale(&self, reused: &[(u32, u32)]) -> Vec<bool> {
+    pub(in crate::worker) fn stale(&mut self, reused: &[(u32, u32)]) -> Vec<bool> {
+        let reported = self.reported(reused);
+        let keys = reused.iter().map(|(key, _)| *key);
+        // Of TLS, something may have come that is none of the server's words.
+        keys.zip(reported).map(|(key, is)| is && self.get(key).is_none_or(|found| found.is_stale())).collect()
+    }
+
+    /// On which of these connections something has happened.
+    fn reported(&self, reused: &[(u32, u32)]) -> Vec<bool> {
         let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key as usize));
         let found: Vec<&UpstreamConnection> = found.collect();
         let wanted = PollFlags::IN | PollFlags::RDHUP;
@@ -138,13 +149,18 @@ impl Upstreams {
         match poll(&mut polled, Some(&now)) {
             Ok(0) => vec![false; found.len()],
             Ok(_) => polled.iter().map(|one| !one.revents().is_empty()).collect(),
-            Err(_) => found.iter().map(|connection| connection.is_stale()).collect(),
+            Err(_) => vec![true; found.len()],
         }
     }
 
     /// The connection with this key.
     pub(in crate::worker) fn get(&mut self, key: u32) -> Option<&mut UpstreamConnection> {
         self.connections.get_mut(key as usize)
+    }
+
+    /// The way to the server of the connection with this key.
+    pub(in crate::worker) fn far_end(&mut self, key: u32) -> Option<FarEnd<'_>> {
+        self.get(key).map(UpstreamConnection::far_end)
     }
 
     /// The socket of the connection with this key.
@@ -194,18 +210,55 @@ impl UpstreamConnection {
         self.socket.as_fd()
     }
 
-    /// Appends what has come, up to the buffer's capacity.
-    pub(in crate::worker) fn receive(&self, rx: &mut Vec<u8>) -> Result<usize, Errno> {
-        match self.foreign {
-            true => foreign::receive(self.socket(), rx),
-            false => recv(&self.socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+    /// The way to the server.
+    pub(in crate::worker) fn far_end(&mut self) -> FarEnd<'_> {
+        match &mut self.tls {
+            None => FarEnd::Clear(self.socket.as_fd()),
+            Some(secured) => FarEnd::Tls(self.socket.as_fd(), secured),
         }
     }
 
+    /// Appends what has come, up to the buffer's capacity. How many bytes that were, 0 at the end, and whether there may be more
+    /// that no event will announce.
+    pub(in crate::worker) fn receive(&mut self, rx: &mut Vec<u8>) -> Result<(usize, bool), Errno> {
+        let hung_up = self.hung_up;
+        if let Some(secured) = &mut self.tls {
+            let received = secured.receive(self.socket.as_fd(), rx);
+            return received.map(|(bytes, more)| (bytes, more || hung_up));
+        }
+        let room = rx.capacity() - rx.len();
+        let received = match self.foreign {
+            true => foreign::receive(self.socket(), rx),
+            false => recv(&self.socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+        };
+        // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was reported
+        // together with these bytes, does not.
+        received.map(|bytes| (bytes, bytes == room || hung_up))
+    }
+
     /// Whether the server has closed it, or has sent something without a request.
-    pub(in crate::worker) fn is_stale(&self) -> bool {
-        let peeked = recv(&self.socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        self.hung_up || !matches!(peeked, Err(Errno::AGAIN))
+    pub(in crate::worker) fn is_stale(&mut self) -> bool {
+        if self.hung_up {
+            return true;
+        }
+        match &mut self.tls {
+            Some(secured) => !secured.is_silent(self.socket.as_fd()),
+            None => {
+                let peeked = recv(&self.socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+                !matches!(peeked, Err(Errno::AGAIN))
+            }
+        }
+    }
+
+    /// Goes on with what comes before the first request, once there is a connection. True when that is over.
+    ///
+    /// # Errors
+    /// Why the server cannot be used, for the operator.
+    pub(in crate::worker) fn prepare(&mut self) -> Result<bool, String> {
+        match &mut self.tls {
+            None => Ok(true),
+            Some(secured) => secured.shake_hands(self.socket.as_fd()),
+        }
     }
 }
 
@@ -220,6 +273,7 @@ mod tests {
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let connection = UpstreamConnection {
             socket,
+            tls: None,
             serial: 7,
             at: (0, 0),
             index,

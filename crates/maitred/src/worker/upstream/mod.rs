@@ -3,6 +3,7 @@
 
 pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
+pub(in crate::worker) mod far_end;
 pub(in crate::worker) mod fastcgi;
 pub(in crate::worker) mod passing;
 pub(in crate::worker) mod relay;

@@ -1,12 +1,11 @@
 //! A request to a server: what of it has been sent, and in which dialect.
 
-use std::os::fd::BorrowedFd;
-
 use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::request::Framing;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::SendFlags;
 
+use super::far_end::FarEnd;
 use super::passing::{Framed, Passing};
 use super::{Feed, fastcgi};
 use crate::config::{Pool, Upstream};
@@ -169,31 +168,33 @@ impl Call {
     /// Sends what the socket takes, up to [`SENT_PER_TURN`]. `Ok(true)`: it takes more than that.
     pub(in crate::worker) fn send(
         &mut self,
-        socket: BorrowedFd<'_>,
+        far_end: &mut FarEnd<'_>,
         (feed, passing): (&mut Option<Feed>, &mut Option<Box<Passing>>),
         moved: &mut u64,
     ) -> Result<bool, ()> {
+        if !far_end.flush().map_err(drop)? {
+            return Ok(false);
+        }
         while *moved < SENT_PER_TURN {
             let rest = self.out.get(self.sent..).unwrap_or_default();
-            let flags =
-                SendFlags::NOSIGNAL | if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
+            let flags = if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
             let sent = match (rest, feed.as_mut()) {
-                ([_, ..], _) => send(socket, rest, flags).inspect(|sent| self.sent += sent),
+                ([_, ..], _) => far_end.send(rest, flags).inspect(|sent| self.sent += sent),
                 ([], None) => match passing.as_deref_mut() {
                     Some(passing) if !passing.rest().is_empty() => {
-                        let flags = SendFlags::NOSIGNAL;
-                        send(socket, passing.rest(), flags).inspect(|sent| passing.advance(*sent))
+                        let sent = far_end.send(passing.rest(), SendFlags::empty());
+                        sent.inspect(|sent| passing.advance(*sent))
                     }
                     Some(_) | None => return Ok(false),
                 },
                 ([], Some(feed)) => {
                     let sent = match self.dialect.next_piece(feed.spool.bytes.saturating_sub(feed.sent)) {
-                        Piece::Frame(bytes) => send(socket, bytes, flags),
+                        Piece::Frame(bytes) => far_end.send(bytes, flags),
                         // The last piece is sent without MSG_MORE: nothing follows that the kernel could wait for.
-                        Piece::End(bytes) => send(socket, bytes, SendFlags::NOSIGNAL),
+                        Piece::End(bytes) => far_end.send(bytes, SendFlags::empty()),
                         Piece::Content(bytes) => {
                             let bytes = bytes.min(SENT_PER_TURN - *moved) as usize;
-                            rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut feed.sent), bytes)
+                            far_end.send_file(&feed.spool.file, &mut feed.sent, bytes)
                         }
                         Piece::Nothing => return Ok(false),
                     };

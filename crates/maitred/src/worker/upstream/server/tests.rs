@@ -48,7 +48,7 @@ fn send_all(call: &mut Call, feed: &mut Option<Feed>) -> (Vec<u8>, usize) {
     let mut got = Vec::new();
     for turn in 1..10_000 {
         let mut moved = 0;
-        let more = call.send(near.as_fd(), (feed, &mut None), &mut moved).unwrap();
+        let more = call.send(&mut FarEnd::Clear(near.as_fd()), (feed, &mut None), &mut moved).unwrap();
         assert!(moved <= SENT_PER_TURN + 8192, "{moved} bytes in one turn");
         take(&far, &mut got);
         let fed = feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes);
@@ -102,15 +102,15 @@ fn a_full_socket_is_waited_for() {
     let (near, far) = sockets(SocketType::STREAM);
     let (mut http, mut body, mut sent) = (call(http1()), feed(4_000_000, 4_000_000), 0);
     // No bound of a turn, so that it is the socket that stops it.
-    while http.send(near.as_fd(), (&mut body, &mut None), &mut 0) == Ok(true) {}
+    while http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut 0) == Ok(true) {}
     let first = body.as_ref().unwrap().sent;
     assert!(first < 4_000_000, "the socket took all of it");
-    assert_eq!(http.send(near.as_fd(), (&mut body, &mut None), &mut sent), Ok(false));
+    assert_eq!(http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut sent), Ok(false));
     assert_eq!(sent, 0);
     let mut got = Vec::new();
     take(&far, &mut got);
     assert_eq!(got.len() as u64, HEAD.len() as u64 + first);
-    http.send(near.as_fd(), (&mut body, &mut None), &mut sent).unwrap();
+    http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut sent).unwrap();
     assert!(sent > 0 && body.unwrap().sent == first + sent);
 }
 
@@ -118,7 +118,7 @@ fn a_full_socket_is_waited_for() {
 fn a_file_that_is_shorter_than_it_was_ends_the_request() {
     let (near, _far) = sockets(SocketType::STREAM);
     let (mut http, mut body, mut moved) = (call(http1()), feed(10, 11), 0);
-    assert_eq!(http.send(near.as_fd(), (&mut body, &mut None), &mut moved), Err(()));
+    assert_eq!(http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut moved), Err(()));
     assert_eq!((moved, body.unwrap().sent), (HEAD.len() as u64 + 10, 10));
 }
 
@@ -128,7 +128,7 @@ fn what_a_server_does_not_take_any_more_is_no_memory_that_waits_for_it() {
     let mut http = call(http1());
     assert!(http.unsent_bytes() >= HEAD.len());
     hang_up(&far);
-    assert_eq!(http.send(near.as_fd(), (&mut None, &mut None), &mut 0), Err(()));
+    assert_eq!(http.send(&mut FarEnd::Clear(near.as_fd()), (&mut None, &mut None), &mut 0), Err(()));
     assert!(http.unsent_bytes() > 0, "the caller notes the error");
     http.send_failed = true;
     assert_eq!((http.unsent_bytes(), http.is_sent()), (0, false));
@@ -177,14 +177,17 @@ fn servers_are_named_as_they_were_written() {
 fn a_turn_has_its_bound_which_other_parts_of_it_have_used_already() {
     let (near, far) = sockets(SocketType::STREAM);
     let (mut http, mut body, mut got) = (call(http1()), feed(1000, 1000), Vec::new());
-    assert_eq!(http.send(near.as_fd(), (&mut body, &mut None), &mut SENT_PER_TURN.clone()), Ok(true));
+    assert_eq!(
+        http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut SENT_PER_TURN.clone()),
+        Ok(true)
+    );
     take(&far, &mut got);
     assert!(got.is_empty(), "nothing is left of the turn");
     let mut moved = SENT_PER_TURN - HEAD.len() as u64 - 100;
-    assert_eq!(http.send(near.as_fd(), (&mut body, &mut None), &mut moved), Ok(true));
+    assert_eq!(http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut moved), Ok(true));
     take(&far, &mut got);
     assert_eq!((got.len(), moved), (HEAD.len() + 100, SENT_PER_TURN));
-    assert_eq!(http.send(near.as_fd(), (&mut body, &mut None), &mut 0), Ok(false));
+    assert_eq!(http.send(&mut FarEnd::Clear(near.as_fd()), (&mut body, &mut None), &mut 0), Ok(false));
     take(&far, &mut got);
     assert_eq!(got.len(), HEAD.len() + 1000);
 }
