@@ -209,6 +209,8 @@ pub(crate) struct Route {
     pub(crate) body_max: Option<u64>,
     /// Other keys of `limits`, in milliseconds.
     pub(crate) times: Vec<(&'static str, u64)>,
+    /// `limits` that are sizes, in bytes, besides `body_max`.
+    pub(crate) rates: Vec<(&'static str, u64)>,
     /// Whether responses are compressed, and with which keys of `compress`.
     pub(crate) compress: Option<Vec<(String, Value)>>,
     /// `access_log = false`
@@ -244,6 +246,7 @@ impl Route {
             request: Vec::new(),
             body_max: None,
             times: Vec::new(),
+            rates: Vec::new(),
             compress: None,
             quiet: false,
             log: None,

@@ -107,6 +107,7 @@ struct Shared {
     request: Vec<Header>,
     body_max: Option<u64>,
     times: Vec<(&'static str, u64)>,
+    rates: Vec<(&'static str, u64)>,
     compress: Option<Vec<(String, Value)>>,
     quiet: bool,
     streamed: bool,
@@ -140,6 +141,7 @@ impl Shared {
             request,
             body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
             times: common_to(&routes, |route| &route.times),
+            rates: common_to(&routes, |route| &route.rates),
             compress: common_to(&routes, |route| &route.compress),
             quiet: all.iter().all(|route| route.quiet),
             streamed: !pools.is_empty() && pools.iter().all(|route| route.streamed),
@@ -158,8 +160,8 @@ impl Shared {
         let logged = (self.quiet, &self.log) == (route.quiet, &route.log)
             || (self.quiet == route.quiet && route.log.is_none());
         let same = self.expires == route.expires && self.compress == route.compress && logged;
-        let bounds = (self.body_max, &self.times, &self.limits, &self.gates)
-            == (route.body_max, &route.times, &route.limits, &route.gates);
+        let bounds = (self.body_max, &self.times, &self.rates, &self.limits, &self.gates)
+            == (route.body_max, &route.times, &route.rates, &route.limits, &route.gates);
         same && bounds && route.response.iter().all(|header| self.response.contains(header))
     }
 }
@@ -197,7 +199,8 @@ fn common(block: &mut Block, keys: &Shared) {
     }
     let body = keys.body_max.map(|max| ("body_bytes_max".to_owned(), size(max.min(BODY_MOST)).into()));
     let times = keys.times.iter().map(|(key, millis)| ((*key).to_owned(), time(*millis).into()));
-    let limits: Vec<(String, Value)> = body.into_iter().chain(times).collect();
+    let rates = keys.rates.iter().map(|(key, bytes)| ((*key).to_owned(), size(*bytes).into()));
+    let limits: Vec<(String, Value)> = body.into_iter().chain(times).chain(rates).collect();
     if !limits.is_empty() {
         block.push("limits", Value::Table(limits), None);
     }
@@ -289,6 +292,7 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         request: if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
         body_max: draft.body_max.filter(|_| shared.body_max.is_none()),
         times: if draft.times == shared.times { Vec::new() } else { draft.times.clone() },
+        rates: if draft.rates == shared.rates { Vec::new() } else { draft.rates.clone() },
         compress: draft.compress.clone().filter(|_| shared.compress.is_none()),
         quiet: draft.quiet && !shared.quiet,
         streamed: draft.streamed && draft.goes_to_pool() && !shared.streamed,

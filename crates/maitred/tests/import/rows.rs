@@ -61,9 +61,6 @@ fn each_row_about_nginx_has_a_sample() {
         "tls_certificate",
         "X-Accel-Redirect",
         "uwsgi_pass",
-        "limit_conn",
-        "limit_rate",
-        "limit_rate_after",
         "auth_jwt",
     ];
     try_rows("nginx", "from-nginx.md", &others, begins);

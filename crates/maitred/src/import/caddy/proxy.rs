@@ -94,14 +94,25 @@ fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
                 settings.retain(|(key, _)| *key != "request_timeout");
                 settings.push(("request_timeout", write::time(millis).into()));
             }
-            (
-                "tls" | "tls_insecure_skip_verify" | "tls_server_name" | "tls_client_auth" | "proxy_protocol",
-                _,
-            ) => {
-                cx.not_possible(inside, "pools speak HTTP in cleartext");
+            ("tls_insecure_skip_verify", _) => secure(cx, inside, settings, ("verify", false.into())),
+            ("tls_server_name", _) if values::fixed(inside.word(1)).is_some() => {
+                secure(cx, inside, settings, ("server_name", inside.word(1).into()));
+            }
+            ("tls" | "tls_server_name" | "tls_client_auth" | "tls_trust_pool" | "proxy_protocol", _) => {
+                cx.not_possible(inside, "write it in `tls` of the pool");
             }
             _ => cx.automatic(inside, "connections to servers are kept, and compression is left to them"),
         }
+    }
+}
+
+/// Adds to `tls` of a pool.
+fn secure(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>, entry: (&str, Value)) {
+    cx.translated(line);
+    let entry = (entry.0.to_owned(), entry.1);
+    match settings.iter_mut().find(|(key, _)| *key == "tls") {
+        Some((_, Value::Table(table))) => table.push(entry),
+        _ => settings.push(("tls", Value::Table(vec![entry]))),
     }
 }
 
@@ -185,6 +196,7 @@ pub(crate) fn block(
         Some(name) => {
             let when = format!("the name {name} has an address on this machine");
             block.push_off("connect", Value::one_or_more(&connect), None, &when);
+            let scheme = if connect.iter().all(|one| one.starts_with("https:")) { "https" } else { scheme };
             block.push("connect", format!("{scheme}://{NOWHERE}"), None);
             let why = format!("but {name} has no address on this machine: see the comment at the pool");
             cx.say(directive, Kind::Translated, why);
@@ -204,8 +216,11 @@ fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<S
     }
     let address = match text.split_once("://") {
         Some(("http", address)) => address.to_owned() + if address.contains(':') { "" } else { ":80" },
-        Some(("https", _)) => {
-            return Err("pools speak HTTP in cleartext: TLS to a server is not there".into());
+        Some(("https", address)) => {
+            let address = address.trim_end_matches('/');
+            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+            let unknown = (!cx.machine.has_address(host)).then(|| host.to_owned());
+            return Ok((format!("https://{address}"), unknown));
         }
         Some((other, _)) => return Err(format!("pools do not speak {other}")),
         None => text,

@@ -44,7 +44,8 @@ impl<'a> Context<'a> {
         let named = http.iter().filter(|directive| directive.name == "upstream");
         let maps = http.iter().filter(|directive| directive.name == "map");
         let geos = http.iter().filter(|directive| directive.name == "geo");
-        let zones = http.iter().filter(|directive| directive.name == "limit_req_zone");
+        let is_zone = |name: &str| ["limit_req_zone", "limit_conn_zone"].contains(&name);
+        let zones = http.iter().filter(|directive| is_zone(&directive.name));
         let zone = |directive: &'a Directive| {
             let zone = directive.args.iter().find_map(|arg| arg.strip_prefix("zone="))?;
             Some((zone.split(':').next().unwrap_or(zone), directive))
@@ -65,7 +66,7 @@ impl<'a> Context<'a> {
         self.geos.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name)).map(|(_, geo)| *geo)
     }
 
-    /// The zone of `limit_req` with this name.
+    /// The zone of `limit_req` or `limit_conn` with this name.
     pub(crate) fn zone(&self, name: &str) -> Option<&'a Directive> {
         self.zones.get(name).copied()
     }

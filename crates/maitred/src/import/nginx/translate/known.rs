@@ -152,13 +152,12 @@ const GROUPS: &[Group] = &[
         "there is no directory that clients write to",
         "dav_methods dav_access create_full_put_path min_delete_depth dav_ext_methods dav_ext_lock",
     ),
-    (NotPossible, "requests are not counted by client", "limit_conn"),
     (
         NotPossible,
         "there is no key for this",
         "mirror mirror_request_body split_clients secure_link secure_link_md5 secure_link_secret userid random_index \
          empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers \
-         limit_rate limit_rate_after disable_symlinks underscores_in_headers",
+         disable_symlinks underscores_in_headers",
     ),
     (Dropped, "Maitred answers with short texts of its own", "error_page recursive_error_pages"),
     (
@@ -175,7 +174,7 @@ const GROUPS: &[Group] = &[
          proxy_redirect proxy_read_timeout proxy_connect_timeout proxy_intercept_errors fastcgi_param fastcgi_index \
          fastcgi_read_timeout fastcgi_connect_timeout fastcgi_intercept_errors fastcgi_hide_header keepalive_timeout user http \
          ssl ssl_certificate ssl_certificate_key ssl_protocols allow deny auth_basic auth_request real_ip_header \
-         real_ip_recursive set_real_ip_from limit_conn_status limit_req limit_req_status limit_conn_log_level \
+         real_ip_recursive set_real_ip_from limit_conn limit_conn_status limit_rate limit_rate_after limit_req limit_req_status limit_conn_log_level \
          limit_req_log_level limit_conn_dry_run limit_req_dry_run uwsgi_param scgi_param uwsgi_read_timeout \
          uwsgi_connect_timeout uwsgi_buffers uwsgi_buffer_size uwsgi_busy_buffers_size uwsgi_buffering \
          more_set_headers more_clear_headers proxy_ssl_server_name proxy_ssl_verify proxy_ssl_name proxy_ssl_protocols \

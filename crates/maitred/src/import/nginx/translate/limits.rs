@@ -1,4 +1,4 @@
-//! `limit_req`: limits by client.
+//! `limit_req`, `limit_conn`: limits by client.
 
 use super::context::Context;
 use crate::import::model::{Block, Value};
@@ -48,7 +48,56 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<String> {
             _ => cx.say(status, Kind::Dropped, "the status of a limit is 429 (RFC 6585)"),
         }
     }
+    at_a_time(cx, scope, &mut names);
     names
+}
+
+/// `limit_conn`: nginx counts a connection while a request of it is under way.
+fn at_a_time(cx: &Context<'_>, scope: &Scope<'_>, names: &mut Vec<String>) {
+    let dry = scope.last("limit_conn_dry_run").inspect(|given| cx.translated(given));
+    let dry = dry.is_some_and(|given| given.arg(0) == "on");
+    for directive in scope.all("limit_conn") {
+        let Some(zone) = cx.zone(directive.arg(0)) else {
+            cx.not_possible(directive, "no `limit_conn_zone` has this name");
+            continue;
+        };
+        let count = directive.arg(1).parse::<u64>().ok().filter(|count| (1..=8191).contains(count));
+        let Some(count) = count else {
+            cx.not_possible(directive, "it takes 1 to 8191 requests at a time");
+            continue;
+        };
+        let by_server = ["$server_name", "$host", "$http_host"].contains(&zone.arg(0));
+        let key = if by_server { Ok((Some("route".to_owned()), Vec::new())) } else { key(cx, zone.arg(0)) };
+        match key {
+            Ok((key, exempt)) => {
+                let mut block = Block::new("").from(&zone.place, &zone.shown());
+                block.push("concurrent", count, None);
+                if let Some(key) = key {
+                    block.push("key", key, None);
+                }
+                if !exempt.is_empty() {
+                    block.push("exempt", Value::texts(&exempt), None);
+                }
+                if dry {
+                    block.push("dry_run", true, None);
+                }
+                cx.translated(zone);
+                cx.say(
+                    directive,
+                    Kind::Translated,
+                    if by_server { "counted for each of its routes" } else { "" },
+                );
+                let name = cx.limit(directive.arg(0), block);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            Err(why) => cx.not_possible(directive, why),
+        }
+    }
+    if let Some(status) = scope.last("limit_conn_status") {
+        cx.say(status, Kind::Dropped, "the status of a limit is 429 (RFC 6585)");
+    }
 }
 
 /// The table of a zone with this `burst`: there it is a part of the limit.

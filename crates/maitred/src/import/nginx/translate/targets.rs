@@ -161,6 +161,7 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
         }
     }
     route.times = times(cx, scope);
+    route.rates = rates(cx, scope);
     route.limits = limits::of(cx, scope);
     logs::decorate(cx, scope, route);
     route.compress = compression::of(cx, scope);
@@ -176,6 +177,21 @@ fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
         (millis != default).then(|| (key, millis.clamp(1, 86_400_000)))
     };
     keys.into_iter().filter_map(one).collect()
+}
+
+/// `limit_rate`: bytes in a second of one response, after its first ones.
+fn rates(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
+    let settings = Settings { cx, scope };
+    let keys =
+        [("limit_rate", "response_bytes_per_second_max"), ("limit_rate_after", "response_burst_bytes")];
+    let one = |(name, key): (&str, &'static str)| {
+        let (directive, bytes) = settings.size(name)?;
+        cx.translated(directive);
+        (bytes > 0).then_some((key, bytes))
+    };
+    let found: Vec<_> = keys.into_iter().filter_map(one).collect();
+    // What may come at once means nothing without a rate.
+    if found.iter().any(|(key, _)| *key == keys[0].1) { found } else { Vec::new() }
 }
 
 fn handled<'a>(

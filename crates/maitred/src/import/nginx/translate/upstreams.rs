@@ -49,13 +49,16 @@ pub(crate) fn proxy(
     let [Part::Text(text), behind @ ..] = parts.as_slice() else {
         return Err("the server is fixed here, and this one is known only when a request is there".into());
     };
-    let address = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
-        (Some(address), _) if !address.is_empty() => address,
-        (_, Some(_)) => return Err("pools speak HTTP in cleartext: TLS to a server is not there".into()),
+    let (address, scheme) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+        (Some(address), _) if !address.is_empty() => (address, "http"),
+        (_, Some(address)) if !address.is_empty() => (address, "https"),
         _ => return Err("the server is fixed here, and this is no address of an HTTP server".into()),
     };
     let (host, path) = split(address);
-    let servers = servers(cx, host, "http")?;
+    let servers = servers(cx, host, scheme)?;
+    if scheme == "https" && servers.connect.iter().any(|connect| connect.starts_with("https+unix:")) {
+        return Err("servers on Unix sockets are spoken to in cleartext".into());
+    }
     if !directive.arg(0).contains('$') {
         return Ok(Destination { servers, path: path.map(str::to_owned), rewrite: None });
     }
@@ -123,7 +126,8 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
         let (connect, unknown) = connect(cx, host, scheme);
         let bare = without_port(host);
         let named = bare.contains('.') && bare.parse::<std::net::IpAddr>().is_err();
-        let host = (scheme == "http" && named && !host.starts_with("unix:")).then(|| host.to_owned());
+        let host =
+            (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
         return Ok(Servers { name: name_of(&connect), connect: vec![connect], unknown, host });
     };
     cx.translated(upstream);
@@ -275,7 +279,8 @@ pub(crate) fn block(
     match &servers.unknown {
         None => block.push("connect", value, None),
         Some(name) => {
-            let scheme = if dialect == "fastcgi" { "fastcgi" } else { "http" };
+            let scheme =
+                servers.connect.first().and_then(|one| one.split([':', '+']).next()).unwrap_or("http");
             block.push_off(
                 "connect",
                 value,
@@ -302,6 +307,9 @@ pub(crate) fn block(
             block.push(key, write::time(millis), Some(&given.place));
         }
     }
+    if servers.connect.iter().any(|connect| connect.starts_with("https:")) {
+        secure(cx, scope, &mut block);
+    }
     named_files(cx, scope, &mut block);
     if let Some(given) = scope.last("underscores_in_headers").filter(|given| given.arg(0) == "on") {
         cx.translated(given);
@@ -312,4 +320,43 @@ pub(crate) fn block(
         );
     }
     block
+}
+
+/// `tls` of a pool. Without `proxy_ssl_verify`, nginx takes any certificate.
+fn secure(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
+    let mut table: Vec<(String, Value)> = Vec::new();
+    let fixed = |name: &str| {
+        let given = scope.last(name)?;
+        let value = values::fixed(given.arg(0), scope)?;
+        cx.translated(given);
+        Some(value)
+    };
+    // `$proxy_host` and its like are the name anyway.
+    if let Some(name) = fixed("proxy_ssl_name") {
+        table.push(("server_name".into(), name.into()));
+    }
+    let verify = scope.last("proxy_ssl_verify").inspect(|given| cx.translated(given));
+    if !verify.is_some_and(|given| given.arg(0) == "on") {
+        table.push(("verify".into(), false.into()));
+    }
+    let mut files = Vec::new();
+    for (name, key) in [
+        ("proxy_ssl_trusted_certificate", "ca"),
+        ("proxy_ssl_certificate", "certificate"),
+        ("proxy_ssl_certificate_key", "key"),
+    ] {
+        files.extend(fixed(name).map(|path| (key.to_owned(), super::context::absolute(&path))));
+    }
+    let missing = files.iter().find(|(_, path)| !cx.machine.has_file(path)).map(|(_, path)| path.clone());
+    let whole = |files: &[(String, String)]| {
+        let files = files.iter().map(|(key, path)| (key.clone(), path.as_str().into()));
+        Value::Table(table.iter().cloned().chain(files).collect())
+    };
+    match missing {
+        None => block.push("tls", whole(&files), None),
+        Some(path) => {
+            block.push_off("tls", whole(&files), None, &format!("{path} is there on this machine"));
+            block.push("tls", whole(&[]), None);
+        }
+    }
 }
