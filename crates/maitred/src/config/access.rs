@@ -181,15 +181,22 @@ pub(super) const FORWARD_TABLE: Table = Table {
               forward_auth = { pool = \"auth\", path = \"/api/authz/forward-auth\", copy_headers = [\"Remote-User\", \"Remote-Groups\"] }\n",
     keys: &[
         Key::new(
+            "url",
+            Kind::Text("a URL, `http://…` or `https://…`"),
+            Default::Absent("`pool` and `path`"),
+            "The server that is asked, and what it is asked for: instead of `pool` and `path`, where all defaults of a pool are good. \
+             Its pool is called `auth-` and its host in status and log.",
+        ),
+        Key::new(
             "pool",
             Kind::Text("the name of a pool"),
-            Default::Required,
+            Default::Absent("required, unless there is a `url`"),
             "The pool that is asked: mostly one with `connect`.",
         ),
         Key::new(
             "path",
             Kind::Text("a path, with or without a query"),
-            Default::Required,
+            Default::Absent("required, unless there is a `url`"),
             "What is asked for there. The request itself is in `X-Forwarded-Method`, `-Uri`, `-Host`, `-Proto` and `-For`, and in the \
              client's own fields, such as `Cookie`.",
         ),

@@ -21,6 +21,7 @@ mod fastcgi;
 mod files;
 mod finding;
 mod foreign;
+mod forward_urls;
 pub mod fuzzing;
 mod headers;
 mod import;
@@ -154,6 +155,7 @@ fn open_all<R>(
     let mut noise = Noise::default();
     let mut table = import::join(cx, &sources, &mut noise);
     inherit::into_sites(cx, &mut table);
+    forward_urls::into_pools(cx, &mut table);
     let root = Section::open(cx, Some(&table), &tables::ROOT, 0..0, "the file".into());
     networks::read(&root);
     root.section("defaults").read_elsewhere();

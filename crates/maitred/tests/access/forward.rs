@@ -217,3 +217,26 @@ fn application_processes_decide_as_well() {
         server.stop();
     }
 }
+
+#[test]
+fn a_server_can_be_named_by_its_url() {
+    let (guard, application) = (guard(), application());
+    let server = Setup::with_files()
+        .site(&format!(
+            "forward_auth = {{ url = \"{}/verify?x=1\", copy_headers = [\"Remote-User\", \"X-About\"] }}",
+            guard.name()
+        ))
+        .route("/app/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = \"{}\"\n", application.name()))
+        .start();
+    let mut client = server.connect();
+    let admitted = client.method("GET", "/app/a?b", "Cookie: session=ann\r\n");
+    assert!(
+        admitted.text().starts_with("ann||GET /verify?x=1 HTTP/1.1 GET /app/a?b "),
+        "{}",
+        admitted.text()
+    );
+    let refused = client.get("/app/a");
+    assert_eq!((refused.status, refused.need("location")), (302, "https://auth.example/?rd=x"));
+    server.stop();
+}

@@ -128,7 +128,14 @@ fn forward(section: &Section<'_>, pools: &Known<'_>) -> Authentication<ForwardAu
         return section.choice("forward_auth").map_or(Authentication::Inherited, |_| Authentication::Off);
     }
     let table = section.section("forward_auth");
-    let path = table.text("path");
+    // What it stands for is there as well (`forward_urls`).
+    let (url, path) = (table.text("url"), table.text("path"));
+    for key in ["pool", "path"] {
+        if table.given(key).is_none() && url.is_none() {
+            let message = format!("`forward_auth` has no `{key}`");
+            table.cx.missing(&table.span, message, "name a `pool` and a `path`, or a `url`");
+        }
+    }
     if let Some(path) = path.as_ref().filter(|path| !is_target(&path.value)) {
         let message = format!("`path`: \"{}\" is not a path to ask for", shorten(&path.value));
         table.cx.error_with(

@@ -128,6 +128,7 @@ respond = { status = 410, body = "gone", content_type = "text/html" }
 
 [[site.route]]
 path = ["/app/*", "/app/x"]
+forward_auth = { url = "http://127.0.0.1:9443/verify?x=1" }
 jwt = { jwks_url = "https://issuer.example/keys", refresh = "5m", jwks_ca_file = "ca.pem", issuer = "*", audience = "*" }
 path_regex = '^/app/(\d+)'
 match = { header = { X-A = "v*1" }, query = { q = "~^a" }, cookie = { c = "1" }, scheme = "https", client = ["10.0.0.0/8"], any = [{ path = "/app/x", header = { b = "*" } }], not = [{ query = { no = "*" } }] }
@@ -578,6 +579,9 @@ fn sites_and_routes_reach_their_meaning() {
         identity: Some(("/etc/maitred/cert.pem".into(), "/etc/maitred/key.pem".into())),
     };
     assert_eq!(config.pools.iter().filter_map(|pool| pool.tls.as_ref()).collect::<Vec<_>>(), [&tls]);
+    let auth =
+        vec![Upstream::Tcp { name: "127.0.0.1:9443".into(), address: "127.0.0.1:9443".parse().unwrap() }];
+    assert_eq!(config.pools.last().map(|pool| pool.name.as_str()), Some("auth-127-0-0-1-9443"));
     let secure = vec![
         Upstream::Tcp { name: "127.0.0.1".into(), address: "127.0.0.1:443".parse().unwrap() },
         Upstream::Tcp { name: "[::1]:8443".into(), address: "[::1]:8443".parse().unwrap() },
@@ -607,6 +611,7 @@ fn sites_and_routes_reach_their_meaning() {
                 command: vec!["gunicorn".into()],
                 addresses: vec!["0.0.0.0:8000".parse().unwrap()],
             },
+            Source::Http(auth),
         ]
     );
 }

@@ -445,6 +445,34 @@ fn the_examples_about_proxies_are_good() {
     let manual = include_str!("../../../../../docs/proxies.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 7);
+    assert_eq!(examples.len(), 8);
     examples.into_iter().for_each(|example| drop(good(example)));
+}
+
+#[test]
+fn the_url_of_another_server_is_a_pool_and_a_path() {
+    let text = |forward: &str, more: &str| {
+        format!(
+            "listen = [{{ address = \":1\" }}]\nsite = [{{ root = \"www\", forward_auth = {{ {forward} }} }}]\n{more}"
+        )
+    };
+    let config = good(&text("url = \"https://127.0.0.1/a?b\"", "[pool.auth-127-0-0-1]\ncommand = [\"x\"]\n"));
+    let names: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
+    assert_eq!(names, ["auth-127-0-0-1", "auth-127-0-0-1-2"]);
+    let Authentication::On(forward) = &config.sites[0].access.forward else { panic!("it is on") };
+    assert_eq!((forward.pool, forward.path.as_str()), (1, "/a?b"));
+    for (forward, error) in [
+        (
+            "url = \"http://127.0.0.1:1/\", path = \"/x\"",
+            "2:48 `url` and `path` of `forward_auth` say the same thing",
+        ),
+        (
+            "url = \"127.0.0.1:1/x\"",
+            "2:48 `url`: \"127.0.0.1:1/x\" is not the URL of a server and a path there | write \"http://host:port/path\", or \
+             \"https://host/path\"",
+        ),
+        ("timeout = 1", "2:40 `forward_auth` has no `pool` | name a `pool` and a `path`, or a `url`"),
+    ] {
+        assert_eq!(brief(&text(forward, ""))[0], error);
+    }
 }
