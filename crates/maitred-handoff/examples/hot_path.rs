@@ -107,6 +107,7 @@ fn response(out: &mut Vec<u8>) -> Result<()> {
         http10: false,
         framed: false,
         informational: false,
+        continues: false,
         keep: true,
         trailers: false,
         switch: None,

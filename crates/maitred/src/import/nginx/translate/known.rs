@@ -174,7 +174,8 @@ const GROUPS: &[Group] = &[
          proxy_redirect proxy_read_timeout proxy_connect_timeout proxy_intercept_errors fastcgi_param fastcgi_index \
          fastcgi_read_timeout fastcgi_connect_timeout fastcgi_intercept_errors fastcgi_hide_header keepalive_timeout user http \
          ssl ssl_certificate ssl_certificate_key ssl_protocols allow deny auth_basic auth_request real_ip_header \
-         real_ip_recursive set_real_ip_from limit_conn limit_conn_status limit_rate limit_rate_after limit_req limit_req_status limit_conn_log_level \
+         real_ip_recursive set_real_ip_from limit_conn limit_conn_status limit_rate \
+         limit_rate_after limit_req limit_req_status limit_conn_log_level \
          limit_req_log_level limit_conn_dry_run limit_req_dry_run uwsgi_param scgi_param uwsgi_read_timeout \
          uwsgi_connect_timeout uwsgi_buffers uwsgi_buffer_size uwsgi_busy_buffers_size uwsgi_buffering \
          more_set_headers more_clear_headers proxy_ssl_server_name proxy_ssl_verify proxy_ssl_name proxy_ssl_protocols \

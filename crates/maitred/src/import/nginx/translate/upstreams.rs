@@ -336,7 +336,7 @@ fn secure(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
         table.push(("server_name".into(), name.into()));
     }
     let verify = scope.last("proxy_ssl_verify").inspect(|given| cx.translated(given));
-    if !verify.is_some_and(|given| given.arg(0) == "on") {
+    if verify.is_none_or(|given| given.arg(0) != "on") {
         table.push(("verify".into(), false.into()));
     }
     let mut files = Vec::new();
