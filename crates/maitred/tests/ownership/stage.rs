@@ -225,8 +225,20 @@ impl Stage {
         }
         came |= self.notice_exits();
         self.puppets.retain(|puppet| !puppet.is_gone());
+        if now.duration_since(self.looked) >= self.pace.request_timeout / 2 {
+            self.note_late();
+        }
         self.looked = now;
         came
+    }
+
+    /// The test was kept waiting by a busy machine: what was sent before may have taken too long for the server, because nothing
+    /// answered it.
+    fn note_late(&mut self) {
+        self.note(|| "the test was kept waiting".to_owned());
+        for request in self.lines.iter_mut().flat_map(|line| &mut line.model.requests) {
+            request.timed_out |= request.sent && matches!(request.fate, Fate::Waiting | Fate::UnderWay);
+        }
     }
 
     /// Requests of processes that have exited are lost.
