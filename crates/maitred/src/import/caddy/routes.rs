@@ -58,7 +58,11 @@ const ORDER: &[&str] = &[
 const SILENT: &[(&str, Kind, &str)] = &[
     ("log_append", Kind::Dropped, "[access_log] has fields of its own"),
     ("log_name", Kind::Dropped, "[access_log] has names of its own"),
-    ("bind", Kind::Dropped, "`address` of [[listen]] names an address"),
+    (
+        "bind",
+        Kind::NotPossible,
+        "a site answers on every address of [[listen]]: narrow `address` there by hand",
+    ),
     ("push", Kind::Dropped, "clients have given pushes up"),
     ("tracing", Kind::Dropped, "it is for observers, not for clients"),
     ("metrics", Kind::Dropped, "the address `admin` has metrics"),
