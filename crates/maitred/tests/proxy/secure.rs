@@ -5,11 +5,11 @@ use std::sync::mpsc::channel;
 
 use ::aws_lc_rs::digest::SHA256;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, PublicKeyData as _};
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, ServerConfig};
 
 use crate::support::{Setup, eventually};
 use crate::upstream::{Peer, Upstream};
@@ -234,5 +234,41 @@ fn a_new_authority_is_in_use_when_its_file_changes() {
     let path = server.path("ca.pem");
     std::fs::write(&path, &second.pem).unwrap();
     eventually("the new authority is in use", || server.connect().get("/").status == 200);
+    server.stop();
+}
+
+/// A server that closes is spoken to by a session that goes on.
+#[test]
+fn sessions_are_resumed() {
+    let authority = Authority::new();
+    let (sender, seen) = channel();
+    let sender = std::sync::Mutex::new(sender);
+    let upstream = Upstream::secure(config(&authority.sign("inner.example", 2100), None), move |peer| {
+        peer.request()?;
+        sender.lock().unwrap().send(peer.tls().handshake_kind()).unwrap();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    });
+    let server = setup(&[&upstream], &authority, NAMED).start();
+    for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
+        assert_eq!(server.connect().get("/").status, 200);
+        assert_eq!(seen.recv().unwrap(), Some(expected));
+    }
+    server.stop();
+}
+
+/// A connection alone is not enough.
+#[test]
+fn a_server_that_does_not_shake_hands_is_given_up_in_time() {
+    let authority = Authority::new();
+    let silent = Upstream::start(Peer::wait_for_end);
+    let server = Setup::with_files()
+        .outside("ca.pem", authority.pem.as_bytes())
+        .route("/*", "pool = \"app\"")
+        .table(&format!(
+            "[pool.app]\nconnect = \"https://{}\"\nconnect_timeout = \"300ms\"\ntls = {{ {NAMED} }}\n",
+            silent.address()
+        ))
+        .start();
+    assert_eq!(server.connect().get("/").status, 504);
     server.stop();
 }

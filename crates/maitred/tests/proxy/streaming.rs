@@ -355,6 +355,23 @@ fn a_client_that_says_nothing_is_too_slow_and_a_server_that_does_is_late() {
     server.stop();
 }
 
+/// The server's 100 (Continue) is not yet its response: a client that is silent after it is as slow as any other.
+#[test]
+fn a_client_that_says_nothing_after_a_100_is_too_slow() {
+    let upstream = Upstream::start(|peer| {
+        head(peer)?;
+        peer.send("HTTP/1.1 100 Continue\r\n\r\n")?;
+        peer.wait_for_end()
+    });
+    let limits = "limits = { body_timeout = \"1s\", body_bytes_per_second_min = 0 }\n";
+    let server = start(&[&upstream], limits);
+    let mut client = server.connect();
+    client.send("POST /a HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");
+    let refused = client.response("POST");
+    assert_eq!((refused.status, refused.interim), (408, vec![100]));
+    server.stop();
+}
+
 /// What is too long for memory goes on at once, and everything else as a whole.
 #[test]
 fn by_default_only_long_bodies_go_on_while_they_come() {

@@ -67,9 +67,10 @@ impl Exchanges {
             && self.upstreams.is_connected(attempt.key)
     }
 
-    /// Whether nothing happens because the client sends nothing of its body.
+    /// Whether nothing happens because the client sends nothing of its body. A 100 (Continue) is no beginning of the response: it
+    /// asks for the body.
     pub(in crate::worker) fn waits_for_body(&self, index: u32) -> bool {
-        self.takes_body(index) && self.attempt_of(index).is_some_and(|attempt| !attempt.begun)
+        self.takes_body(index) && self.attempt_of(index).is_some_and(|attempt| !attempt.filter.head_written())
     }
 
     /// By when more of the body has to be there.

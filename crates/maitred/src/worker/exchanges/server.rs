@@ -7,7 +7,7 @@
 //! | phase | known by | deadline | when it passes | when the server ends or breaks it |
 //! |---|---|---|---|---|
 //! | connecting | not `connected` | `connect_timeout` | another server, or 504 | another server, or 502 |
-//! | body | not `begun`, `waits_for_body` | `body_timeout`, and the rate of a body | 408 | as below |
+//! | body | no head written, `waits_for_body` | `body_timeout`, and the rate of a body | 408 | as below |
 //! | sent | not `begun` | `request_timeout` since the last byte that was sent | 504 | retried, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | aborted | its end, or aborted |
