@@ -139,11 +139,32 @@ impl Agent {
         }
     }
 
+    /// Sends what waits, and takes all messages that have come, each of at most so many bytes. A process that says what is none
+    /// is killed; `whose` is what the log calls it.
+    pub fn exchange<T: DeserializeOwned>(&mut self, bytes_max: usize, whose: &str) -> Vec<T> {
+        let mut messages = Vec::new();
+        self.flush();
+        while !self.is_ended() {
+            match self.receive(bytes_max) {
+                Ok(Some(message)) => messages.push(message),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(%error, "invalid message from {whose}; killing it");
+                    if let Err(error) = self.child.kill() {
+                        tracing::error!(%error, "kill");
+                    }
+                    break;
+                }
+            }
+        }
+        messages
+    }
+
     /// The next message, of at most so many bytes; `None` if there is none now.
     ///
     /// # Errors
     /// A text when the other side sent something that is no message.
-    pub fn receive<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, String> {
+    fn receive<T: DeserializeOwned>(&mut self, bytes_max: usize) -> Result<Option<T>, String> {
         let mut text = vec![0_u8; bytes_max];
         loop {
             match rustix::net::recv(&self.socket, &mut text, RecvFlags::DONTWAIT) {

@@ -23,6 +23,7 @@
 //! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
 //! | [`limits`] | limits by client |
+//! | [`socket_writer`] | how TLS writes to a socket |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
 //! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
@@ -63,6 +64,7 @@ mod requests;
 mod sandbox;
 mod scratch;
 pub mod shared;
+mod socket_writer;
 mod step;
 #[cfg(test)]
 mod testing;

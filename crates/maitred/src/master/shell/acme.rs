@@ -25,21 +25,10 @@ impl Shell<'_> {
 
     /// Takes what the agent says.
     pub(super) fn take_agent(&mut self) {
-        let mut messages = Vec::new();
-        if let Some(agent) = &mut self.agent {
-            agent.flush();
-            while !agent.is_ended() {
-                match agent.receive(MESSAGE_BYTES_MAX) {
-                    Ok(Some(message)) => messages.push(message),
-                    Ok(None) => break,
-                    Err(error) => {
-                        tracing::error!(%error, "invalid message from the process for certificates; killing it");
-                        log_failure("kill", agent.child.kill());
-                        break;
-                    }
-                }
-            }
-        }
+        let agent = self.agent.as_mut();
+        let messages = agent
+            .map(|agent| agent.exchange(MESSAGE_BYTES_MAX, "the process for certificates"))
+            .unwrap_or_default();
         for message in messages {
             let actions = self.supervisor.agent_says(message);
             self.carry_out_certificates(actions);

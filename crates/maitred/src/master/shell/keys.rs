@@ -8,7 +8,7 @@ use super::{Shell, exited, log_failure};
 use crate::config::{Config, KeySource, UrlKeys};
 use crate::control::ToWorker;
 use crate::jwt::keys::Key;
-use crate::key_agent::messages::{FromAgent, MESSAGE_BYTES_MAX, Start};
+use crate::key_agent::messages::{MESSAGE_BYTES_MAX, Start};
 use crate::key_agent::supervise::Action;
 use crate::master::agent::Agent;
 use crate::master::key_files::KeyFiles;
@@ -31,21 +31,10 @@ impl Shell<'_> {
 
     /// Takes what the key agent says, and looks at files when that is due.
     pub(super) fn take_keys(&mut self) {
-        let mut messages: Vec<FromAgent> = Vec::new();
-        if let Some(agent) = &mut self.key_agent {
-            agent.flush();
-            while !agent.is_ended() {
-                match agent.receive(MESSAGE_BYTES_MAX) {
-                    Ok(Some(message)) => messages.push(message),
-                    Ok(None) => break,
-                    Err(error) => {
-                        tracing::error!(%error, "invalid message from the process that fetches keys; killing it");
-                        log_failure("kill", agent.child.kill());
-                        break;
-                    }
-                }
-            }
-        }
+        let agent = self.key_agent.as_mut();
+        let messages = agent
+            .map(|agent| agent.exchange(MESSAGE_BYTES_MAX, "the process that fetches keys"))
+            .unwrap_or_default();
         for message in messages {
             let actions = self.key_supervisor.agent_says(message);
             self.carry_out_keys(actions);

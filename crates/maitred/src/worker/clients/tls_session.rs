@@ -4,11 +4,11 @@
 //! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at most
 //! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
 
-use std::io::{self, IoSlice, Write as _};
+use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustix::net::{RecvFlags, recv};
 use rustls::{HandshakeKind, ServerConnection};
 
 use super::{Clients, received_bytes_max};
@@ -19,30 +19,14 @@ use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
 use crate::worker::connection::wire::{Received, Wire};
 use crate::worker::shared::Outgoing;
+use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 
-/// Writes to a socket, never blocks, and never raises SIGPIPE.
-struct Socket<'a>(BorrowedFd<'a>);
-
-impl io::Write for Socket<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(sendmsg(self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Sends what a session has encrypted. True if nothing is left.
 fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let flushed = session.flush(&mut Socket(socket));
+    let flushed = session.flush(&mut SocketWriter(socket));
     flushed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
 }
 

@@ -1,15 +1,17 @@
 //! The way to an upstream: a socket as it is, or TLS over it.
 
 use std::fs::File;
-use std::io::{self, IoSlice, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
 use maitred_sys::file::append_at;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
+
+use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that a session keeps for a socket that is full, as towards clients.
 const BUFFERED_BYTES_MAX: usize = 64 * 1024;
@@ -103,23 +105,6 @@ enum Step {
     Drained,
     /// The server has finished sending.
     End,
-}
-
-/// Writes to a socket, never blocks, and never raises SIGPIPE.
-struct Socket<'a>(BorrowedFd<'a>);
-
-impl io::Write for Socket<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_vectored(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        Ok(sendmsg(self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl Secured {
@@ -235,7 +220,7 @@ impl Secured {
 
     fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut Socket(socket)) {
+            match self.tls.write_tls(&mut SocketWriter(socket)) {
                 Ok(_) => {}
                 Err(error) => match Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET) {
                     Errno::AGAIN => return Ok(false),
