@@ -6,5 +6,7 @@ pub const THREADS_MAX: usize = 256;
 pub const POOLS_MAX: usize = 64;
 /// Limits by client.
 pub const CLIENT_LIMITS_MAX: usize = 64;
+/// Servers of one pool, however they are found.
+pub const SERVERS_MAX: usize = 256;
 /// Application slots, over all pools.
 pub const SLOTS_MAX: usize = 1024;

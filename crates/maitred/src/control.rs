@@ -5,12 +5,19 @@
 //!
 //! No secret is among what a process inherits: between execve(2) and its first instructions, other processes of its account may
 //! look at its descriptors. Keys follow when it has said that this is over ([`FromWorker::Private`]).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`servers`] | the servers of a pool, as the master sends them |
+
+pub mod servers;
 
 use std::net::SocketAddr;
 
 use maitred_sys::spawn::Account;
 use serde::{Deserialize, Serialize};
 
+use self::servers::ServerList;
 use crate::config::{Address, Config};
 use crate::pki::{Bytes, Pair};
 
@@ -60,6 +67,9 @@ pub struct Start {
     pub challenges: Vec<Challenge>,
     /// How automatic certificates stand.
     pub certificate_reports: Vec<Report>,
+    /// The servers of pools, where they are others than the configuration's.
+    #[serde(default)]
+    pub servers: Vec<ServerList>,
 }
 
 /// An account, by numbers.
@@ -343,6 +353,8 @@ pub enum ToWorker {
     Certificates,
     /// The descriptor that comes along is a memory file with the keys of this set of the configuration, as JSON.
     KeySet(usize),
+    /// The descriptor that comes along is a memory file with the servers that a pool has now ([`ServerList`]).
+    Servers,
     /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
     /// after [`ToWorker::OrphanMode`].
     Watch(SlotId),

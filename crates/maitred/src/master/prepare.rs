@@ -219,6 +219,7 @@ impl Prepared {
             adopts,
             challenges: Vec::new(),
             certificate_reports: Vec::new(),
+            servers: Vec::new(),
         };
         (start, sources)
     }

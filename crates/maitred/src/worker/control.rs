@@ -20,6 +20,7 @@ use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
+use crate::control::servers::ServerList;
 use crate::control::{Challenge, Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker};
 use crate::jwt::keys::Key;
 use crate::tls::material::Material;
@@ -286,13 +287,14 @@ impl<'a> Control<'a> {
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
             (ToWorker::KeySet(set), Some(file)) => self.replace_keys(set, file),
+            (ToWorker::Servers, Some(file)) => self.replace_servers(file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
             (ToWorker::NameRefused(name), _) => self.shared.tls.refused(&name),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
-            | (ToWorker::Certificates | ToWorker::KeySet(_), None) => {
+            | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Servers, None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
         }
@@ -350,6 +352,15 @@ impl<'a> Control<'a> {
         match text.and_then(|text| Ok(serde_json::from_slice::<Vec<Key>>(&text)?)) {
             Ok(keys) => self.shared.key_rings.replace(set, &keys),
             Err(error) => tracing::error!(%error, "new keys for tokens cannot be used"),
+        }
+    }
+
+    /// The master has checked the list; one that cannot be read changes nothing.
+    fn replace_servers(&self, file: OwnedFd) {
+        match ServerList::open(file) {
+            // The servers of a worker process are those of its configuration.
+            Ok(list) => tracing::debug!(pool = list.pool, revision = list.revision, "other servers"),
+            Err(error) => tracing::error!(%error, "a new list of servers cannot be used"),
         }
     }
 

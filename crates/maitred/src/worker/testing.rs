@@ -105,6 +105,7 @@ fn start(config: Config, threads: usize) -> Start {
         adopts: false,
         challenges: Vec::new(),
         certificate_reports: Vec::new(),
+        servers: Vec::new(),
     }
 }
 

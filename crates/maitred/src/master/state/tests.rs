@@ -340,6 +340,7 @@ impl World {
             | ToWorker::Successor
             | ToWorker::Certificates
             | ToWorker::KeySet(_)
+            | ToWorker::Servers
             | ToWorker::Challenge(_)
             | ToWorker::ChallengeOver(_)
             | ToWorker::NameRefused(_)
