@@ -17,6 +17,7 @@ use super::compress::Compression;
 use super::conditions::Conditions;
 use super::cors::Cors;
 use super::expires::Expires;
+use super::external::External;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::jwt::JwtKeys;
 use super::listen::{Buckets, Listen};
@@ -459,6 +460,8 @@ pub struct Pool {
     pub early_hints: EarlyHints,
     /// `tls`; there if the servers are `https://…`.
     pub tls: Option<UpstreamTls>,
+    /// What only a pool of servers has.
+    pub external: External,
     /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
     pub sendfile_root: Option<String>,
     /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
@@ -541,6 +544,11 @@ impl Source {
         }
     }
 
+    /// One of these servers.
+    pub fn server(&self, at: usize) -> Option<&Upstream> {
+        self.servers()?.get(at)
+    }
+
     /// Whether these are FastCGI applications.
     pub fn fastcgi(&self) -> Option<&FastCgi> {
         match self {
@@ -606,6 +614,14 @@ pub enum Upstream {
 }
 
 impl Upstream {
+    /// What `Host` says to it if it is to be its own (9110-7.2).
+    pub fn authority(&self) -> &str {
+        match self {
+            Upstream::Tcp { name, .. } => name,
+            Upstream::Unix(_) => "localhost",
+        }
+    }
+
     /// The host that it was written with, without its port and brackets; empty for a socket.
     pub fn host(&self) -> &str {
         let Upstream::Tcp { name, .. } = self else { return "" };

@@ -10,8 +10,8 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, client_limits, compress, cors, expires, fastcgi, files, headers, jwt, media, overrides, parts,
-    reload, requests, routes, security,
+    access, client_limits, compress, cors, expires, external, fastcgi, files, headers, jwt, media, overrides,
+    parts, reload, requests, routes, security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -545,6 +545,7 @@ pub const POOL: Table = Table {
             "Requests that wait for a process.",
         ),
         super::upstream_tls::UPSTREAM_TLS_KEY,
+        external::HOST,
         requests::REQUEST_TIMEOUT,
         requests::REQUEST_TOTAL_TIMEOUT,
         Key::new(

@@ -43,6 +43,27 @@ fn an_address_of_both_families_is_listed_once() {
 }
 
 #[test]
+fn the_host_of_a_server_is_its_own_where_the_file_says_so() {
+    let world = World::new();
+    let nginx = |host: &str| {
+        let source = format!(
+            "upstream group {{ server 127.0.0.1:3000; server 127.0.0.1:3001; }}\n\
+             server {{ listen 80; location / {{ proxy_pass http://group; proxy_set_header Host {host}; }} }}"
+        );
+        imported(&world, "nginx", &source)
+    };
+    for (host, expected) in [("$proxy_host", "group"), ("inner.example:81", "inner.example:81")] {
+        let line = format!("request_headers = {{ set = {{ Host = \"{expected}\" }} }}");
+        assert!(nginx(host).contains(&line), "{host}\n{}", nginx(host));
+    }
+    assert!(!nginx("$http_host").contains("Host"), "the client's is the default");
+    let source =
+        ":80 {\n reverse_proxy 127.0.0.1:3000 127.0.0.1:3001 {\n header_up Host {upstream_hostport}\n }\n}\n";
+    let output = imported(&world, "caddy", source);
+    assert!(output.contains("host = \"server\""), "{output}");
+}
+
+#[test]
 fn a_unix_socket_is_an_address() {
     let world = World::new();
     let output = imported(

@@ -9,6 +9,7 @@ mod fastcgi;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
+mod hosts;
 mod named_files;
 mod passing;
 mod reusing;

@@ -11,6 +11,7 @@ mod compress;
 mod conditions;
 mod cors;
 mod expires;
+mod external;
 mod fastcgi;
 mod files;
 mod headers;

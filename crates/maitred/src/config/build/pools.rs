@@ -12,7 +12,7 @@ use super::super::meaning::{
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
-use super::{fastcgi, upstream_tls};
+use super::{external, fastcgi, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -40,6 +40,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let upgrade = upgrade(section);
     // There is nothing behind such a pool that could switch.
     let upgrade = if matches!(source, Source::FastCgi(_)) { Vec::new() } else { upgrade };
+    let external = external::of(section, &source);
     Pool {
         name: name.value.clone(),
         workers,
@@ -66,6 +67,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             _ => EarlyHints::Http2,
         },
         tls: upstream_tls::of(section, is_secure(section)),
+        external,
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),

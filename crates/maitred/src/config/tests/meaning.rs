@@ -236,6 +236,7 @@ retired_max = 2
 [pool.old]
 connect = ["http://127.0.0.1:9000/", "http+unix:/run/old.sock"]
 connect_timeout = "250ms"
+host = "app.internal:8080"
 
 [pool.apache]
 connect = "unix:/run/apache.sock"
@@ -579,6 +580,14 @@ fn sites_and_routes_reach_their_meaning() {
         identity: Some(("/etc/maitred/cert.pem".into(), "/etc/maitred/key.pem".into())),
     };
     assert_eq!(config.pools.iter().filter_map(|pool| pool.tls.as_ref()).collect::<Vec<_>>(), [&tls]);
+    let external = External { host: HostRule::Named("app.internal:8080".into()) };
+    let given: Vec<_> = config
+        .pools
+        .iter()
+        .map(|pool| &pool.external)
+        .filter(|given| **given != External::default())
+        .collect();
+    assert_eq!(given, [&external]);
     let auth =
         vec![Upstream::Tcp { name: "127.0.0.1:9443".into(), address: "127.0.0.1:9443".parse().unwrap() }];
     assert_eq!(config.pools.last().map(|pool| pool.name.as_str()), Some("auth-127-0-0-1-9443"));

@@ -4,6 +4,7 @@ mod accounts;
 mod acme;
 mod client_limits;
 mod errors;
+mod external;
 mod fastcgi;
 mod fields;
 mod meaning;

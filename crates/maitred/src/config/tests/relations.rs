@@ -450,6 +450,15 @@ fn the_examples_about_proxies_are_good() {
 }
 
 #[test]
+fn the_examples_about_external_servers_are_good() {
+    let manual = include_str!("../../../../../docs/upstreams.md");
+    let examples: Vec<_> =
+        manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 1);
+    examples.into_iter().for_each(|example| drop(good(example)));
+}
+
+#[test]
 fn the_url_of_another_server_is_a_pool_and_a_path() {
     let text = |forward: &str, more: &str| {
         format!(

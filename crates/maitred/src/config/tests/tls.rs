@@ -57,7 +57,7 @@ fn with_files(certificate: &str, key: &str, rest: &str) -> String {
 }
 
 #[track_caller]
-fn warnings(text: &str) -> Vec<String> {
+pub(super) fn warnings(text: &str) -> Vec<String> {
     match read_as(text, true) {
         Ok((_, warnings)) => warnings.iter().map(|warning| one_line(&warning.0)).collect(),
         Err(errors) => panic!("{errors}"),

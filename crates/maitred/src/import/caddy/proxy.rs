@@ -38,6 +38,10 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
                 upstreams.extend(line.args().iter().cloned());
                 cx.translated(line);
             }
+            "header_up" if is_servers_host(line) => {
+                cx.translated(line);
+                settings.push(("host", "server".into()));
+            }
             "header_up" | "header_down" => fields(cx, line, &mut proxy),
             "rewrite" => {
                 proxy.rewrite = Some(values::template(line.word(1))?);
@@ -78,6 +82,12 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
     let block = block(cx, directive, &upstreams, "http", settings)?;
     proxy.pool = cx.pool(&name_of(&upstreams), block);
     Ok(proxy)
+}
+
+/// Whether `header_up` gives each server its own name.
+fn is_servers_host(line: &Directive) -> bool {
+    let placeholders = ["{upstream_hostport}", "{http.reverse_proxy.upstream.hostport}"];
+    line.word(1).trim_end_matches(':').eq_ignore_ascii_case("host") && placeholders.contains(&line.word(2))
 }
 
 fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {

@@ -4,7 +4,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::{Framing, Request};
 
 use super::Clients;
-use crate::config::Pool;
+use crate::config::{HostRule, Pool};
 use crate::plan::RequestEdits;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::{append_fields, append_switch, passed_trailers};
@@ -44,7 +44,12 @@ impl Clients {
     ) {
         let Outbound { request, rules, settings, peer, client, id, .. } = outbound;
         let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
-        let host = rules.host.as_deref().unwrap_or(host.as_bytes());
+        let host = match (&rules.host, &settings.external.host) {
+            (Some(host), _) => host,
+            (None, HostRule::Client) => host.as_bytes(),
+            (None, HostRule::Server) => outbound.default_host.as_bytes(),
+            (None, HostRule::Named(host)) => host.as_bytes(),
+        };
         if !host.is_empty() {
             head.small_field("host", host);
         }

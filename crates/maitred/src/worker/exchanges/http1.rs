@@ -1,12 +1,15 @@
 //! Requests to HTTP servers, as HTTP/1.1.
 
+use std::ops::Range;
+
 use maitred_handoff::{HeadPart, REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::fields::FieldLines;
 use maitred_http::h1::{put_chunk_end, put_chunk_start, put_last_chunk};
 use maitred_http::request::{Framing, Request};
 
 use super::Exchanges;
-use crate::config::{Pool, Source, Upstream};
+use crate::config::{HostRule, Pool, Upstream};
+use crate::plan::RequestEdits;
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
 use crate::worker::connection::spool::Spool;
@@ -16,15 +19,23 @@ use crate::worker::origin::Client;
 use crate::worker::step::RequestInput;
 use crate::worker::upstream::server::{Dialect, Ending, Written};
 
-/// The host for a request that came without one.
+/// The host for a request that came without one, or for all of them.
 fn host_of(settings: &Pool) -> &str {
-    match &settings.source {
-        Source::Http(servers) => match servers.first() {
-            Some(Upstream::Tcp { name, .. }) => name,
-            _ => "localhost",
-        },
-        _ => "localhost",
+    settings.source.server(0).map_or("localhost", Upstream::authority)
+}
+
+/// Where the host stands in a head that begins with a request line and that field, if each of several servers gets its own.
+fn place_of_host(head: &[u8], start: usize, settings: &Pool, rules: &RequestEdits) -> Option<Range<usize>> {
+    const NAME: &[u8] = b"host: ";
+    if settings.external.host != HostRule::Server || rules.host.is_some() {
+        return None;
     }
+    settings.source.server(1)?;
+    let end_of =
+        |from: usize, last: u8| Some(from + head.get(from..)?.iter().position(|byte| *byte == last)?);
+    let field = end_of(start, b'\n')? + 1;
+    let end = end_of(field, b'\r')?;
+    head.get(field..end)?.starts_with(NAME).then_some(field + NAME.len()..end)
 }
 
 /// Ends a head whose body has trailers, and appends that as one chunk (9112-7.1), unless it is spooled. Gives back what comes
@@ -130,6 +141,7 @@ impl Exchanges {
             Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),
         };
         let dialect = Dialect::Http1(Ending::new(ending?));
-        Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect })
+        let host = place_of_host(&out, REQUEST_PREFIX_BYTES, settings, &given.routed.plan.requests);
+        Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect, host })
     }
 }

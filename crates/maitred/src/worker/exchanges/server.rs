@@ -114,7 +114,7 @@ impl Exchanges {
         match &settings.source {
             PoolSource::FastCgi(fastcgi) => {
                 let out = self.write_fastcgi(index, (settings, fastcgi), context, given)?;
-                Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()) })
+                Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()), host: None })
             }
             // Application processes have no dialect: requests reach them over their channels.
             PoolSource::Http(_)
@@ -146,6 +146,9 @@ impl Exchanges {
             let chosen = balancer.and_then(|balancer| balancer.choose(now, &call.tried, load));
             let Some(server) = chosen else { return Err((call.status, attempt)) };
             let at = (pool, server as u16);
+            if let Some(server) = self.shared.start.config.pools[usize::from(pool)].source.server(server) {
+                call.name_host(server);
+            }
             let idle = if fresh { None } else { self.take_idle(at, index) };
             match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
                 Ok(upstream) => {

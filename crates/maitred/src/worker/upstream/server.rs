@@ -1,5 +1,7 @@
 //! A request to a server: what of it has been sent, and in which dialect.
 
+use std::ops::Range;
+
 use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::request::Framing;
 use rustix::io::Errno;
@@ -57,6 +59,8 @@ pub(in crate::worker) struct Written {
     pub(in crate::worker) start: usize,
     /// The protocol in which it is written.
     pub(in crate::worker) dialect: Dialect,
+    /// Where in `out` the host stands, if it is to be that of the server which gets the request.
+    pub(in crate::worker) host: Option<Range<usize>>,
 }
 
 impl Written {
@@ -107,6 +111,8 @@ pub struct Call {
     out: Vec<u8>,
     /// Where it begins in `out`.
     pub(in crate::worker) start: usize,
+    /// Where in `out` the host stands, if each server gets its own.
+    host: Option<Range<usize>>,
     /// Up to where `out` has been sent.
     pub(in crate::worker) sent: usize,
     /// A second attempt does no harm (9110-9.2.1).
@@ -130,12 +136,13 @@ pub struct Call {
 impl Call {
     /// A request that no server has yet.
     pub(in crate::worker) fn new(pool: u16, written: Written, safe: bool) -> Call {
-        let Written { out, start, dialect } = written;
+        let Written { out, start, dialect, host } = written;
         Call {
             dialect,
             pool,
             out,
             start,
+            host,
             sent: start,
             safe,
             tried: Vec::new(),
@@ -152,6 +159,15 @@ impl Call {
     pub(in crate::worker) fn renew(&mut self) {
         (self.sent, self.any_sent, self.send_failed) = (self.start, false, false);
         self.dialect.reset();
+    }
+
+    /// The request goes to this server next, of which nothing has been sent yet: `Host` says its authority, if each server gets
+    /// its own.
+    pub(in crate::worker) fn name_host(&mut self, server: &Upstream) {
+        let Some(place) = &mut self.host else { return };
+        let authority = server.authority();
+        self.out.splice(place.clone(), authority.bytes());
+        place.end = place.start + authority.len();
     }
 
     /// A server has failed the request, which is not sent there again; `status` is what the client gets if no other takes it.

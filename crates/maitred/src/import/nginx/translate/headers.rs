@@ -243,6 +243,12 @@ fn is_client(value: &str) -> bool {
     ["remote_addr", "proxy_add_x_forwarded_for", "realip_remote_addr"].contains(&bare)
 }
 
+/// Whether a `proxy_set_header` gives the server the host that `proxy_pass` names.
+pub(crate) fn names_server(directive: &Directive) -> bool {
+    let named = ["$proxy_host", "${proxy_host}", "$proxy_host:$proxy_port"].contains(&directive.arg(1));
+    named && directive.arg(0).eq_ignore_ascii_case("host")
+}
+
 /// What `proxy_set_header` says.
 pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
     let mut rules = Vec::new();
@@ -258,6 +264,7 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
             _ if SENT.split_whitespace().any(|sent| sent == lower) => {
                 cx.automatic(directive, "applications get who the client is, and WebSockets are passed on");
             }
+            None if names_server(directive) => cx.translated(directive),
             None if lower == "host" => cx.automatic(directive, "applications get the client's `Host`"),
             Some(fixed) if fixed.is_empty() => {
                 cx.translated(directive);

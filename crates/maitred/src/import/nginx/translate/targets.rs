@@ -231,12 +231,15 @@ fn proxy<'a>(
     let destination = upstreams::proxy(cx, &spot.scope, handler)?;
     cx.translated(handler);
     *request = headers::of_requests(cx, &spot.scope);
-    let set_host = spot
-        .scope
-        .all("proxy_set_header")
-        .iter()
-        .any(|header| header.arg(0).eq_ignore_ascii_case("host") && header.arg(1) != "$proxy_host");
-    if let Some(host) = destination.servers.host.as_ref().filter(|_| !set_host) {
+    let fields = spot.scope.all("proxy_set_header");
+    let set_host = fields.iter().any(|header| header.arg(0).eq_ignore_ascii_case("host"));
+    let servers = &destination.servers;
+    let host = match fields.iter().any(|header| headers::names_server(header)) {
+        true => Some(&servers.proxy_host),
+        // Without the directive it is that as well; an application on the same machine is better off with the client's.
+        false => servers.host.as_ref().filter(|_| !set_host),
+    };
+    if let Some(host) = host {
         request.push(Header { how: How::Set, name: "Host".into(), value: host.clone() });
     }
     for directive in spot.scope.all("proxy_redirect") {

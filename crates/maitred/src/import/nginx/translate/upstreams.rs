@@ -20,6 +20,8 @@ pub(crate) struct Servers {
     pub(crate) unknown: Option<String>,
     /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
     pub(crate) host: Option<String>,
+    /// What `$proxy_host` stands for: the host in `proxy_pass`, or the name of the `upstream`.
+    pub(crate) proxy_host: String,
 }
 
 /// Where nothing listens: a pool that leads there answers 502.
@@ -126,9 +128,10 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
         let (connect, unknown) = connect(cx, host, scheme);
         let bare = without_port(host);
         let named = bare.contains('.') && bare.parse::<std::net::IpAddr>().is_err();
+        let proxy_host = if host.starts_with("unix:") { "localhost" } else { host }.to_owned();
         let host =
             (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
-        return Ok(Servers { name: name_of(&connect), connect: vec![connect], unknown, host });
+        return Ok(Servers { name: name_of(&connect), connect: vec![connect], unknown, host, proxy_host });
     };
     cx.translated(upstream);
     let (mut all, mut unknown) = (Vec::new(), None);
@@ -151,7 +154,13 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
     }
     match all.is_empty() {
         true => Err(format!("upstream `{host}` has no server")),
-        false => Ok(Servers { name: host.to_owned(), connect: all, unknown, host: None }),
+        false => Ok(Servers {
+            name: host.to_owned(),
+            connect: all,
+            unknown,
+            host: None,
+            proxy_host: host.to_owned(),
+        }),
     }
 }
 

@@ -14,7 +14,7 @@ const HEAD: &[u8] = b"POST / HTTP/1.1\r\n\r\n";
 
 fn call(dialect: Dialect) -> Call {
     // What is before the start belongs to another request.
-    Call::new(3, Written { out: [b"before", HEAD].concat(), start: 6, dialect }, false)
+    Call::new(3, Written { out: [b"before", HEAD].concat(), start: 6, dialect, host: None }, false)
 }
 
 fn http1() -> Dialect {
@@ -152,6 +152,25 @@ fn what_comes_behind_a_spooled_body_is_sent_once_in_each_attempt() {
 }
 
 /// Another attempt sends all of it again, records included.
+#[test]
+fn each_server_gets_its_own_name() {
+    let out = b"before GET / HTTP/1.1\r\nhost: a:1\r\nx: y\r\n\r\n".to_vec();
+    let written = |host| Written { out: out.clone(), start: 7, dialect: http1(), host };
+    let config =
+        config("[pool.p]\nconnect = [\"http://127.0.0.1:80\", \"http+unix:/a\", \"http://[::1]:8\"]\n");
+    let servers = config.pools[0].source.servers().unwrap();
+    let mut call = Call::new(0, written(Some(29..32)), true);
+    for (server, name) in servers.iter().zip(["127.0.0.1:80", "localhost", "[::1]:8"]) {
+        call.name_host(server);
+        call.renew();
+        let expected = format!("GET / HTTP/1.1\r\nhost: {name}\r\nx: y\r\n\r\n");
+        assert_eq!(String::from_utf8_lossy(&send_all(&mut call, &mut None).0), expected);
+    }
+    let mut call = Call::new(0, written(None), true);
+    call.name_host(&servers[0]);
+    assert_eq!(send_all(&mut call, &mut None).0, &out[7..]);
+}
+
 #[test]
 fn a_new_attempt_begins_anew() {
     let mut call = call(fastcgi());

@@ -1,0 +1,32 @@
+//! What only a pool of servers has.
+
+use super::tls::warnings;
+use super::*;
+
+fn pool(connect: &str, keys: &str) -> String {
+    format!("{COMPLETE}[pool.a]\nconnect = \"{connect}\"\n{keys}\n")
+}
+
+#[test]
+fn a_host_is_the_clients_the_servers_or_a_name() {
+    let host = |keys: &str| good(&pool("http://127.0.0.1:1", keys)).pools[0].external.host.clone();
+    assert_eq!(host(""), HostRule::Client);
+    assert_eq!(host("host = \"client\""), HostRule::Client);
+    assert_eq!(host("host = \"server\""), HostRule::Server);
+    for name in ["a.example", "a.example:8080", "[::1]:80", "Client"] {
+        assert_eq!(host(&format!("host = \"{name}\"")), HostRule::Named(name.into()));
+    }
+    for bad in ["", "a b", "a/b", "a@b", "a\\nb: c", "{host}", &"a".repeat(262)] {
+        let errors = brief(&pool("http://127.0.0.1:1", &format!("host = \"{bad}\"")));
+        let hint = "is not the name of a host | it takes \"client\", \"server\", or a host such as \"app.internal:8080\"";
+        assert!(matches!(errors.as_slice(), [one] if one.ends_with(hint)), "{bad}: {errors:?}");
+    }
+}
+
+#[test]
+fn what_is_for_http_servers_has_no_effect_elsewhere() {
+    let text = pool("fastcgi://127.0.0.1:1", "host = \"server\"");
+    assert_eq!(good(&text).pools[0].external, External::default());
+    let shown = "`host` has no effect | it is for a pool with `connect = \"http://…\"` or `\"https://…\"`";
+    assert!(warnings(&text).iter().any(|one| one.ends_with(shown)), "{:?}", warnings(&text));
+}
