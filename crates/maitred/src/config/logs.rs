@@ -76,7 +76,7 @@ pub(super) const ACCESS_LOGS_MAX: usize = 16;
 pub(super) const PARTS_MAX: usize = 64;
 
 /// The members that a line of JSON can have by itself.
-pub(super) const JSON_MEMBERS: [&str; 16] = [
+pub(super) const JSON_MEMBERS: [&str; 22] = [
     "time",
     "remote",
     "user",
@@ -93,6 +93,12 @@ pub(super) const JSON_MEMBERS: [&str; 16] = [
     "request_id",
     "pool",
     "queue_us",
+    "upstream",
+    "upstream_attempts",
+    "upstream_status",
+    "upstream_connect_us",
+    "upstream_header_us",
+    "upstream_response_us",
 ];
 
 /// `[access_log.NAME]`
@@ -207,13 +213,25 @@ pub enum LogField {
     Pool,
     /// `{queue_us}`: how long the request waited for a process, in microseconds.
     QueueUs,
+    /// `{upstream}`: the server that the request was passed on to, the last one if there were several.
+    Upstream,
+    /// `{upstream_status}`: the status of its response.
+    UpstreamStatus,
+    /// `{upstream_attempts}`: servers and connections that were tried.
+    UpstreamAttempts,
+    /// `{upstream_connect}`: seconds from giving the request away to the connection, with three decimals.
+    UpstreamConnect,
+    /// `{upstream_header}`: to the first byte of the response.
+    UpstreamHeader,
+    /// `{upstream_response}`: to its last byte.
+    UpstreamResponse,
     /// `{header.X}`: a field of the request; its name.
     Header(String),
 }
 
 impl LogField {
     /// All but `{header.X}`.
-    const KNOWN: [(&str, LogField); 20] = [
+    const KNOWN: [(&str, LogField); 26] = [
         ("remote", LogField::Remote),
         ("host", LogField::Host),
         ("request", LogField::Request),
@@ -234,6 +252,12 @@ impl LogField {
         ("request_id", LogField::RequestId),
         ("pool", LogField::Pool),
         ("queue_us", LogField::QueueUs),
+        ("upstream", LogField::Upstream),
+        ("upstream_status", LogField::UpstreamStatus),
+        ("upstream_attempts", LogField::UpstreamAttempts),
+        ("upstream_connect", LogField::UpstreamConnect),
+        ("upstream_header", LogField::UpstreamHeader),
+        ("upstream_response", LogField::UpstreamResponse),
     ];
 
     fn of(name: &str) -> Option<LogField> {

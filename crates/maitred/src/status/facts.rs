@@ -8,6 +8,7 @@ use crate::config::{Address, Transport};
 use crate::control::{Descriptor, Report, Start};
 use crate::tls::server::CertificateFacts;
 
+use super::histogram::HistogramFacts;
 use super::rates::PerSecond;
 
 /// What holds for the life of a worker process; built once, at its start.
@@ -144,6 +145,8 @@ pub struct Live {
     pub budgets: [BudgetFacts; 3],
     /// Limits by client.
     pub limits: Vec<LimitFacts>,
+    /// How long answers of each pool take.
+    pub answers: Vec<HistogramFacts>,
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -169,6 +172,8 @@ pub struct Queues {
     pub budgets: [BudgetFacts; 3],
     /// Limits by client.
     pub limits: Vec<LimitFacts>,
+    /// How long answers of each pool take.
+    pub answers: Vec<HistogramFacts>,
 }
 
 /// How much is taken of something that all threads share.

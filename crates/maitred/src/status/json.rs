@@ -7,6 +7,7 @@ use crate::tls::server::CertificateFacts;
 
 use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
+use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
 
@@ -224,12 +225,21 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "queue_max": pool.queue_max,
         "queue_wait_us": rates.wait_us.map(round),
         "requests_per_second": round(rates.requests),
+        "responses": live.answers.get(number).map(answers),
         "trouble": live.troubles.get(&number),
         "letters": letters,
         "addresses": pool.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "buckets": buckets(board, pool),
         "slots": slots,
     })
+}
+
+/// How long answers took: the buckets by their bounds in microseconds, not cumulated.
+fn answers(facts: &HistogramFacts) -> Value {
+    let bounds = BOUNDS_US.iter().map(ToString::to_string).chain(["more".to_owned()]);
+    let took: Map<String, Value> =
+        bounds.zip(&facts.buckets).map(|(bound, count)| (bound, (*count).into())).collect();
+    json!({ "count": facts.count(), "sum_us": facts.sum_us, "took_us": took })
 }
 
 /// Accept queues of a listen pool.

@@ -182,6 +182,21 @@ impl Page {
         }
     }
 
+    /// A histogram is a family of three kinds of samples.
+    fn answers(&mut self, facts: &Facts, live: &Live) {
+        let _ = writeln!(self.text, "# HELP {ANSWER} {ANSWER_HELP}\n# TYPE {ANSWER} histogram");
+        let bucket = format!("{ANSWER}_bucket");
+        for (pool, answers) in facts.pools.iter().zip(&live.answers) {
+            for (bound, below) in answers.cumulated() {
+                let bound = Seconds(bound).to_string();
+                self.sample(&bucket, &[("pool", &pool.name), ("le", &bound)], below, Unit::One);
+            }
+            self.sample(&bucket, &[("pool", &pool.name), ("le", "+Inf")], answers.count(), Unit::One);
+            self.sample(&format!("{ANSWER}_sum"), &[("pool", &pool.name)], answers.sum_us, Unit::Micros);
+            self.sample(&format!("{ANSWER}_count"), &[("pool", &pool.name)], answers.count(), Unit::One);
+        }
+    }
+
     fn pools(&mut self, board: &Scoreboard, facts: &Facts, live: &Live) {
         self.family(POOL_QUEUE.0, Kind::Gauge, POOL_QUEUE.1);
         for (pool, queued) in facts.pools.iter().zip(&live.pool_queues) {
@@ -198,6 +213,7 @@ impl Page {
                 self.sample(POOL_ACCEPT.0, &labels, row.queue.get(), Unit::One);
             }
         }
+        self.answers(facts, live);
         self.family(SLOTS.0, Kind::Gauge, SLOTS.1);
         for pool in &facts.pools {
             for (state, name) in fields::STATES {
@@ -225,6 +241,19 @@ impl Page {
     }
 }
 
+/// A bound of a bucket, given in microseconds, as Prometheus writes it: `0.0025`, `10`.
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}", self.0 as f64 / 1e6)
+    }
+}
+
+/// The histogram of what pools take.
+pub(super) const ANSWER: &str = "maitred_pool_response_seconds";
+pub(super) const ANSWER_HELP: &str =
+    "Time from giving a request to an application process or a server to the end of its response.";
 /// Families that are not cells of the scoreboard: name and help.
 pub(super) const QUEUE: (&str, &str) =
     ("maitred_listen_queue", "Connections in the accept queue of a bucket.");

@@ -5,6 +5,7 @@
 //! | [`scoreboard`] | the shared memory file |
 //! | [`fields`] | the one table of all numbers: name, unit, kind, text |
 //! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
+//! | [`histogram`] | how long answers of pools take |
 //! | [`rates`] | counters → what happens in a second |
 //! | [`json`] | `/status.json` |
 //! | [`metrics`] | `/metrics`, for Prometheus |
@@ -14,6 +15,7 @@
 
 pub mod facts;
 pub mod fields;
+pub mod histogram;
 pub mod json;
 pub mod metrics;
 pub mod page;
@@ -125,6 +127,7 @@ impl Status {
             bodies: queues.bodies,
             budgets: queues.budgets,
             limits: queues.limits,
+            answers: queues.answers,
             certificates,
             automatic: self
                 .automatic

@@ -8,6 +8,7 @@ use crate::tls::server::CertificateFacts;
 
 use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
+use super::histogram::HistogramFacts;
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
 use super::{json, metrics, text};
@@ -68,6 +69,10 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
+        answers: vec![HistogramFacts {
+            buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            sum_us: 12_003_000,
+        }],
         budgets: [("unsent", 7_000), ("descriptors", 3), ("unsent_files", 8_000)]
             .map(|(name, used)| BudgetFacts { name, used, max: 9_000 }),
         limits: vec![LimitFacts {
@@ -195,13 +200,18 @@ fn parse_metrics(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>
             assert!(words.ends_with('.'), "{line}");
             let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
             let kind = kind.expect("the type follows").to_owned();
-            assert!(["gauge", "counter"].contains(&kind.as_str()));
+            assert!(["gauge", "counter", "histogram"].contains(&kind.as_str()));
             assert_eq!(kinds.insert(name.to_owned(), kind), None, "{name} twice");
             family = name.to_owned();
             continue;
         }
         let (name, value) = line.rsplit_once(' ').expect("a value");
-        assert_eq!(name.split('{').next(), Some(family.as_str()), "{line}");
+        let of_histogram = ["_bucket", "_sum", "_count"].map(|end| format!("{family}{end}"));
+        let own = match kinds.get(&family).is_some_and(|kind| kind == "histogram") {
+            true => of_histogram.iter().any(|sample| name.split('{').next() == Some(sample)),
+            false => name.split('{').next() == Some(family.as_str()),
+        };
+        assert!(own, "{line}");
         let value: f64 = value.parse().expect("a number");
         assert_eq!(series.insert(name.to_owned(), value), None, "{name} twice");
     }
@@ -231,6 +241,11 @@ fn metrics_keep_to_the_format() {
         ("maitred_slot_service_seconds{pool=\"web\",slot=\"1\"}", 0.0015),
         ("maitred_pool_slots{pool=\"web\",state=\"busy\"}", 1.0),
         ("maitred_pool_queue{pool=\"web\"}", 4.0),
+        ("maitred_pool_response_seconds_bucket{pool=\"web\",le=\"0.0025\"}", 2.0),
+        ("maitred_pool_response_seconds_bucket{pool=\"web\",le=\"10\"}", 2.0),
+        ("maitred_pool_response_seconds_bucket{pool=\"web\",le=\"+Inf\"}", 3.0),
+        ("maitred_pool_response_seconds_count{pool=\"web\"}", 3.0),
+        ("maitred_pool_response_seconds_sum{pool=\"web\"}", 12.003),
         ("maitred_pool_queue_max{pool=\"web\"}", 8.0),
         (
             "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
@@ -512,6 +527,9 @@ fn the_document_has_every_metric() {
         writeln!(tables, "| `{metric}`, label `pool` | gauge | `pools[].{key}` | {help} |")
             .expect("a String");
     }
+    let (metric, help) = (metrics::ANSWER, metrics::ANSWER_HELP);
+    writeln!(tables, "| `{metric}`, labels `pool` and `le` | histogram | `pools[].responses` | {help} |")
+        .expect("a String");
     let (metric, help) = metrics::SLOTS;
     writeln!(tables, "| `{metric}`, labels `pool` and `state` | gauge | `letters` | {help} |\n")
         .expect("a String");

@@ -3,13 +3,15 @@
 
 use maitred_http::request::{RequestHead, Version};
 
+use super::connection::dispatch::Dispatch;
 use super::connection::{Connection, Exchange};
 use super::origin;
 use super::shared::Shared;
 use super::upstream::Attempt;
+use super::upstream::server::name_of;
 use crate::clock::Clock;
 use crate::config::{LogChoice, TrustedProxies};
-use crate::log::access::{Line, RequestLine};
+use crate::log::access::{Line, RequestLine, UpstreamLine};
 use crate::log::thread_logs::ThreadLogs;
 use crate::serve::Summary;
 use crate::worker::entry::Entry;
@@ -105,8 +107,24 @@ pub(super) fn line<'a>(
         pool: pool
             .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
             .map(|pool| pool.name.as_str()),
-        queue_us: exchange.map_or(0, |exchange| exchange.dispatch.queue_us),
+        queue_us: exchange.map_or(0, |exchange| u64::from(exchange.dispatch.queue_us)),
+        upstream: exchange.and_then(|exchange| upstream(shared, &exchange.dispatch)),
     }
+}
+
+/// What is known of the server that a request was passed on to.
+fn upstream<'a>(shared: &'a Shared, dispatch: &Dispatch) -> Option<UpstreamLine<'a>> {
+    let served = dispatch.served;
+    let known = |us: u32| (us > 0).then_some(us);
+    let pool = shared.start.config.pools.get(usize::from(dispatch.pool?))?;
+    (served.attempts > 0).then(|| UpstreamLine {
+        server: name_of(pool, usize::from(served.server)),
+        status: (served.status > 0).then_some(served.status),
+        attempts: u16::from(served.attempts),
+        connect_us: served.connected_us,
+        header_us: known(served.began_us),
+        response_us: known(served.ended_us),
+    })
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use crate::serve::files::FileSet;
 use crate::serve::passed::{Helpers, Lane};
 use crate::status::Status;
 use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues};
+use crate::status::histogram::{Histogram, HistogramFacts};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
@@ -143,6 +144,8 @@ pub struct HandedOff {
     pub requests: Cell,
     /// Microseconds that these waited for a process, in all.
     pub wait_us: Cell,
+    /// How long they took after that, to the end of the response.
+    pub took: Histogram,
 }
 
 impl PoolShared {
@@ -152,6 +155,13 @@ impl PoolShared {
             self.handed.iter().fold(0_u64, |sum, thread| sum.wrapping_add(read(thread).get()))
         };
         PoolSample { requests: sum(|thread| &thread.requests), wait_us: sum(|thread| &thread.wait_us) }
+    }
+
+    /// How long the answers took that all threads got.
+    pub fn answers(&self) -> HistogramFacts {
+        let mut facts = HistogramFacts::default();
+        self.handed.iter().for_each(|thread| thread.took.add_to(&mut facts));
+        facts
     }
 }
 
@@ -340,6 +350,7 @@ impl Shared {
             pools: (0..self.pools.len())
                 .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
                 .collect(),
+            answers: self.pools.iter().map(PoolShared::answers).collect(),
             limits: self.client_limits.iter().map(|limit| limit.facts(Instant::now())).collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),

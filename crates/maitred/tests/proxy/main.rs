@@ -11,6 +11,7 @@ mod fastcgi;
 mod h2;
 mod hosts;
 mod named_files;
+mod observing;
 mod passing;
 mod reusing;
 mod secure;

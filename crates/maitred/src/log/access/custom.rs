@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::line::{Line, RequestLine, decimal, version_text};
+use super::line::{Line, RequestLine, UpstreamLine, decimal, version_text};
 use crate::config::{LogField, LogPart};
 
 /// The texts of the present second.
@@ -53,6 +53,7 @@ fn known<'l>(line: &Line<'l>, field: &LogField) -> Option<&'l [u8]> {
         LogField::UserAgent => line.user_agent,
         LogField::RequestId => line.request_id,
         LogField::Pool => line.pool.map(str::as_bytes),
+        LogField::Upstream => line.upstream.as_ref().map(|upstream| upstream.server.as_bytes()),
         LogField::Header(name) => line.head.and_then(|head| {
             let field = head.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
             field.map(|field| field.value)
@@ -60,6 +61,17 @@ fn known<'l>(line: &Line<'l>, field: &LogField) -> Option<&'l [u8]> {
         _ => return None,
     };
     Some(value.filter(|value| !value.is_empty()).unwrap_or(UNKNOWN))
+}
+
+/// Seconds with three decimals.
+fn seconds(us: Option<u64>, out: &mut Vec<u8>) {
+    match us {
+        None => out.push(b'-'),
+        Some(us) => {
+            // Writing to memory does not fail.
+            let _ = write!(out, "{}.{:03}", us / 1_000_000, us / 1000 % 1000);
+        }
+    }
 }
 
 /// Numbers, times, and the request line.
@@ -75,10 +87,25 @@ fn made(
         LogField::BodyBytes => decimal(line.body_bytes, out),
         LogField::DurationUs => decimal(line.duration_us, out),
         LogField::QueueUs => decimal(line.queue_us, out),
-        LogField::Duration => {
-            let (seconds, millis) = (line.duration_us / 1_000_000, line.duration_us / 1000 % 1000);
-            // Writing to memory does not fail.
-            let _ = write!(out, "{seconds}.{millis:03}");
+        LogField::Duration => seconds(Some(line.duration_us), out),
+        LogField::UpstreamStatus | LogField::UpstreamAttempts => {
+            let status = |upstream: &UpstreamLine<'_>| upstream.status.map(u64::from);
+            let number = line.upstream.as_ref().and_then(|upstream| match field {
+                LogField::UpstreamStatus => status(upstream),
+                _ => Some(u64::from(upstream.attempts)),
+            });
+            match number {
+                Some(number) => decimal(number, out),
+                None => out.push(b'-'),
+            }
+        }
+        LogField::UpstreamConnect | LogField::UpstreamHeader | LogField::UpstreamResponse => {
+            let us = line.upstream.as_ref().and_then(|upstream| match field {
+                LogField::UpstreamConnect => Some(upstream.connect_us),
+                LogField::UpstreamHeader => upstream.header_us,
+                _ => upstream.response_us,
+            });
+            seconds(us.map(u64::from), out);
         }
         LogField::Time => out.extend_from_slice(&stamps.common),
         LogField::TimeIso => {

@@ -2,7 +2,7 @@
 
 use super::custom::{self, Stamps};
 use super::escape;
-use super::line::{Line, RequestLine, decimal, version_text};
+use super::line::{Line, RequestLine, UpstreamLine, decimal, version_text};
 use crate::config::LogPart;
 
 /// Appends one line with further members. `room` is for their values.
@@ -54,7 +54,25 @@ pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
         text(b",\"pool\":", Some(pool.as_bytes()), out);
         number(b",\"queue_us\":", line.queue_us, out);
     }
+    if let Some(upstream) = &line.upstream {
+        append_upstream(upstream, out);
+    }
     out.extend_from_slice(b"}\n");
+}
+
+fn append_upstream(upstream: &UpstreamLine<'_>, out: &mut Vec<u8>) {
+    text(b",\"upstream\":", Some(upstream.server.as_bytes()), out);
+    number(b",\"upstream_attempts\":", u64::from(upstream.attempts), out);
+    if let Some(status) = upstream.status {
+        number(b",\"upstream_status\":", u64::from(status), out);
+    }
+    number(b",\"upstream_connect_us\":", u64::from(upstream.connect_us), out);
+    if let Some(header_us) = upstream.header_us {
+        number(b",\"upstream_header_us\":", u64::from(header_us), out);
+    }
+    if let Some(response_us) = upstream.response_us {
+        number(b",\"upstream_response_us\":", u64::from(response_us), out);
+    }
 }
 
 /// `.012345`

@@ -35,6 +35,26 @@ pub struct Line<'a> {
     pub pool: Option<&'a str>,
     /// How long the request waited for an application process, in microseconds.
     pub queue_us: u64,
+    /// What came of it at a server.
+    pub upstream: Option<UpstreamLine<'a>>,
+}
+
+/// What a line says about the server that a request was passed on to, the last one if there were several. Times are microseconds
+/// since the request was given to the pool.
+#[derive(Debug, Clone, Copy)]
+pub struct UpstreamLine<'a> {
+    /// Its name, as in the configuration.
+    pub server: &'a str,
+    /// The status of its response; `None` without one.
+    pub status: Option<u16>,
+    /// Servers and connections that were tried.
+    pub attempts: u16,
+    /// When there was a connection.
+    pub connect_us: u32,
+    /// When the first byte of its response came; `None` without one.
+    pub header_us: Option<u32>,
+    /// When its response had come as a whole; `None` if it has not.
+    pub response_us: Option<u32>,
 }
 
 /// What the client asked for.

@@ -13,7 +13,7 @@ mod tests;
 use maitred_http::date;
 
 use custom::Stamps;
-pub use line::{Line, RequestLine};
+pub use line::{Line, RequestLine, UpstreamLine};
 use line::{decimal, version_text};
 
 use crate::clock::Clock;

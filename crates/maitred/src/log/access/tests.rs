@@ -30,6 +30,7 @@ fn line(clock: &Clock) -> Line<'_> {
         duration_us: 1_530,
         pool: None,
         queue_us: 0,
+        upstream: None,
     }
 }
 
@@ -92,6 +93,32 @@ fn json_names_every_field() {
          \"duration_us\":1530,\"referer\":\"http://example.com/\",\"user_agent\":\"curl/8.0\",\"request_id\":\"a\\\"1\",\"pool\":\"web\",\
          \"queue_us\":7}\n"
     );
+}
+
+#[test]
+fn a_line_says_what_the_server_did_as_far_as_it_did() {
+    let clock = clock();
+    let tried = UpstreamLine {
+        server: "a:80",
+        status: None,
+        attempts: 2,
+        connect_us: 5,
+        header_us: None,
+        response_us: None,
+    };
+    let answered =
+        UpstreamLine { status: Some(404), header_us: Some(6), response_us: Some(1_234_567), ..tried };
+    for (upstream, expected) in [
+        (tried, "\"upstream\":\"a:80\",\"upstream_attempts\":2,\"upstream_connect_us\":5}\n"),
+        (
+            answered,
+            "\"upstream\":\"a:80\",\"upstream_attempts\":2,\"upstream_status\":404,\"upstream_connect_us\":5,\
+             \"upstream_header_us\":6,\"upstream_response_us\":1234567}\n",
+        ),
+    ] {
+        let written = text(AccessFormat::Json, &Line { upstream: Some(upstream), ..line(&clock) });
+        assert!(written.ends_with(expected), "{written}");
+    }
 }
 
 #[test]

@@ -21,8 +21,10 @@ pub struct Dispatch {
     pub request_id: Option<[u8; 16]>,
     /// Since when the request, all of which is there, waits for an application process.
     pub waits_since: Option<Instant>,
-    /// How long it has waited, in microseconds.
-    pub queue_us: u64,
+    /// How long it has waited, in microseconds; the largest number for an hour and more.
+    pub queue_us: u32,
+    /// What came of it at servers.
+    pub served: Served,
     /// When it was handed to an application process, or to a server.
     pub handed_off_at: Option<Instant>,
     /// Whether it may be sent to another process, should this one die before the client has received anything.
@@ -45,6 +47,31 @@ pub struct Dispatch {
     pub overdue: bool,
     /// The process that had the client's own socket has ended before the response had.
     pub lost: bool,
+}
+
+/// What came of a request at the servers of its pool, for the access log: what is about one server is about the last one that got
+/// it. Times are microseconds since the request was given away; those of an hour and more do not fit, and are the largest number.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Which server of the pool.
+    pub server: u16,
+    /// The status of its response; 0 without one.
+    pub status: u16,
+    /// Servers and connections that were tried; 0 if the request was for none.
+    pub attempts: u8,
+    /// When there was a connection to it: 0 if there was one before.
+    pub connected_us: u32,
+    /// When the first byte of its response came; 0 if none did.
+    pub began_us: u32,
+    /// When its response had come as a whole.
+    pub ended_us: u32,
+}
+
+impl Served {
+    /// One more server, or connection, is tried.
+    pub fn note_attempt(&mut self, server: u16) {
+        *self = Served { server, attempts: self.attempts.saturating_add(1), ..Served::default() };
+    }
 }
 
 /// What of a response depends on its request, beyond its route.
@@ -95,7 +122,7 @@ impl Dispatch {
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
-        self.file_edits = None;
+        (self.file_edits, self.served) = (None, Served::default());
     }
 
     /// The response is whole, and what is left of it is to be sent: the request counts for its limits until then.
@@ -119,10 +146,17 @@ impl Dispatch {
         (self.cancelled, self.overdue, self.lost) = (false, false, false);
     }
 
+    /// Microseconds since the request was given away.
+    pub fn given_for_us(&self, now: Instant) -> u32 {
+        let since = self.handed_off_at.map(|since| now.saturating_duration_since(since).as_micros());
+        u32::try_from(since.unwrap_or_default()).unwrap_or(u32::MAX)
+    }
+
     /// The request is at a process, or at a server, now. What is noted of an earlier one of the connection does not hold for it.
     pub(in crate::worker) fn begin(&mut self, pool: u16, queue_us: u64, now: Instant) {
-        (self.pool, self.queue_us, self.waits_since) = (Some(pool), queue_us, None);
-        self.handed_off_at = Some(now);
+        (self.pool, self.waits_since) = (Some(pool), None);
+        self.queue_us = u32::try_from(queue_us).unwrap_or(u32::MAX);
+        (self.handed_off_at, self.served) = (Some(now), Served::default());
         (self.overdue, self.cancelled) = (false, false);
     }
 }

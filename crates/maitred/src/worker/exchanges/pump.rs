@@ -152,10 +152,13 @@ impl Exchanges {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
         let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
         let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
-        attempt.begun = true;
+        let begins = !std::mem::replace(&mut attempt.begun, true);
         attempt.note_heard(now);
         if headless && ends {
             attempt.filter.say_close();
+        }
+        if begins && let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+            exchange.dispatch.served.began_us = exchange.dispatch.given_for_us(now).max(1);
         }
         let result = self.encode_attempt(index, |attempt, writer, log| {
             attempt.feed(input, writer, log)?;
@@ -302,6 +305,7 @@ impl Exchanges {
         if !self.attempt_of(index).is_some_and(Attempt::is_done) {
             return;
         }
+        let now = self.clock.now;
         // Before the connection's next request, which may use the same upstream.
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let exchange = self.exchange(index);
@@ -319,6 +323,7 @@ impl Exchanges {
         });
         exchange.outgoing.drop_returned();
         exchange.dispatch.retry = RetryState::Never;
+        exchange.dispatch.served.ended_us = exchange.dispatch.given_for_us(now);
         self.count(index, status);
         if !matches!(source, Source::Thread(_)) {
             self.count_handed_off(index, body_bytes);

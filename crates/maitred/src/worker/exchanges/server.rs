@@ -152,6 +152,7 @@ impl Exchanges {
             let idle = if fresh { None } else { self.take_idle(at, index) };
             match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
                 Ok(upstream) => {
+                    self.exchange(index).dispatch.served.note_attempt(at.1);
                     self.enter_upstream(index, upstream, attempt);
                     if let Some(due) = self.upstream_due(index) {
                         self.wheel.arm(index, due);
@@ -270,6 +271,9 @@ impl Exchanges {
                 Err(why) => return self.fail_upstream(index, Cause::Unreachable { late: false }, &why),
             }
             self.note_heard(index);
+            let now = self.clock.now;
+            let dispatch = &mut self.exchange(index).dispatch;
+            dispatch.served.connected_us = dispatch.given_for_us(now);
             self.wait_for_upstream(index);
         }
         self.move_upstream(index);
@@ -482,6 +486,8 @@ impl Exchanges {
     pub(in crate::worker) fn note_response(&mut self, index: u32) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) else { return };
+        let status = self.attempt_of(index).and_then(|attempt| attempt.filter.status());
+        self.exchange(index).dispatch.served.status = status.unwrap_or_default();
         if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
             let (pool, settings) =
                 (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));

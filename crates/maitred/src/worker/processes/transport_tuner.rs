@@ -24,10 +24,18 @@ impl Processes {
         }
     }
 
-    /// Counts what an application process has answered a request with.
+    /// Counts what an application process, or a server, has answered a request with.
     pub(in crate::worker) fn count_handed_off(&mut self, index: u32, body_bytes: u64) {
         self.row.bytes_handed_off.add(body_bytes);
-        let pool = self.exchange(index).dispatch.pool;
+        let now = self.clock.now;
+        let exchange = self.exchange(index);
+        let (pool, since) = (exchange.dispatch.pool, exchange.dispatch.handed_off_at);
+        if let (Some(pool), Some(since)) = (pool, since)
+            && let Some(shared) = self.shared.pools.get(usize::from(pool))
+        {
+            let took = now.saturating_duration_since(since).as_micros() as u64;
+            shared.handed[self.number].took.add(took);
+        }
         if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
             local.answered_bytes += body_bytes;
         }

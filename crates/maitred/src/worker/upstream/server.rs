@@ -245,11 +245,12 @@ impl Call {
 }
 
 /// The name of a server of a pool in the log.
-pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
+pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> &str {
     match settings.source.servers().and_then(|servers| servers.get(server)) {
-        Some(Upstream::Tcp { name, .. }) => name.clone(),
-        Some(Upstream::Unix(path)) => path.display().to_string(),
-        None => String::new(),
+        Some(Upstream::Tcp { name, .. }) => name,
+        // What a configuration says is UTF-8.
+        Some(Upstream::Unix(path)) => path.to_str().unwrap_or_default(),
+        None => "",
     }
 }
 

@@ -187,7 +187,7 @@ fn servers_are_named_as_they_were_written() {
                 [pool.own]\ncommand = [\"a\"]\n";
     let config = config(text);
     let pool = |name: &str| config.pools.iter().find(|pool| pool.name == name).unwrap();
-    let names: Vec<String> = (0..3).map(|server| name_of(pool("web"), server)).collect();
+    let names: Vec<&str> = (0..3).map(|server| name_of(pool("web"), server)).collect();
     assert_eq!(names, ["127.0.0.1:8081", "/run/a.sock", ""]);
     assert_eq!(name_of(pool("own"), 0), "");
 }
