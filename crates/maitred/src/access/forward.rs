@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::ForwardAuth;
+use crate::config::{AuthCache, ForwardAuth};
 
 /// What is asked, and what is taken from the answer.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct Forward {
     pub path: Box<str>,
     /// How long the answer may take.
     pub timeout: Duration,
+    /// How answers are kept, if they are.
+    pub cache: Option<AuthCache>,
     /// The fields of the answer that the request's own pool gets, in lower case.
     copied: Vec<Box<str>>,
 }
@@ -44,7 +46,7 @@ impl Forward {
     pub fn new(settings: &ForwardAuth) -> Forward {
         let copied = settings.copy_headers.iter().map(|name| name.to_ascii_lowercase().into()).collect();
         let (pool, path) = (settings.pool, settings.path.as_str().into());
-        Forward { pool, path, timeout: settings.timeout, copied }
+        Forward { pool, path, timeout: settings.timeout, cache: settings.cache.clone(), copied }
     }
 
     /// The name by which a field of an answer is copied, if it is.
@@ -85,6 +87,7 @@ mod tests {
             path: "/verify".to_owned(),
             copy_headers: ["Remote-Groups", "Remote-User", "X-Forwarded-User"].map(str::to_owned).to_vec(),
             timeout: Duration::from_secs(1),
+            cache: None,
         });
         assert_eq!(forward.copies(b"REMOTE-user"), Some("remote-user"));
         assert_eq!(forward.copies(b"remote-email"), None);

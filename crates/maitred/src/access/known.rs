@@ -1,10 +1,55 @@
 //! What is known of credentials that were checked, by a keyed hash of them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::time::{Duration, Instant};
+
+use aws_lc_rs::hmac;
 
 /// A keyed hash, which only this process can make.
 pub type Digest = [u8; 32];
+
+/// Makes keyed hashes: HMAC-SHA256, by a random key that is nowhere else.
+#[derive(Debug, Clone)]
+pub struct KeyedHash(hmac::Key);
+
+impl KeyedHash {
+    /// With a new key; `None` where the kernel gives no random bytes.
+    pub fn random() -> Option<KeyedHash> {
+        let mut bytes = [0; 32];
+        aws_lc_rs::rand::fill(&mut bytes).ok()?;
+        Some(KeyedHash(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
+    }
+
+    /// Of parts, which cannot run into one another.
+    pub fn begin(&self) -> Parts {
+        Parts(hmac::Context::with_key(&self.0))
+    }
+}
+
+/// A keyed hash that is being made.
+pub struct Parts(hmac::Context);
+
+impl Parts {
+    /// One more part.
+    pub fn add(&mut self, part: &[u8]) {
+        self.0.update(&part.len().to_be_bytes());
+        self.0.update(part);
+    }
+
+    /// The hash of them.
+    pub fn digest(self) -> Digest {
+        let mut digest = [0; 32];
+        digest.iter_mut().zip(self.0.sign().as_ref()).for_each(|(to, from)| *to = *from);
+        digest
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Parts")
+    }
+}
 
 /// Entries that are kept: each is a user on a site. What is beyond it is checked again.
 pub const RIGHT_MAX: usize = 4096;

@@ -9,8 +9,10 @@
 //! | [`forward`] | `forward_auth` |
 //! | [`limits`] | `limit` |
 //! | [`known`] | – : what is known of credentials that were checked |
+//! | [`answers`] | – : answers of `forward_auth` that are kept |
 
 pub mod addresses;
+pub mod answers;
 pub mod basic;
 pub mod forward;
 pub mod jwt;

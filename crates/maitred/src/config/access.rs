@@ -80,7 +80,43 @@ pub struct ForwardAuth {
     pub copy_headers: Vec<String>,
     /// `timeout`
     pub timeout: Duration,
+    /// `cache`: `None` where each request is a question.
+    pub cache: Option<AuthCache>,
 }
+
+/// `cache` of `forward_auth`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthCache {
+    /// Where answers are kept, as an index into [`Config::auth_caches`](super::Config::auth_caches): one for each table, which
+    /// the routes of its site share.
+    pub answers: usize,
+    /// `time`: how long an answer that admits is kept; at least a millisecond.
+    pub time: Duration,
+    /// `refused_time`: how long a 401 or 403 is kept; 0 is never.
+    pub refused_time: Duration,
+    /// `key`: what requests with the same answer have in common, besides scheme and host. It has something of the client.
+    pub key: Vec<KeyPart>,
+}
+
+/// A part of `key`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyPart {
+    /// `"client"`: the client's address.
+    Client,
+    /// `"method"`
+    Method,
+    /// `"uri"`: the target, as it was sent.
+    Uri,
+    /// `"path"`: the target without its query.
+    Path,
+    /// `"header:NAME"`, in small letters.
+    Header(String),
+    /// `"cookie:NAME"`
+    Cookie(String),
+}
+
+/// The most tables of `forward_auth` with a `cache` that one server has.
+pub(super) const AUTH_CACHES_MAX: usize = 64;
 
 /// The keys of sites and routes about this.
 pub(super) const KEYS: [&str; 7] = ["allow", "deny", "limit", "basic_auth", "jwt", "forward_auth", "satisfy"];
@@ -212,6 +248,53 @@ pub(super) const FORWARD_TABLE: Table = Table {
             Kind::Time { min: Duration::from_millis(1), max: DAY },
             Default::Time(Duration::from_secs(10)),
             "How long the answer may take. Then 504.",
+        ),
+        Key::new(
+            "cache",
+            Kind::Section(&AUTH_CACHE_TABLE),
+            Default::Absent("each request is a question"),
+            "Keep answers for a while, so that requests with the same credentials are one question.",
+        ),
+    ],
+};
+
+/// `cache` of `forward_auth`
+pub(super) const AUTH_CACHE_TABLE: Table = Table {
+    title: "forward_auth.cache",
+    doc: "Answers of `forward_auth` that are kept, in the memory of the worker process, for all its threads; a reload forgets them. \
+          What is kept is found by a keyed hash of the `key`. Not kept: 3xx and errors, and what the other server forbids by \
+          `Cache-Control`, `Expires`, `Set-Cookie` or `Vary`. See [access](access.md#keeping-answers).",
+    example: "[[site]]\nroot = \"/srv/www\"\n\n[site.forward_auth]\nurl = \"http://127.0.0.1:9091/api/authz/forward-auth\"\n\
+              cache = { time = \"30s\" }\n",
+    keys: &[
+        Key::new(
+            "time",
+            Kind::Time { min: Duration::from_millis(1), max: DAY },
+            Default::Time(Duration::from_secs(30)),
+            "How long a client that was admitted is admitted without a question: also one that has signed out. `max-age` of the \
+             answer can make it shorter.",
+        ),
+        Key::new(
+            "refused_time",
+            Kind::Time { min: Duration::ZERO, max: DAY },
+            Default::Time(Duration::ZERO),
+            "How long a 401 or 403 is kept; 0 keeps none.",
+        ),
+        Key::new(
+            "key",
+            Kind::Texts(
+                "`\"header:NAME\"`, `\"cookie:NAME\"`, `\"client\"` (the address), `\"method\"`, `\"uri\"`, `\"path\"` (without the query)",
+            ),
+            Default::Texts(&["header:Cookie", "header:Authorization", "client", "method", "uri"]),
+            "What two requests have to have in common, besides scheme, host and client certificate, to get one answer: all that \
+             the other server decides by. Where none of the named fields and cookies is in a request, its admission is not kept.",
+        ),
+        Key::new(
+            "entries_max",
+            Kind::Whole { min: 1, max: 1_000_000 },
+            Default::Whole(10_000),
+            "The most answers that are kept: beyond that, the oldest goes. An entry is some hundred bytes, and at most 4 KiB; larger \
+             answers are not kept.",
         ),
     ],
 };

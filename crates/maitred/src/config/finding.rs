@@ -35,6 +35,8 @@ pub(super) struct Context<'c> {
     pub(super) limits: RefCell<Vec<String>>,
     /// Sets of keys that `jwt` names, as far as they are read.
     pub(super) key_sets: RefCell<Vec<JwtKeys>>,
+    /// `entries_max` of caches that `forward_auth` has, as far as they are read.
+    pub(super) auth_caches: RefCell<Vec<u32>>,
     /// Where the names of keys start that a site has from `[defaults]`.
     pub(super) inherited: RefCell<BTreeSet<usize>>,
     /// A file that is imported could not be read: what seems to be missing may be there.
@@ -57,6 +59,7 @@ impl<'c> Context<'c> {
             access_logs: RefCell::default(),
             limits: RefCell::default(),
             key_sets: RefCell::default(),
+            auth_caches: RefCell::default(),
             inherited: RefCell::default(),
             incomplete: Cell::new(false),
             seen: RefCell::default(),

@@ -53,6 +53,9 @@ pub struct Config {
     pub client_limits: Vec<ClientLimit>,
     /// The keys that `jwt` of sites and routes names by their indexes here; at most 64 sets.
     pub key_sets: Vec<JwtKeys>,
+    /// How many answers are kept for each table of `forward_auth` with a `cache`, which name these by their indexes here; at most
+    /// 64.
+    pub auth_caches: Vec<u32>,
     /// Where the logs go, and how they look.
     pub log: Log,
     /// `[access_log.NAME]`, in the order of the file; at most 16.

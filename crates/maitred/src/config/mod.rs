@@ -62,7 +62,7 @@ mod workers;
 
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AddressRules, Authentication, BasicAuth, ForwardAuth};
+pub use access::{Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart};
 pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,

@@ -328,6 +328,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        auth_cached,
+        "maitred_thread_forward_auth_cached_total",
+        "Requests of which an answer of `forward_auth` decided that was kept."
+    ),
+    cell!(
+        Counter,
+        One,
         handoffs,
         "maitred_thread_handoffs_total",
         "Requests handed to an application process."

@@ -206,6 +206,8 @@ maitred_sys::shared! {
         pub bytes_sent: Cell,
         /// Body bytes that application processes reported as written.
         pub bytes_handed_off: Cell,
+        /// Requests that an answer of `forward_auth` has decided about that was kept.
+        pub auth_cached: Cell,
         /// Requests handed to an application process.
         pub handoffs: Cell,
         /// Microseconds that these requests waited for a process, in all.

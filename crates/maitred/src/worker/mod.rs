@@ -29,6 +29,7 @@
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
+//! | [`auth_answers`] | answers of `forward_auth` that are kept |
 //! | [`key_rings`] | the keys that tokens are checked by |
 //! | [`verifier`] | helper threads that check passwords |
 //! | [`watchdog`] | turns of an event loop that take too long |
@@ -39,6 +40,7 @@ mod access_logs;
 mod addresses;
 mod admission;
 mod agenda;
+mod auth_answers;
 mod base;
 mod clients;
 mod clock;
@@ -88,6 +90,7 @@ use rustix::process::Pid;
 
 use self::addresses::Addresses;
 use self::admission::listener::Listener;
+use self::auth_answers::AuthAnswers;
 use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
@@ -316,6 +319,7 @@ fn shared_state(
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
         key_rings: KeyRings::new(&start.config.key_sets),
+        auth_answers: AuthAnswers::new(&start.config.auth_caches),
         client_limits: Limit::all(&start.config.client_limits, tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,

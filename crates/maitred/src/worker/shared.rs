@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::addresses::Addresses;
+use super::auth_answers::AuthAnswers;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use super::key_rings::KeyRings;
 use super::limits::Limit;
@@ -66,6 +67,8 @@ pub struct Shared {
     pub client_limits: Vec<Limit>,
     /// The keys that tokens are checked by.
     pub(super) key_rings: KeyRings,
+    /// Answers of `forward_auth` that are kept.
+    pub(super) auth_answers: AuthAnswers,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
     /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other

@@ -9,10 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::hmac;
 use zeroize::Zeroizing;
 
-use crate::access::known::{Digest, Known};
+use crate::access::known::{Digest, KeyedHash, Known};
 use crate::passwords;
 
 /// Checks that may wait for a thread. With bcrypt's usual cost that is two seconds of work; past it, trying passwords is what
@@ -59,7 +58,8 @@ pub(super) struct Verifier {
 }
 
 struct Inner {
-    key: hmac::Key,
+    /// There is one unless the kernel gives no random bytes.
+    hash: Option<KeyedHash>,
     state: Mutex<State>,
     wake: Condvar,
 }
@@ -91,17 +91,13 @@ impl Verifier {
 
     /// One whose checks are done by `work_once` alone.
     pub(super) fn by_hand() -> Verifier {
-        // A key of random bytes; there is no other way to fail than a kernel without any.
-        let mut bytes = [0; 32];
-        let filled = aws_lc_rs::rand::fill(&mut bytes).is_ok();
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
-        let inner = Inner { key, state: Mutex::default(), wake: Condvar::new() };
-        Verifier { inner: Arc::new(inner), threads: usize::from(filled) }
+        let inner = Inner { hash: KeyedHash::random(), state: Mutex::default(), wake: Condvar::new() };
+        Verifier { inner: Arc::new(inner), threads: 1 }
     }
 
     /// Has a password checked. `done` is called only where the answer is [`Asked::Waits`].
     pub(super) fn ask(&self, check: Check, now: Instant, done: Done) -> Asked {
-        let digest = self.inner.digest(&check);
+        let Some(digest) = self.inner.digest(&check) else { return Asked::Full };
         let mut state = self.inner.lock();
         if let Some(verdict) = state.known.verdict(&digest, now) {
             return Asked::Known(verdict);
@@ -143,16 +139,13 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn digest(&self, check: &Check) -> Digest {
-        let mut context = hmac::Context::with_key(&self.key);
+    fn digest(&self, check: &Check) -> Option<Digest> {
+        let mut parts = self.hash.as_ref()?.begin();
         for part in [check.user.as_bytes(), check.hash.as_bytes(), &[u8::from(check.exists)], &check.password]
         {
-            context.update(&part.len().to_be_bytes());
-            context.update(part);
+            parts.add(part);
         }
-        let mut digest = [0; 32];
-        digest.iter_mut().zip(context.sign().as_ref()).for_each(|(to, from)| *to = *from);
-        digest
+        Some(parts.digest())
     }
 
     fn run(&self) {

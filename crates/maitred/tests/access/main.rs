@@ -7,6 +7,7 @@ mod forward;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
+mod kept;
 #[path = "../support/mod.rs"]
 mod support;
 mod tokens;

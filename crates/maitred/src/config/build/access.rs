@@ -1,8 +1,11 @@
 //! `allow`, `deny`, `limit`, `basic_auth`, `forward_auth` and `satisfy` of sites and routes.
 
-use super::super::access::{Access, AddressRules, Authentication, BasicAuth, ForwardAuth};
+use super::super::access::{
+    AUTH_CACHES_MAX, Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart,
+};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
+use super::super::values::is_token;
 use super::headers::check_name;
 use super::pools::Known;
 use super::{client_limits, jwt, networks, path};
@@ -152,7 +155,58 @@ fn forward(section: &Section<'_>, pools: &Known<'_>) -> Authentication<ForwardAu
         path: path.map(|path| path.value).unwrap_or_default(),
         copy_headers: copied.into_iter().map(|name| name.value).collect(),
         timeout: table.time("timeout"),
+        cache: table.given("cache").map(|_| cache(&table.section("cache"))),
     })
+}
+
+const PARTS: &str = "it takes \"header:NAME\", \"cookie:NAME\", \"client\", \"method\", \"uri\" or \"path\"";
+
+fn cache(table: &Section<'_>) -> AuthCache {
+    let mut caches = table.cx.auth_caches.borrow_mut();
+    if caches.len() == AUTH_CACHES_MAX {
+        let message = format!("more than {AUTH_CACHES_MAX} tables of `forward_auth` have a `cache`");
+        table.cx.error(&table.span, message);
+    }
+    caches.push(table.number("entries_max").value);
+    AuthCache {
+        answers: caches.len() - 1,
+        time: table.time("time"),
+        refused_time: table.time("refused_time"),
+        key: key_parts(table),
+    }
+}
+
+fn key_parts(table: &Section<'_>) -> Vec<KeyPart> {
+    let part = |text: At<String>| {
+        let parsed = match text.value.split_once(':') {
+            None if text.value == "client" => Ok(KeyPart::Client),
+            None if text.value == "method" => Ok(KeyPart::Method),
+            None if text.value == "uri" => Ok(KeyPart::Uri),
+            None if text.value == "path" => Ok(KeyPart::Path),
+            Some(("header", name)) if is_token(name) => Ok(KeyPart::Header(name.to_ascii_lowercase())),
+            Some(("cookie", name)) if is_token(name) => Ok(KeyPart::Cookie(name.to_owned())),
+            _ => Err(PARTS.to_owned()),
+        };
+        table.cx.accept(
+            &text.span,
+            &format!("`key`: \"{}\" is no part of a request", shorten(&text.value)),
+            parsed,
+        )
+    };
+    let texts = table.texts("key");
+    let all_known = texts.len();
+    let parts: Vec<KeyPart> = texts.into_iter().filter_map(part).collect();
+    let names_client =
+        parts.iter().any(|part| matches!(part, KeyPart::Client | KeyPart::Header(_) | KeyPart::Cookie(_)));
+    if !names_client && parts.len() == all_known {
+        let span = table.given("key").unwrap_or_else(|| table.span.clone());
+        table.cx.error_with(
+            &span,
+            "`key` has nothing of the client, so that all clients would get the answer of the first one",
+            "add \"header:Cookie\", \"header:Authorization\", \"cookie:NAME\" or \"client\"",
+        );
+    }
+    parts
 }
 
 fn is_target(path: &str) -> bool {

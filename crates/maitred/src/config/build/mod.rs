@@ -69,8 +69,20 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     }
     client_limits.extend(client_limits::of_addresses(&limits, &listens));
     let log = logs::log(&root.section("log"));
-    let key_sets = root.cx.key_sets.take();
-    Config { listens, server, sites, pools, acme, limits, client_limits, key_sets, log, access_logs }
+    let (key_sets, auth_caches) = (root.cx.key_sets.take(), root.cx.auth_caches.take());
+    Config {
+        listens,
+        server,
+        sites,
+        pools,
+        acme,
+        limits,
+        client_limits,
+        key_sets,
+        auth_caches,
+        log,
+        access_logs,
+    }
 }
 
 fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {

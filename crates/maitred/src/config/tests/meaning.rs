@@ -102,7 +102,7 @@ limits = { body_bytes_max = "2k", body_memory_bytes_max = 19, body_timeout = 1, 
 compress = true
 basic_auth = { realm = "Inner", users_file = "users", users = { bob = "$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ." }, cache = "1m", remove_authorization = true }
 jwt = { jwks_file = "keys.json", issuer = ["https://a.example", "https://b.example"], audience = "web", algorithms = ["ES256"], leeway = "5s", require = { scope = ["write"], "/realm_access/roles" = ["*"] }, from = ["cookie:session", "header:X-Token", "query:token", "bearer"], user_claim = "email", claim_headers = { X-Roles = "/realm_access/roles" }, realm = "Api", remove_authorization = true }
-forward_auth = { pool = "old", path = "/verify", copy_headers = ["Remote-User"], timeout = "3s" }
+forward_auth = { pool = "old", path = "/verify", copy_headers = ["Remote-User"], timeout = "3s", cache = { time = "1m", refused_time = "2s", key = ["header:Cookie", "cookie:session", "client", "method", "uri", "path"], entries_max = 50 } }
 satisfy = "any"
 
 hsts = "max-age=31536000; includeSubDomains"

@@ -434,7 +434,7 @@ fn the_examples_about_access_are_good() {
     let manual = include_str!("../../../../../docs/access.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     // What the examples leave out.
     let listen = "[[listen]]\naddress = \":1\"\n";
     examples.into_iter().for_each(|example| drop(good(&format!("{listen}{example}"))));
@@ -470,6 +470,15 @@ fn the_url_of_another_server_is_a_pool_and_a_path() {
     assert_eq!(names, ["auth-127-0-0-1", "auth-127-0-0-1-2"]);
     let Authentication::On(forward) = &config.sites[0].access.forward else { panic!("it is on") };
     assert_eq!((forward.pool, forward.path.as_str()), (1, "/a?b"));
+    let cached = |max: u32| {
+        format!("forward_auth = {{ url = \"http://127.0.0.1:1/\", cache = {{ entries_max = {max} }} }}")
+    };
+    let config = good(&format!(
+        "listen = [{{ address = \":1\" }}]\n[[site]]\nroot = \"www\"\n{}\n[[site.route]]\npath = \"/a/*\"\nroot = \"www\"\n{}\n",
+        cached(7),
+        cached(8)
+    ));
+    assert_eq!(config.auth_caches, [8, 7], "each table has its own; routes are read first");
     for (forward, error) in [
         (
             "url = \"http://127.0.0.1:1/\", path = \"/x\"",
@@ -481,6 +490,20 @@ fn the_url_of_another_server_is_a_pool_and_a_path() {
              \"https://host/path\"",
         ),
         ("timeout = 1", "2:40 `forward_auth` has no `pool` | name a `pool` and a `path`, or a `url`"),
+        (
+            "url = \"http://127.0.0.1:1/\", cache = { key = [\"method\", \"uri\"] }",
+            "2:87 `key` has nothing of the client, so that all clients would get the answer of the first one | add \
+             \"header:Cookie\", \"header:Authorization\", \"cookie:NAME\" or \"client\"",
+        ),
+        (
+            "url = \"http://127.0.0.1:1/\", cache = { key = [\"cookie\", \"client\"] }",
+            "2:88 `key`: \"cookie\" is no part of a request | it takes \"header:NAME\", \"cookie:NAME\", \"client\", \"method\", \
+             \"uri\" or \"path\"",
+        ),
+        (
+            "url = \"http://127.0.0.1:1/\", cache = { entries_max = 0 }",
+            "2:95 `entries_max` is out of range | it takes a whole number, 1 to 1000000",
+        ),
     ] {
         assert_eq!(brief(&text(forward, ""))[0], error);
     }

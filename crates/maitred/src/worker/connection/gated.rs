@@ -2,6 +2,7 @@
 
 use maitred_http::fields::FieldLines;
 
+use crate::access::known::Digest;
 use crate::exchange::Field;
 use crate::worker::limits::Lease;
 
@@ -84,7 +85,7 @@ impl Scheme {
 }
 
 /// A request that waits for what a gate says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Waits {
     /// The place of the gate in the order.
     pub place: usize,
@@ -92,8 +93,19 @@ pub struct Waits {
     pub whole: bool,
     /// The key of the question that another server is asked about it.
     pub question: Option<u32>,
+    /// Where the answer to this question is kept, if it is to be.
+    pub kept_as: Option<Place>,
     /// The number of the check of its password: what comes of an earlier one is not about this request.
     pub check: Option<u32>,
+}
+
+/// Where an answer of another server is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// What it is found by.
+    pub digest: Digest,
+    /// The request has a field or a cookie of the key, or the key names none.
+    pub named: bool,
 }
 
 /// The answer of a request that a gate refuses: an error, whose body is the site's page for the status.

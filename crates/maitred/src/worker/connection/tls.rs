@@ -138,6 +138,15 @@ impl<'a> TlsLookup<'a> {
         }
     }
 
+    /// Who the client is by its certificate, in parts: the first says whether it has shown one.
+    pub(in crate::worker) fn identity(self, wire: Wire, mut part: impl FnMut(&[u8])) {
+        let identity = self.secure(wire).and_then(|secure| secure.identity.as_ref());
+        part(&[u8::from(identity.is_some())]);
+        if let Some(identity) = identity {
+            identity.fields().into_iter().for_each(|value| part(value.as_bytes()));
+        }
+    }
+
     /// Fields of a request that tell an application about the TLS of the client.
     pub(in crate::worker) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
         let Some(secure) = self.secure(wire) else { return };

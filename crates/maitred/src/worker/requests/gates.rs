@@ -157,8 +157,7 @@ impl Requests {
         match self.shared.verifier.ask(check, self.clock.now, done) {
             Asked::Known(right) => self.judge_user(index, basic, right),
             Asked::Waits => {
-                self.gated(index).waits =
-                    Some(Waits { place: 0, whole: false, question: None, check: Some(number) });
+                self.gated(index).waits = Some(Waits { check: Some(number), ..Waits::default() });
                 Verdict::Wait
             }
             Asked::Full => {

@@ -1,24 +1,36 @@
 //! `forward_auth`: a gate that asks another server, by a sub-request (`exchanges::ask`).
 
-use maitred_http::fields::FieldLines;
+use maitred_http::fields::{FieldLines, FieldsRef};
 use maitred_http::request::Request;
 
 use super::Requests;
+use crate::access::answers::{ANSWER_BYTES_MAX, time_of};
 use crate::access::forward::{Forward, Meaning};
+use crate::access::known::Parts;
+use crate::config::{AuthCache, KeyPart};
 use crate::exchange::ResponseWriter;
+use crate::rewrite::cookie;
 use crate::serve::Summary;
-use crate::worker::connection::gated::{Denial, Verdict, Waits};
+use crate::worker::auth_answers::Kept;
+use crate::worker::connection::gated::{Denial, Place, Verdict, Waits};
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::table::Phase;
+use crate::worker::connection::tls::TlsLookup;
 use crate::worker::exchanges::ask::Answer;
 
 impl Requests {
     /// Has another server asked about a request.
     pub(super) fn ask_server(&mut self, index: u32, request: &Request<'_, '_>, forward: &Forward) -> Verdict {
+        let kept_as = forward.cache.as_ref().and_then(|cache| self.place_of(index, request, cache));
+        if let (Some(cache), Some(place)) = (&forward.cache, &kept_as)
+            && let Some(kept) = self.shared.auth_answers.get(cache.answers, &place.digest, self.clock.now)
+        {
+            self.row.auth_cached.add(1);
+            return self.judge_kept(index, forward, &kept);
+        }
         match self.ask(index, request, forward) {
             Some(key) => {
-                self.gated(index).waits =
-                    Some(Waits { place: 0, whole: false, question: Some(key), check: None });
+                self.gated(index).waits = Some(Waits { question: Some(key), kept_as, ..Waits::default() });
                 Verdict::Wait
             }
             None => {
@@ -42,21 +54,62 @@ impl Requests {
             .filter(|_| waits.is_some_and(|waits| waits.question == Some(key)));
         let gates = routed.and_then(|routed| routed.plan.gates.as_deref());
         let Some(forward) = gates.and_then(|gates| gates.forward.as_ref()) else { return };
+        let kept_as = waits.and_then(|waits| waits.kept_as);
+        if let (Some(cache), Some(place)) = (&forward.cache, kept_as)
+            && let Some(time) = time_of(cache, answer.status, answer.fields.all(), place.named)
+            && let Some(kept) = worth_keeping(forward, &answer)
+        {
+            self.shared.auth_answers.keep(cache.answers, place.digest, kept, time, self.clock.now);
+        }
         let verdict = self.judge_answer(index, forward, answer);
         self.on_verdict(index, verdict);
+    }
+
+    /// What the answer to a question about this request is found by; `None` if it cannot be kept.
+    fn place_of(&self, index: u32, request: &Request<'_, '_>, cache: &AuthCache) -> Option<Place> {
+        let mut parts = self.shared.auth_answers.begin()?;
+        let origin = self.origin(index, request);
+        parts.add(&[u8::from(origin.https)]);
+        parts.add(&request.authority.as_bytes().to_ascii_lowercase());
+        // A trusted proxy may say another host.
+        add_fields(&mut parts, request, "x-forwarded-host");
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.identity(self.connections[index as usize].wire, |value| parts.add(value));
+        let (mut names, mut named) = (false, false);
+        for part in &cache.key {
+            match part {
+                KeyPart::Client => {
+                    parts.add(origin.client.map(|client| client.to_string()).unwrap_or_default().as_bytes());
+                }
+                KeyPart::Method => parts.add(request.method_text.as_bytes()),
+                KeyPart::Uri => parts.add(request.target.as_bytes()),
+                KeyPart::Path => parts.add(request.path.as_bytes()),
+                KeyPart::Header(name) => {
+                    names = true;
+                    named |= add_fields(&mut parts, request, name);
+                }
+                KeyPart::Cookie(name) => {
+                    names = true;
+                    let value = cookie(request, name);
+                    parts.add(&[u8::from(value.is_some())]);
+                    parts.add(value.unwrap_or_default());
+                    named |= value.is_some();
+                }
+            }
+        }
+        Some(Place { digest: parts.digest(), named: named || !names })
+    }
+
+    fn judge_kept(&mut self, index: u32, forward: &Forward, kept: &Kept) -> Verdict {
+        let answer =
+            Answer { status: kept.status, fields: kept.fields.clone(), content: kept.content.clone() };
+        self.judge_answer(index, forward, answer)
     }
 
     fn judge_answer(&mut self, index: u32, forward: &Forward, answer: Answer) -> Verdict {
         match Meaning::of(answer.status) {
             Meaning::Admitted => {
-                let gated = self.gated(index);
-                for (name, value) in answer.fields.all().iter() {
-                    let Some(copied) = forward.copies(name) else { continue };
-                    gated.fields.push(copied.as_bytes(), value);
-                    if forward.names_user(copied) && gated.user.is_none() {
-                        gated.user = std::str::from_utf8(value).ok().map(Into::into);
-                    }
-                }
+                self.take_fields(index, forward, answer.fields.all());
                 Verdict::Pass
             }
             Meaning::PassedOn => {
@@ -71,12 +124,47 @@ impl Requests {
         }
     }
 
+    /// Takes from an answer what the request's own pool gets.
+    fn take_fields(&mut self, index: u32, forward: &Forward, fields: FieldsRef<'_>) {
+        let gated = self.gated(index);
+        for (name, value) in fields.iter() {
+            let Some(copied) = forward.copies(name) else { continue };
+            gated.fields.push(copied.as_bytes(), value);
+            if forward.names_user(copied) && gated.user.is_none() {
+                gated.user = std::str::from_utf8(value).ok().map(Into::into);
+            }
+        }
+    }
+
     fn base_log(&mut self, status: u16, pool: &str) {
         self.log_limited(|| match status {
             0 => tracing::warn!(pool, "502: no whole answer to `forward_auth`"),
             _ => tracing::warn!(pool, status, "`forward_auth` was answered with an error"),
         });
     }
+}
+
+/// Adds all fields of a name, with their number. True if there is one.
+fn add_fields(parts: &mut Parts, request: &Request<'_, '_>, name: &str) -> bool {
+    let found = || request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+    parts.add(&found().count().to_be_bytes());
+    found().for_each(|field| parts.add(field.value));
+    found().next().is_some()
+}
+
+/// What is kept of an answer; `None` if it is too long.
+fn worth_keeping(forward: &Forward, answer: &Answer) -> Option<Kept> {
+    let admits = Meaning::of(answer.status) == Meaning::Admitted;
+    let mut fields = FieldLines::default();
+    let mut bytes = 0;
+    for (name, value) in answer.fields.all().iter() {
+        if !admits || forward.copies(name).is_some() {
+            fields.push(name, value);
+            bytes += name.len() + value.len();
+        }
+    }
+    let content = if admits { Vec::new() } else { answer.content.clone() };
+    (bytes + content.len() <= ANSWER_BYTES_MAX).then_some(Kept { status: answer.status, fields, content })
 }
 
 /// Writes the answer of another server, which refuses a request.
