@@ -52,6 +52,9 @@ _maitred() {
             maitred,upgrade)
                 cmd="maitred__subcmd__upgrade"
                 ;;
+            maitred,upstream)
+                cmd="maitred__subcmd__upstream"
+                ;;
             *)
                 ;;
         esac
@@ -59,7 +62,7 @@ _maitred() {
 
     case "${cmd}" in
         maitred)
-            opts="-h -V --help --version serve run check import status top reload upgrade stop pool completions man"
+            opts="-h -V --help --version serve run check import status top reload upgrade stop pool upstream completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -384,6 +387,40 @@ _maitred() {
             ;;
         maitred__subcmd__upgrade)
             opts="-c -a -h --config --admin --token --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        maitred__subcmd__upstream)
+            opts="-c -a -h --backup --json --config --admin --token --help list add drain remove weight reset"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

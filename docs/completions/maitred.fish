@@ -36,6 +36,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Make a 
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "upgrade" -d 'Replace the executable of a running server by the file that is now at its path'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished its requests'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "upstream" -d 'Show the servers of a pool, or change them while the server runs'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
@@ -83,5 +84,11 @@ complete -c maitred -n "__fish_maitred_using_subcommand pool" -s a -l admin -d '
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -l json -d 'Print the pool\'s part of the status as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l backup -d 'With `add`: it gets requests only when all others are out'
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l json -d 'Print the servers as JSON'
+complete -c maitred -n "__fish_maitred_using_subcommand upstream" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'

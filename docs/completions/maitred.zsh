@@ -151,6 +151,28 @@ scale\:"Keep this many processes"))' \
 '::number -- The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep:_default' \
 && ret=0
 ;;
+(upstream)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
+'--backup[With \`add\`\: it gets requests only when all others are out]' \
+'--json[Print the servers as JSON]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':name -- The pool, as in the configuration\: \[pool.NAME\]:_default' \
+'::action -- What to do \[default\: list\]:((list\:"Show them"
+add\:"One more"
+drain\:"No new requests for this one"
+remove\:"Take one out"
+weight\:"Give one another share of the requests"
+reset\:"Undo what was commanded"))' \
+'::address -- The server\: an IP address with a port, or unix\:PATH:_default' \
+'::weight -- Its weight, 1 to 1000; for `weight` and `add`:_default' \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -182,6 +204,7 @@ _maitred_commands() {
 'upgrade:Replace the executable of a running server by the file that is now at its path' \
 'stop:Stop a running server, after it has finished its requests' \
 'pool:Show a pool of application processes, or change what runs in it' \
+'upstream:Show the servers of a pool, or change them while the server runs' \
 'completions:Print the completion script of a shell' \
 'man:Print the manual page, in roff' \
     )
@@ -246,6 +269,11 @@ _maitred__subcmd__top_commands() {
 _maitred__subcmd__upgrade_commands() {
     local commands; commands=()
     _describe -t commands 'maitred upgrade commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__upstream_commands] )) ||
+_maitred__subcmd__upstream_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred upstream commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_maitred" ]; then

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use maitred_sys::spawn::Account;
 use serde::{Deserialize, Serialize};
 
-use self::servers::ServerList;
+use self::servers::{ServerList, UpstreamCommand};
 use crate::config::{Address, Config};
 use crate::pki::{Bytes, Pair};
 
@@ -290,6 +290,32 @@ pub enum Command {
     Upgrade,
     /// Something about the pool of this name.
     Pool(String, PoolCommand),
+    /// Something about the servers of the pool of this name.
+    Upstream(String, UpstreamCommand),
+}
+
+/// The answer to a command, with its status and type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// The status code of the response.
+    pub status: u16,
+    /// Its media type.
+    pub content_type: String,
+    /// Its entity tag, with its quotes.
+    pub etag: Option<String>,
+    /// Its body.
+    pub text: String,
+}
+
+impl Document {
+    /// The largest document in the form that is sent, in bytes: a configuration of the largest size, escaped.
+    pub const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+    /// JSON, with status 200.
+    pub fn json(value: &serde_json::Value) -> Document {
+        let (content_type, text) = ("application/json".to_owned(), format!("{value:#}\n"));
+        Document { status: 200, content_type, etag: None, text }
+    }
 }
 
 /// What can be done with a pool.
@@ -367,6 +393,8 @@ pub enum ToWorker {
     CommandWaits(u64, String),
     /// How the command of this number ended: whether well, and a text for the client.
     CommandDone(u64, bool, String),
+    /// The same with an answer of any size: the descriptor that comes along is a memory file with it ([`Document`]).
+    CommandDocument(u64),
     /// Answer this challenge, and say [`FromWorker::ChallengeInPlace`].
     Challenge(Challenge),
     /// The challenge of this number is over.

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Upgrade(server) => say(cli::control::upgrade(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
         Command::Pool(pool) => say(cli::control::pool(&pool)),
+        Command::Upstream(upstream) => say(cli::upstream::run(&upstream)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),
         Command::Man => {
             say(cli::generated::man().map(text).map_err(|error| exit::Error::failed(error, "try again")))

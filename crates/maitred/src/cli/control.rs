@@ -157,7 +157,7 @@ fn request(
 
 /// A running server: where it is asked, and the file with the token that its commands take, if any.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+pub(super) struct Target {
     address: AdminAddress,
     token_file: Option<PathBuf>,
 }
@@ -168,7 +168,7 @@ impl Server {
         self.target().map(|target| target.address)
     }
 
-    fn target(&self) -> Result<Target, Error> {
+    pub(super) fn target(&self) -> Result<Target, Error> {
         let mut target = match (&self.admin, &self.config) {
             (Some(address), _) => Target { address: address.clone(), token_file: None },
             (None, Some(file)) => of_file(file)?,
@@ -184,12 +184,21 @@ impl Server {
 
 impl Target {
     /// Has the server do something; what it says to it.
-    fn command(&self, path: &str) -> Result<String, Error> {
+    pub(super) fn command(&self, path: &str) -> Result<String, Error> {
+        self.send("POST", path)
+    }
+
+    /// Asks the server something that only those may know who command it.
+    pub(super) fn question(&self, path: &str) -> Result<String, Error> {
+        self.send("GET", path)
+    }
+
+    fn send(&self, method: &str, path: &str) -> Result<String, Error> {
         let token = match (&self.address, &self.token_file) {
             (AdminAddress::Tcp(_), Some(file)) => Some(token(file)?),
             _ => None,
         };
-        request(&self.address, "POST", path, token.as_deref(), COMMAND_TIMEOUT)
+        request(&self.address, method, path, token.as_deref(), COMMAND_TIMEOUT)
     }
 }
 

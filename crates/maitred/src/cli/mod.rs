@@ -12,6 +12,7 @@ mod sections;
 mod tests;
 pub mod top;
 pub mod upgrade_check;
+pub mod upstream;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,7 +22,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::bounds::THREADS_MAX;
-use crate::config::{AccessFormat, AdminAddress, Config, Failure, listen_address};
+use crate::config::{AccessFormat, Address, AdminAddress, Config, Failure, listen_address};
 
 /// The configuration file when `-c` is not given.
 pub const DEFAULT_CONFIG: &str = "maitred.toml";
@@ -84,6 +85,12 @@ pub enum Command {
     /// `drain SLOT` lets the process in one slot finish its requests and end, `scale N` keeps N processes until the next
     /// reload. No request is lost or aborted.
     Pool(Pool),
+    /// Show the servers of a pool, or change them while the server runs
+    ///
+    /// Without an action, or with `list`: show them. `add` takes one more, `drain` gives one no new requests, `remove` takes one
+    /// out, `weight` gives one another share; `reset` undoes all of that. What was commanded stays over reloads and upgrades. No
+    /// request is lost or aborted.
+    Upstream(Upstream),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -242,6 +249,53 @@ pub enum PoolAction {
     Drain,
     /// Keep this many processes
     Scale,
+}
+
+/// `maitred upstream`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "maitred upstream [OPTIONS] <NAME> [list | add <ADDRESS> | drain <ADDRESS> | remove <ADDRESS> | \
+                            weight <ADDRESS> <WEIGHT> | reset]"
+)]
+pub struct Upstream {
+    /// The pool, as in the configuration: [pool.NAME]
+    #[arg(value_name = "NAME", value_parser = control::pool_name)]
+    pub name: String,
+    /// What to do [default: list]
+    #[arg(value_name = "ACTION")]
+    pub action: Option<UpstreamAction>,
+    /// The server: an IP address with a port, or unix:PATH
+    #[arg(value_name = "ADDRESS")]
+    pub address: Option<Address>,
+    /// Its weight, 1 to 1000; for `weight` and `add`
+    #[arg(value_name = "WEIGHT")]
+    pub weight: Option<u16>,
+    /// With `add`: it gets requests only when all others are out
+    #[arg(long)]
+    pub backup: bool,
+    /// Print the servers as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// What can be done with the servers of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UpstreamAction {
+    /// Show them
+    List,
+    /// One more
+    Add,
+    /// No new requests for this one
+    Drain,
+    /// Take one out
+    Remove,
+    /// Give one another share of the requests
+    Weight,
+    /// Undo what was commanded
+    Reset,
 }
 
 /// `maitred top`

@@ -33,6 +33,7 @@ pub(super) const ALL: &[&Part] = &[
                 "maitred pool web restart",
                 "replace the application processes of [pool.web], without a lost request",
             ),
+            ("maitred upstream app drain 192.0.2.7:8080", "give one server of [pool.app] no new requests"),
             ("maitred reload && maitred status --json", "the server of ./maitred.toml"),
         ],
     },

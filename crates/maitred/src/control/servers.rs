@@ -116,6 +116,30 @@ impl ServerList {
     }
 }
 
+/// What the admin address can ask of the servers of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UpstreamCommand {
+    /// What they are, as JSON ([`super::ToWorker::CommandDocument`]).
+    List,
+    /// One more, or one that was drained or removed again.
+    Add {
+        /// Where it listens.
+        address: Address,
+        /// Its weight; `None` leaves that of a server that is there, or the least.
+        weight: Option<u16>,
+        /// Whether it is a backup; for one that is new.
+        backup: bool,
+    },
+    /// No new requests for this one.
+    Drain(Address),
+    /// Not one of them any more.
+    Remove(Address),
+    /// Another weight.
+    Weight(Address, u16),
+    /// As if no command had been given.
+    Reset,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,6 +15,7 @@
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the processes that get certificates and fetch keys |
+//! | [`endpoints`] | the servers of each pool as they are now, with what was commanded |
 //! | [`key_files`] | files with keys of tokens, read again when they change |
 //! | [`hook`] | programs that make records in the DNS for it |
 //! | [`access_logs`] | what access logs are written to |
@@ -35,6 +36,7 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
+pub mod endpoints;
 pub mod hook;
 pub mod key_files;
 pub mod limit_tables;

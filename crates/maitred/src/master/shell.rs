@@ -3,6 +3,7 @@
 mod acme;
 mod carry_out;
 mod certificates;
+mod endpoints;
 mod hooks;
 mod keys;
 mod listening;
@@ -27,6 +28,7 @@ use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
+use super::endpoints::Endpoints;
 use super::hook::Running;
 use super::key_files::KeyFiles;
 use super::limit_tables::LimitTables;
@@ -39,7 +41,8 @@ use super::surroundings::Surroundings;
 use super::upgrade_state::{PackedUnix, Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
-use crate::control::{FromWorker, SlotId};
+use crate::control::servers::ServerEntry;
+use crate::control::{Command, FromWorker, SlotId};
 use crate::key_agent;
 use crate::pki::Pair;
 use crate::serve::passed::Passed;
@@ -66,6 +69,8 @@ struct Worker {
     board: SharedMap<Scoreboard>,
     /// The certificates that it answers challenges with; `None` until it may be given keys ([`FromWorker::Private`]).
     challenges: Option<Vec<(String, Pair)>>,
+    /// The servers of its pools, where they were sent, by the name of the pool.
+    servers: BTreeMap<String, Vec<ServerEntry>>,
 }
 
 impl Worker {
@@ -176,6 +181,8 @@ struct Shell<'a> {
     key_agent: Option<Agent>,
     /// Files with keys of tokens.
     key_files: KeyFiles,
+    /// Decides about the servers of pools.
+    endpoints: Endpoints,
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
@@ -282,6 +289,7 @@ impl<'a> Shell<'a> {
             key_supervisor: key_agent::supervise::Supervisor::default(),
             key_agent: None,
             key_files: KeyFiles::default(),
+            endpoints: Endpoints::default(),
             hooks: Vec::new(),
             ended_children: Vec::new(),
             executable,
@@ -400,7 +408,7 @@ impl<'a> Shell<'a> {
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
         let (mut pressure, mut in_place, mut private) = (false, Vec::new(), Vec::new());
-        let (mut wanted, mut keys_wanted) = (Vec::new(), Vec::new());
+        let (mut wanted, mut keys_wanted, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             if worker.channel.is_stuck() {
@@ -416,6 +424,9 @@ impl<'a> Shell<'a> {
                 FromWorker::NameWanted(name) => wanted.push(name),
                 FromWorker::KeyWanted(set) => keys_wanted.push((*generation, set)),
                 FromWorker::Private => private.push(*generation),
+                FromWorker::Command(number, Command::Upstream(pool, command)) => {
+                    asked.push(((*generation, number), pool, command));
+                }
                 message => {
                     pressure |= matches!(message, FromWorker::QueuePressure(_));
                     self.events.push_back(Event::Worker(*generation, message));
@@ -427,6 +438,7 @@ impl<'a> Shell<'a> {
             self.challenge_in_place(generation, serial);
         }
         wanted.into_iter().for_each(|name| self.name_wanted(name));
+        asked.into_iter().for_each(|(asker, pool, command)| self.upstream_command(asker, &pool, command));
         keys_wanted.into_iter().for_each(|(generation, set)| self.key_wanted(generation, set));
         pressure
     }

@@ -54,6 +54,7 @@ macro_rules! out {
     };
 }
 
+mod commands;
 pub mod events;
 pub mod generation;
 pub mod listen_pool;
@@ -75,7 +76,7 @@ use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
-use crate::control::{Command, DrainTime, FromWorker, PoolCommand, ToWorker};
+use crate::control::{Command, DrainTime, FromWorker, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master exits.
 pub const START_DEATHS_MAX: u32 = 3;
@@ -528,7 +529,8 @@ impl Master {
             FromWorker::Private
             | FromWorker::ChallengeInPlace(_)
             | FromWorker::NameWanted(_)
-            | FromWorker::KeyWanted(_) => {}
+            | FromWorker::KeyWanted(_)
+            | FromWorker::Command(_, Command::Upstream(..)) => {}
             FromWorker::Outlives => self.promised(now, number),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),
@@ -568,27 +570,6 @@ impl Master {
                 return act(pool, slot, out!(self));
             }
         }
-    }
-
-    fn pool_command(&mut self, now: Instant, name: &str, wanted: PoolCommand) -> Result<String, String> {
-        if let Some(answer) = self.listen_pool_command(now, name, &wanted) {
-            return answer;
-        }
-        let found = self.pools.iter().position(|pool| pool.is_serving() && pool.pool_name() == name);
-        let Some(pool) = found.and_then(|at| self.pools.get_mut(at)) else { return Err(self.no_pool(name)) };
-        match wanted {
-            PoolCommand::Restart => Ok(pool.restart(now)),
-            PoolCommand::Drain(slot) => pool.drain_slot(now, slot, out!(self)),
-            PoolCommand::Scale(workers) => pool.scale(now, workers),
-        }
-    }
-
-    fn no_pool(&self, name: &str) -> String {
-        let names = self.pools.iter().filter(|pool| pool.is_serving()).map(Pool::pool_name);
-        let names = names.chain(self.listen_pools().map(ListenPool::pool_name));
-        let names: Vec<&str> = names.collect();
-        let there = if names.is_empty() { "no other" } else { &names.join(", ") };
-        format!("there is no pool {name} whose processes this server starts; there is: {there}")
     }
 
     fn observed(&mut self, now: Instant, generation: u64, queued: &[u32], seen: &[Seen]) {

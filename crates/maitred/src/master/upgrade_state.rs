@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use super::endpoints::Endpoints;
 use super::sockets::Group;
 use super::state::events::{InheritedState, OldWorker};
 use super::unix_sockets::{self, SocketFile};
@@ -83,6 +84,9 @@ pub struct UpgradeState {
     /// Likewise, of `inherited`.
     #[serde(default)]
     pub inherited_unix: Vec<PackedUnix>,
+    /// What is known of the servers of pools besides the configuration.
+    #[serde(default)]
+    pub endpoints: Endpoints,
 }
 
 /// What must not stand in a file that others may see.
@@ -292,6 +296,7 @@ impl UpgradeState {
             limits: Vec::new(),
             unix: Vec::new(),
             inherited_unix: Vec::new(),
+            endpoints: Endpoints::default(),
         }
     }
 }

@@ -21,7 +21,9 @@ use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
 use crate::control::servers::ServerList;
-use crate::control::{Challenge, Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker};
+use crate::control::{
+    Challenge, Command, Document, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker,
+};
 use crate::jwt::keys::Key;
 use crate::tls::material::Material;
 
@@ -83,7 +85,7 @@ impl About {
         match command {
             Command::Upgrade => About::Upgrade,
             Command::Stop => About::Stop,
-            Command::Reload | Command::Pool(..) => About::Rest,
+            Command::Reload | Command::Pool(..) | Command::Upstream(..) => About::Rest,
         }
     }
 }
@@ -280,6 +282,7 @@ impl<'a> Control<'a> {
                     self.reply(asking, well, &text);
                 }
             }
+            (ToWorker::CommandDocument(number), Some(file)) => self.answer_with(number, file),
             (ToWorker::Watch(id), Some(process)) => self.orphan_mode.watch(id, process),
             (ToWorker::OrphanMode(time), end) => {
                 self.orphan_mode.promise(end, time);
@@ -294,7 +297,8 @@ impl<'a> Control<'a> {
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
-            | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Servers, None) => {
+            | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Servers, None)
+            | (ToWorker::CommandDocument(_), None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
         }
@@ -385,6 +389,21 @@ impl<'a> Control<'a> {
     pub(super) fn reply(&mut self, asking: Asking, well: bool, text: &str) {
         let Asking { thread, index, serial, .. } = asking;
         self.answers.push((thread, Message::CommandDone { index, serial, well, text: text.to_owned() }));
+        self.answer();
+    }
+
+    /// The answer to a command is a document.
+    fn answer_with(&mut self, number: u64, file: OwnedFd) {
+        let Some(Asking { thread, index, serial, .. }) = self.asking.remove(&number) else { return };
+        let text = memfile::read(file, Document::BYTES_MAX);
+        let message = match text.and_then(|text| Ok(serde_json::from_slice::<Document>(&text)?)) {
+            Ok(document) => Message::CommandDocument { index, serial, document: Box::new(document) },
+            Err(error) => {
+                let text = format!("the answer cannot be read: {error}");
+                Message::CommandDone { index, serial, well: false, text }
+            }
+        };
+        self.answers.push((thread, message));
         self.answer();
     }
 

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
-use crate::control::{DrainTime, SlotId, Started};
+use crate::control::{Document, DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
 use crate::serve::Encoding;
 
@@ -117,6 +117,15 @@ pub enum Message {
         well: bool,
         /// A text for the operator.
         text: String,
+    },
+    /// The same, with a document as the answer.
+    CommandDocument {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+        /// The answer.
+        document: Box<Document>,
     },
     /// Idle connections go there from now on.
     Successor(Arc<OwnedFd>),

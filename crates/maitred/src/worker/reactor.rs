@@ -282,6 +282,9 @@ impl Reactor {
             Message::CommandDone { index, serial, well, text } => {
                 self.on_command_done(index, serial, well, &text);
             }
+            Message::CommandDocument { index, serial, document } => {
+                self.on_command_document(index, serial, &document);
+            }
             Message::Listen => self.on_listen(),
             Message::Drain { time, successor } => self.begin_drain(time, successor),
             Message::Hurry(left) => self.hurry(left),

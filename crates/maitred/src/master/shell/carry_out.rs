@@ -9,6 +9,7 @@ use maitred_sys::spawn::Child;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sd_notify::NotifyState;
 
+use super::endpoints::first_servers;
 use super::{App, Leaving, Process, Shell, Worker, log_failure};
 use crate::config::{Failure, Loaded, Source};
 use crate::control::{Greeting, SlotId, Started, ToWorker};
@@ -202,6 +203,7 @@ impl Shell<'_> {
         let in_use: Vec<u64> = self.workers.values().map(|worker| worker.plan).collect();
         self.plans.retain(|other, _| *other == number || in_use.contains(other));
         let Some(prepared) = self.plans.get(&number) else { return };
+        self.endpoints.retain(self.plans.values().map(|plan| &plan.config));
         self.limit_tables.retain(&prepared.config.client_limits);
         prepared.apply();
         let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
@@ -221,6 +223,7 @@ impl Shell<'_> {
         self.limit_tables.prepare(limits)?;
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         self.fill_keys(&mut start.config);
+        let servers = first_servers(&mut self.endpoints, &mut start);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
         for (descriptor, file) in self.limit_tables.descriptors(limits) {
@@ -228,7 +231,7 @@ impl Shell<'_> {
             listed.push(file);
         }
         let (child, channel) = process::start_worker(prepared, &mut start, &listed, board.file())?;
-        self.workers.insert(generation, Worker { child, channel, plan, board, challenges: None });
+        self.workers.insert(generation, Worker { child, channel, plan, board, challenges: None, servers });
         Ok(())
     }
 

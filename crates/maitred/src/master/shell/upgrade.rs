@@ -244,6 +244,7 @@ impl Shell<'_> {
         upgrade_state.started_at = self.started_at;
         let tables = self.limit_tables.files();
         upgrade_state.limits = tables.map(|(name, file)| (name.to_owned(), packer.add(file))).collect();
+        upgrade_state.endpoints = self.endpoints.clone();
         upgrade_state.self_signed = self.around.self_signed.get().cloned();
         upgrade_state
     }
@@ -270,6 +271,7 @@ impl Shell<'_> {
                 self.limit_tables.adopt(name, table);
             }
         }
+        self.endpoints = upgrade_state.endpoints;
         self.open_files = Rlimit { current: upgrade_state.open_files.0, maximum: upgrade_state.open_files.1 };
         (self.started_at, self.announced) = (upgrade_state.started_at, true);
         self.upgraded_from = Some(upgrade_state.version);

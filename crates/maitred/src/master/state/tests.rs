@@ -341,6 +341,7 @@ impl World {
             | ToWorker::Certificates
             | ToWorker::KeySet(_)
             | ToWorker::Servers
+            | ToWorker::CommandDocument(_)
             | ToWorker::Challenge(_)
             | ToWorker::ChallengeOver(_)
             | ToWorker::NameRefused(_)

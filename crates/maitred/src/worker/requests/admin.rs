@@ -10,9 +10,10 @@ use maitred_http::request::{Method, Request, Version};
 use maitred_http::response::ResponseHead;
 use rustix::net::sockopt::socket_peercred;
 
-use super::Requests;
+use super::{Requests, upstreams};
 use crate::config::{AdminAddress, Pool};
-use crate::control::{Command, PoolCommand};
+use crate::control::servers::UpstreamCommand;
+use crate::control::{Command, Document, PoolCommand};
 use crate::exchange::Field;
 use crate::serve::fixed::Reply;
 use crate::status::{metrics, page};
@@ -70,14 +71,20 @@ pub(in crate::worker) fn pool_command(path: &str) -> Option<Command> {
     Pool::is_name(name).then(|| Command::Pool(name.to_owned(), wanted))
 }
 
-/// The command that a path stands for.
-fn command(path: &str) -> Option<Command> {
+/// The command that a target stands for.
+fn command(path: &str, query: Option<&str>) -> Option<Result<Command, String>> {
     match path {
-        "/reload" => Some(Command::Reload),
-        "/stop" => Some(Command::Stop),
-        "/upgrade" => Some(Command::Upgrade),
-        _ => pool_command(path),
+        "/reload" => Some(Ok(Command::Reload)),
+        "/stop" => Some(Ok(Command::Stop)),
+        "/upgrade" => Some(Ok(Command::Upgrade)),
+        _ => pool_command(path).map(Ok).or_else(|| upstreams::command(path, query)),
     }
+}
+
+/// What is asked of the master without that anything changes.
+fn question(path: &str) -> Option<Command> {
+    let name = path.strip_prefix("/upstreams/")?;
+    Pool::is_name(name).then(|| Command::Upstream(name.to_owned(), UpstreamCommand::List))
 }
 
 impl Requests {
@@ -91,8 +98,17 @@ impl Requests {
         if !is_local(request.authority) {
             return self.refuse_host(index, request, given);
         }
-        match command(request.path).filter(|_| request.method == Method::Post) {
-            Some(command) => self.ask_master(index, request, given, command),
+        let asked = match request.method {
+            Method::Post => command(request.path, request.query),
+            Method::Get => question(request.path).map(Ok),
+            _ => None,
+        };
+        match asked {
+            Some(Ok(command)) => self.ask_master(index, request, given, command),
+            Some(Err(why)) => {
+                let text = format!("400 Bad Request\n{why}\n");
+                self.admin_reply(index, request, 400, "text/plain; charset=utf-8", &text, given)
+            }
             None => self.answer_page(index, request, given),
         }
     }
@@ -124,7 +140,10 @@ impl Requests {
             (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")])
             }
-            (_, path) if command(path).is_some() => {
+            (_, path) if question(path).is_some() => {
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")])
+            }
+            (_, path) if command(path, request.query).is_some() => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")])
             }
             _ => self.plain_error(index, request, given, 404, &[]),
@@ -250,11 +269,29 @@ impl Requests {
         }
     }
 
+    /// The master has answered a command with a document.
+    pub(in crate::worker) fn on_command_document(&mut self, index: u32, serial: u32, document: &Document) {
+        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Command) {
+            return;
+        }
+        let (status, content_type) = (document.status, &document.content_type);
+        let tag = document.etag.as_deref().map(|tag| Field::new("ETag", tag));
+        let fields: Vec<Field<'_>> = std::iter::once(NO_STORE).chain(tag).collect();
+        self.end_with(
+            index,
+            &Reply { status, fields: &fields, content_type, body: document.text.as_bytes() },
+        );
+    }
+
     /// Answers a command, and closes: a client sends one command per connection.
     pub(in crate::worker) fn end_command(&mut self, index: u32, status: u16, text: &str) {
         let body = format!("{text}\n");
-        let reply =
-            Reply { status, fields: &[], content_type: "text/plain; charset=utf-8", body: body.as_bytes() };
+        let content_type = "text/plain; charset=utf-8";
+        self.end_with(index, &Reply { status, fields: &[], content_type, body: body.as_bytes() });
+    }
+
+    fn end_with(&mut self, index: u32, reply: &Reply<'_>) {
+        let status = reply.status;
         let context = self.context_of(index, self.shared.router.admin_plan(), Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         reply.write(&mut writer);

@@ -20,6 +20,7 @@
 //! | [`reactions`] | carries out what the table of states decides |
 //! | [`drain`] | connections that are passed on or closed because the process drains |
 //! | [`admin`] | the admin address |
+//! | [`upstreams`] | its commands about the servers of a pool |
 //! | [`watch`] | the status, once a second |
 //! | [`watchers`] | which connections get the status |
 
@@ -41,6 +42,7 @@ mod scripts;
 mod spool;
 mod streams;
 mod tokens;
+mod upstreams;
 mod watch;
 pub(in crate::worker) mod watchers;
 
