@@ -1,6 +1,7 @@
 //! What happens to a request of one route, compiled when the configuration is loaded.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use maitred_http::fields::FieldEdits;
 use regex::bytes::Regex;
@@ -12,6 +13,45 @@ use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
 use crate::rewrite::Rewrite;
+
+/// How long a connection may be idle after a request, in two bytes, because each connection has one: 12 bits, and by how many
+/// places they are shifted. Exact up to four seconds; beyond, up to 1/2048 too long, never too short.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IdleTime(u16);
+
+impl IdleTime {
+    /// Bits of the value that is shifted.
+    const BITS: u32 = 12;
+
+    /// This time, rounded up; at most 37 hours. `None` is that of the server.
+    pub fn new(time: Option<Duration>) -> IdleTime {
+        let Some(time) = time else { return IdleTime(0) };
+        let most = u64::from(u16::MAX >> (16 - Self::BITS));
+        let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
+        let fits = |shift: &u32| millis.div_ceil(1 << shift) <= most;
+        let (value, shift) = match (0..1 << (16 - Self::BITS)).find(fits) {
+            Some(shift) => (millis.div_ceil(1 << shift), shift),
+            None => (most, (1 << (16 - Self::BITS)) - 1),
+        };
+        IdleTime((value as u16) | (shift as u16) << Self::BITS)
+    }
+
+    /// The time; `None` for that of the server.
+    pub fn get(self) -> Option<Duration> {
+        let (value, shift) = (u64::from(self.0 & (u16::MAX >> (16 - Self::BITS))), self.0 >> Self::BITS);
+        (value > 0).then(|| Duration::from_millis(value << shift))
+    }
+
+    /// What [`IdleTime::from_bits`] makes the same of.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// What another worker process has said of a connection. Any value is one.
+    pub fn from_bits(bits: u16) -> IdleTime {
+        IdleTime(bits)
+    }
+}
 
 /// The plan of a route; or of a site, for what none of its routes matches; or of the server, for what is no request for any site.
 #[derive(Debug, Default)]
@@ -40,6 +80,8 @@ pub struct Plan {
     pub cors: Option<Cors>,
     /// Limits and the access log, where the route or its site differ from the server.
     pub overrides: Overrides,
+    /// `keep_alive_timeout` of these.
+    pub idle: IdleTime,
     /// Which responses are compressed.
     pub compress: Option<compress::Rules>,
     /// The body that the route answers with, compressed.
@@ -129,6 +171,7 @@ impl Plan {
             expires: compiled.expires.map(Expires::new),
             cors: compiled.cors.as_ref().map(Cors::new),
             overrides,
+            idle: IdleTime::new(overrides.limits.keep_alive_timeout),
             compress: compiled.compress.map(compress::Rules::new),
             constant: None,
             needs_response: compiled.needs_response || overrides.limits.is_throttled(),
@@ -174,6 +217,25 @@ mod tests {
         let mut out = FieldLines::default();
         edits.apply(fields.all(), &mut out);
         out
+    }
+
+    #[test]
+    fn idle_times_are_kept_in_two_bytes() {
+        let of =
+            |millis| IdleTime::new(Some(Duration::from_millis(millis))).get().unwrap().as_millis() as u64;
+        for exact in [1, 2, 200, 4095, 5000, 60_000, 75_000] {
+            assert!((exact..=exact + exact / 2048).contains(&of(exact)), "{exact}: {}", of(exact));
+        }
+        assert_eq!([1, 999, 4095, 5000, 10_000].map(of), [1, 999, 4095, 5000, 10_000]);
+        for millis in (0..86_400_000).step_by(7919) {
+            let kept = of(millis);
+            assert!(kept >= millis && kept <= millis.max(1) + millis / 2048, "{millis}: {kept}");
+        }
+        assert_eq!(of(u64::MAX), 4095 << 15, "no more than there is room for");
+        assert_eq!(IdleTime::new(None), IdleTime::default());
+        assert_eq!(IdleTime::default().get(), None);
+        let day = IdleTime::new(Some(Duration::from_secs(86_400)));
+        assert_eq!(IdleTime::from_bits(day.bits()), day);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct LimitOverrides {
     pub body_bytes_per_second_min: Option<u32>,
     /// `write_timeout`
     pub write_timeout: Option<Duration>,
+    /// `keep_alive_timeout`: of the connection, after the request.
+    pub keep_alive_timeout: Option<Duration>,
     /// `request_timeout`, instead of the pool's.
     pub request_timeout: Option<Duration>,
     /// `request_total_timeout`, instead of the pool's.
@@ -41,6 +43,7 @@ impl LimitOverrides {
             body_timeout: self.body_timeout.or(around.body_timeout),
             body_bytes_per_second_min: self.body_bytes_per_second_min.or(around.body_bytes_per_second_min),
             write_timeout: self.write_timeout.or(around.write_timeout),
+            keep_alive_timeout: self.keep_alive_timeout.or(around.keep_alive_timeout),
             request_timeout: self.request_timeout.or(around.request_timeout),
             request_total_timeout: self.request_total_timeout.or(around.request_total_timeout),
             response_bytes_per_second_max: self
@@ -177,6 +180,13 @@ pub(super) const LIMITS: Table = Table {
             TIME,
             AROUND,
             "How long a response may make no progress before the connection is closed.",
+        ),
+        Key::new(
+            "keep_alive_timeout",
+            TIME,
+            AROUND,
+            "How long a connection may be idle after a request. The last request that began on it decides, over HTTP/1 and HTTP/2. \
+             When memory is short, it is shortened as that of `[limits]` is.",
         ),
         Key::new(
             "request_timeout",

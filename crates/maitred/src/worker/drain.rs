@@ -17,6 +17,7 @@ use super::connection::body::RequestBody;
 use super::connection::transfer::RequestTransfer;
 use super::inbox::{ConnectionTransfer, Origin};
 use super::shared::NO_LISTEN;
+use crate::plan::IdleTime;
 
 /// The state of a draining thread.
 #[derive(Debug)]
@@ -54,6 +55,8 @@ impl Drain {
 pub(in crate::worker) struct Note {
     pub(in crate::worker) awaits_proxy: bool,
     pub(in crate::worker) requests: u32,
+    /// How long it may be idle. Worker processes of before there was this say nothing, which is the server's time.
+    pub(in crate::worker) idle: IdleTime,
     /// The client's address, which a PROXY header may have named; the socket has only the address of its peer.
     pub(in crate::worker) remote: Option<SocketAddr>,
 }
@@ -95,6 +98,7 @@ impl Note {
         (bytes[0], bytes[1]) = (awaits | has, NOTE_VERSION);
         bytes[4..8].copy_from_slice(&self.requests.to_le_bytes());
         bytes[8..10].copy_from_slice(&port.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.idle.bits().to_le_bytes());
         bytes[16..32].copy_from_slice(&ip.octets());
         let length = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
         bytes[32..36].copy_from_slice(&length(carried.head));
@@ -105,7 +109,7 @@ impl Note {
     /// A note, and what goes with the connection. `None` for a note of a version that is not known here.
     fn from_bytes(bytes: &[u8]) -> Option<(Note, Carried<'_>)> {
         let (note, rest) = bytes.split_first_chunk::<NOTE_BYTES>()?;
-        let &[flags, version, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref more @ ..] = note;
+        let &[flags, version, _, _, r0, r1, r2, r3, p0, p1, i0, i1, _, _, _, _, ref more @ ..] = note;
         let (ip, lengths) = more.split_first_chunk::<16>()?;
         let &[h0, h1, h2, h3, b0, b1, b2, b3] = lengths else { return None };
         if version != NOTE_VERSION {
@@ -115,6 +119,7 @@ impl Note {
         let note = Note {
             awaits_proxy: flags & NOTE_AWAITS_PROXY != 0,
             requests: u32::from_le_bytes([r0, r1, r2, r3]),
+            idle: IdleTime::from_bits(u16::from_le_bytes([i0, i1])),
             remote: (flags & NOTE_HAS_REMOTE != 0).then(|| (ip, u16::from_le_bytes([p0, p1])).into()),
         };
         let (head, rest) = rest.split_at_checked(u32::from_le_bytes([h0, h1, h2, h3]) as usize)?;
@@ -166,7 +171,8 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
     });
     let socket = passed.next().and_then(|mut rights| rights.next());
     let known = bytes.get(..received).and_then(Note::from_bytes);
-    let (Some(socket), Some((Note { awaits_proxy, requests, remote }, carried))) = (socket, known) else {
+    let (Some(socket), Some((Note { awaits_proxy, requests, idle, remote }, carried))) = (socket, known)
+    else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection as it is described here"));
     };
     Ok(Some(ConnectionTransfer {
@@ -174,6 +180,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         listen: NO_LISTEN,
         foreign: is_unix(socket.as_fd()),
         requests,
+        idle,
         awaits_proxy,
         input: carried.input.to_vec(),
         request: RequestTransfer {

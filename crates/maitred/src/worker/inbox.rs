@@ -12,6 +12,7 @@ use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
 use crate::control::{Document, DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
+use crate::plan::IdleTime;
 use crate::serve::Encoding;
 
 /// A message from one thread to another.
@@ -153,6 +154,8 @@ pub struct ConnectionTransfer {
     pub listen: u16,
     /// Requests answered on it so far.
     pub requests: u32,
+    /// How long it may be idle.
+    pub idle: IdleTime,
     /// Bytes received and not yet acted on.
     pub input: Vec<u8>,
     /// A request that has yet to be answered.
@@ -189,6 +192,7 @@ impl ConnectionTransfer {
             remote,
             listen,
             requests: 0,
+            idle: IdleTime::default(),
             input: Vec::new(),
             request: RequestTransfer::default(),
             text: Vec::new(),

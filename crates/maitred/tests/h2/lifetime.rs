@@ -24,6 +24,22 @@ fn an_idle_connection_is_told_to_go_after_keep_alive_timeout() {
     server.stop();
 }
 
+/// As over HTTP/1, the last request that began on the connection decides.
+#[test]
+fn the_last_stream_says_how_long_its_connection_may_be_idle() {
+    let server = Setup::with_files()
+        .limit("keep_alive_timeout = \"10m\"")
+        .route("/short/*", "respond = { body = \"short\" }\nlimits = { keep_alive_timeout = \"150ms\" }")
+        .start();
+    let [mut stays, mut goes] = [(); 2].map(|()| Connection::new(server.address));
+    for (connection, paths) in [(&mut stays, ["/short/x", "/a.txt"]), (&mut goes, ["/a.txt", "/short/x"])] {
+        paths.iter().for_each(|path| assert_eq!(connection.get(path).status, 200));
+    }
+    assert_eq!(goes.end(), Some(code::NO_ERROR));
+    assert_eq!(stays.get("/a.txt").status, 200);
+    server.stop();
+}
+
 /// A stream that is open keeps its connection, however quiet it is.
 #[test]
 fn a_connection_with_an_open_stream_is_not_idle() {

@@ -197,6 +197,30 @@ fn connections_that_are_idle_longer_than_keep_alive_timeout_are_closed() {
     server.stop();
 }
 
+/// The last request on a connection decides, also where a process has answered it.
+#[test]
+fn the_last_request_says_how_long_its_connection_may_be_idle() {
+    let server = Setup::with_files()
+        .limit("keep_alive_timeout = \"10m\"")
+        .route("/short/*", "respond = { body = \"short\" }\nlimits = { keep_alive_timeout = \"150ms\" }")
+        .pool("app", None, "workers = 1")
+        .route("/slow/*", "pool = \"app\"\nlimits = { keep_alive_timeout = \"150ms\" }")
+        .start();
+    server.wait_for_processes();
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for (at, client) in clients.iter_mut().enumerate() {
+        // One is asked for a short time first, and may stay by what comes after it.
+        let (first, last) = if at == 0 { ("/short/x", "/a.txt") } else { ("/a.txt", "/short/x") };
+        client.get(first);
+        assert_eq!(client.get(if at == 2 { "/slow/hello" } else { last }).status, 200);
+    }
+    let mut stays = clients.remove(0);
+    clients.iter_mut().for_each(|client| assert_eq!(client.end(), End::Closed));
+    assert_eq!(stays.get("/a.txt").status, 200);
+    assert_eq!(server.total("timeouts"), 3);
+    server.stop();
+}
+
 #[test]
 fn the_file_cache_stays_within_its_limits() {
     let mut setup = Setup::with_files()

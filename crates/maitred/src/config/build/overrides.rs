@@ -39,6 +39,7 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
             .given("body_bytes_per_second_min")
             .map(|_| section.number("body_bytes_per_second_min").value),
         write_timeout: given_time(section, "write_timeout"),
+        keep_alive_timeout: given_time(section, "keep_alive_timeout"),
         request_timeout: given_time(section, "request_timeout"),
         request_total_timeout: given_time(section, "request_total_timeout"),
         response_bytes_per_second_max: size("response_bytes_per_second_max"),

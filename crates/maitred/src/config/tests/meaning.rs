@@ -98,7 +98,7 @@ methods = ["GET", "POST"]
 access_log = "shop"
 server_header = true
 request_buffering = "off"
-limits = { body_bytes_max = "2k", body_memory_bytes_max = 19, body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, request_timeout = 4, request_total_timeout = 5, response_bytes_per_second_max = "7k", response_burst_bytes = "8k" }
+limits = { body_bytes_max = "2k", body_memory_bytes_max = 19, body_timeout = 1, body_bytes_per_second_min = 2, write_timeout = 3, keep_alive_timeout = 6, request_timeout = 4, request_total_timeout = 5, response_bytes_per_second_max = "7k", response_burst_bytes = "8k" }
 compress = true
 basic_auth = { realm = "Inner", users_file = "users", users = { bob = "$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ." }, cache = "1m", remove_authorization = true }
 jwt = { jwks_file = "keys.json", issuer = ["https://a.example", "https://b.example"], audience = "web", algorithms = ["ES256"], leeway = "5s", require = { scope = ["write"], "/realm_access/roles" = ["*"] }, from = ["cookie:session", "header:X-Token", "query:token", "bearer"], user_claim = "email", claim_headers = { X-Roles = "/realm_access/roles" }, realm = "Api", remove_authorization = true }

@@ -22,6 +22,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         body_timeout: time(1),
         body_bytes_per_second_min: Some(2),
         write_timeout: time(3),
+        keep_alive_timeout: time(6),
         request_timeout: time(4),
         request_total_timeout: time(5),
         response_bytes_per_second_max: Some(7 << 10),

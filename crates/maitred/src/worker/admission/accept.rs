@@ -268,6 +268,7 @@ impl Admission {
             remote,
             listen,
             requests,
+            idle,
             input,
             request,
             text,
@@ -277,7 +278,7 @@ impl Admission {
             secure,
         } = transfer;
         let mut connection = Entry::new(socket, listen, remote, self.clock.now);
-        connection.requests = requests;
+        (connection.requests, connection.idle) = (requests, idle);
         (connection.awaits_proxy, connection.kind) = (awaits_proxy, SocketKind::new(false, foreign));
         if let Some(across) = &request.across {
             (connection.internal, connection.secure) = (true, across.secure);
@@ -306,7 +307,7 @@ impl Admission {
             return self.close(index);
         }
         let limits = &self.shared.start.config.limits;
-        let timeout = if requests == 0 { limits.head_timeout } else { self.load.keep_alive_timeout };
+        let timeout = if requests == 0 { limits.head_timeout } else { self.idle_timeout(index) };
         self.arm_in(index, timeout);
         if !input.is_empty() {
             self.exchange(index).input = input;

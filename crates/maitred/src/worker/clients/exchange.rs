@@ -77,6 +77,14 @@ impl Clients {
         }
     }
 
+    /// How long a connection that has had a request may be idle, at the present level of overload.
+    pub(in crate::worker) fn idle_timeout(&self, index: u32) -> Duration {
+        match self.connections.get(index as usize).and_then(|connection| connection.idle.get()) {
+            Some(own) => self.load.overload.levels().idle_timeout(own),
+            None => self.load.keep_alive_timeout,
+        }
+    }
+
     /// Waits for room in the socket.
     pub(in crate::worker) fn start_writing(&mut self, index: u32) {
         self.enter(index, State::Writing);

@@ -11,7 +11,11 @@ impl Clients {
             return None;
         }
         let limits = &self.shared.start.config.limits;
-        let timeout = if connection.requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+        let timeout = match (connection.requests, connection.idle.get()) {
+            (0, _) => limits.head_timeout,
+            (_, Some(own)) => own,
+            (_, None) => limits.keep_alive_timeout,
+        };
         let until = match connection.state {
             State::Idle if connection.is_idle() => self.wheel.deadline(index)?,
             State::Http2 { session } => self.wheel.millis(self.sessions.get(session as usize)?.idle_until()?),

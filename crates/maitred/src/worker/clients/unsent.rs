@@ -134,17 +134,19 @@ impl Clients {
         self.spare = Vec::new();
         let now = self.clock.now;
         let (idle, write) = (now + self.load.keep_alive_timeout, now + self.load.write_timeout);
+        let levels = self.load.overload.levels();
         let mut sessions = Vec::new();
         for (index, connection) in &self.connections {
             let index = index as u32;
             let exchange = connection.exchange.as_deref();
             // The time that an HTTP server has for a request stays the same.
+            let idle = connection.idle.get().map_or(idle, |own| now + levels.idle_timeout(own));
             let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
             match connection.state {
                 State::Idle if short && connection.requests > 0 && connection.is_idle() => {
                     self.base.wheel.arm(index, idle)
                 }
-                State::Http2 { session } => sessions.push(session),
+                State::Http2 { session } => sessions.push((session, idle)),
                 State::Writing | State::Upstream(_)
                     if exchange.is_some_and(|exchange| {
                         exchange.outgoing.unsent.is_some() && !exchange.outgoing.awaits_disk
@@ -155,7 +157,7 @@ impl Clients {
                 _ => {}
             }
         }
-        for key in sessions {
+        for (key, idle) in sessions {
             if let Some(http2) = self.sessions.get_mut(key as usize) {
                 http2.hurry(idle, write);
                 self.touch_session(key);

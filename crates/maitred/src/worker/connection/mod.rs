@@ -55,6 +55,7 @@ use self::table::Phase;
 use super::origin::Peer;
 use super::upstream::{Attempt, Source};
 use crate::exchange::Routed;
+use crate::plan::IdleTime;
 use crate::serve::Summary;
 use crate::worker::connection::refusal::Refusal;
 use crate::worker::connection::wire::Wire;
@@ -135,6 +136,8 @@ pub struct Connection {
     pub secure: bool,
     /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
     pub internal: bool,
+    /// How long it may be idle, by the last request that began on it.
+    pub idle: IdleTime,
     /// Requests answered.
     pub requests: u32,
     /// When the present request's first byte was seen.
@@ -213,6 +216,7 @@ impl Connection {
             awaits_proxy: false,
             secure,
             internal: false,
+            idle: IdleTime::default(),
             requests: 0,
             began: now,
             remote,

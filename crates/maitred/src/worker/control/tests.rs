@@ -6,6 +6,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SocketType, sendmsg
 
 use super::*;
 use crate::control::{PoolCommand, SlotId, Started};
+use crate::plan::IdleTime;
 use crate::worker::drain::{Carried, Note, send_connection};
 use crate::worker::testing::{hang_up, shared, sockets};
 
@@ -263,7 +264,8 @@ fn connections_of_predecessors_are_spread_over_the_threads() {
     let clients: Vec<TcpStream> =
         (0..3).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
     for client in &clients {
-        let note = Note { awaits_proxy: false, requests: 2, remote: client.local_addr().ok() };
+        let (remote, idle) = (client.local_addr().ok(), IdleTime::default());
+        let note = Note { awaits_proxy: false, requests: 2, idle, remote };
         let accepted = listener.accept().unwrap().0;
         send_connection(old.as_fd(), accepted.as_fd(), &note, Carried::default()).unwrap();
         // What is no connection is dropped, and what follows is taken all the same.

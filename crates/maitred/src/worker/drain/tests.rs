@@ -14,7 +14,7 @@ fn a_connection_arrives_with_its_bytes_and_its_past() {
 
     // The client's address is from a PROXY header: the socket does not have it.
     let remote: Option<SocketAddr> = "192.0.2.7:99".parse().ok();
-    let note = Note { awaits_proxy: true, requests: 70_000, remote };
+    let note = Note { awaits_proxy: true, requests: 70_000, idle: IdleTime::from_bits(0x1234), remote };
     let mut room = vec![0; ROOM_BYTES];
     let waiting = Carried { head: b"POST / HTTP/1.1\r\n\r\n", body: &[b'b'; 70_000], input: b"GET" };
     send_connection(old.as_fd(), accepted.as_fd(), &note, waiting).unwrap();
@@ -30,6 +30,7 @@ fn a_connection_arrives_with_its_bytes_and_its_past() {
         transfer.text.is_empty() && transfer.request.body.content.is_empty() && transfer.input.is_empty()
     );
     assert_eq!((transfer.requests, transfer.remote), (70_000, remote));
+    assert_eq!(transfer.idle, note.idle);
     assert!(transfer.awaits_proxy);
     for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
         let note = Note { awaits_proxy: false, remote, ..note };
@@ -74,11 +75,12 @@ proptest! {
     fn a_note_is_read_as_it_was_written(
         awaits_proxy: bool,
         requests: u32,
+        idle: u16,
         address: Option<(std::net::IpAddr, u16)>,
         parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 3),
     ) {
         let remote = address.map(|(ip, port)| SocketAddr::new(ip.to_canonical(), port));
-        let note = Note { awaits_proxy, requests, remote };
+        let note = Note { awaits_proxy, requests, idle: IdleTime::from_bits(idle), remote };
         let carried = Carried { head: &parts[0], body: &parts[1], input: &parts[2] };
         let bytes = [&note.to_bytes(carried)[..], &parts.concat()].concat();
         let (read, again) = Note::from_bytes(&bytes).unwrap();
@@ -96,7 +98,7 @@ proptest! {
 fn what_goes_with_a_connection_fits_into_one_message() {
     let (old, new) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    let note = Note { awaits_proxy: false, requests: 1, remote: None };
+    let note = Note { awaits_proxy: false, requests: 1, idle: IdleTime::default(), remote: None };
     let body = vec![7; CARRIED_BYTES_MAX - 10];
     let most = Carried { head: b"01234", body: &body, input: b"56789" };
     send_connection(old.as_fd(), new.as_fd(), &note, most).unwrap();

@@ -76,6 +76,7 @@ impl Requests {
         let note = Note {
             awaits_proxy: connection.awaits_proxy,
             requests: connection.requests,
+            idle: connection.idle,
             remote: connection.remote.address,
         };
         let waits = matches!(connection.state, State::Queued { .. });

@@ -101,6 +101,7 @@ impl Requests {
             remote: connection.remote.address,
             listen,
             requests: connection.requests,
+            idle: connection.idle,
             input,
             request,
             text: Vec::new(),

@@ -139,7 +139,7 @@ impl Requests {
         }
         self.count_session(index, key);
         let Connection { requests, ended, .. } = *self.connections[index as usize];
-        let idle = if requests == 0 { head } else { self.load.keep_alive_timeout };
+        let idle = if requests == 0 { head } else { self.idle_timeout(index) };
         let timeouts = Timeouts { idle, write: self.load.write_timeout };
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         if !unsent && http2.session.is_over() {

@@ -239,6 +239,7 @@ impl Requests {
         at: &mut usize,
     ) -> Option<Stop> {
         let Route { routed, path, rewritten } = self.route(index, request);
+        self.connections[index as usize].idle = routed.plan.idle;
         let rewritten = rewritten.as_ref().map(|rewritten| rewritten.over(request));
         let request = rewritten.as_ref().unwrap_or(request);
         let mut unread = Unread { head, rest, routed, path: &path, kept: None };
@@ -520,6 +521,7 @@ impl Requests {
             // The request comes from another worker process.
             (None, _) => self.route(index, &request),
         };
+        self.connections[index as usize].idle = routed.plan.idle;
         let request = rewritten.as_ref().map_or(request, |rewritten| rewritten.over(&request));
         let mut given = RequestInput {
             head: head.bytes(),
@@ -588,7 +590,7 @@ impl Requests {
         }
         let reading = matches!(phase, Phase::Idle | Phase::Head | Phase::Body);
         if phase == Phase::Idle && requests > 0 {
-            let timeout = self.load.keep_alive_timeout;
+            let timeout = self.idle_timeout(index);
             self.arm_in(index, timeout);
         }
         if reading && ended && !more {

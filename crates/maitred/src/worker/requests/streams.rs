@@ -52,6 +52,11 @@ impl Requests {
                 Stop::Settled(Some(After::Linger))
             }
         };
+        if let Some(idle) =
+            self.connections.get(new as usize).filter(|found| found.wire == wire).map(|found| found.idle)
+        {
+            self.connections[index as usize].idle = idle;
+        }
         self.act_on(new, stop);
     }
 

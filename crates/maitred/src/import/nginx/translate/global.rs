@@ -200,9 +200,7 @@ fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[
     let largest = sites.iter().flat_map(|site| &site.routes).filter_map(|route| route.body_max).max();
     write::room_for_bodies(&mut block, largest);
     let scopes = || std::iter::once(scope).chain(servers.iter().map(|server| &server.scope));
-    if let Some((directive, millis)) =
-        scopes().find_map(|scope| Settings { cx, scope }.time("keepalive_timeout"))
-    {
+    if let Some((directive, millis)) = (Settings { cx, scope }).time("keepalive_timeout") {
         match millis {
             0 => cx.say(directive, Kind::Dropped, "connections of HTTP/1.1 stay open for a while"),
             75_000 => cx.automatic(directive, "this is the default"),

@@ -167,7 +167,8 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
     route.compress = compression::of(cx, scope);
 }
 
-/// `client_body_timeout` and `send_timeout`, where they are not as in nginx without them.
+/// `client_body_timeout` and `send_timeout`, where they are not as in nginx without them, and the `keepalive_timeout` of a server
+/// or a location; that of `http` is in `[limits]`.
 fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
     let settings = Settings { cx, scope };
     let keys = [("client_body_timeout", "body_timeout", 30_000), ("send_timeout", "write_timeout", 60_000)];
@@ -176,7 +177,17 @@ fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
         cx.translated(directive);
         (millis != default).then(|| (key, millis.clamp(1, 86_400_000)))
     };
-    keys.into_iter().filter_map(one).collect()
+    let idle = || {
+        let (directive, millis) = settings.time("keepalive_timeout")?;
+        if millis == 0 {
+            cx.say(directive, Kind::Dropped, "connections of HTTP/1.1 stay open for a while");
+            return None;
+        }
+        cx.translated(directive);
+        Some(("keep_alive_timeout", millis.min(86_400_000)))
+    };
+    let idle = if scope.outermost("keepalive_timeout") { None } else { idle() };
+    keys.into_iter().filter_map(one).chain(idle).collect()
 }
 
 /// `limit_rate`: bytes in a second of one response, after its first ones.
