@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::access::Access;
 use super::acme::Acme;
+use super::balancing::Balancing;
 use super::client_limits::ClientLimit;
 use super::coding::Coding;
 use super::compress::Compression;
@@ -471,6 +472,8 @@ pub struct Pool {
     pub named_files: Vec<(String, PathBuf)>,
     /// `sticky`
     pub sticky: Option<Sticky>,
+    /// `balance` and what belongs to it, for external servers.
+    pub balancing: Balancing,
 }
 
 /// `early_hints`: which clients get informational responses.

@@ -5,6 +5,7 @@
 
 mod access;
 pub mod acme;
+mod balancing;
 mod build;
 mod client_limits;
 mod coding;
@@ -67,6 +68,7 @@ pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,
 };
+pub use balancing::{Balance, Balancing, Outliers, ServerSettings};
 pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};

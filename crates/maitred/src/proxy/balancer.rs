@@ -1,199 +1,328 @@
-//! Which of several servers gets a request: the one with the fewest under way, among those that are not known to fail.
+//! Which of several servers gets a request, as one thread decides it. What is known of the servers is shared by all threads
+//! ([`Server`](super::Server)); whose turn it is, each thread counts by itself.
 //!
-//! Health is passive: there are no probes, only the outcomes of requests count. A server that cannot be reached, or that has
-//! aborted [`BROKEN_MAX`] requests in a row, gets none for a while: [`BACK_OFF_FIRST`], and twice as long each time after that,
-//! up to [`BACK_OFF_MAX`]. Then one request tries it; if that goes well, all is as before.
+//! | `balance` | of the servers that get requests |
+//! |---|---|
+//! | least requests | up to [`LOOKED_AT_MAX`]: the one with the fewest for its weight. More: the better of two, drawn by weight |
+//! | round robin | by turns, as often as their weights say |
+//! | least time | as the first, by requests under way times latency |
+//! | hash | the first on a ring from the key's place on that has no more than its share and a quarter |
 //!
-//! When every server is out, the one that comes back first is asked all the same: an answer may come of it, while a
-//! refusal of our own is none. So a single server is never out.
+//! A server that cannot be reached, or that has aborted some requests in a row, gets none for a while; then one request tries it.
+//! One whose checks fail or that was ejected gets none either, unless so many are in that state that the judgement is
+//! rather wrong than they are. Backups get requests when no other server does. When every server is out, the one that comes back
+//! first is asked all the same: an answer may come of it, while a refusal of our own is none. So a single server is never out.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a server gets no requests after its first failure: long enough for a restart, short enough not to be noticed.
-pub(super) const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
-/// The longest such time. A server that comes back after a long absence waits no longer than this.
-pub(super) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// Requests in a row that a server may abort before it is out. A single one may be caused by the request.
-pub(super) const BROKEN_MAX: u32 = 3;
+use super::group::Group;
+use super::server::{Moment, mix};
+use super::table::{List, Row, ServerTable};
+use super::turns::Turns;
+use crate::config::Balance;
 
-/// How a server has failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// No connection could be made.
-    Unreachable,
-    /// A connection was made, and no response came of it.
-    Broken,
+/// Of so many servers all are looked at; of more, two.
+pub(super) const LOOKED_AT_MAX: usize = 8;
+/// How often another server is drawn for one that gets no requests, before all are looked at.
+const DRAWS_MAX: u32 = 12;
+/// Points of the ring that are looked at: more than all of them are of one or two servers only if these have most of the weight.
+const POINTS_LOOKED_AT_MAX: usize = 4096;
+/// How long the number of those that checks and ejections have taken out is believed, in microseconds: it is counted over all.
+const JUDGED_FOR: Duration = Duration::from_millis(100);
+
+/// What a request has to say about its server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// Servers that it was given to already.
+    pub tried: &'a [u16],
+    /// What is hashed for it.
+    pub key: Option<u64>,
+    /// The server that has answered its client before.
+    pub sticky: Option<u16>,
 }
 
-/// What is known of the servers of one pool.
+/// What was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The server of this slot. The request is counted there.
+    Server(u16),
+    /// All that could answer it have as many requests as they may have.
+    Full,
+    /// None is left.
+    Nothing,
+}
+
+/// One thread's view of the servers of a pool.
 #[derive(Debug)]
 pub struct Balancer {
-    servers: Vec<Server>,
-    /// Where the search begins, so that equals take turns.
-    next: usize,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Server {
-    /// Failures in a row without a response between them.
-    broken: u32,
-    /// Times in a row that it was taken out.
-    outs: u32,
-    /// Until when it gets no request.
-    out_until: Option<Instant>,
-    /// A request is trying it out.
-    on_trial: bool,
+    list: Arc<List>,
+    thread: usize,
+    turns: [Turns; 2],
+    random: u64,
+    /// For each rank, whether judgements are not believed; and until when that is so.
+    panics: [bool; 2],
+    looked_until: Option<Instant>,
 }
 
 impl Balancer {
-    /// A pool of so many servers, all of them good. `first` is where the search begins: threads that begin at different
-    /// ones do not all prefer the same.
-    pub fn new(servers: usize, first: usize) -> Balancer {
-        Balancer { servers: vec![Server::default(); servers], next: first % servers.max(1) }
+    /// The view of this thread.
+    pub fn new(table: &ServerTable, thread: usize) -> Balancer {
+        let list = table.list();
+        let turns = turns(&list, thread);
+        Balancer { list, thread, turns, random: thread as u64, panics: [false; 2], looked_until: None }
     }
 
-    /// The server for a request that was not given to any of `tried` yet; `load` says how many each has. `None` if all were
-    /// tried.
-    pub fn choose(&mut self, now: Instant, tried: &[u16], load: impl Fn(usize) -> u32) -> Option<usize> {
-        let count = self.servers.len();
-        let order = (0..count).map(|step| (self.next + step) % count);
-        let candidates = order.filter(|server| !tried.iter().any(|tried| usize::from(*tried) == *server));
-        let good = candidates.clone().filter(|server| self.takes(*server, now));
-        let chosen = match good.min_by_key(|server| load(*server)) {
-            Some(server) => server,
-            // An instant that has passed comes first; one on trial may be no better, but is at least due.
-            None => candidates.min_by_key(|server| self.servers[*server].out_until)?,
-        };
-        self.next = (chosen + 1) % count;
-        let server = &mut self.servers[chosen];
-        server.on_trial = server.out_until.is_some();
+    /// Takes the present list. Gives back the one before if it was another.
+    #[inline]
+    pub fn refresh(&mut self, table: &ServerTable) -> Option<Arc<List>> {
+        if table.is_present(self.list.revision) {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.list, table.list());
+        (self.turns, self.looked_until) = (turns(&self.list, self.thread), None);
+        Some(before)
+    }
+
+    /// The list that this thread has.
+    pub fn list(&self) -> &Arc<List> {
+        &self.list
+    }
+
+    /// The server for a request, and counts it there.
+    pub fn choose(&mut self, table: &ServerTable, now: Instant, wish: &Wish<'_>) -> Choice {
+        let moment = table.moment(now);
+        self.look(table, now, moment);
+        let mut busy = Vec::new();
+        if let Some(slot) = wish.sticky.filter(|slot| self.may_stay(*slot, wish, moment))
+            && self.claim(table, slot, moment, &mut busy)
+        {
+            return Choice::Server(slot);
+        }
+        // A server may be taken by another thread meanwhile; then it is busy, and another one is looked for.
+        for rank in 0..self.list.groups.len() {
+            while let Some(at) = self.pick(table, rank, moment, wish, &busy) {
+                let Some(slot) = self.list.groups[rank].members.get(at).map(|member| member.slot) else {
+                    break;
+                };
+                if self.claim(table, slot, moment, &mut busy) {
+                    return Choice::Server(slot);
+                }
+            }
+        }
+        self.last_resort(table, moment, wish, &mut busy)
+    }
+
+    /// Counts the request at a server.
+    fn claim(&self, table: &ServerTable, slot: u16, moment: Moment, busy: &mut Vec<u16>) -> bool {
+        let claimed = self.list.row(slot).is_some_and(|row| table.enter(row));
+        if claimed && !self.list.row(slot).is_some_and(|row| row.server.begin(moment)) {
+            self.list.row(slot).into_iter().for_each(|row| table.leave(&row.server));
+            busy.push(slot);
+            return false;
+        }
+        if !claimed {
+            busy.push(slot);
+        }
+        claimed
+    }
+
+    /// Whether a client stays with the server that it had: also with one that drains.
+    fn may_stay(&self, slot: u16, wish: &Wish<'_>, moment: Moment) -> bool {
+        !wish.tried.contains(&slot)
+            && self
+                .list
+                .row(slot)
+                .is_some_and(|row| row.server.takes(moment) && !row.server.is_judged(moment))
+    }
+
+    /// Looks how many are out by judgement, now and then.
+    fn look(&mut self, table: &ServerTable, now: Instant, moment: Moment) {
+        if self.looked_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.looked_until = Some(now + JUDGED_FOR);
+        for rank in 0..self.panics.len() {
+            let members = &self.list.groups[rank].members;
+            let rows = members.iter().filter_map(|member| self.list.row(member.slot));
+            let out = rows.filter(|row| row.server.is_judged(moment)).count();
+            self.panics[rank] =
+                out > 0 && out * 100 > members.len() * usize::from(table.policy.panic_percent);
+        }
+    }
+
+    /// The position of the best server of a rank.
+    fn pick(
+        &mut self,
+        table: &ServerTable,
+        rank: usize,
+        moment: Moment,
+        wish: &Wish<'_>,
+        busy: &[u16],
+    ) -> Option<usize> {
+        let Balancer { list, turns, random, panics, .. } = self;
+        let (group, turns) = (&list.groups[rank], &mut turns[rank]);
+        let looking = Looking { list, group, moment, wish, busy, believes: !panics[rank] };
+        let few = group.members.len() <= LOOKED_AT_MAX;
+        let (policy, slow_start) = (table.policy.balance, table.policy.slow_start);
+        let chosen = match policy {
+            Balance::RoundRobin => turns.first(&group.members, |at| looking.is_good(at)),
+            Balance::Hash => looking.by_key(table, random),
+            Balance::LeastRequests | Balance::LeastTime if few => {
+                let good = (0..group.members.len()).filter(|at| looking.is_good(*at));
+                let fallback = if policy == Balance::LeastTime { looking.least_latency() } else { 0 };
+                good.min_by_key(|at| (looking.score(*at, policy, fallback, slow_start), turns.when(*at)))
+            }
+            Balance::LeastRequests | Balance::LeastTime => looking.better_of_two(random, policy, slow_start),
+        }?;
+        if few && policy != Balance::Hash || policy == Balance::RoundRobin {
+            let member = group.members.get(chosen)?;
+            let share = list.row(member.slot).map_or(256, |row| row.server.share(moment, slow_start));
+            turns.take(chosen, member.weight, share);
+        }
         Some(chosen)
     }
 
-    /// Whether a server gets requests, or may be tried again.
-    fn takes(&self, server: usize, now: Instant) -> bool {
-        let server = &self.servers[server];
-        server.out_until.is_none_or(|until| until <= now && !server.on_trial)
+    /// No server is good: the one that comes back first.
+    fn last_resort(
+        &self,
+        table: &ServerTable,
+        moment: Moment,
+        wish: &Wish<'_>,
+        busy: &mut Vec<u16>,
+    ) -> Choice {
+        let mut full = false;
+        let mut refused: Vec<u16> = Vec::new();
+        loop {
+            let members = self.list.groups.iter().flat_map(|group| &group.members);
+            let rows = members.filter_map(|member| Some((member.slot, self.list.row(member.slot)?)));
+            let rows = rows.filter(|(slot, _)| !wish.tried.contains(slot) && !refused.contains(slot));
+            let Some((slot, row)) = rows.min_by_key(|(_, row)| row.server.out_until()) else { break };
+            if row.server.under_way() < row.listed.max && table.enter(row) {
+                // It may be tried by another request: to ask it is better than to ask none.
+                let _ = row.server.begin(moment);
+                return Choice::Server(slot);
+            }
+            full = true;
+            refused.push(slot);
+        }
+        busy.clear();
+        if full { Choice::Full } else { Choice::Nothing }
+    }
+}
+
+/// The next of a thread's numbers.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mix(*state)
+}
+
+fn turns(list: &List, thread: usize) -> [Turns; 2] {
+    [0, 1].map(|rank| Turns::new(&list.groups[rank].members, thread))
+}
+
+/// One look for a server.
+struct Looking<'a> {
+    list: &'a List,
+    group: &'a Group,
+    moment: Moment,
+    wish: &'a Wish<'a>,
+    busy: &'a [u16],
+    believes: bool,
+}
+
+impl Looking<'_> {
+    fn row(&self, at: usize) -> Option<&Row> {
+        self.list.row(self.group.members.get(at)?.slot)
     }
 
-    /// A response has come. True if the server was out until now.
-    pub fn succeeded(&mut self, server: usize) -> bool {
-        let Some(server) = self.servers.get_mut(server) else { return false };
-        std::mem::take(server).out_until.is_some()
+    /// Whether a server gets the request.
+    fn is_good(&self, at: usize) -> bool {
+        let Some(member) = self.group.members.get(at) else { return false };
+        if self.wish.tried.contains(&member.slot) || self.busy.contains(&member.slot) {
+            return false;
+        }
+        self.list.row(member.slot).is_some_and(|row| {
+            row.server.takes(self.moment)
+                && !(self.believes && row.server.is_judged(self.moment))
+                && (row.listed.max == u32::MAX || row.server.under_way() < row.listed.max)
+        })
     }
 
-    /// The request came to its end without telling anything of the server: its client has gone.
-    pub fn unknown(&mut self, server: usize) {
-        if let Some(server) = self.servers.get_mut(server) {
-            server.on_trial = false;
+    /// The better of two that are drawn by weight.
+    fn better_of_two(&self, random: &mut u64, policy: Balance, slow_start: Duration) -> Option<usize> {
+        let mut first = None;
+        for _ in 0..DRAWS_MAX {
+            let drawn = next_random(random);
+            let at = self.group.draw(drawn)?;
+            // One that begins slowly is passed over as often as its share says.
+            let share = self.row(at).map_or(256, |row| row.server.share(self.moment, slow_start));
+            if first == Some(at) || !self.is_good(at) || share < 256 && mix(drawn) % 256 >= u64::from(share) {
+                continue;
+            }
+            let Some(other) = first else {
+                first = Some(at);
+                continue;
+            };
+            let score = |at| self.score(at, policy, 0, Duration::ZERO);
+            return Some(if score(at) < score(other) { at } else { other });
+        }
+        first.or_else(|| {
+            let count = self.group.members.len();
+            let begin = next_random(random) as usize % count.max(1);
+            let good = (0..count).map(|step| (begin + step) % count).filter(|at| self.is_good(*at));
+            good.min_by_key(|at| self.score(*at, policy, 0, slow_start))
+        })
+    }
+
+    /// The first from the key's place on that is good and has no more than a quarter above its share; or any that is good.
+    fn by_key(&self, table: &ServerTable, random: &mut u64) -> Option<usize> {
+        let key = self.wish.key.unwrap_or_else(|| next_random(random));
+        let room = (u64::from(table.total()) + 1) * 5;
+        let fits = |at: usize| {
+            let member = self.group.members.get(at);
+            let load = self.row(at).map_or(0, |row| u64::from(row.server.under_way()));
+            // load < ceil(1.25 * (total + 1) * weight / weights)
+            member.is_some_and(|member| {
+                load < (room * u64::from(member.weight)).div_ceil(4 * self.group.weight.max(1))
+            })
+        };
+        let mut good = None;
+        for at in self.group.on_ring(key).take(POINTS_LOOKED_AT_MAX) {
+            if !self.is_good(at) {
+                continue;
+            }
+            if fits(at) {
+                return Some(at);
+            }
+            good = good.or(Some(at));
+        }
+        good.or_else(|| (0..self.group.members.len()).find(|at| self.is_good(*at)))
+    }
+
+    /// How much a server has to do, for its weight.
+    fn score(&self, at: usize, policy: Balance, fallback: u32, slow_start: Duration) -> u64 {
+        let Some(row) = self.row(at) else { return u64::MAX };
+        let weight =
+            u64::from(row.listed.weight.max(1)) * u64::from(row.server.share(self.moment, slow_start));
+        let load = (u64::from(row.server.under_way()) << 20) / weight;
+        match policy {
+            Balance::LeastTime => {
+                let latency = row.server.latency(self.moment);
+                let latency = if latency == 0 { fallback } else { latency };
+                // One more, on what it has for its weight; a share of 256 is all of it.
+                u64::from(latency.max(1)).saturating_mul(load + (1 << 12))
+            }
+            Balance::LeastRequests | Balance::RoundRobin | Balance::Hash => load,
         }
     }
 
-    /// A request has failed. `Some` if the server is out because of that: for how long.
-    pub fn failed(&mut self, server: usize, failure: Failure, now: Instant) -> Option<Duration> {
-        let server = self.servers.get_mut(server)?;
-        server.on_trial = false;
-        server.broken = server.broken.saturating_add(1);
-        let was_out = server.out_until.is_some();
-        if failure == Failure::Broken && server.broken < BROKEN_MAX && !was_out {
-            return None;
-        }
-        if server.out_until.is_some_and(|until| now < until) {
-            // It failed on a request that it had before, or that no other server could take: that says nothing new.
-            return None;
-        }
-        let back_off = BACK_OFF_FIRST.saturating_mul(1 << server.outs.min(16)).min(BACK_OFF_MAX);
-        server.outs = server.outs.saturating_add(1);
-        server.out_until = Some(now + back_off);
-        Some(back_off)
+    /// The least latency that is known: that of servers of which none is known yet.
+    fn least_latency(&self) -> u32 {
+        let rows = (0..self.group.members.len()).filter_map(|at| self.row(at));
+        rows.map(|row| row.server.latency(self.moment)).filter(|latency| *latency > 0).min().unwrap_or(0)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn the_one_with_the_fewest_requests_is_chosen_and_equals_take_turns() {
-        let (mut balancer, now) = (Balancer::new(3, 0), Instant::now());
-        assert_eq!(balancer.choose(now, &[], |server| [5, 2, 9][server]), Some(1));
-        let turns: Vec<_> = (0..4).map(|_| balancer.choose(now, &[], |_| 1)).collect();
-        assert_eq!(turns, [Some(2), Some(0), Some(1), Some(2)]);
-        assert_eq!(balancer.choose(now, &[0, 2], |_| 0), Some(1));
-        assert_eq!(balancer.choose(now, &[0, 1, 2], |_| 0), None);
-        assert_eq!(Balancer::new(2, 7).choose(now, &[], |_| 0), Some(1));
-    }
-
-    #[test]
-    fn a_server_that_cannot_be_reached_is_out_for_longer_each_time_and_comes_back() {
-        let (mut balancer, mut now) = (Balancer::new(2, 0), Instant::now());
-        let mut waits = Vec::new();
-        for _ in 0..8 {
-            let out = balancer.failed(0, Failure::Unreachable, now).unwrap();
-            waits.push(out.as_secs());
-            // Loaded as the other one is, it would be preferred.
-            assert!((0..4).all(|_| balancer.choose(now, &[], |server| server as u32) == Some(1)));
-            now += out;
-            assert_eq!(balancer.choose(now, &[], |server| server as u32), Some(0), "one request tries it");
-            assert_eq!(balancer.choose(now, &[], |server| server as u32), Some(1), "and only one");
-        }
-        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30]);
-        assert!(balancer.succeeded(0));
-        assert!(!balancer.succeeded(0));
-        assert_eq!(balancer.choose(now, &[], |server| server as u32), Some(0));
-        assert_eq!(balancer.failed(0, Failure::Unreachable, now), Some(SECOND), "from the start again");
-    }
-
-    #[test]
-    fn it_takes_some_broken_requests_in_a_row() {
-        let (mut balancer, now) = (Balancer::new(2, 0), Instant::now());
-        assert_eq!(balancer.failed(0, Failure::Broken, now), None);
-        assert_eq!(balancer.failed(0, Failure::Broken, now), None);
-        assert!(!balancer.succeeded(0));
-        assert_eq!(balancer.failed(0, Failure::Broken, now), None);
-        assert_eq!(balancer.failed(0, Failure::Broken, now), None);
-        assert_eq!(balancer.failed(0, Failure::Broken, now), Some(SECOND));
-        // Others that were under way say nothing new.
-        assert_eq!(balancer.failed(0, Failure::Broken, now), None);
-        let later = now + SECOND;
-        assert_eq!(balancer.choose(later, &[1], |_| 0), Some(0));
-        balancer.unknown(0);
-        assert_eq!(balancer.choose(later, &[1], |_| 0), Some(0), "the trial said nothing, and is repeated");
-        assert_eq!(balancer.failed(0, Failure::Broken, later), Some(2 * SECOND), "one is enough on trial");
-    }
-
-    #[test]
-    fn a_single_server_is_always_asked() {
-        let (mut balancer, now) = (Balancer::new(1, 0), Instant::now());
-        for _ in 0..5 {
-            assert_eq!(balancer.choose(now, &[], |_| 0), Some(0));
-            balancer.failed(0, Failure::Unreachable, now);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_happens_a_request_that_was_not_everywhere_finds_a_server(
-            events in prop::collection::vec((0_u8..5, 0_usize..3, 0_u64..3000), 0..60),
-        ) {
-            let (mut balancer, mut now) = (Balancer::new(3, 1), Instant::now());
-            for (what, server, millis) in events {
-                now += Duration::from_millis(millis);
-                match what {
-                    0 => drop(balancer.failed(server, Failure::Unreachable, now)),
-                    1 => drop(balancer.failed(server, Failure::Broken, now)),
-                    2 => drop(balancer.succeeded(server)),
-                    3 => balancer.unknown(server),
-                    _ => {
-                        let chosen = balancer.choose(now, &[server as u16], |_| 0);
-                        prop_assert!(chosen.is_some_and(|chosen| chosen < 3 && chosen != server));
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

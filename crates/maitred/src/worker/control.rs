@@ -25,6 +25,7 @@ use crate::control::{
     Challenge, Command, Document, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker,
 };
 use crate::jwt::keys::Key;
+use crate::proxy::Listed;
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
@@ -362,10 +363,27 @@ impl<'a> Control<'a> {
     /// The master has checked the list; one that cannot be read changes nothing.
     fn replace_servers(&self, file: OwnedFd) {
         match ServerList::open(file) {
-            // The servers of a worker process are those of its configuration.
-            Ok(list) => tracing::debug!(pool = list.pool, revision = list.revision, "other servers"),
+            Ok(list) => self.take_servers(&list),
             Err(error) => tracing::error!(%error, "a new list of servers cannot be used"),
         }
+    }
+
+    fn take_servers(&self, list: &ServerList) {
+        let pools = &self.shared.start.config.pools;
+        // A pool that a reload has taken away, or brings.
+        let Some(pool) = pools.iter().position(|pool| pool.name == list.pool) else { return };
+        let Some(table) = self.shared.servers(pool as u16) else { return };
+        let servers: Vec<Listed> = list.servers.iter().map(Listed::of).collect();
+        let Some(refused) = table.take(list.revision, servers, Instant::now()) else { return };
+        if refused > 0 {
+            tracing::warn!(
+                pool = list.pool,
+                refused,
+                "too many servers have gone lately: new ones have no room yet"
+            );
+        }
+        // Connections to servers that have gone are closed by each thread, also one that has nothing to do.
+        self.tell_threads(|| Message::ServersChanged(pool as u16));
     }
 
     /// Answers commands; while threads are about to stop accepting, not before they have: when a client gets the answer to a

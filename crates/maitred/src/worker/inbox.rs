@@ -48,6 +48,8 @@ pub enum Message {
     },
     /// No process of this pool runs, and none can be started: waiting requests are refused.
     PoolUnavailable(u16),
+    /// The servers of this pool are others.
+    ServersChanged(u16),
     /// Another thread has room for a request that waits here.
     Offer {
         /// Index of the pool.

@@ -8,7 +8,6 @@ use super::connection::{Connection, Exchange};
 use super::origin;
 use super::shared::Shared;
 use super::upstream::Attempt;
-use super::upstream::server::name_of;
 use crate::clock::Clock;
 use crate::config::{LogChoice, TrustedProxies};
 use crate::log::access::{Line, RequestLine, UpstreamLine};
@@ -116,9 +115,9 @@ pub(super) fn line<'a>(
 fn upstream<'a>(shared: &'a Shared, dispatch: &Dispatch) -> Option<UpstreamLine<'a>> {
     let served = dispatch.served;
     let known = |us: u32| (us > 0).then_some(us);
-    let pool = shared.start.config.pools.get(usize::from(dispatch.pool?))?;
+    let servers = shared.servers(dispatch.pool?)?;
     (served.attempts > 0).then(|| UpstreamLine {
-        server: name_of(pool, usize::from(served.server)),
+        server: servers.name(served.server),
         status: (served.status > 0).then_some(served.status),
         attempts: u16::from(served.attempts),
         connect_us: served.connected_us,

@@ -102,9 +102,11 @@ use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
 use self::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::{Address, Authentication, Config, Limits, Pool, Site};
+use crate::config::{Address, Authentication, Config, Limits, Pool, ServerSettings, Site};
+use crate::control::servers::ServerList;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
+use crate::proxy::{Listed, Policy, ServerTable};
 use crate::route::Router;
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -315,7 +317,7 @@ fn shared_state(
         inboxes: (0..threads).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
         loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         only_tunnels: std::iter::repeat_with(AtomicBool::default).take(threads).collect(),
-        pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads)).collect(),
+        pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads, &start.servers)).collect(),
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
         key_rings: KeyRings::new(&start.config.key_sets),
@@ -355,15 +357,40 @@ fn shared_state(
 }
 
 /// What all threads share of a pool.
-fn shared_pool(pool: &Pool, threads: usize) -> PoolShared {
+fn shared_pool(pool: &Pool, threads: usize, lists: &[ServerList]) -> PoolShared {
     PoolShared {
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
-        load: std::iter::repeat_with(AtomicU32::default).take(fd_budget::servers(pool)).collect(),
+        servers: servers(pool, lists),
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     }
+}
+
+/// The external servers of a pool: those of the newest list, or of the configuration.
+fn servers(pool: &Pool, lists: &[ServerList]) -> Option<ServerTable> {
+    let configured = pool.source.servers()?;
+    let newest = lists.iter().filter(|list| list.pool == pool.name).max_by_key(|list| list.revision);
+    let of = &pool.balancing;
+    let policy = Policy {
+        balance: of.balance,
+        slow_start: of.slow_start,
+        panic_percent: of.panic_percent,
+        outliers: of.outliers.clone(),
+    };
+    let listed = match newest {
+        Some(list) => list.servers.iter().map(Listed::of).collect(),
+        None => {
+            let settings = of.servers.iter().cloned().chain(std::iter::repeat_with(ServerSettings::default));
+            configured
+                .iter()
+                .zip(settings)
+                .map(|(server, settings)| Listed::configured(server, &settings))
+                .collect()
+        }
+    };
+    Some(ServerTable::new(listed, newest.map_or(0, |list| list.revision), policy))
 }
 
 /// The threads for what processes of a pool pass. One is enough for one process: no other process has to wait for it.

@@ -268,6 +268,7 @@ impl Reactor {
             Message::GuestComes(id, link) => self.on_guest(id, link),
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
             Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
+            Message::ServersChanged(pool) => self.refresh_servers(pool),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::Checked { index, serial, check, right } => {

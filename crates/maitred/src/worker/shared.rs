@@ -21,6 +21,7 @@ use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
 use crate::config::Address;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
+use crate::proxy::ServerTable;
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
@@ -132,8 +133,8 @@ pub struct PoolShared {
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
-    /// Per HTTP server: requests that all threads have there.
-    pub load: Vec<AtomicU32>,
+    /// The external servers; `None` for a pool of processes.
+    pub servers: Option<ServerTable>,
     /// With `sticky`, per slot: requests that its process works on at a time; 0 for one that takes none. Written by its home.
     pub slots: Vec<AtomicU32>,
     /// Per thread: what it has handed to application processes; each written by its thread.
@@ -196,6 +197,11 @@ impl Shared {
     /// The scoreboard row of an application slot, if the file has one for it.
     pub fn slot_row(&self, id: SlotId) -> Option<usize> {
         slot_row(&self.start.config, id)
+    }
+
+    /// The external servers of a pool.
+    pub fn servers(&self, pool: u16) -> Option<&ServerTable> {
+        self.pools.get(usize::from(pool))?.servers.as_ref()
     }
 
     /// The queue of the helpers for what an application process passes.

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use super::super::access::{Access, Authentication};
+use super::super::balancing::Balancing;
 use super::super::finding::{At, Span};
 use super::super::listen::{Address, Buckets, Listen};
 use super::super::meaning::{
@@ -71,6 +72,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),
+        balancing: Balancing::default(),
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn append(
 }
 
 /// A value that came from outside, or the pool's name. `None` for one that is made here.
-fn known<'l>(line: &Line<'l>, field: &LogField) -> Option<&'l [u8]> {
+fn known<'l>(line: &'l Line<'_>, field: &LogField) -> Option<&'l [u8]> {
     const UNKNOWN: &[u8] = b"-";
     let (method, target) = match line.request {
         RequestLine::Parsed { method, target, .. } => (method.as_bytes(), target.as_bytes()),

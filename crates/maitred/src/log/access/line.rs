@@ -1,11 +1,13 @@
 //! What a line of the access log says, in whatever format.
 
+use std::borrow::Cow;
+
 use maitred_http::request::{Request, Version};
 
 use crate::clock::Clock;
 
 /// All that a line can say. Everything is borrowed; lengths are bounded by the limits on a request head.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Line<'a> {
     /// The clock of the turn that ended the response.
     pub clock: &'a Clock,
@@ -41,10 +43,10 @@ pub struct Line<'a> {
 
 /// What a line says about the server that a request was passed on to, the last one if there were several. Times are microseconds
 /// since the request was given to the pool.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct UpstreamLine<'a> {
     /// Its name, as in the configuration.
-    pub server: &'a str,
+    pub server: Cow<'a, str>,
     /// The status of its response; `None` without one.
     pub status: Option<u16>,
     /// Servers and connections that were tried.

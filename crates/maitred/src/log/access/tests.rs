@@ -99,7 +99,7 @@ fn json_names_every_field() {
 fn a_line_says_what_the_server_did_as_far_as_it_did() {
     let clock = clock();
     let tried = UpstreamLine {
-        server: "a:80",
+        server: "a:80".into(),
         status: None,
         attempts: 2,
         connect_us: 5,
@@ -107,7 +107,7 @@ fn a_line_says_what_the_server_did_as_far_as_it_did() {
         response_us: None,
     };
     let answered =
-        UpstreamLine { status: Some(404), header_us: Some(6), response_us: Some(1_234_567), ..tried };
+        UpstreamLine { status: Some(404), header_us: Some(6), response_us: Some(1_234_567), ..tried.clone() };
     for (upstream, expected) in [
         (tried, "\"upstream\":\"a:80\",\"upstream_attempts\":2,\"upstream_connect_us\":5}\n"),
         (

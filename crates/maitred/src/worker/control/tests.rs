@@ -30,6 +30,7 @@ fn told(shared: &Shared) -> Vec<Vec<String>> {
         Message::GuestComes(id, _) => format!("guest {}", id.slot),
         Message::SlotExited { id, how } => format!("exited {}: {how}", id.slot),
         Message::PoolUnavailable(pool) => format!("unavailable {pool}"),
+        Message::ServersChanged(pool) => format!("servers of {pool}"),
         Message::CommandWaits { index, serial, interim, text } => {
             format!("waits {index}/{serial} {interim}: {text}")
         }

@@ -16,6 +16,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -25,6 +26,7 @@ use rustls::pki_types::ServerName;
 use super::Exchanges;
 use crate::budget::Permit;
 use crate::config::{Pool, Upstream};
+use crate::proxy::Server;
 use crate::worker::foreign;
 use crate::worker::token::Token;
 use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL, UpstreamConnection};
@@ -69,7 +71,6 @@ impl Exchanges {
         (connection.index, connection.untried) = (Some(index), true);
         let serial = connection.serial;
         self.upstreams.reused.push((key, serial));
-        self.count_load(at, true);
         Some(key)
     }
 
@@ -79,21 +80,19 @@ impl Exchanges {
     /// What socket(2) or connect(2) say at once.
     pub(in crate::worker) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
-        let servers = pool.and_then(|pool| pool.source.servers());
-        let server = servers.and_then(|servers| servers.get(usize::from(at.1)));
+        let row = self.upstreams.row(at).ok_or(io::ErrorKind::NotFound)?;
+        let server = Arc::clone(&row.server);
         let held = self.shared.descriptor()?;
-        let foreign = matches!(server, Some(Upstream::Unix(_)));
-        let server = server.ok_or(io::ErrorKind::NotFound)?;
-        let secured = pool.and_then(|pool| self.secured(at.0, pool, server)).transpose()?;
-        let (socket, connected) = open(server)?;
+        let foreign = matches!(server.upstream, Upstream::Unix(_));
+        let secured = pool.and_then(|pool| self.secured(at.0, pool, &server.upstream)).transpose()?;
+        let (socket, connected) = open(&server.upstream)?;
         // A handshake comes first.
         let connected = connected && secured.is_none();
         let key = self.insert_upstream((socket, held), at, index, connected)?;
         if let Some(connection) = self.upstreams.get(key) {
-            (connection.foreign, connection.tls) = (foreign, secured);
+            (connection.foreign, connection.tls, connection.server) = (foreign, secured, Some(server));
         }
         self.row.upstream_connections.add(1);
-        self.count_load(at, true);
         Ok(key)
     }
 
@@ -139,6 +138,7 @@ impl Exchanges {
             tls: None,
             serial,
             at,
+            server: None,
             index: Some(index),
             connected,
             untried: false,
@@ -151,37 +151,43 @@ impl Exchanges {
         Ok(key)
     }
 
-    /// Requests that all threads have at a server.
-    pub(in crate::worker) fn count_load(&self, at: (u16, u16), more: bool) {
-        use std::sync::atomic::Ordering::Relaxed;
-        let pool = self.shared.pools.get(usize::from(at.0));
-        if let Some(load) = pool.and_then(|pool| pool.load.get(usize::from(at.1))) {
-            if more {
-                load.fetch_add(1, Relaxed)
-            } else {
-                load.fetch_sub(1, Relaxed)
-            };
+    /// A request at a server has ended.
+    pub(in crate::worker) fn end_at_server(&self, pool: u16, server: Option<&Server>) {
+        if let (Some(table), Some(server)) = (self.shared.servers(pool), server) {
+            table.leave(server);
         }
+    }
+
+    /// The servers of a pool may be others: connections to those that have gone are closed as soon as they are idle.
+    pub(in crate::worker) fn refresh_servers(&mut self, pool: u16) {
+        let shared = self.shared;
+        let gone = shared.servers(pool).map(|table| self.upstreams.refresh(pool, table));
+        gone.into_iter().flatten().for_each(|key| self.drop_upstream(key));
     }
 
     /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
     pub(in crate::worker) fn keep_upstream(&mut self, key: u32) {
-        let now = self.clock.now;
+        let (now, drains) = (self.clock.now, self.drain.is_some());
         let Some(connection) = self.upstreams.get(key) else { return };
-        let at = connection.at;
+        let (at, hung_up) = (connection.at, connection.hung_up);
         connection.used = true;
-        let hung_up = connection.hung_up;
-        let room = self.upstreams.idle(at).is_some_and(|idle| idle.len() < IDLE_PER_UPSTREAM_MAX);
-        if hung_up || !room || self.drain.is_some() {
+        let Some(server) = connection.server.take() else { return self.drop_upstream(key) };
+        let idle = self.upstreams.idle_of(at, &server).filter(|idle| idle.len() < IDLE_PER_UPSTREAM_MAX);
+        let keeps = idle.is_some() && !hung_up && !drains;
+        if keeps {
+            idle.into_iter().for_each(|idle| idle.push(key));
+        }
+        if let Some(connection) = self.upstreams.get(key) {
+            connection.server = Some(server);
+        }
+        if !keeps {
             return self.drop_upstream(key);
         }
         if let Some(connection) = self.upstreams.get(key) {
             (connection.index, connection.idle_since) = (None, now);
+            let connection = &self.upstreams.connections[key as usize];
+            self.end_at_server(at.0, connection.server.as_deref());
         }
-        if let Some(idle) = self.upstreams.idle(at) {
-            idle.push(key);
-        }
-        self.count_load(at, false);
         self.upstreams.next_sweep.get_or_insert(now + SWEEP_INTERVAL);
     }
 
@@ -204,7 +210,7 @@ impl Exchanges {
             foreign::close(connection.socket);
         }
         if connection.index.is_some() {
-            return self.count_load(connection.at, false);
+            return self.end_at_server(connection.at.0, connection.server.as_deref());
         }
         if let Some(idle) = self.upstreams.idle(connection.at) {
             idle.retain(|other| *other != key);

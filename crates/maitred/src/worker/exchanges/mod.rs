@@ -55,7 +55,7 @@ above!(Exchanges, processes: Processes);
 
 impl Exchanges {
     pub(in crate::worker) fn new(processes: Processes) -> Exchanges {
-        let upstreams = Upstreams::new(&processes.shared.start.config.pools, processes.number);
+        let upstreams = Upstreams::new(&processes.shared.pools, processes.number);
         Exchanges { processes, upstreams, questions: Slab::new() }
     }
 }

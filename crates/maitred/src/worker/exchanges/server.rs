@@ -25,6 +25,7 @@
 //! the client has all there is: a stream of events without events would stay as long as `request_timeout` allows. If there are
 //! bytes that such a client has not taken, the kernel reports whether it is there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use maitred_http::h1::Persistence;
@@ -36,14 +37,14 @@ use rustix::net::sockopt;
 
 use super::Exchanges;
 use crate::config::{Pool, Source as PoolSource};
-use crate::proxy::Failure;
+use crate::proxy::{Choice, Failure, Wish};
 use crate::serve::RequestContext;
 use crate::worker::connection::refusal::fields_of;
 use crate::worker::origin;
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::passing::Passing;
-use crate::worker::upstream::server::{Call, Dialect, Written, name_of};
+use crate::worker::upstream::server::{Call, Dialect, Written};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
@@ -138,16 +139,15 @@ impl Exchanges {
             }
             call.attempts += 1;
             let (pool, fresh) = (call.pool, call.fresh_only);
-            let load = &self.shared.pools[usize::from(pool)].load;
-            let load = |server: usize| {
-                load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
+            let server = match self.choose_server(pool, &Wish { tried: &call.tried, ..Wish::default() }) {
+                Choice::Server(server) => server,
+                Choice::Full => return Err((503, attempt)),
+                Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
+                Choice::Nothing => return Err((call.status, attempt)),
             };
-            let balancer = self.upstreams.balancer(pool);
-            let chosen = balancer.and_then(|balancer| balancer.choose(now, &call.tried, load));
-            let Some(server) = chosen else { return Err((call.status, attempt)) };
-            let at = (pool, server as u16);
-            if let Some(server) = self.shared.start.config.pools[usize::from(pool)].source.server(server) {
-                call.name_host(server);
+            let at = (pool, server);
+            if let Some(row) = self.upstreams.row(at) {
+                call.name_host(&row.server.upstream);
             }
             let idle = if fresh { None } else { self.take_idle(at, index) };
             match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
@@ -161,20 +161,38 @@ impl Exchanges {
                 }
                 Err(error) if is_our_own(&error) => {
                     self.limiter.log(now, || tracing::error!(%error, "no connection to a server"));
+                    self.give_back(at);
                     self.forgive(at);
                     return Err((503, attempt));
                 }
                 // The accept queue of a Unix socket is full (connect(2)): the server is busy, and has not failed.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.give_back(at);
                     self.forgive(at);
                     call.note_tried(at.1, 503);
                 }
                 Err(error) => {
                     call.note_tried(at.1, 502);
+                    self.give_back(at);
                     self.note_failure(at, Failure::Unreachable, &error.to_string());
                 }
             }
         }
+    }
+
+    /// The server for a request, by the present list of the pool's servers; the request is counted there.
+    fn choose_server(&mut self, pool: u16, wish: &Wish<'_>) -> Choice {
+        self.refresh_servers(pool);
+        let (shared, now) = (self.shared, self.clock.now);
+        match shared.servers(pool) {
+            Some(table) => self.upstreams.choose((pool, table), now, wish),
+            None => Choice::Nothing,
+        }
+    }
+
+    /// A server was chosen, and there is no connection to it.
+    fn give_back(&self, at: (u16, u16)) {
+        self.end_at_server(at.0, self.upstreams.row(at).map(|row| &*row.server));
     }
 
     /// A server has failed this request, which is not sent to it again.
@@ -182,20 +200,20 @@ impl Exchanges {
         let shared = self.shared;
         let now = self.clock.now;
         self.row.upstream_failures.add(1);
-        let settings = self.shared.start.config.pools.get(usize::from(at.0));
-        let out =
-            self.upstreams.balancer(at.0).and_then(|found| found.failed(usize::from(at.1), failure, now));
+        let server = self.upstreams.row(at).map(|row| Arc::clone(&row.server));
+        let (Some(server), Some(table)) = (server, shared.servers(at.0)) else { return };
+        let out = server.failed(failure, table.moment(now));
         self.limiter.log(now, || {
-            let server = settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
             let out_ms = out.map(|out| out.as_millis() as u64);
-            tracing::warn!(pool = shared.pool_name(at.0), server, out_ms, "a server failed: {why}");
+            let (pool, server) = (shared.pool_name(at.0), server.name());
+            tracing::warn!(pool, server, out_ms, "a server failed: {why}");
         });
     }
 
     /// The result of a request says nothing about the health of its server.
     fn forgive(&mut self, at: (u16, u16)) {
-        if let Some(balancer) = self.upstreams.balancer(at.0) {
-            balancer.unknown(usize::from(at.1));
+        if let Some(row) = self.upstreams.row(at) {
+            row.server.unknown();
         }
     }
 
@@ -404,10 +422,10 @@ impl Exchanges {
         let at = self.upstreams.get(key).map(|upstream| upstream.at);
         if let Some(at) = at {
             self.forgive(at);
-            let (pool, settings) =
-                (self.shared.pool_name(at.0), &self.shared.start.config.pools[usize::from(at.0)]);
+            let pool = self.shared.pool_name(at.0);
+            let server = self.upstreams.row(at).map(|row| Arc::clone(&row.server));
             self.log_limited(|| {
-                let server = name_of(settings, usize::from(at.1));
+                let server = server.map(|server| server.name());
                 tracing::warn!(pool, server, "request ended: it took longer than request_total_timeout");
             });
         }
@@ -485,17 +503,15 @@ impl Exchanges {
     /// A response counts as a success of its server.
     pub(in crate::worker) fn note_response(&mut self, index: u32) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
-        let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) else { return };
         let status = self.attempt_of(index).and_then(|attempt| attempt.filter.status());
         self.exchange(index).dispatch.served.status = status.unwrap_or_default();
-        if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
-            let (pool, settings) =
-                (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
-            self.log_limited(|| {
-                let server =
-                    settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-                tracing::info!(pool, server, "a server is available again");
-            });
+        let (shared, now) = (self.shared, self.clock.now);
+        let Some(upstream) = self.upstreams.get(key) else { return };
+        let pool = upstream.at.0;
+        let (Some(server), Some(table)) = (&upstream.server, shared.servers(pool)) else { return };
+        if server.succeeded(table.moment(now)) {
+            let (pool, server) = (shared.pool_name(pool), Arc::clone(server));
+            self.log_limited(|| tracing::info!(pool, server = server.name(), "a server is available again"));
         }
     }
 

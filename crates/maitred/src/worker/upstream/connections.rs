@@ -1,6 +1,7 @@
 //! The connections of a thread to servers, and which of them are idle.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -10,9 +11,9 @@ use rustix::net::{RecvFlags, recv};
 use slab::Slab;
 
 use crate::budget::Permit;
-use crate::config::Pool;
-use crate::proxy::Balancer;
+use crate::proxy::{Balancer, Choice, List, Row, Server, ServerTable, Wish};
 use crate::worker::foreign;
+use crate::worker::shared::PoolShared;
 use crate::worker::upstream::far_end::{FarEnd, Secured};
 use crate::worker::upstream::{Attempt, By};
 
@@ -39,8 +40,10 @@ pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) tls: Option<Box<Secured>>,
     /// Distinguishes it from an earlier one of the same key.
     pub(in crate::worker) serial: u32,
-    /// Pool, and server of it.
+    /// Pool, and slot of its server.
     pub(in crate::worker) at: (u16, u16),
+    /// The server, which keeps its slot meanwhile; `None` for another thread.
+    pub(in crate::worker) server: Option<Arc<Server>>,
     /// The client connection whose request it has; `None` while it is idle.
     pub(in crate::worker) index: Option<u32>,
     /// Connecting has ended, and well.
@@ -62,7 +65,7 @@ pub(in crate::worker) struct UpstreamConnection {
 #[derive(Debug)]
 struct Servers {
     balancer: Balancer,
-    /// Keys of idle connections, for each server; the one that was used last is at the end.
+    /// Keys of idle connections, by slot; the one that was used last is at the end.
     idle: Vec<Vec<u32>>,
 }
 
@@ -82,12 +85,10 @@ pub(in crate::worker) struct Upstreams {
 
 impl Upstreams {
     /// No connections yet.
-    pub(in crate::worker) fn new(pools: &[Pool], thread: usize) -> Upstreams {
-        let servers = |pool: &Pool| {
-            pool.source.servers().map(|servers| Servers {
-                balancer: Balancer::new(servers.len(), thread),
-                idle: vec![Vec::new(); servers.len()],
-            })
+    pub(in crate::worker) fn new(pools: &[PoolShared], thread: usize) -> Upstreams {
+        let servers = |pool: &PoolShared| {
+            let balancer = Balancer::new(pool.servers.as_ref()?, thread);
+            Some(Servers { balancer, idle: Vec::new() })
         };
         Upstreams {
             connections: Slab::new(),
@@ -178,9 +179,32 @@ impl Upstreams {
         self.get(key).filter(|connection| connection.serial == serial)
     }
 
-    /// The balancer of a pool: the state of its servers.
-    pub(in crate::worker) fn balancer(&mut self, pool: u16) -> Option<&mut Balancer> {
-        self.pools.get_mut(usize::from(pool))?.as_mut().map(|servers| &mut servers.balancer)
+    /// The server for a request, which is counted there.
+    pub(in crate::worker) fn choose(
+        &mut self,
+        (pool, table): (u16, &ServerTable),
+        now: Instant,
+        wish: &Wish<'_>,
+    ) -> Choice {
+        match self.pools.get_mut(usize::from(pool)) {
+            Some(Some(servers)) => servers.balancer.choose(table, now, wish),
+            _ => Choice::Nothing,
+        }
+    }
+
+    /// Takes the present list of a pool's servers, if it is another one. Gives back the idle connections to those that have gone.
+    #[inline]
+    pub(in crate::worker) fn refresh(&mut self, pool: u16, table: &ServerTable) -> Vec<u32> {
+        let Some(Some(servers)) = self.pools.get_mut(usize::from(pool)) else { return Vec::new() };
+        match servers.balancer.refresh(table) {
+            None => Vec::new(),
+            Some(before) => servers.leave(&before),
+        }
+    }
+
+    /// What the list of this thread says of a server.
+    pub(in crate::worker) fn row(&self, at: (u16, u16)) -> Option<&Row> {
+        self.pools.get(usize::from(at.0))?.as_ref()?.balancer.list().row(at.1)
     }
 
     /// When idle connections have to be looked at.
@@ -201,6 +225,36 @@ impl Upstreams {
 
     pub(in crate::worker) fn idle(&mut self, at: (u16, u16)) -> Option<&mut Vec<u32>> {
         self.pools.get_mut(usize::from(at.0))?.as_mut()?.idle.get_mut(usize::from(at.1))
+    }
+
+    /// The same, to put another one there. `None` if the server has gone.
+    pub(in crate::worker) fn idle_of(
+        &mut self,
+        at: (u16, u16),
+        server: &Arc<Server>,
+    ) -> Option<&mut Vec<u32>> {
+        let servers = self.pools.get_mut(usize::from(at.0))?.as_mut()?;
+        let row = servers.balancer.list().row(at.1);
+        if !row.is_some_and(|row| Arc::ptr_eq(&row.server, server)) {
+            return None;
+        }
+        let slot = usize::from(at.1);
+        if servers.idle.len() <= slot {
+            servers.idle.resize_with(slot + 1, Vec::new);
+        }
+        servers.idle.get_mut(slot)
+    }
+}
+
+impl Servers {
+    /// The idle connections to servers of a list that the present one does not have.
+    fn leave(&mut self, before: &List) -> Vec<u32> {
+        let present = self.balancer.list();
+        let stays =
+            |slot: u16, row: &Row| present.row(slot).is_some_and(|now| Arc::ptr_eq(&now.server, &row.server));
+        let gone = before.rows().filter(|(slot, row)| !stays(*slot, row)).map(|(slot, _)| usize::from(slot));
+        let idle = gone.filter_map(|slot| self.idle.get(slot)).flatten().copied();
+        idle.collect()
     }
 }
 
@@ -276,6 +330,7 @@ mod tests {
             tls: None,
             serial: 7,
             at: (0, 0),
+            server: None,
             index,
             connected: true,
             untried: index.is_some(),

@@ -10,7 +10,7 @@ use rustix::net::SendFlags;
 use super::far_end::FarEnd;
 use super::passing::{Framed, Passing};
 use super::{Feed, fastcgi};
-use crate::config::{Pool, Upstream};
+use crate::config::Upstream;
 
 /// Bytes of a body that one server takes in one turn, so that the other connections get their turn.
 const SENT_PER_TURN: u64 = 512 * 1024;
@@ -241,16 +241,6 @@ impl Call {
             Dialect::FastCgi(_) => true,
         };
         self.sent == self.out.len() && ended && !self.send_failed
-    }
-}
-
-/// The name of a server of a pool in the log.
-pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> &str {
-    match settings.source.servers().and_then(|servers| servers.get(server)) {
-        Some(Upstream::Tcp { name, .. }) => name,
-        // What a configuration says is UTF-8.
-        Some(Upstream::Unix(path)) => path.to_str().unwrap_or_default(),
-        None => "",
     }
 }
 

@@ -46,9 +46,12 @@ impl World<'_> {
                 let all = reactor.upstreams.connections.iter();
                 all.filter(|(_, found)| usize::from(found.at.0) == pool && found.index.is_some()).count()
             };
-            let (busy, load) = (threads().map(busy).sum::<usize>(), &shared.pools[pool].load);
-            let said: u32 = load.iter().map(|cell| cell.load(Relaxed)).sum();
-            if !load.is_empty() && busy != said as usize {
+            let busy = threads().map(busy).sum::<usize>();
+            let said: Option<u32> =
+                shared.pools[pool].servers.as_ref().map(|servers| servers.loads().iter().sum());
+            if let Some(said) = said
+                && busy != said as usize
+            {
                 self.fail(&format!(
                     "servers of pool {pool} are said to have {said} requests, and have {busy}"
                 ));

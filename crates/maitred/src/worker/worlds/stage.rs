@@ -274,9 +274,8 @@ impl Stage {
             pool.waiting
                 .iter()
                 .for_each(|cell| note(format!("waiting for pool {at}"), cell.load(Relaxed).into()));
-            pool.load.iter().for_each(|cell| {
-                note(format!("requests at a server of pool {at}"), cell.load(Relaxed).into())
-            });
+            let loads = pool.servers.iter().flat_map(|servers| servers.loads());
+            loads.for_each(|load| note(format!("requests at a server of pool {at}"), load.into()));
             // A thread that ends does so with its processes.
             pool.room.iter().chain(&pool.live).chain(&pool.slots).for_each(|cell| cell.store(0, Relaxed));
         }

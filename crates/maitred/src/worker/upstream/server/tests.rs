@@ -182,17 +182,6 @@ fn a_new_attempt_begins_anew() {
 }
 
 #[test]
-fn servers_are_named_as_they_were_written() {
-    let text = "[pool.web]\nconnect = [\"http://127.0.0.1:8081\", \"http+unix:/run/a.sock\"]\n\
-                [pool.own]\ncommand = [\"a\"]\n";
-    let config = config(text);
-    let pool = |name: &str| config.pools.iter().find(|pool| pool.name == name).unwrap();
-    let names: Vec<&str> = (0..3).map(|server| name_of(pool("web"), server)).collect();
-    assert_eq!(names, ["127.0.0.1:8081", "/run/a.sock", ""]);
-    assert_eq!(name_of(pool("own"), 0), "");
-}
-
-#[test]
 fn a_turn_has_its_bound_which_other_parts_of_it_have_used_already() {
     let (near, far) = sockets(SocketType::STREAM);
     let (mut http, mut body, mut got) = (call(http1()), feed(1000, 1000), Vec::new());
