@@ -379,6 +379,8 @@ pub enum ToWorker {
     Certificates,
     /// The descriptor that comes along is a memory file with the keys of this set of the configuration, as JSON.
     KeySet(usize),
+    /// The descriptor that comes along is a memory file with the users of this file of the configuration, as JSON.
+    Users(usize),
     /// The descriptor that comes along is a memory file with the servers that a pool has now ([`ServerList`]).
     Servers,
     /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time

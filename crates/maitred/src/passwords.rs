@@ -121,6 +121,15 @@ pub fn is_user_name(name: &str) -> bool {
     !name.is_empty() && name.trim() == name && !name.chars().any(|char| char.is_control() || char == ':')
 }
 
+/// The users of a file, as [`users`] has it.
+///
+/// # Errors
+/// Why it cannot be used, for the operator.
+pub fn read(text: &[u8]) -> Result<Vec<(String, String)>, String> {
+    let text = std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+    users(text).map_err(|bad| format!("line {}: {}", bad.line, bad.why))
+}
+
 /// The users of a file: lines `name:hash`, where what comes behind another colon is a comment, as are empty lines and those that
 /// begin with `#`.
 ///

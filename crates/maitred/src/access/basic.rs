@@ -24,9 +24,28 @@ pub struct Basic {
     pub cache: Duration,
     /// Pools do not get `Authorization`.
     pub remove_authorization: bool,
-    users: HashMap<Box<str>, Arc<str>>,
-    /// A hash for users that are not there, so that the time of the answer does not show that.
-    decoy: Arc<str>,
+    /// Index of the file with further users.
+    pub file: Option<usize>,
+    own: Users,
+}
+
+/// Users and their hashes.
+#[derive(Debug, Default)]
+pub struct Users {
+    hashes: HashMap<Box<str>, Arc<str>>,
+    /// A hash for users that are not there, so that the time of the answer does not show that; `None` if there are none.
+    decoy: Option<Arc<str>>,
+}
+
+impl Users {
+    /// Of names and hashes.
+    pub fn new(users: &[(String, String)]) -> Users {
+        let hash = |(name, hash): &(String, String)| (name.as_str().into(), hash.as_str().into());
+        Users {
+            hashes: users.iter().map(hash).collect(),
+            decoy: users.first().map(|(_, hash)| hash.as_str().into()),
+        }
+    }
 }
 
 /// What a client says who it is.
@@ -41,20 +60,21 @@ pub struct Credentials {
 impl Basic {
     /// Compiles them.
     pub fn new(settings: &BasicAuth) -> Basic {
-        let users: HashMap<Box<str>, Arc<str>> =
-            settings.users.iter().map(|(name, hash)| (name.as_str().into(), hash.as_str().into())).collect();
-        let decoy =
-            settings.users.first().map_or_else(|| Arc::from(""), |(_, hash)| Arc::from(hash.as_str()));
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", settings.realm).into();
         let (cache, remove_authorization) = (settings.cache, settings.remove_authorization);
-        Basic { challenge, cache, remove_authorization, users, decoy }
+        let (file, own) = (settings.users_file, Users::new(&settings.users));
+        Basic { challenge, cache, remove_authorization, file, own }
     }
 
-    /// The hash that a user's password has; and whether there is such a user.
-    pub fn hash_of(&self, user: &str) -> (&Arc<str>, bool) {
-        match self.users.get(user) {
-            Some(hash) => (hash, true),
-            None => (&self.decoy, false),
+    /// The hash that a user's password has; and whether there is such a user. `of_file`: the users of the file as they are now.
+    pub fn hash_of(&self, user: &str, of_file: &Users) -> (Arc<str>, bool) {
+        let found = self.own.hashes.get(user).or_else(|| of_file.hashes.get(user));
+        match found {
+            Some(hash) => (Arc::clone(hash), true),
+            None => {
+                let decoy = of_file.decoy.as_ref().or(self.own.decoy.as_ref());
+                (decoy.map_or_else(|| Arc::from(""), Arc::clone), false)
+            }
         }
     }
 }
@@ -121,13 +141,30 @@ mod tests {
 
     #[test]
     fn a_user_who_is_not_there_takes_as_long_as_one_who_is() {
-        let users =
-            vec![("ann".to_owned(), "$2y$05$a".to_owned()), ("bob".to_owned(), "$2y$05$b".to_owned())];
-        let settings =
-            BasicAuth { realm: "a b".to_owned(), users, cache: Duration::ZERO, remove_authorization: false };
-        let basic = Basic::new(&settings);
+        let user = |name: &str, hash: &str| (name.to_owned(), hash.to_owned());
+        let settings = |users| BasicAuth {
+            realm: "a b".to_owned(),
+            users_file: Some(0),
+            users,
+            cache: Duration::ZERO,
+            remove_authorization: false,
+        };
+        let basic = Basic::new(&settings(vec![user("bob", "$2y$05$b")]));
+        let of_file = Users::new(&[user("ann", "$2y$05$a"), user("bob", "$2y$05$c")]);
+        let hash = |basic: &Basic, name: &str, of_file: &Users| {
+            let (hash, exists) = basic.hash_of(name, of_file);
+            (hash.to_string(), exists)
+        };
         assert_eq!(&*basic.challenge, "Basic realm=\"a b\", charset=\"UTF-8\"");
-        assert_eq!((&**basic.hash_of("bob").0, basic.hash_of("bob").1), ("$2y$05$b", true));
-        assert_eq!((&**basic.hash_of("eve").0, basic.hash_of("eve").1), ("$2y$05$a", false));
+        assert_eq!(hash(&basic, "ann", &of_file), ("$2y$05$a".to_owned(), true));
+        assert_eq!(
+            hash(&basic, "bob", &of_file),
+            ("$2y$05$b".to_owned(), true),
+            "the configuration's own counts"
+        );
+        assert_eq!(hash(&basic, "eve", &of_file), ("$2y$05$a".to_owned(), false));
+        assert_eq!(hash(&basic, "ann", &Users::default()), ("$2y$05$b".to_owned(), false));
+        let empty = Basic::new(&settings(Vec::new()));
+        assert_eq!(hash(&empty, "ann", &Users::default()), (String::new(), false), "which no password has");
     }
 }

@@ -1,5 +1,6 @@
 //! `allow`, `deny`, `limit`, `basic_auth`, `jwt`, `forward_auth` and `satisfy` of sites and routes: which clients may use them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -52,12 +53,23 @@ impl<T> Authentication<T> {
 pub struct BasicAuth {
     /// `realm`: without control characters, quotation marks and backslashes.
     pub realm: String,
-    /// `users_file` and `users`: names and hashes, each name once; at least one.
+    /// `users_file`, as an index into [`Config::users_files`](super::Config::users_files).
+    pub users_file: Option<usize>,
+    /// `users`: names and hashes, each name once. What a file says later of one of these names does not count.
     pub users: Vec<(String, String)>,
     /// `cache`: how long a password that was right is not hashed again; 0 is never.
     pub cache: Duration,
     /// `remove_authorization`
     pub remove_authorization: bool,
+}
+
+/// A file of users. Gates that name the same one share it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsersFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Names and hashes, each name once.
+    pub users: Vec<(String, String)>,
 }
 
 /// `allow` and `deny`
@@ -175,7 +187,8 @@ pub(super) const BASIC_TABLE: Table = Table {
             Kind::Text("a file"),
             Default::Absent("none"),
             "Users and hashes, as htpasswd(1) writes them: bcrypt (`htpasswd -B`), Argon2, SHA-512 and SHA-256 of crypt(5), Apache's MD5. \
-             At most 10000 users. It is read at the start and at a reload; a broken file is an error of the configuration.",
+             At most 10000 users. It is read again when it changes; a broken one is an error of the configuration at the \
+             start and at a reload, and changes nothing otherwise.",
         ),
         Key::new(
             "users",

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::access::UsersFile;
 use super::expanded::Expanded;
 use super::jwt::JwtKeys;
 use super::lookup::Lookup;
@@ -35,6 +36,8 @@ pub(super) struct Context<'c> {
     pub(super) limits: RefCell<Vec<String>>,
     /// Sets of keys that `jwt` names, as far as they are read.
     pub(super) key_sets: RefCell<Vec<JwtKeys>>,
+    /// Files that `basic_auth` names, as far as they are read.
+    pub(super) users_files: RefCell<Vec<UsersFile>>,
     /// `entries_max` of caches that `forward_auth` has, as far as they are read.
     pub(super) auth_caches: RefCell<Vec<u32>>,
     /// Where the names of keys start that a site has from `[defaults]`.
@@ -59,6 +62,7 @@ impl<'c> Context<'c> {
             access_logs: RefCell::default(),
             limits: RefCell::default(),
             key_sets: RefCell::default(),
+            users_files: RefCell::default(),
             auth_caches: RefCell::default(),
             inherited: RefCell::default(),
             incomplete: Cell::new(false),

@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
+use super::access::UsersFile;
 use super::acme::Acme;
 use super::balancing::Balancing;
 use super::client_limits::ClientLimit;
@@ -54,6 +55,8 @@ pub struct Config {
     pub client_limits: Vec<ClientLimit>,
     /// The keys that `jwt` of sites and routes names by their indexes here; at most 64 sets.
     pub key_sets: Vec<JwtKeys>,
+    /// Files of users, which `basic_auth` of sites and routes names by their indexes here.
+    pub users_files: Vec<UsersFile>,
     /// How many answers are kept for each table of `forward_auth` with a `cache`, which name these by their indexes here; at most
     /// 64.
     pub auth_caches: Vec<u32>,

@@ -63,7 +63,9 @@ mod workers;
 
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart};
+pub use access::{
+    Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart, UsersFile,
+};
 pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,

@@ -16,7 +16,7 @@
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the processes that get certificates and fetch keys |
 //! | [`endpoints`] | the servers of each pool as they are now, with what was commanded |
-//! | [`key_files`] | files with keys of tokens, read again when they change |
+//! | [`key_files`] | files with keys of tokens and with users, read again when they change |
 //! | [`hook`] | programs that make records in the DNS for it |
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |

@@ -25,6 +25,7 @@ use crate::control::{
     Challenge, Command, Document, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker,
 };
 use crate::jwt::keys::Key;
+use crate::pki::files::FILE_BYTES_MAX;
 use crate::proxy::Listed;
 use crate::tls::material::Material;
 
@@ -93,6 +94,9 @@ impl About {
 
 /// The largest set of keys for tokens, as the master sends it: four times what one can have.
 const KEYS_BYTES_MAX: u64 = 512 * 1024;
+
+/// The largest file of users, as the master sends it: four times what it reads.
+const USERS_BYTES_MAX: u64 = 4 * FILE_BYTES_MAX;
 
 /// A message of the master, with its descriptor if it has one.
 pub(super) type Told = (ToWorker, Option<OwnedFd>);
@@ -291,6 +295,7 @@ impl<'a> Control<'a> {
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
             (ToWorker::KeySet(set), Some(file)) => self.replace_keys(set, file),
+            (ToWorker::Users(index), Some(file)) => self.replace_users(index, file),
             (ToWorker::Servers, Some(file)) => self.replace_servers(file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
@@ -298,7 +303,7 @@ impl<'a> Control<'a> {
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
-            | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Servers, None)
+            | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Users(_) | ToWorker::Servers, None)
             | (ToWorker::CommandDocument(_), None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
@@ -349,6 +354,14 @@ impl<'a> Control<'a> {
         match material.and_then(|material| self.shared.tls.replace(&material)) {
             Ok(()) => self.shared.status.note_certificates(self.shared.tls.certificates()),
             Err(error) => tracing::error!(%error, "new certificates cannot be used"),
+        }
+    }
+
+    fn replace_users(&self, index: usize, file: OwnedFd) {
+        let text = memfile::read(file, USERS_BYTES_MAX);
+        match text.and_then(|text| Ok(serde_json::from_slice::<Vec<(String, String)>>(&text)?)) {
+            Ok(users) => self.shared.user_lists.replace(index, &users),
+            Err(error) => tracing::error!(%error, "new users cannot be used"),
         }
     }
 

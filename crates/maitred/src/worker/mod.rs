@@ -31,6 +31,7 @@
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
 //! | [`auth_answers`] | answers of `forward_auth` that are kept |
 //! | [`key_rings`] | the keys that tokens are checked by |
+//! | [`user_lists`] | users of files |
 //! | [`verifier`] | helper threads that check passwords |
 //! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`token`], [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
@@ -73,6 +74,7 @@ mod testing;
 pub mod timers;
 mod token;
 mod upstream;
+mod user_lists;
 mod verifier;
 mod watchdog;
 #[cfg(test)]
@@ -99,6 +101,7 @@ use self::key_rings::KeyRings;
 use self::limits::Limit;
 use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
+use self::user_lists::UserLists;
 use self::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
@@ -295,6 +298,12 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
     buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?))).collect()
 }
 
+/// The port that clients are sent to for TLS.
+fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
+    let bound = |listen| buckets.iter().find(|bucket| bucket.listen == listen);
+    redirect::port(&start.config.listens, |listen| bound(listen).and_then(|bucket| bucket.local.port()))
+}
+
 fn shared_state(
     start: Start,
     Inheritance { board, buckets, tables }: Inheritance<'_>,
@@ -321,6 +330,7 @@ fn shared_state(
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
         key_rings: KeyRings::new(&start.config.key_sets),
+        user_lists: UserLists::new(&start.config.users_files),
         auth_answers: AuthAnswers::new(&start.config.auth_caches),
         client_limits: Limit::all(&start.config.client_limits, tables)?,
         connections_max: share.connections as usize,
@@ -343,9 +353,7 @@ fn shared_state(
         watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
         tls,
-        redirect_port: redirect::port(&start.config.listens, |listen| {
-            buckets.iter().find(|bucket| bucket.listen == listen).and_then(|bucket| bucket.local.port())
-        }),
+        redirect_port: redirect_port(&start, buckets),
         acme: Challenges::new(&start.challenges),
         start,
     };

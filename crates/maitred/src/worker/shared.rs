@@ -16,6 +16,7 @@ use super::auth_answers::AuthAnswers;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use super::key_rings::KeyRings;
 use super::limits::Limit;
+use super::user_lists::UserLists;
 use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
@@ -68,6 +69,8 @@ pub struct Shared {
     pub client_limits: Vec<Limit>,
     /// The keys that tokens are checked by.
     pub(super) key_rings: KeyRings,
+    /// Users of files.
+    pub(super) user_lists: UserLists,
     /// Answers of `forward_auth` that are kept.
     pub(super) auth_answers: AuthAnswers,
     /// Files that one thread may keep open in its cache, likewise.

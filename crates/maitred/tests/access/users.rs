@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::process::Signal;
 
 use crate::h2::Connection;
+use crate::support::processes::send_signal;
 use crate::support::{Server, Setup, eventually};
 use crate::upstream::Upstream;
 
@@ -209,4 +210,50 @@ fn a_broken_file_is_an_error_at_the_start_and_changes_nothing_at_a_reload() {
     eventually("the new file holds", || is_in(&server, "zoe") && !is_in(&server, "ann"));
     let stopped = server.terminate(Signal::TERM);
     assert!(stopped.said.join("\n").contains("reload refused, the present configuration stays"));
+}
+
+/// Puts a file in the place of that of the users, at once.
+fn place(server: &Server, text: &str) {
+    std::fs::write(server.path("beside"), text).unwrap();
+    std::fs::rename(server.path("beside"), server.path("users")).unwrap();
+}
+
+#[test]
+fn a_file_of_users_is_read_again_when_it_changes() {
+    let server = Setup::with_files()
+        .outside("users", users().as_bytes())
+        .site(&format!(
+            "basic_auth = {{ users_file = \"users\", users = {{ root = \"{BCRYPT}\" }}, cache = \"1h\" }}"
+        ))
+        .route("/also/*", "respond = { status = 204 }\nbasic_auth = { users_file = \"users\" }")
+        .start();
+    let status =
+        |user: &str, target: &str| server.connect().method("GET", target, &field(user, "secret")).status;
+    let all = || ["ann", "bob", "new", "root"].map(|user| status(user, "/a.txt"));
+    assert_eq!(all(), [200, 200, 401, 200]);
+    // One has gone, and one has another password; those were known.
+    let other = "$2y$05$abcdefghijklmnopqrstuuZHHhNZhHnLO8lYlJcnGJ3nKrjRfmVfG";
+    let worker = server.worker();
+    place(&server, &format!("bob:{other}\nnew:{BCRYPT}\nroot:{other}\n"));
+    eventually("the new user is there", || status("new", "/a.txt") == 200);
+    assert_eq!(all(), [401, 401, 200, 200], "what the configuration itself says holds");
+    assert_eq!(["ann", "new", "root"].map(|user| status(user, "/also/")), [401, 204, 401]);
+    place(&server, "new:plain\n");
+    server.wait_for("has changed, but cannot be used; the previous users stay in use: line 1");
+    assert_eq!(all(), [401, 401, 200, 200]);
+    std::fs::remove_file(server.path("users")).unwrap();
+    place(&server, &users());
+    eventually("the file is whole again", || status("ann", "/a.txt") == 200);
+    assert_eq!(all(), [200, 200, 401, 200]);
+    // An empty one is what a file looks like that is being written.
+    place(&server, "");
+    eventually("all have gone", || status("ann", "/a.txt") == 401);
+    assert_eq!(all(), [401, 401, 401, 200]);
+    assert_eq!(server.worker(), worker, "no worker process was replaced");
+    // One that is started later has what is there now.
+    send_signal(worker, Signal::KILL);
+    eventually("another process serves", || server.worker_is_not(worker));
+    eventually("it answers", || server.answering_worker() != worker);
+    assert_eq!(all(), [401, 401, 401, 200]);
+    server.terminate(Signal::TERM);
 }

@@ -11,6 +11,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::stage::{Authority, resumes, setup};
 use crate::support::{Client, Server, TIMEOUT};
+use crate::upstream::Upstream;
 
 fn start(authority: &Authority, tls: &str) -> Server {
     let server = setup(authority, tls).pool("app", None, "workers = 1").start();
@@ -114,6 +115,91 @@ fn a_first_flight_that_is_sent_again_is_not_answered_again() {
     let stopped = server.stop();
     let recorded = stopped.access.iter().filter(|line| line.contains("recorded")).count();
     assert_eq!(recorded, 1, "{:#?}", stopped.access);
+}
+
+/// RFC 8470: what gates say of safe requests is said early; others come again, and count for nothing until then.
+#[test]
+fn gates_are_asked_about_early_requests_that_are_safe() {
+    let authority = Authority::new();
+    // Of "secret".
+    let users = "users = { ann = \"$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0\" }";
+    let server = setup(&authority, "early_data = true")
+        .table("[limit.once]\nrate = \"1/h\"\n")
+        .pool("app", None, "workers = 1")
+        .route("/users/*", &format!("pool = \"app\"\nlimit = [\"once\"]\nbasic_auth = {{ {users} }}"))
+        .route("/user/*", &format!("pool = \"app\"\nbasic_auth = {{ {users} }}"))
+        .start();
+    server.wait_for_processes();
+    let ann = "Host: localhost\r\nAuthorization: Basic YW5uOnNlY3JldA==\r\n";
+    // The second time the password is known.
+    for _ in 0..2 {
+        let (_, mut connection) =
+            early(&server, &returning(&server, &authority), &format!("GET /user/show HTTP/1.1\r\n{ann}\r\n"));
+        let response = connection.response("GET");
+        assert_eq!(response.status, 200, "{}", response.text());
+    }
+    let (_, mut connection) =
+        early(&server, &returning(&server, &authority), "GET /user/show HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(connection.response("GET").status, 401);
+    for fields in [ann, "Host: localhost\r\n"] {
+        let post = format!("POST /users/show HTTP/1.1\r\n{fields}Content-Length: 5\r\n\r\nhello");
+        let (_, mut connection) = early(&server, &returning(&server, &authority), &post);
+        assert_eq!(connection.response("POST").status, 425, "with credentials and without");
+        drop(connection);
+    }
+    let mut later =
+        Client::try_connect_tls(server.address_of("https"), &authority.client(), "localhost").unwrap();
+    for status in [200, 429] {
+        later.send(format!("POST /users/show HTTP/1.1\r\n{ann}Content-Length: 5\r\n\r\nhello"));
+        assert_eq!(later.response("POST").status, status, "the early ones have not counted");
+    }
+    drop((connection, later));
+    server.stop();
+}
+
+/// Admits what is not early, and early requests for `?easy`.
+#[test]
+fn another_server_knows_that_a_request_is_early() {
+    let authority = Authority::new();
+    let guard = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            let early = asked.field("early-data") == Some("1");
+            let over_tls =
+                asked.field("x-forwarded-proto") == Some("https") && asked.field("x-ssl-protocol").is_some();
+            assert!(over_tls, "{:?}", asked.fields);
+            match early && asked.field("x-forwarded-uri") != Some("/user/show?easy") {
+                true => peer.send("HTTP/1.1 425 Too Early\r\nContent-Length: 0\r\n\r\n")?,
+                false => {
+                    peer.send(format!("HTTP/1.1 200 OK\r\nX-Was: {early}\r\nContent-Length: 0\r\n\r\n"))?
+                }
+            }
+        }
+    });
+    let server = setup(&authority, "early_data = true")
+        .pool("app", None, "workers = 1")
+        .route(
+            "/user/*",
+            &format!(
+                "pool = \"app\"\nforward_auth = {{ url = \"{}/verify\", copy_headers = [\"X-Was\"] }}",
+                guard.name()
+            ),
+        )
+        .start();
+    server.wait_for_processes();
+    let get = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let (_, mut connection) = early(&server, &returning(&server, &authority), &get("/user/show?easy"));
+    assert_eq!(connection.response("GET").status, 200);
+    let (_, mut connection) = early(&server, &returning(&server, &authority), &get("/user/show"));
+    assert_eq!(connection.response("GET").status, 425, "its answer is the client's");
+    assert_eq!(connection.get("/user/show").status, 200, "the handshake is over");
+    assert_eq!(guard.requests(), 3);
+    let post = "POST /user/show HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    let (_, mut connection) = early(&server, &returning(&server, &authority), post);
+    assert_eq!(connection.response("POST").status, 425);
+    assert_eq!(guard.requests(), 3, "nothing was asked");
+    drop(connection);
+    server.stop();
 }
 
 #[test]

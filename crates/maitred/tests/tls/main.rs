@@ -19,3 +19,6 @@ mod stage;
 #[path = "../support/mod.rs"]
 mod support;
 mod surroundings;
+#[path = "../proxy/upstream.rs"]
+#[allow(dead_code, reason = "shared with the tests of the proxy")]
+mod upstream;

@@ -2,6 +2,7 @@
 
 use super::super::access::{
     AUTH_CACHES_MAX, Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart,
+    UsersFile,
 };
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
@@ -44,11 +45,17 @@ fn basic(section: &Section<'_>) -> Authentication<BasicAuth> {
         return section.choice("basic_auth").map_or(Authentication::Inherited, |_| Authentication::Off);
     }
     let table = section.section("basic_auth");
-    let mut users = users_file(&table);
+    let users_file = users_file(&table);
+    let files = table.cx.users_files.borrow();
+    let mut all =
+        users_file.and_then(|file| files.get(file)).map(|file| file.users.clone()).unwrap_or_default();
+    drop(files);
+    let of_file = all.len();
     for (name, hash) in table.map("users") {
-        user(&table, &name, &hash, &users);
-        users.push((name.value, hash.value));
+        user(&table, &name, &hash, &all);
+        all.push((name.value, hash.value));
     }
+    let users = all.split_off(of_file);
     if table.given("users").is_none() && table.given("users_file").is_none() {
         table.cx.error_with(
             &table.span,
@@ -58,6 +65,7 @@ fn basic(section: &Section<'_>) -> Authentication<BasicAuth> {
     }
     Authentication::On(BasicAuth {
         realm: realm(&table),
+        users_file,
         users,
         cache: table.time("cache"),
         remove_authorization: table.flag("remove_authorization"),
@@ -102,28 +110,27 @@ fn warn_of_weak(table: &Section<'_>, span: &super::super::finding::Span) {
     );
 }
 
-fn users_file(table: &Section<'_>) -> Vec<(String, String)> {
-    let (Some(file), Some(span)) = (path(table, "users_file"), table.given("users_file")) else {
-        return Vec::new();
-    };
-    let broken = |why: String| {
-        table.cx.error(&span, format!("`users_file`: {}: {why}", file.display()));
-        Vec::new()
-    };
-    let bytes = match table.cx.lookup.read(&file) {
-        Ok(bytes) => bytes,
-        Err(error) => return broken(super::super::disk::unreadable(&error)),
-    };
-    let Ok(text) = String::from_utf8(bytes) else { return broken("it is not UTF-8".to_owned()) };
-    match passwords::users(&text) {
-        Ok(users) => {
-            if users.iter().any(|(_, hash)| passwords::is_weak(hash)) {
-                warn_of_weak(table, &span);
-            }
-            users
-        }
-        Err(bad) => broken(format!("line {}: {}", bad.line, bad.why)),
+/// The index of a file of users, which is read if no other gate has named it.
+fn users_file(table: &Section<'_>) -> Option<usize> {
+    let (path, span) = (path(table, "users_file")?, table.given("users_file")?);
+    let known = table.cx.users_files.borrow().iter().position(|known| known.path == path);
+    if let Some(known) = known {
+        return Some(known);
     }
+    let read = table.cx.lookup.read(&path).map_err(|error| super::super::disk::unreadable(&error));
+    let users = match read.and_then(|text| passwords::read(&text)) {
+        Ok(users) => users,
+        Err(why) => {
+            table.cx.error(&span, format!("`users_file`: {}: {why}", path.display()));
+            Vec::new()
+        }
+    };
+    if users.iter().any(|(_, hash)| passwords::is_weak(hash)) {
+        warn_of_weak(table, &span);
+    }
+    let mut files = table.cx.users_files.borrow_mut();
+    files.push(UsersFile { path, users });
+    Some(files.len() - 1)
 }
 
 fn forward(section: &Section<'_>, pools: &Known<'_>) -> Authentication<ForwardAuth> {

@@ -70,6 +70,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     client_limits.extend(client_limits::of_addresses(&limits, &listens));
     let log = logs::log(&root.section("log"));
     let (key_sets, auth_caches) = (root.cx.key_sets.take(), root.cx.auth_caches.take());
+    let users_files = root.cx.users_files.take();
     Config {
         listens,
         server,
@@ -79,6 +80,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         limits,
         client_limits,
         key_sets,
+        users_files,
         auth_caches,
         log,
         access_logs,

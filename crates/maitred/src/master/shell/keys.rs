@@ -11,7 +11,7 @@ use crate::jwt::keys::Key;
 use crate::key_agent::messages::{MESSAGE_BYTES_MAX, Start};
 use crate::key_agent::supervise::Action;
 use crate::master::agent::Agent;
-use crate::master::key_files::KeyFiles;
+use crate::master::key_files::{Content, KeyFiles};
 
 impl Shell<'_> {
     /// Has the key agent that the configuration in force asks for, and watches its files.
@@ -74,15 +74,28 @@ impl Shell<'_> {
             return;
         }
         let Some(number) = self.plan_present else { return };
-        for (index, keys) in self.key_files.look(now) {
-            let prepared = self.plans.get_mut(&number);
-            let Some(set) = prepared.and_then(|prepared| prepared.config.key_sets.get_mut(index)) else {
-                continue;
-            };
-            if set.keys != keys {
-                set.keys.clone_from(&keys);
-                tracing::info!("a file with keys for tokens has changed, and is in use");
-                self.spread_keys(number, index, &keys);
+        for content in self.key_files.look(now) {
+            let Some(prepared) = self.plans.get_mut(&number) else { continue };
+            match content {
+                Content::Keys(index, keys) => {
+                    let known = prepared.config.key_sets.get_mut(index).map(|set| &mut set.keys);
+                    let Some(known) = known.filter(|known| **known != keys) else { continue };
+                    known.clone_from(&keys);
+                    tracing::info!("a file with keys for tokens has changed, and is in use");
+                    self.spread_keys(number, index, &keys);
+                }
+                Content::Users(index, users) => {
+                    let Some(file) = prepared.config.users_files.get_mut(index) else { continue };
+                    if file.users != users {
+                        tracing::info!(
+                            "{} has changed, and is in use: {} users",
+                            file.path.display(),
+                            users.len()
+                        );
+                        file.users.clone_from(&users);
+                        self.spread(number, &ToWorker::Users(index), serde_json::to_vec(&users).ok());
+                    }
+                }
             }
         }
     }
@@ -131,11 +144,18 @@ impl Shell<'_> {
 
     /// Gives the keys of a set to the worker processes that run by this configuration.
     fn spread_keys(&mut self, plan: u64, set: usize, keys: &[Key]) {
-        let Ok(text) = serde_json::to_vec(keys) else { return };
+        self.spread(plan, &ToWorker::KeySet(set), serde_json::to_vec(keys).ok());
+    }
+
+    /// Sends a message with a memory file to the worker processes that run by this configuration.
+    fn spread(&mut self, plan: u64, message: &ToWorker, text: Option<Vec<u8>>) {
+        let Some(text) = text else { return };
         for worker in self.workers.values_mut().filter(|worker| worker.plan == plan) {
             match memfile::sealed("maitred-keys", &text) {
-                Ok(file) => worker.channel.send(&ToWorker::KeySet(set), Some(file)),
-                Err(error) => tracing::error!(%error, "keys for tokens cannot be sent to the worker process"),
+                Ok(file) => worker.channel.send(message, Some(file)),
+                Err(error) => {
+                    tracing::error!(%error, "what has changed in a file cannot be sent to the worker process");
+                }
             }
         }
     }

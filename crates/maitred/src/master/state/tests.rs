@@ -340,6 +340,7 @@ impl World {
             | ToWorker::Successor
             | ToWorker::Certificates
             | ToWorker::KeySet(_)
+            | ToWorker::Users(_)
             | ToWorker::Servers
             | ToWorker::CommandDocument(_)
             | ToWorker::Challenge(_)

@@ -113,6 +113,12 @@ impl Dispatch {
         self.request_id.map(u128::from_be_bytes)
     }
 
+    /// A request is written to a server, under this id: what another thread has said of it, to be put back behind that.
+    pub fn begin_outbound(&mut self, id: u128) -> Option<Box<RemoteRequest>> {
+        self.set_request_id(id);
+        self.across.take()
+    }
+
     /// Notes it.
     pub fn set_request_id(&mut self, id: u128) {
         self.request_id = Some(id.to_be_bytes());

@@ -41,7 +41,7 @@ impl Exchanges {
     ) -> Result<Vec<u8>, u16> {
         let request = context.request;
         let id = self.forwarded.next_id();
-        self.exchange(index).dispatch.set_request_id(id);
+        let across = self.exchange(index).dispatch.begin_outbound(id);
         let (peer, listen) =
             (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
         let target = canonical_target(context, &self.shared.start.config.server);
@@ -58,9 +58,10 @@ impl Exchanges {
             peer,
             client,
             id,
-            tls_fields: &[],
+            tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
         self.append_outbound(index, &mut fields, outbound);
+        self.exchange(index).dispatch.across = across;
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let passes = self.passes_body(index);
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
@@ -87,7 +88,7 @@ impl Exchanges {
             },
         };
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
-        let inline = if spool.is_none() && !passes { Some(given.body) } else { None };
+        let inline = (spool.is_none() && !passes).then_some(given.body);
         write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
         Ok(out)
     }

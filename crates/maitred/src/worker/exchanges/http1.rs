@@ -94,7 +94,7 @@ impl Exchanges {
     ) -> Option<Written> {
         let request = context.request;
         let id = self.forwarded.next_id();
-        self.exchange(index).dispatch.set_request_id(id);
+        let across = self.exchange(index).dispatch.begin_outbound(id);
         let peer = &self.connections[index as usize].peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut out = self.upstreams.take_buffer();
@@ -119,7 +119,7 @@ impl Exchanges {
             peer,
             client,
             id,
-            tls_fields: &[],
+            tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
         self.append_outbound(index, &mut head, outbound);
         if outbound.switch.is_none() && asks_for_trailers(request) {
@@ -140,6 +140,7 @@ impl Exchanges {
             None => append_body(head, request, given.body, spool, most).then_some(Vec::new()),
             Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),
         };
+        self.exchange(index).dispatch.across = across;
         let dialect = Dialect::Http1(Ending::new(ending?));
         let host = place_of_host(&out, REQUEST_PREFIX_BYTES, settings, &given.routed.plan.requests);
         Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect, host })

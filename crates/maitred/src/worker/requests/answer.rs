@@ -23,12 +23,10 @@ impl Requests {
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
-        if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
-            // A request in early data may be a replay, and must do no harm (RFC 8470 section 5.2).
-            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
-            if !safe {
-                return self.plain_error(index, request, given, 425, &[]);
-            }
+        if !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_))
+            && self.is_too_early(index, request)
+        {
+            return self.plain_error(index, request, given, 425, &[]);
         }
         match given.routed.decision {
             Decision::Route(choice) => self.answer_by_route(index, request, given, choice),
@@ -44,6 +42,13 @@ impl Requests {
             }
             Decision::Challenge => self.answer_challenge(index, request, given),
         }
+    }
+
+    /// Whether a request has to come again after the handshake: one in early data may be a replay, and must do no harm (RFC 8470
+    /// section 5.2).
+    pub(super) fn is_too_early(&self, index: u32, request: &Request<'_, '_>) -> bool {
+        let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        !safe && self.is_early(index)
     }
 
     /// Answers a request with what its route names.

@@ -18,6 +18,9 @@
 //! connection is in the state `Gate`, which has a deadline. What the gate says then ([`Requests::on_verdict`]) lets the request
 //! go on where it was: the gates behind that one are asked, and nothing is parsed or routed again.
 //!
+//! A request in early data whose method is not safe gets 425 before any gate is asked. Others are asked about as always: a replay
+//! of one is answered with what its sender cannot read (RFC 8470 section 3), and the other server is told (`Early-Data`).
+//!
 //! Nothing is asked while something that was answered before is still to be sent: a request that has to wait for that
 //! (`Step::FlushFirst`) is parsed anew, and would be asked about, and counted, twice. Once it has passed, it has passed: where it
 //! is kept, its [`Routed`] and what is known of it (`Gated`) go along, and answering it again asks no gate.
@@ -83,6 +86,10 @@ impl Requests {
             // Nothing that was found out about an earlier request is true of this one.
             exchange.dispatch.gated = None;
         }
+        if from == 0 && self.is_too_early(index, request) {
+            // Before it costs a check of a password, or counts for a limit. It is refused also if the handshake ends meanwhile.
+            return Some(self.deny(index, routed, Denial::of(425)));
+        }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
             match self.ask_gate(gate, index, request, gates) {
                 Verdict::Pass => {}
@@ -139,16 +146,10 @@ impl Requests {
     /// Has the password of a request checked, unless it is known.
     fn ask_for_user(&mut self, index: u32, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
         let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
-        let (hash, exists) = basic.hash_of(&given.user);
+        let (hash, exists) = basic.hash_of(&given.user, &self.shared.user_lists.get(basic.file));
         let gated = self.gated(index);
         (gated.user, gated.scheme) = (Some(given.user.as_str().into()), Scheme::Basic);
-        let check = Check {
-            hash: hash.clone(),
-            exists,
-            user: given.user,
-            password: given.password,
-            cache: basic.cache,
-        };
+        let check = Check { hash, exists, user: given.user, password: given.password, cache: basic.cache };
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
         self.checks = self.checks.wrapping_add(1);
         let number = self.checks;
