@@ -103,6 +103,8 @@ pub enum Kind {
     Texts(&'static str),
     /// A string of the form that is described, or an array of them.
     TextOrTexts(&'static str),
+    /// The same, where a table that says more can stand in place of each string of the array.
+    TextsOrSections(&'static str, &'static Table),
     /// An array of some of these strings.
     Choices(&'static [&'static str]),
     /// A table whose keys are free, and whose values are strings.
@@ -163,6 +165,7 @@ impl Kind {
             | Kind::Named(table)
             | Kind::FlagOrSection(table)
             | Kind::WholeOrSection { table, .. }
+            | Kind::TextsOrSections(_, table)
             | Kind::ChoiceOrSection { table, .. } => Some(table),
             _ => None,
         }
@@ -184,6 +187,7 @@ impl Kind {
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
             Kind::TextOrTexts(_) => "a string or an array of strings".into(),
+            Kind::TextsOrSections(..) => "a string, or an array of strings and tables".into(),
             Kind::TextOrMap(..) => "a string or a table".into(),
             Kind::Map(_) | Kind::Lists(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
             Kind::Sections(_) => "an array of tables".into(),
@@ -213,6 +217,9 @@ impl Kind {
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),
             Kind::Texts(form) => format!("an array: {form}"),
             Kind::TextOrTexts(form) => format!("{form}; or an array of several"),
+            Kind::TextsOrSections(form, table) => {
+                format!("{form}; or an array of several, and of tables, see `{}`", table.title)
+            }
             Kind::Choices(words) => format!("an array of {}", code_list(words)),
             Kind::TextOrMap(text, form) => format!("{text}; or a table: {form}"),
             Kind::Map(form) | Kind::Lists(form) => format!("a table: {form}"),

@@ -376,6 +376,41 @@ impl<'a> Section<'a> {
         self.strings(key, array)
     }
 
+    /// A string, or an array of strings and tables.
+    pub(super) fn texts_or_sections(&self, name: &str) -> Vec<Result<At<String>, Section<'a>>> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Kind::TextsOrSections(_, spec) = key.kind else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let text =
+            |value: &Spanned<DeValue<'_>>, text: &str| At { value: text.to_owned(), span: value.span() };
+        let items = match value.get_ref() {
+            DeValue::String(only) => return vec![Ok(text(value, only))],
+            DeValue::Array(items) => items,
+            _ => {
+                self.wrong_type(key, value);
+                return Vec::new();
+            }
+        };
+        let mut found = Vec::new();
+        for item in items.iter() {
+            match item.get_ref() {
+                DeValue::String(one) => found.push(Ok(text(item, one))),
+                DeValue::Table(table) => {
+                    let label = label(spec, name);
+                    found.push(Err(Section::open(self.cx, Some(table), spec, item.span(), label)));
+                }
+                other => self.cx.error(
+                    &item.span(),
+                    format!(
+                        "`{name}`: expected strings and tables in this array, found {}",
+                        type_name(other)
+                    ),
+                ),
+            }
+        }
+        found
+    }
+
     fn strings(&self, key: &Key, array: &DeArray<'_>) -> Vec<At<String>> {
         let mut texts = Vec::new();
         for item in array.iter() {

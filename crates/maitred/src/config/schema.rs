@@ -105,6 +105,10 @@ fn plain(kind: &Kind) -> Value {
         Kind::Choices(words) => {
             json!({ "type": "array", "items": { "enum": words }, "uniqueItems": true })
         }
+        Kind::TextsOrSections(_, spec) => {
+            let one = json!({ "anyOf": [{ "type": "string" }, table(spec)] });
+            json!({ "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": one }] })
+        }
         Kind::Map(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
         Kind::TextOrMap(..) => json!({
             "anyOf": [{ "type": "string" }, { "type": "object", "additionalProperties": { "type": "string" } }],

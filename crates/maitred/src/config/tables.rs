@@ -10,8 +10,8 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, client_limits, compress, cors, expires, external, fastcgi, files, headers, jwt, media, overrides,
-    parts, reload, requests, routes, security,
+    access, balancing, client_limits, compress, cors, expires, external, fastcgi, files, headers, jwt, media,
+    overrides, parts, reload, requests, routes, security,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -477,13 +477,16 @@ pub const POOL: Table = Table {
         ),
         Key::new(
             "connect",
-            Kind::TextOrTexts("`\"unix:/path\"`, `\"http://host:port\"` or `\"fastcgi://host:port\"`"),
+            Kind::TextsOrSections(
+                "`\"unix:/path\"`, `\"http://host:port\"` or `\"fastcgi://host:port\"`",
+                &balancing::SERVER,
+            ),
             Default::Absent("no external server"),
             "An external server. `\"unix:/path\"` is a socket with the handoff protocol, as of Apache httpd with \
              mod_maitred, or of gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when the \
              server restarts. `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, to which requests are \
              forwarded. `\"fastcgi://host:port\"` or `\"fastcgi+unix:/path\"` is a FastCGI application such as php-fpm. Of both \
-             kinds, several share the load.",
+             kinds, several share the load; a table in place of a string says more of a server. See [balancing](balancing.md).",
         ),
         Key::new(
             "listen",
@@ -545,6 +548,11 @@ pub const POOL: Table = Table {
             "Requests that wait for a process.",
         ),
         super::upstream_tls::UPSTREAM_TLS_KEY,
+        balancing::BALANCE,
+        balancing::HASH_KEY,
+        balancing::SLOW_START,
+        balancing::PANIC,
+        balancing::OUTLIERS_KEY,
         external::HOST,
         requests::REQUEST_TIMEOUT,
         requests::REQUEST_TOTAL_TIMEOUT,

@@ -12,7 +12,7 @@ use maitred_sys::memfile;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::SERVERS_MAX;
-use crate::config::{Address, Upstream};
+use crate::config::{Address, Pool, ServerSettings, Upstream};
 
 /// The largest list in the form that is sent, in bytes: [`SERVERS_MAX`] servers with the longest names and paths take half of it.
 const LIST_BYTES_MAX: u64 = 512 * 1024;
@@ -77,12 +77,25 @@ impl ServerEntry {
         }
     }
 
-    /// A server of the configuration.
-    pub fn of(upstream: &Upstream) -> ServerEntry {
+    /// A server of which the configuration has nothing more than where it is.
+    fn of(upstream: &Upstream) -> ServerEntry {
         match upstream {
             Upstream::Tcp { name, address } => ServerEntry::plain(Address::Inet(*address), name.clone()),
             Upstream::Unix(path) => ServerEntry::plain(Address::Unix(path.clone()), String::new()),
         }
+    }
+
+    /// The servers of a pool as its configuration has them; `None` if it has processes.
+    pub fn configured(pool: &Pool) -> Option<Vec<ServerEntry>> {
+        let settings = pool.balancing.servers.iter().cloned();
+        let settings = settings.chain(std::iter::repeat_with(ServerSettings::default));
+        let entry = |(upstream, settings): (&Upstream, ServerSettings)| ServerEntry {
+            weight: settings.weight,
+            backup: settings.backup,
+            max_connections: settings.max_connections,
+            ..ServerEntry::of(upstream)
+        };
+        Some(pool.source.servers()?.iter().zip(settings).map(entry).collect())
     }
 
     fn is_sound(&self) -> bool {

@@ -74,7 +74,7 @@ impl Endpoints {
 
     /// What there is without commands. An address may stand in it more than once.
     fn found(&self, pool: &Pool) -> Option<Vec<(ServerEntry, From)>> {
-        let configured = pool.source.servers()?.iter().map(|one| (ServerEntry::of(one), From::Configuration));
+        let configured = ServerEntry::configured(pool)?.into_iter().map(|one| (one, From::Configuration));
         Some(configured.collect())
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::group::{Group, Member};
 use super::server::{Moment, Server};
 use crate::bounds::SERVERS_MAX;
-use crate::config::{Address, Balance, Outliers, ServerSettings, Upstream};
+use crate::config::{Address, Balance, Outliers, Upstream};
 use crate::control::servers::{ServerEntry, ServerState};
 
 /// Slots of a pool: servers that were taken out of the list may keep theirs for a while.
@@ -53,16 +53,6 @@ impl Listed {
     /// One of which nothing more is said.
     pub fn plain(upstream: Upstream) -> Listed {
         Listed { upstream, weight: 1, backup: false, max: u32::MAX, drains: false }
-    }
-
-    /// One of the configuration.
-    pub fn configured(upstream: &Upstream, settings: &ServerSettings) -> Listed {
-        Listed {
-            weight: settings.weight,
-            backup: settings.backup,
-            max: settings.max_connections.unwrap_or(u32::MAX),
-            ..Listed::plain(upstream.clone())
-        }
     }
 
     /// One of the master's list.

@@ -105,8 +105,8 @@ use self::user_lists::UserLists;
 use self::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::{Address, Authentication, Config, Limits, Pool, ServerSettings, Site};
-use crate::control::servers::ServerList;
+use crate::config::{Address, Authentication, Config, Limits, Pool, Site};
+use crate::control::servers::{ServerEntry, ServerList};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::proxy::{Listed, Policy, ServerTable};
@@ -378,7 +378,7 @@ fn shared_pool(pool: &Pool, threads: usize, lists: &[ServerList]) -> PoolShared 
 
 /// The external servers of a pool: those of the newest list, or of the configuration.
 fn servers(pool: &Pool, lists: &[ServerList]) -> Option<ServerTable> {
-    let configured = pool.source.servers()?;
+    let configured = ServerEntry::configured(pool)?;
     let newest = lists.iter().filter(|list| list.pool == pool.name).max_by_key(|list| list.revision);
     let of = &pool.balancing;
     let policy = Policy {
@@ -387,17 +387,7 @@ fn servers(pool: &Pool, lists: &[ServerList]) -> Option<ServerTable> {
         panic_percent: of.panic_percent,
         outliers: of.outliers.clone(),
     };
-    let listed = match newest {
-        Some(list) => list.servers.iter().map(Listed::of).collect(),
-        None => {
-            let settings = of.servers.iter().cloned().chain(std::iter::repeat_with(ServerSettings::default));
-            configured
-                .iter()
-                .zip(settings)
-                .map(|(server, settings)| Listed::configured(server, &settings))
-                .collect()
-        }
-    };
+    let listed = newest.map_or(&configured, |list| &list.servers).iter().map(Listed::of).collect();
     Some(ServerTable::new(listed, newest.map_or(0, |list| list.revision), policy))
 }
 

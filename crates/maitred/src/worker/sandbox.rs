@@ -1,5 +1,6 @@
 //! What a worker process may reach: the directories that the configuration names, to read, what adaptive affinity watches, the
-//! spool, the ports of the external servers that it passes requests to, and nothing else (landlock(7)). Everything else that it
+//! spool, the ports of the external servers that it passes requests to (any port, if some can be added), and nothing else
+//! (landlock(7)). Everything else that it
 //! needs was opened by the master.
 
 use std::path::Path;
@@ -30,24 +31,32 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let roots = files.iter().map(|files| files.root.as_path()).chain(own).chain(named);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
-    restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())
+    restrict(&roots, spool, upstream_ports(config).as_deref()).map_err(|error| error.to_string())
 }
 
-/// Ports of all external servers: their addresses are fixed until this process ends.
-fn upstream_ports(config: &Config) -> Vec<u16> {
+/// Ports of all external servers. `None` for any port: servers can be added by the admin address, and rules cannot be widened.
+fn upstream_ports(config: &Config) -> Option<Vec<u16>> {
+    let mut pools = config.pools.iter();
+    if config.server.admin.is_some() && pools.any(|pool| pool.source.servers().is_some()) {
+        return None;
+    }
     let servers = config.pools.iter().filter_map(|pool| pool.source.servers()).flatten();
     let port = |server: &Upstream| match server {
         Upstream::Tcp { address, .. } => Some(address.port()),
         Upstream::Unix(_) => None,
     };
-    servers.filter_map(port).collect()
+    Some(servers.filter_map(port).collect())
 }
 
-fn restrict(roots: &[&Path], spool: Option<&Path>, ports: &[u16]) -> Result<&'static str, RulesetError> {
+fn restrict(
+    roots: &[&Path],
+    spool: Option<&Path>,
+    ports: Option<&[u16]>,
+) -> Result<&'static str, RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let rules: [(&[&Path], _); 2] =
         [(roots, read), (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile)];
-    sandbox::restrict(&rules, Connections::Ports(ports))
+    sandbox::restrict(&rules, ports.map_or(Connections::Anywhere, Connections::Ports))
 }
 
 #[cfg(test)]
@@ -75,7 +84,7 @@ mod tests {
         let (root, other) = (inside.path().to_owned(), outside.path().to_owned());
         // Landlock binds the thread for good, so it has to be one of its own.
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[&root], Some(spool.path()), &[]).unwrap();
+            let status = restrict(&[&root], Some(spool.path()), Some(&[])).unwrap();
             unnamed_file(spool.path()).expect("the spool takes files without a name");
             let reads = |dir: &Path| std::fs::read_to_string(dir.join("file")).is_ok();
             (status, reads(&root), reads(&other), std::fs::write(root.join("new"), "").is_ok())
@@ -95,7 +104,7 @@ mod tests {
         let address = |listener: &TcpListener| listener.local_addr().unwrap();
         let (server_address, other_address) = (address(&server), address(&other));
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[], None, &[server_address.port()]).unwrap();
+            let status = restrict(&[], None, Some(&[server_address.port()])).unwrap();
             let connects = |address| TcpStream::connect(address).is_ok();
             let parent = rustix::process::getppid().unwrap();
             let signals = rustix::process::test_kill_process(parent).is_ok();

@@ -1,10 +1,13 @@
 //! Several servers of one pool.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::setup;
-use crate::support::eventually;
+use crate::support::{Server, Setup, eventually};
 use crate::upstream::{Peer, Upstream};
 
 fn say(text: &'static str) -> impl Fn(&mut Peer) -> std::io::Result<()> + Send + Sync + 'static {
@@ -98,5 +101,131 @@ fn what_one_server_breaks_off_another_one_answers_if_it_is_safe() {
         "it was asked {asked} times, and not left out"
     );
     assert_eq!(server.total("upstream_retries"), asked);
+    server.stop();
+}
+
+/// Which of these servers answer, of so many requests.
+fn shares(server: &Server, clients: usize, target: impl Fn(usize) -> String) -> BTreeMap<String, usize> {
+    let mut client = server.connect();
+    let mut seen = BTreeMap::new();
+    for number in 0..clients {
+        *seen.entry(client.get(&target(number)).text().to_owned()).or_default() += 1;
+    }
+    seen
+}
+
+#[test]
+fn requests_are_shared_by_weight_and_backups_wait() {
+    let [one, two, spare] = ["one", "two", "spare"].map(|name| Upstream::start(say(name)));
+    let table = |upstream: &Upstream, rest: &str| format!("{{ url = \"{}\", {rest} }}", upstream.name());
+    let connect = [table(&one, "weight = 3"), format!("\"{}\"", two.name()), table(&spare, "backup = true")];
+    for balance in ["least_requests", "round_robin"] {
+        let pool = format!("[pool.app]\nconnect = [{}]\nbalance = \"{balance}\"\n", connect.join(", "));
+        let server = Setup::with_files().route("/*", "pool = \"app\"").table(&pool).start();
+        let seen = shares(&server, 40, |_| "/x".to_owned());
+        assert_eq!(seen, BTreeMap::from([("one".to_owned(), 30), ("two".to_owned(), 10)]), "{balance}");
+        server.stop();
+    }
+    let pool = format!("[pool.app]\nconnect = [{}]\n", connect.join(", "));
+    let server = Setup::with_files().route("/*", "pool = \"app\"").table(&pool).start();
+    let addresses = [one.address(), two.address()];
+    drop((one, two));
+    addresses.iter().for_each(|address| {
+        eventually("there is no listener", || std::net::TcpStream::connect(address).is_err());
+    });
+    assert!((0..10).all(|_| server.connect().get("/x").text() == "spare"));
+    server.stop();
+}
+
+#[test]
+fn a_key_leads_to_one_server() {
+    let upstreams = ["0", "1", "2", "3"].map(|name| Upstream::start(say(name)));
+    let all: Vec<&Upstream> = upstreams.iter().collect();
+    let server = setup(&all, "balance = \"hash\"\nhash_key = \"query:user\"").start();
+    let once = shares(&server, 40, |number| format!("/{number}?a=b&user={}", number % 20));
+    let again = shares(&server, 20, |number| format!("/{number}?user={number}"));
+    assert!(once.len() > 2, "{once:?}");
+    assert_eq!(once, again.iter().map(|(name, count)| (name.clone(), 2 * count)).collect());
+    // Of one key, all requests go to one server.
+    assert_eq!(shares(&server, 10, |_| "/?user=7".to_owned()).len(), 1);
+    server.stop();
+    let server = setup(&all, "balance = \"hash\"").start();
+    assert_eq!(shares(&server, 10, |number| format!("/{number}")).len(), 1, "all come from one address");
+    server.stop();
+}
+
+#[test]
+fn a_server_gets_no_more_requests_than_it_may_have() {
+    let (release, gate) = channel::<()>();
+    let gate = std::sync::Mutex::new(gate);
+    let slow = Upstream::start(move |peer| {
+        loop {
+            peer.request()?;
+            gate.lock().unwrap().recv().unwrap();
+            peer.answer("slow")?;
+        }
+    });
+    let pool = format!("[pool.app]\nconnect = [{{ url = \"{}\", max_connections = 1 }}]\n", slow.name());
+    let server = Setup::with_files().route("/*", "pool = \"app\"").table(&pool).start();
+    let mut first = server.connect();
+    first.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    eventually("it is there", || slow.requests() == 1);
+    let refused = server.connect().get("/y");
+    assert_eq!((refused.status, refused.field("retry-after").is_some()), (503, true));
+    release.send(()).unwrap();
+    assert_eq!(first.response("GET").text(), "slow");
+    release.send(()).unwrap();
+    assert_eq!(server.connect().get("/z").text(), "slow");
+    server.stop();
+}
+
+#[test]
+fn a_server_that_answers_with_errors_is_ejected() {
+    let bad = Upstream::start(|peer| {
+        loop {
+            peer.request()?;
+            peer.send("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 3\r\n\r\nbad")?;
+        }
+    });
+    let good: Vec<Upstream> = (0..2).map(|_| Upstream::start(say("good"))).collect();
+    let server = setup(&[&bad, &good[0], &good[1]], "outliers = { errors = 2 }").start();
+    let seen = shares(&server, 30, |_| "/x".to_owned());
+    assert_eq!(seen.get("bad"), Some(&2), "{seen:?}");
+    server.stop();
+}
+
+#[test]
+fn servers_come_and_go_while_requests_are_under_way() {
+    let upstreams: Vec<Upstream> = (0..4).map(|_| Upstream::start(say("ok"))).collect();
+    let server = setup(&[&upstreams[0]], "").start();
+    let (begun, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let clients: Vec<_> = (0..3)
+        .map(|_| {
+            let (mut client, begun, over) = (server.connect(), begun.clone(), over.clone());
+            std::thread::spawn(move || {
+                while !over.load(SeqCst) {
+                    begun.fetch_add(1, SeqCst);
+                    let response = client.get("/x");
+                    assert_eq!((response.status, response.text()), (200, "ok"));
+                }
+            })
+        })
+        .collect();
+    for round in 0..40 {
+        let one = upstreams[1 + round % 3].address();
+        let told = |action: &str| {
+            let target = format!("/upstreams/app/{action}?address={one}");
+            let answer = server.admin(&format!("POST {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            assert_eq!(answer.status, 200, "{target}: {}", answer.text());
+        };
+        told("add");
+        let before = begun.load(SeqCst);
+        eventually("requests go on", || begun.load(SeqCst) > before + 5);
+        told(if round % 2 == 0 { "remove" } else { "drain" });
+    }
+    over.store(true, SeqCst);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    assert!(upstreams.iter().all(|upstream| upstream.requests() > 0));
+    assert_eq!(server.total("upstream_failures"), 0);
     server.stop();
 }

@@ -5,6 +5,7 @@
 mod access;
 mod accounts;
 mod acme;
+mod balancing;
 mod client_limits;
 mod common;
 mod compress;

@@ -4,7 +4,6 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use super::super::access::{Access, Authentication};
-use super::super::balancing::Balancing;
 use super::super::finding::{At, Span};
 use super::super::listen::{Address, Buckets, Listen};
 use super::super::meaning::{
@@ -13,7 +12,7 @@ use super::super::meaning::{
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
-use super::{external, fastcgi, upstream_tls};
+use super::{balancing, external, fastcgi, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -23,7 +22,8 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let cwd =
         super::directory(section, "cwd").map_or_else(|| section.cx.base(&section.span), |cwd| cwd.value);
     let isolate = section.flag("isolate");
-    let source = source(section, &cwd);
+    let (connect, servers): (Vec<At<String>>, Vec<_>) = balancing::connect(section).into_iter().unzip();
+    let source = source(section, &cwd, &connect);
     if source.servers().is_none()
         && let Some(span) = section.given("connect_timeout")
     {
@@ -42,6 +42,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     // There is nothing behind such a pool that could switch.
     let upgrade = if matches!(source, Source::FastCgi(_)) { Vec::new() } else { upgrade };
     let external = external::of(section, &source);
+    let balancing = balancing::of(section, &source, servers);
     Pool {
         name: name.value.clone(),
         workers,
@@ -67,12 +68,12 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             Some("never") => EarlyHints::Never,
             _ => EarlyHints::Http2,
         },
-        tls: upstream_tls::of(section, is_secure(section)),
+        tls: upstream_tls::of(section, is_secure(&connect)),
         external,
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),
-        balancing: Balancing::default(),
+        balancing,
     }
 }
 
@@ -151,9 +152,8 @@ fn check_name(name: &At<String>, section: &Section<'_>) {
 }
 
 /// What answers requests: exactly one of `command`, `command` with `listen`, and `connect`.
-fn source(section: &Section<'_>, cwd: &Path) -> Source {
-    let (command, connect, listen) =
-        (command(section, cwd), section.texts("connect"), section.texts("listen"));
+fn source(section: &Section<'_>, cwd: &Path, connect: &[At<String>]) -> Source {
+    let (command, listen) = (command(section, cwd), section.texts("listen"));
     for key in ["connect", "listen"] {
         if let Some(span) = section.empty_array(key) {
             section.cx.error_with(&span, format!("`{key}` is empty"), "leave it out, or name an address");
@@ -174,7 +174,7 @@ fn source(section: &Section<'_>, cwd: &Path) -> Source {
         );
     }
     if !connect.is_empty() {
-        return connected(section, &connect);
+        return connected(section, connect);
     }
     fastcgi::only_here(section);
     let address = |text: &At<String>| {
@@ -255,8 +255,8 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
 }
 
 /// Whether the servers of `connect` are spoken to over TLS.
-fn is_secure(section: &Section<'_>) -> bool {
-    section.texts("connect").iter().any(|text| text.value.starts_with("https://"))
+fn is_secure(connect: &[At<String>]) -> bool {
+    connect.iter().any(|text| text.value.starts_with("https://"))
 }
 
 /// What an address of `connect` speaks.
@@ -426,7 +426,7 @@ fn no_workers(section: &Section<'_>) -> Settings {
         section.cx.warn(&span, "`queue` has no meaning here", hint);
     }
     if let Some(span) = section.given("sticky") {
-        let hint = "leave it out: of several servers the one with the fewest requests gets the next";
+        let hint = "leave it out: with `balance = \"hash\"` requests of a client go to one server";
         section.cx.error_with(&span, "`sticky` is for application processes", hint);
     }
     for key in [

@@ -234,8 +234,13 @@ max_memory = "80MiB"
 retired_max = 2
 
 [pool.old]
-connect = ["http://127.0.0.1:9000/", "http+unix:/run/old.sock"]
+connect = ["http://127.0.0.1:9000/", { url = "http+unix:/run/old.sock", weight = 3, backup = true, max_connections = 9 }]
 connect_timeout = "250ms"
+balance = "hash"
+hash_key = "cookie:client"
+slow_start = "30s"
+panic = 40
+outliers = { errors = 4, time = "10s", time_max = "1m" }
 host = "app.internal:8080"
 
 [pool.apache]
@@ -700,6 +705,7 @@ fn every_example_of_the_reference_is_a_good_part_of_a_file() {
             | Kind::Sections(inner)
             | Kind::Named(inner)
             | Kind::FlagOrSection(inner)
+            | Kind::TextsOrSections(_, inner)
             | Kind::WholeOrSection { table: inner, .. } = key.kind
             {
                 tables.push(inner);

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod acme;
+mod balancing;
 mod client_limits;
 mod errors;
 mod external;

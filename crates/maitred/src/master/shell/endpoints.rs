@@ -99,7 +99,7 @@ fn changed(endpoints: &Endpoints, pool: &Pool, sent: Option<&Vec<ServerEntry>>) 
     let now: Vec<ServerEntry> = endpoints.servers(pool)?.into_iter().map(|(server, _)| server).collect();
     let same = match sent {
         Some(sent) => *sent == now,
-        None => pool.source.servers()?.iter().map(ServerEntry::of).eq(now.iter().cloned()),
+        None => ServerEntry::configured(pool)?.iter().eq(now.iter()),
     };
     (!same).then_some(now)
 }

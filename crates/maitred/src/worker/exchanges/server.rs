@@ -29,18 +29,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use maitred_http::h1::Persistence;
-use maitred_http::request::Method;
+use maitred_http::request::{Method, Request};
 use maitred_http::response::Filter;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 use super::Exchanges;
-use crate::config::{Pool, Source as PoolSource};
-use crate::proxy::{Choice, Failure, Wish};
+use crate::config::{Balance, HashKey, Pool, Source as PoolSource};
+use crate::handoff::client_of;
+use crate::proxy::{Choice, Failure, Wish, key_of};
+use crate::rewrite::cookie;
 use crate::serve::RequestContext;
 use crate::worker::connection::refusal::fields_of;
-use crate::worker::origin;
+use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::passing::Passing;
@@ -86,7 +88,8 @@ impl Exchanges {
         let feed = exchange.body.spool.take().map(|spool| Feed { spool, sent: 0 });
         let passing =
             exchange.body.incoming.is_passed().then(|| Passing::new(written.framed(request.framing)));
-        let call = Call::new(pool as u16, written, safe);
+        let mut call = Call::new(pool as u16, written, safe);
+        call.key = self.hash_of(index, pool, request);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
         self.row.proxied.add(1);
@@ -139,12 +142,13 @@ impl Exchanges {
             }
             call.attempts += 1;
             let (pool, fresh) = (call.pool, call.fresh_only);
-            let server = match self.choose_server(pool, &Wish { tried: &call.tried, ..Wish::default() }) {
-                Choice::Server(server) => server,
-                Choice::Full => return Err((503, attempt)),
-                Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
-                Choice::Nothing => return Err((call.status, attempt)),
-            };
+            let server =
+                match self.choose_server(pool, &Wish { tried: &call.tried, key: call.key, sticky: None }) {
+                    Choice::Server(server) => server,
+                    Choice::Full => return Err((503, attempt)),
+                    Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
+                    Choice::Nothing => return Err((call.status, attempt)),
+                };
             let at = (pool, server);
             if let Some(row) = self.upstreams.row(at) {
                 call.name_host(&row.server.upstream);
@@ -188,6 +192,38 @@ impl Exchanges {
             Some(table) => self.upstreams.choose((pool, table), now, wish),
             None => Choice::Nothing,
         }
+    }
+
+    /// What a request is hashed by, if its pool does that.
+    fn hash_of(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<u64> {
+        let config = &self.shared.start.config;
+        let balancing = &config.pools.get(pool)?.balancing;
+        if balancing.balance != Balance::Hash {
+            return None;
+        }
+        let text = match &balancing.hash_key {
+            HashKey::Client => None,
+            HashKey::Uri => {
+                let target =
+                    [request.path.as_bytes(), b"?", request.query.unwrap_or_default().as_bytes()].concat();
+                return Some(key_of(&target));
+            }
+            HashKey::Header(name) => {
+                let mut fields = request.fields.iter();
+                fields.find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+            }
+            HashKey::Cookie(name) => cookie(request, name),
+            HashKey::Query(name) => {
+                let mut pairs = request.query.unwrap_or_default().split('&');
+                pairs.find_map(|pair| pair.strip_prefix(name.as_str())?.strip_prefix('=')).map(str::as_bytes)
+            }
+        };
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            return Some(key_of(text));
+        }
+        let peer = self.connections[index as usize].peer();
+        let client = Client::of(request, &peer, &config.server.trusted_proxies);
+        Some(client_of(client.remote.address?.ip()))
     }
 
     /// A server was chosen, and there is no connection to it.
@@ -509,9 +545,28 @@ impl Exchanges {
         let Some(upstream) = self.upstreams.get(key) else { return };
         let pool = upstream.at.0;
         let (Some(server), Some(table)) = (&upstream.server, shared.servers(pool)) else { return };
-        if server.succeeded(table.moment(now)) {
-            let (pool, server) = (shared.pool_name(pool), Arc::clone(server));
+        let moment = table.moment(now);
+        let comes_back = server.succeeded(moment);
+        let (rule, timed) = (&table.policy.outliers, table.policy.balance == Balance::LeastTime);
+        if !comes_back && rule.is_none() && !timed {
+            return;
+        }
+        let server = Arc::clone(server);
+        if timed {
+            let took = self.exchange(index).dispatch.given_for_us(now);
+            server.note_latency(Duration::from_micros(took.into()), moment);
+        }
+        let bad = status.is_some_and(|status| status >= 500);
+        let ejected = rule.as_ref().and_then(|rule| server.judge(bad, rule, moment));
+        let pool = shared.pool_name(pool);
+        if comes_back {
             self.log_limited(|| tracing::info!(pool, server = server.name(), "a server is available again"));
+        }
+        if let Some(time) = ejected {
+            let (server, out_ms) = (server.name(), time.as_millis() as u64);
+            self.log_limited(|| {
+                tracing::warn!(pool, server, out_ms, "a server is ejected: it answers with errors")
+            });
         }
     }
 

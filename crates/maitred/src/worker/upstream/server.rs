@@ -119,6 +119,8 @@ pub struct Call {
     pub safe: bool,
     /// Servers of the pool that have failed it.
     pub(in crate::worker) tried: Vec<u16>,
+    /// What is hashed for it.
+    pub(in crate::worker) key: Option<u64>,
     /// Connections that it was sent over, or that were tried.
     pub(in crate::worker) attempts: u8,
     /// No idle connection is used any more: one has turned out to be closed.
@@ -146,6 +148,7 @@ impl Call {
             sent: start,
             safe,
             tried: Vec::new(),
+            key: None,
             attempts: 0,
             fresh_only: false,
             status: 502,

@@ -1,0 +1,89 @@
+//! How a pool chooses among its servers.
+
+use super::super::balancing::{Balance, Balancing, HashKey, Outliers, ServerSettings};
+use super::super::finding::At;
+use super::super::meaning::Source;
+use super::super::reader::{Section, shorten};
+use super::super::values::is_token;
+
+/// Keys that only have a meaning with servers.
+const KEYS: [&str; 5] = ["balance", "hash_key", "slow_start", "panic", "outliers"];
+
+/// `connect`: the addresses, and what is said of each.
+pub(super) fn connect(section: &Section<'_>) -> Vec<(At<String>, ServerSettings)> {
+    let of = |item: Result<At<String>, Section<'_>>| match item {
+        Ok(text) => Some((text, ServerSettings::default())),
+        Err(table) => {
+            let settings = ServerSettings {
+                weight: table.number("weight").value,
+                backup: table.flag("backup"),
+                max_connections: table
+                    .given("max_connections")
+                    .map(|_| table.number("max_connections").value),
+            };
+            Some((table.text("url")?, settings))
+        }
+    };
+    section.texts_or_sections("connect").into_iter().filter_map(of).collect()
+}
+
+pub(super) fn of(section: &Section<'_>, source: &Source, servers: Vec<ServerSettings>) -> Balancing {
+    if source.servers().is_none() {
+        for (key, span) in KEYS.iter().filter_map(|key| Some((key, section.given(key)?))) {
+            let why = "it is for a pool with `connect` to HTTP or FastCGI servers";
+            section.cx.warn(&span, format!("`{key}` has no effect"), why);
+        }
+    }
+    let balance = match section.choice("balance") {
+        Some("round_robin") => Balance::RoundRobin,
+        Some("least_time") => Balance::LeastTime,
+        Some("hash") => Balance::Hash,
+        _ => Balance::LeastRequests,
+    };
+    if let (Some(span), false) = (section.given("hash_key"), balance == Balance::Hash) {
+        section.cx.warn(&span, "`hash_key` has no effect".to_owned(), "it goes with `balance = \"hash\"`");
+    }
+    if let (false, Some(connect)) =
+        (servers.is_empty() || servers.iter().any(|server| !server.backup), section.given("connect"))
+    {
+        section.cx.warn(
+            &connect,
+            "all servers are backups".to_owned(),
+            "they share the requests as if they were none",
+        );
+    }
+    let (table, panic) = (section.section("outliers"), section.number("panic"));
+    let outliers = Outliers {
+        errors: table.number("errors").value,
+        time: table.time("time"),
+        time_max: table.time("time_max"),
+    };
+    Balancing {
+        balance,
+        hash_key: hash_key(section),
+        slow_start: section.time("slow_start"),
+        panic_percent: panic.value,
+        outliers: section.given("outliers").map(|_| outliers),
+        servers,
+    }
+}
+
+fn hash_key(section: &Section<'_>) -> HashKey {
+    let Some(text) = section.text("hash_key") else { return HashKey::Client };
+    let named = |name: &str| match is_token(name) {
+        true => Ok(name.to_owned()),
+        false => Err("a name has letters, digits and `-`".to_owned()),
+    };
+    let parsed = match text.value.split_once(':') {
+        None if text.value == "client" => Ok(HashKey::Client),
+        None if text.value == "uri" => Ok(HashKey::Uri),
+        Some(("header", name)) => named(name).map(|name| HashKey::Header(name.to_ascii_lowercase())),
+        Some(("cookie", name)) => named(name).map(HashKey::Cookie),
+        Some(("query", name)) => named(name).map(HashKey::Query),
+        _ => {
+            Err("it takes \"client\", \"uri\", \"header:NAME\", \"cookie:NAME\" or \"query:NAME\"".to_owned())
+        }
+    };
+    let what = format!("`hash_key`: \"{}\" is nothing to hash", shorten(&text.value));
+    section.cx.accept(&text.span, &what, parsed).unwrap_or(HashKey::Client)
+}

@@ -1,0 +1,78 @@
+//! Several servers of a pool.
+
+use std::time::Duration;
+
+use super::meaning::EVERYTHING;
+use super::*;
+
+fn pool(lines: &str) -> String {
+    format!("{START}[[site]]\n[[site.route]]\npath = \"/*\"\npool = \"app\"\n[pool.app]\n{lines}\n")
+}
+
+#[test]
+fn a_table_in_connect_says_more_of_a_server() {
+    let old = good(EVERYTHING).pools.into_iter().find(|pool| pool.name == "old").unwrap().balancing;
+    let settings = ServerSettings { weight: 3, backup: true, max_connections: Some(9) };
+    let outliers = Outliers { errors: 4, time: Duration::from_secs(10), time_max: Duration::from_secs(60) };
+    let expected = Balancing {
+        balance: Balance::Hash,
+        hash_key: HashKey::Cookie("client".into()),
+        slow_start: Duration::from_secs(30),
+        panic_percent: 40,
+        outliers: Some(outliers),
+        servers: vec![ServerSettings::default(), settings],
+    };
+    assert_eq!(old, expected);
+    let plain = good(&pool("connect = [\"http://127.0.0.1:1\", { url = \"http://127.0.0.1:2\" }]"));
+    let expected = Balancing { servers: vec![ServerSettings::default(); 2], ..Balancing::default() };
+    assert_eq!(plain.pools[0].balancing, expected);
+    assert_eq!(plain.pools[0].source.servers().map(<[_]>::len), Some(2));
+}
+
+#[test]
+fn what_a_request_is_hashed_by() {
+    let key = |key: &str| {
+        let text =
+            pool(&format!("connect = \"http://127.0.0.1:1\"\nbalance = \"hash\"\nhash_key = \"{key}\""));
+        good(&text).pools[0].balancing.hash_key.clone()
+    };
+    assert_eq!([key("client"), key("uri")], [HashKey::Client, HashKey::Uri]);
+    assert_eq!(key("header:X-User"), HashKey::Header("x-user".into()));
+    assert_eq!(key("query:id"), HashKey::Query("id".into()));
+}
+
+#[test]
+fn what_is_wrong_is_said_where_it_stands() {
+    let one = |lines: &str| brief(&pool(lines))[0].clone();
+    assert!(one("connect = [{ weight = 3 }]").contains("`url`"));
+    assert!(one("connect = [{ url = \"http://127.0.0.1:1\", weight = 0 }]").contains("`weight`"));
+    assert!(one("connect = [{ url = \"http://127.0.0.1:1\", wait = 0 }]").contains("unknown key `wait`"));
+    assert!(one("connect = [7]").contains("expected strings and tables"));
+    assert!(one("connect = [{ url = \"ftp://127.0.0.1:1\" }]").contains("no address of a server"));
+    let hash = "connect = \"http://127.0.0.1:1\"\nbalance = \"hash\"\n";
+    assert!(one(&format!("{hash}hash_key = \"host\"")).contains("nothing to hash"));
+    assert!(one(&format!("{hash}hash_key = \"cookie:\"")).contains("nothing to hash"));
+    let warns = |lines: &str| {
+        let (_, warnings) = read_as(&pool(lines), false).unwrap();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        one_line(&warnings[0].0)
+    };
+    assert!(warns("command = [\"sh\"]\nbalance = \"hash\"").contains("`balance` has no effect"));
+    assert!(
+        warns("connect = \"http://127.0.0.1:1\"\nhash_key = \"uri\"").contains("`hash_key` has no effect")
+    );
+    let backups = "connect = [{ url = \"http://127.0.0.1:1\", backup = true }]";
+    assert!(warns(backups).contains("all servers are backups"));
+}
+
+#[test]
+fn the_examples_of_the_page_are_good() {
+    let manual = include_str!("../../../../../docs/balancing.md");
+    let examples: Vec<_> =
+        manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 3);
+    let read: Vec<Config> = examples.into_iter().map(good).collect();
+    assert_eq!(read[0].pools[0].balancing.servers[0].weight, 3);
+    assert_eq!(read[1].pools[0].balancing.balance, Balance::Hash);
+    assert_eq!(read[2].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
+}
