@@ -26,6 +26,7 @@
 //! | [`jwt`] | signed tokens, and the keys that they are checked by |
 //! | [`key_agent`] | keys of tokens that are fetched from a URL |
 //! | [`log`] | access log and error log |
+//! | [`trace`] | which trace a request belongs to, and what is reported of it |
 //! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
 //! | [`tls`] | from certificates and keys to sessions |
@@ -72,6 +73,7 @@ pub mod sandbox;
 pub mod serve;
 pub mod status;
 pub mod tls;
+pub mod trace;
 pub mod unix_time;
 pub mod upgrade;
 pub mod worker;

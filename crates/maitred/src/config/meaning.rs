@@ -30,6 +30,7 @@ pub use super::paths::PathPattern;
 use super::rewrites::Rewrite;
 use super::security::SecurityHeaders;
 use super::template::Template;
+use super::trace::Trace;
 use super::upstream_tls::UpstreamTls;
 pub use super::values::Network;
 use super::values::is_within;
@@ -64,6 +65,8 @@ pub struct Config {
     pub log: Log,
     /// `[access_log.NAME]`, in the order of the file; at most 16.
     pub access_logs: Vec<AccessLog>,
+    /// `[trace]`; `None`: what comes of it passes as it is.
+    pub trace: Option<Trace>,
 }
 
 impl Config {

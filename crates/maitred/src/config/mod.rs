@@ -57,6 +57,7 @@ pub mod tables;
 mod template;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod upstream_tls;
 mod values;
 mod workers;
@@ -92,6 +93,7 @@ pub use report::{Errors, Failure, Place, Problem, Warning};
 pub use rewrites::Rewrite;
 pub use security::SecurityHeaders;
 pub use template::{Part, Template, regex};
+pub use trace::{Continued, Otlp, Trace};
 pub use upstream_tls::UpstreamTls;
 pub use values::{is_within, listen_address};
 

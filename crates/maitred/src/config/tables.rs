@@ -11,7 +11,7 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
     access, balancing, client_limits, compress, cors, expires, external, fastcgi, files, headers, jwt, media,
-    overrides, parts, reload, requests, routes, security,
+    overrides, parts, reload, requests, routes, security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -66,6 +66,7 @@ pub const ROOT: Table = Table {
             Default::Absent("none"),
             "Further access logs, which sites and routes name.",
         ),
+        Key::new("trace", Kind::Section(&trace::TRACE), Default::Absent("no traces"), "Distributed tracing."),
     ],
 };
 

@@ -7,6 +7,7 @@ use crate::bounds::{SLOTS_MAX, THREADS_MAX};
 use crate::config::{Address, Transport};
 use crate::control::{Descriptor, Report, Start};
 use crate::tls::server::CertificateFacts;
+use crate::trace::SpanFacts;
 
 use super::histogram::HistogramFacts;
 use super::rates::PerSecond;
@@ -147,6 +148,8 @@ pub struct Live {
     pub limits: Vec<LimitFacts>,
     /// How long answers of each pool take.
     pub answers: Vec<HistogramFacts>,
+    /// What became of spans, if there are any.
+    pub spans: Option<SpanFacts>,
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -174,6 +177,8 @@ pub struct Queues {
     pub limits: Vec<LimitFacts>,
     /// How long answers of each pool take.
     pub answers: Vec<HistogramFacts>,
+    /// What became of spans, if there are any.
+    pub spans: Option<SpanFacts>,
 }
 
 /// How much is taken of something that all threads share.

@@ -29,6 +29,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "listens": listens(facts, live),
         "bodies": bodies(live),
         "budgets": budgets(live),
+        "spans": live.spans.map(|facts| json!({ "sent": facts.sent, "dropped": facts.dropped })),
         "limits": limits(live),
         "certificates": certificates(live),
         "automatic_certificates": automatic(live),

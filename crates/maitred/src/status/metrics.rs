@@ -23,6 +23,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.bodies(live);
     page.budgets(live);
     page.limits(live);
+    page.spans(live);
     page.certificates(live);
     page.automatic(live);
 
@@ -138,6 +139,14 @@ impl Page {
             for facts in &live.limits {
                 self.sample(name, &[("limit", &facts.name)], read(facts), Unit::One);
             }
+        }
+    }
+
+    fn spans(&mut self, live: &Live) {
+        let Some(facts) = live.spans else { return };
+        for ((name, help), value) in [(SPANS_SENT, facts.sent), (SPANS_DROPPED, facts.dropped)] {
+            self.family(name, Kind::Counter, help);
+            self.sample(name, &[], value, Unit::One);
         }
     }
 
@@ -312,6 +321,12 @@ pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 6] = [
         |facts| facts.under_way,
     ),
 ];
+pub(super) const SPANS_SENT: (&str, &str) =
+    ("maitred_spans_sent_total", "Requests whose spans the collector of traces has taken.");
+pub(super) const SPANS_DROPPED: (&str, &str) = (
+    "maitred_spans_dropped_total",
+    "Requests whose spans were dropped, because too many waited, or the collector did not take them.",
+);
 pub(super) const CERTIFICATE: (&str, &str) =
     ("maitred_certificate_not_after_seconds", "End of validity of a certificate in use, in Unix time.");
 pub(super) const POOL_QUEUE: (&str, &str) = ("maitred_pool_queue", "Requests in the queue of a pool.");

@@ -128,6 +128,7 @@ impl Status {
             budgets: queues.budgets,
             limits: queues.limits,
             answers: queues.answers,
+            spans: queues.spans,
             certificates,
             automatic: self
                 .automatic

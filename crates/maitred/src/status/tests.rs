@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::Report;
 use crate::tls::server::CertificateFacts;
+use crate::trace::SpanFacts;
 
 use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
@@ -69,6 +70,7 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
+        spans: Some(SpanFacts { sent: 5, dropped: 6 }),
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,
@@ -247,6 +249,8 @@ fn metrics_keep_to_the_format() {
         ("maitred_pool_response_seconds_count{pool=\"web\"}", 3.0),
         ("maitred_pool_response_seconds_sum{pool=\"web\"}", 12.003),
         ("maitred_pool_queue_max{pool=\"web\"}", 8.0),
+        ("maitred_spans_sent_total", 5.0),
+        ("maitred_spans_dropped_total", 6.0),
         (
             "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
             1_259_290.0,
@@ -494,6 +498,9 @@ fn the_document_has_every_metric() {
     for (metric, kind, help, key, _) in metrics::LIMITS {
         writeln!(tables, "| `{metric}`, label `limit` | {} | `limits.*.{key}` | {help} |", kind.text())
             .expect("a String");
+    }
+    for ((metric, help), key) in [(metrics::SPANS_SENT, "sent"), (metrics::SPANS_DROPPED, "dropped")] {
+        writeln!(tables, "| `{metric}` | counter | `spans.{key}` | {help} |").expect("a String");
     }
     let (metric, help) = metrics::CERTIFICATE;
     writeln!(

@@ -14,6 +14,7 @@ use crate::config::{EarlyHints, Pool, RequestHeaders, Server};
 use crate::plan::RequestEdits;
 use crate::route::Choice;
 use crate::serve::RequestContext;
+use crate::trace::context::{TRACEPARENT, TRACESTATE};
 
 /// The target in origin form and in its one form: the application gets the path that the route was chosen by, and characters that
 /// browsers do not encode are encoded.
@@ -106,13 +107,35 @@ pub(super) fn asks_for_trailers(request: &Request<'_, '_>) -> bool {
     request.version != Version::Http10 && te.any(|field| named(field.value))
 }
 
+/// What becomes of the fields of a trace that came with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Traced {
+    /// They pass as they are: this server takes no part.
+    AsSent,
+    /// `traceparent` is this server's.
+    Continued,
+    /// The trace begins here, so that `tracestate` is of another one.
+    Begun,
+}
+
+impl Traced {
+    #[inline]
+    fn replaces(self, name: &str) -> bool {
+        match self {
+            Traced::AsSent => false,
+            Traced::Continued => name.eq_ignore_ascii_case(TRACEPARENT),
+            Traced::Begun => name.eq_ignore_ascii_case(TRACEPARENT) || name.eq_ignore_ascii_case(TRACESTATE),
+        }
+    }
+}
+
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that
 /// only a proxy may send, unless the peer is a trusted proxy (`proxied`).
 pub(super) fn append_fields(
     head: &mut impl PutField,
     request: &Request<'_, '_>,
     (kept, rules): (&RequestHeaders, &RequestEdits),
-    proxied: bool,
+    (proxied, traced): (bool, Traced),
 ) {
     let mut present = Present::default();
     // Mostly it names nothing that would go on (`keep-alive`), so that it is not looked at again for each field.
@@ -124,6 +147,7 @@ pub(super) fn append_fields(
     for field in request.fields {
         if maitred_handoff::is_forwardable(field.name)
             && !is_named(field.name)
+            && !traced.replaces(field.name)
             && !origin::tells(field.name)
             && passes(field.name, kept, proxied)
             && (rules.fields.is_empty() || keeps(&rules.fields, field.name, &mut present))

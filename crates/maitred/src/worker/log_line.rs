@@ -13,6 +13,7 @@ use crate::config::{LogChoice, TrustedProxies};
 use crate::log::access::{Line, RequestLine, UpstreamLine};
 use crate::log::thread_logs::ThreadLogs;
 use crate::serve::Summary;
+use crate::trace::context::TRACEPARENT;
 use crate::worker::entry::Entry;
 
 /// Status in the access log for an aborted request, as in nginx.
@@ -31,12 +32,16 @@ pub(super) struct LoggedFields<'l> {
     pub(super) logs: &'l ThreadLogs,
     pub(super) log: Option<LogChoice>,
     pub(super) proxies: &'l TrustedProxies,
+    /// Whether spans are made of requests.
+    pub(super) traced: bool,
 }
 
 impl LoggedFields<'_> {
     /// Whether it needs this one; `proxied` is whether the peer may name the client.
     pub(super) fn is_wanted(&self, name: &str, proxied: bool) -> bool {
-        (proxied && (origin::tells(name) || self.proxies.names(name))) || self.logs.wants(self.log, name)
+        (self.traced && name.eq_ignore_ascii_case(TRACEPARENT))
+            || (proxied && (origin::tells(name) || self.proxies.names(name)))
+            || self.logs.wants(self.log, name)
     }
 }
 

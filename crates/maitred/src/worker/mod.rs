@@ -110,7 +110,7 @@ use crate::control::servers::{ServerEntry, ServerList};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::proxy::{Listed, Policy, ServerTable};
-use crate::route::Router;
+use crate::route::{Router, SetPlan};
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet, GivenUp};
@@ -119,6 +119,7 @@ use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::tls::material::Material;
 use crate::tls::{TlsServer, redirect};
+use crate::trace::Exporter;
 use crate::worker::access_logs::AccessLogs;
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
@@ -205,6 +206,9 @@ fn start() -> Result<(), String> {
     control::run(shared, &control, tids, early).map_err(|error| text("control", error))?;
     handles.into_iter().for_each(|handle| drop(handle.join()));
     writers.stop();
+    if let Some(spans) = &shared.spans {
+        spans.stop();
+    }
     Ok(())
 }
 
@@ -264,6 +268,12 @@ struct HelperThreads {
     passed: Vec<Helpers>,
 }
 
+/// The thread that sends spans, if any are sent.
+fn exporter(config: &Config) -> std::io::Result<Option<Exporter>> {
+    let Some(trace) = &config.trace else { return Ok(None) };
+    trace.otlp.as_ref().map(|otlp| Exporter::start(otlp, &trace.service)).transpose()
+}
+
 /// Whether there is a site, or a route, with `basic_auth`.
 fn checks_passwords(config: &Config) -> bool {
     let of_site = |site: &Site| {
@@ -312,17 +322,10 @@ fn shared_state(
 ) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
     let (router, plans) = Router::new(&start.config);
-    let file_sets = plans.into_iter().map(|plan| {
-        let set = FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages);
-        set.with_edits(plan.edits)
-            .with_expires(plan.expires)
-            .with_compression(plan.compress)
-            .withholding_sources(plan.withholds_sources)
-    });
     let share = Share::of(&start, threads as u64);
     let shared = Shared {
         router,
-        file_sets: file_sets.collect(),
+        file_sets: plans.into_iter().map(file_set).collect(),
         inboxes: (0..threads).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
         loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         only_tunnels: std::iter::repeat_with(AtomicBool::default).take(threads).collect(),
@@ -352,6 +355,7 @@ fn shared_state(
         predecessors: AtomicU32::new(0),
         watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
+        spans: exporter(&start.config)?,
         tls,
         redirect_port: redirect_port(&start, buckets),
         acme: Challenges::new(&start.challenges),
@@ -362,6 +366,15 @@ fn shared_state(
         shared.status.note_automatic(report.clone());
     }
     Ok(shared)
+}
+
+/// A directory that files are served from, as a site or a route says.
+fn file_set(plan: SetPlan) -> FileSet {
+    let set = FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages);
+    set.with_edits(plan.edits)
+        .with_expires(plan.expires)
+        .with_compression(plan.compress)
+        .withholding_sources(plan.withholds_sources)
 }
 
 /// What all threads share of a pool.

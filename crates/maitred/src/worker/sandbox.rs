@@ -45,7 +45,8 @@ fn upstream_ports(config: &Config) -> Option<Vec<u16>> {
         Upstream::Tcp { address, .. } => Some(address.port()),
         Upstream::Unix(_) => None,
     };
-    Some(servers.filter_map(port).collect())
+    let collector = config.trace.as_ref().and_then(|trace| trace.otlp.as_ref());
+    Some(servers.filter_map(port).chain(collector.map(|otlp| otlp.address.port())).collect())
 }
 
 fn restrict(

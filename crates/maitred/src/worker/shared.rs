@@ -33,6 +33,7 @@ use crate::status::histogram::{Histogram, HistogramFacts};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
+use crate::trace::Exporter;
 
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
 pub(super) const NO_LISTEN: u16 = u16::MAX;
@@ -113,6 +114,8 @@ pub struct Shared {
     pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
     /// The status page and the metrics.
     pub status: Status,
+    /// What spans of requests are given to; `None`: nothing is reported.
+    pub spans: Option<Exporter>,
     /// The answers to challenges of a certificate authority, for automatic certificates.
     pub acme: Challenges,
 }
@@ -362,6 +365,7 @@ impl Shared {
             pools: (0..self.pools.len())
                 .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
                 .collect(),
+            spans: self.spans.as_ref().map(Exporter::facts),
             answers: self.pools.iter().map(PoolShared::answers).collect(),
             limits: self.client_limits.iter().map(|limit| limit.facts(Instant::now())).collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]

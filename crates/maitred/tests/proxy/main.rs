@@ -20,6 +20,7 @@ mod streaming;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;
+mod traces;
 mod upgrading;
 mod upstream;
 

@@ -31,6 +31,7 @@ mod server;
 mod sites;
 mod stateful;
 mod tls;
+mod trace;
 mod upstream_tls;
 
 use super::meaning::{Config, Limits, Network};
@@ -72,6 +73,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let log = logs::log(&root.section("log"));
     let (key_sets, auth_caches) = (root.cx.key_sets.take(), root.cx.auth_caches.take());
     let users_files = root.cx.users_files.take();
+    let trace = trace::trace(root);
     Config {
         listens,
         server,
@@ -85,6 +87,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         auth_caches,
         log,
         access_logs,
+        trace,
     }
 }
 

@@ -272,6 +272,12 @@ stop_signal = "QUIT"
 start_grace = 3
 listen = [":8000"]
 
+[trace]
+sample = 10
+parent = "any"
+otlp = "http://127.0.0.1:9/spans"
+service = "front"
+
 [limit.all]
 rate = "100/s"
 keys_max = 7

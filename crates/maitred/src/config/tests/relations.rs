@@ -459,6 +459,33 @@ fn the_examples_about_external_servers_are_good() {
 }
 
 #[test]
+fn traces_are_for_a_collector_that_can_be_reached() {
+    let manual = include_str!("../../../../../docs/traces.md");
+    let examples: Vec<_> =
+        manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 1);
+    let trace = good(examples[0]).trace.unwrap();
+    let otlp = trace.otlp.unwrap();
+    assert_eq!((otlp.host.as_str(), otlp.path.as_str()), ("127.0.0.1:4318", "/v1/traces"));
+    let of = |url: &str| format!("{COMPLETE}[trace]\notlp = \"{url}\"\n");
+    for (url, host, path) in [
+        ("http://127.0.0.1", "127.0.0.1:4318", "/v1/traces"),
+        ("http://[::1]/", "[::1]:4318", "/v1/traces"),
+        ("http://[::1]:9/a/b?c", "[::1]:9", "/a/b?c"),
+    ] {
+        let otlp = good(&of(url)).trace.and_then(|trace| trace.otlp).unwrap();
+        assert_eq!((otlp.host.as_str(), otlp.path.as_str()), (host, path), "{url}");
+    }
+    for url in
+        ["https://127.0.0.1", "127.0.0.1:4318", "http:///v1", "http://a@127.0.0.1/", "http://127.0.0.1/#a"]
+    {
+        let said = errors(&of(url));
+        assert!(said.contains("is not the URL of a collector"), "{url}: {said}");
+    }
+    assert_eq!(good(COMPLETE).trace, None);
+}
+
+#[test]
 fn the_url_of_another_server_is_a_pool_and_a_path() {
     let text = |forward: &str, more: &str| {
         format!(

@@ -483,7 +483,8 @@ impl Clients {
     /// Which fields of the request at hand its line in the access log needs.
     pub(in crate::worker) fn logged_fields(&self, index: u32) -> LoggedFields<'_> {
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
-        LoggedFields { logs: &self.logs, log, proxies: &self.shared.start.config.server.trusted_proxies }
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        LoggedFields { logs: &self.logs, log, proxies, traced: self.shared.spans.is_some() }
     }
 
     /// Keeps a request that cannot be answered yet.
@@ -629,7 +630,15 @@ impl Clients {
         log: Option<LogChoice>,
         summary: Summary,
     ) {
-        if !self.is_logged(index, log) {
+        let logged = self.is_logged(index, log);
+        if !logged && self.shared.spans.is_none() {
+            return;
+        }
+        let connection = &self.connections[index as usize];
+        let client =
+            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
+        self.report_span(index, request, &client, summary);
+        if !logged {
             return;
         }
         let connection = &self.connections[index as usize];
@@ -638,8 +647,6 @@ impl Clients {
             target: request.target,
             version: request.version,
         };
-        let client =
-            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
         let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some());
         let id = exchange.and_then(|exchange| exchange.dispatch.request_id()).map(origin::hexadecimal);
         let line = Line {
@@ -667,7 +674,7 @@ impl Clients {
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
-        if !self.is_logged(index, log) {
+        if !self.is_logged(index, log) && self.shared.spans.is_none() {
             return;
         }
         let head = std::mem::take(&mut self.exchange(index).head);

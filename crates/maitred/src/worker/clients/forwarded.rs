@@ -6,8 +6,9 @@ use maitred_http::request::{Framing, Request};
 use super::Clients;
 use crate::config::{HostRule, Pool};
 use crate::plan::RequestEdits;
+use crate::trace::context::TRACEPARENT;
 use crate::worker::connection::tls::TlsLookup;
-use crate::worker::forward::{append_fields, append_switch, passed_trailers};
+use crate::worker::forward::{Traced, append_fields, append_switch, passed_trailers};
 use crate::worker::origin::{Arrival, Client, Peer, PutField};
 
 /// A request on its way to an application or a server.
@@ -53,7 +54,16 @@ impl Clients {
         if !host.is_empty() {
             head.small_field("host", host);
         }
-        append_fields(head, request, (&settings.request_headers, rules), client.proxied);
+        let context = self.trace_context(request, client, id);
+        let traced = match &context {
+            None => Traced::AsSent,
+            Some(context) if context.parent_id.is_some() => Traced::Continued,
+            Some(_) => Traced::Begun,
+        };
+        append_fields(head, request, (&settings.request_headers, rules), (client.proxied, traced));
+        if let Some(context) = context {
+            head.small_field(TRACEPARENT, &context.field());
+        }
         append_switch(head, outbound.switch);
         let connection = &self.connections[index as usize];
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);

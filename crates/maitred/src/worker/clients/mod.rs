@@ -14,6 +14,7 @@
 //! | [`reclaim`] | whether a connection is idle, and since when |
 //! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
 //! | [`forwarded`] | what applications and servers are told of a request |
+//! | [`spans`] | what traces say of requests |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
 
@@ -25,6 +26,7 @@ pub(in crate::worker) mod forwarded;
 mod http2;
 mod rates;
 mod reclaim;
+mod spans;
 mod streams;
 mod table;
 mod throttle;

@@ -61,7 +61,7 @@ fn sent_on(fields: &[&str]) -> Vec<String> {
     );
     with_request("GET / HTTP/1.1", fields, |request| {
         let mut lines = FieldLines::default();
-        append_fields(&mut lines, request, (&kept, &rules), false);
+        append_fields(&mut lines, request, (&kept, &rules), (false, Traced::AsSent));
         lines.all().iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect()
     })
 }
@@ -242,7 +242,7 @@ fn forwarded(fields: &[&str], rules: &RequestEdits, proxied: bool) -> Vec<String
     let kept = RequestHeaders { keep: Vec::new(), underscores: true, client_address: None };
     let mut out = FieldLines::default();
     with_request("GET / HTTP/1.1", fields, |request| {
-        append_fields(&mut out, request, (&kept, rules), proxied);
+        append_fields(&mut out, request, (&kept, rules), (proxied, Traced::AsSent));
     });
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     out.all().iter().map(|(name, value)| format!("{}: {}", text(name), text(value))).collect()
