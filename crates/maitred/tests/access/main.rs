@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod addresses;
+mod cors;
 mod forward;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]

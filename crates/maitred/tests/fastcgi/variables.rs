@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::h2;
 use crate::php::{Kind, Php};
-use crate::site::{FRONT, json, on_both, setup, with_tls};
+use crate::site::{FRONT, files, json, on_both, setup, with_tls};
 use crate::stage::Authority;
 use crate::support::{Client, Server};
 
@@ -220,5 +220,36 @@ fn clients_set_no_variables() {
         assert_eq!(variables["HTTP_PHP_VALUE"], "auto_prepend_file=/etc/passwd");
     }
     drop(connection);
+    server.stop();
+}
+
+/// RFC 3875 sections 4.1.1 and 4.1.11: who was proved to be the client, and by what; never what it says itself.
+#[test]
+fn an_application_knows_the_user_that_a_gate_has_found() {
+    let Some(php) = Php::fpm(2) else { return };
+    let users = "users = { ann = \"$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.\" }";
+    let server = files()
+        .route("/sub/*", &format!("pool = \"php\"\nbasic_auth = {{ {users} }}"))
+        .route("/shop/*", &format!("pool = \"php\"\nbasic_auth = {{ {users}, remove_authorization = true }}"))
+        .route("/*", "pool = \"php\"")
+        .table(&format!("[pool.php]\nconnect = \"{}\"\n{FRONT}\n", php.url()))
+        .start();
+    let lies = "X-Remote-User: root\r\nRemote-User: root\r\nREMOTE_USER: root\r\nAuth-Type: x\r\n";
+    let ann = "Authorization: Basic YW5uOnNlY3JldA==\r\n";
+    let seen = |target: &str, fields: &str| all_of(&json(&server.connect().method("GET", target, fields)));
+    let told = |variables: &Variables, name: &str| variables.get(name).cloned();
+    let open = seen("/vars.php", &format!("{lies}{ann}"));
+    for name in ["REMOTE_USER", "AUTH_TYPE", "HTTP_X_REMOTE_USER", "HTTP_REMOTE_USER"] {
+        assert_eq!(told(&open, name), None, "{name}: what was not looked at is not known");
+    }
+    for (target, authorization) in [("/sub/?vars", true), ("/shop/app.php", false)] {
+        let variables = seen(target, &format!("{lies}{ann}"));
+        assert_eq!(told(&variables, "REMOTE_USER").as_deref(), Some("ann"), "{target}");
+        assert_eq!(told(&variables, "AUTH_TYPE").as_deref(), Some("Basic"), "{target}");
+        assert_eq!(told(&variables, "HTTP_X_REMOTE_USER").as_deref(), Some("ann"), "{target}");
+        assert_eq!(told(&variables, "HTTP_AUTHORIZATION").is_some(), authorization, "{target}");
+        assert_eq!(told(&variables, "HTTP_REMOTE_USER"), None, "{target}");
+        assert_eq!(server.connect().method("GET", target, lies).status, 401, "{target}");
+    }
     server.stop();
 }
