@@ -129,6 +129,17 @@ impl Server {
         }
     }
 
+    /// Forgets how it is.
+    #[cfg(test)]
+    pub(super) fn forget(&self) {
+        let Health { out_until, trial_until, broken, outs, unwell, .. } = &self.health;
+        let Health { ejected_until, bad, ejections, since, failures, .. } = &self.health;
+        let times = [out_until, trial_until, ejected_until, since, failures, &self.work.latency];
+        times.into_iter().for_each(|time| time.store(0, Relaxed));
+        [broken, outs, bad, ejections].into_iter().for_each(|count| count.store(0, Relaxed));
+        unwell.store(false, Relaxed);
+    }
+
     /// Requests that all threads have there.
     pub fn under_way(&self) -> u32 {
         self.work.under_way.load(Relaxed)

@@ -199,6 +199,12 @@ impl ServerTable {
         refused
     }
 
+    /// Forgets what is known of the servers, as if they were new.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        self.list().rows.iter().flatten().for_each(|row| row.server.forget());
+    }
+
     /// The moment of `now`.
     pub fn moment(&self, now: Instant) -> Moment {
         Moment::of(now, *self.origin.get_or_init(|| now))

@@ -80,6 +80,8 @@ pub(super) struct Carrier {
     /// When it last sent anything, and since when a part of what it has to send has not left.
     active: Instant,
     unsent_since: Option<Instant>,
+    /// It has sent something when the server might have had enough of waiting, and may not have looked yet.
+    was_late: bool,
 }
 
 impl Carrier {
@@ -103,13 +105,14 @@ impl Carrier {
             leaving: false,
             active: time::now(),
             unsent_since: None,
+            was_late: false,
         }
     }
 
     /// Whether the server may have had enough of waiting for this side.
     fn is_late(&self) -> bool {
         let since = self.unsent_since.map_or(self.active, |since| since.min(self.active));
-        time::now().saturating_duration_since(since) >= CLIENT_TIMEOUT
+        self.was_late || time::now().saturating_duration_since(since) >= CLIENT_TIMEOUT
     }
 
     /// Puts as much of the bodies into frames as the windows allow, in frames of at most so many bytes. Whether anything was.
@@ -268,6 +271,7 @@ impl World<'_> {
         carrier.out.drain(..sent);
         carrier.sent += sent;
         let late = time::now().saturating_duration_since(carrier.active) >= CLIENT_TIMEOUT - MARGIN;
+        carrier.was_late |= late;
         carrier.active = time::now();
         match carrier.out.is_empty() {
             true => carrier.unsent_since = None,

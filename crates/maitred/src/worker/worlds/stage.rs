@@ -211,6 +211,10 @@ impl Stage {
         let first = new();
         let shared = [first, if kind.reloads { new() } else { first }];
         shared.iter().for_each(|shared| shared.accepting.store(0, Relaxed));
+        // Whichever world of this stage is the first.
+        let tables =
+            shared.iter().flat_map(|shared| shared.pools.iter().filter_map(|pool| pool.servers.as_ref()));
+        tables.for_each(|servers| _ = servers.moment(time::origin()));
         Stage { kind, shared, sockets, files }
     }
 
@@ -276,6 +280,8 @@ impl Stage {
                 .for_each(|cell| note(format!("waiting for pool {at}"), cell.load(Relaxed).into()));
             let loads = pool.servers.iter().flat_map(|servers| servers.loads());
             loads.for_each(|load| note(format!("requests at a server of pool {at}"), load.into()));
+            // What one world has found out about a server is not known in the next one.
+            pool.servers.iter().for_each(|servers| servers.forget());
             // A thread that ends does so with its processes.
             pool.room.iter().chain(&pool.live).chain(&pool.slots).for_each(|cell| cell.store(0, Relaxed));
         }

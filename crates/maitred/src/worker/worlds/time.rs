@@ -31,6 +31,11 @@ pub(super) const SIMULATED: Environment = Environment {
     },
 };
 
+/// What worlds of this thread count from: the time at which each of them begins.
+pub(super) fn origin() -> Instant {
+    ORIGIN.with(|origin| *origin)
+}
+
 /// A world begins.
 pub(super) fn begin() {
     PASSED.set(Duration::ZERO);
@@ -38,7 +43,7 @@ pub(super) fn begin() {
 }
 
 pub(super) fn now() -> Instant {
-    ORIGIN.with(|origin| *origin) + PASSED.get()
+    origin() + PASSED.get()
 }
 
 pub(super) fn pass(time: Duration) {
