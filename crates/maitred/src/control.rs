@@ -405,4 +405,6 @@ pub enum ToWorker {
     CertificateReport(Report),
     /// There will be no certificate for this name.
     NameRefused(String),
+    /// There is none for this name as yet, but it may be asked for again.
+    NameLater(String),
 }

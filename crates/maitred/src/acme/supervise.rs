@@ -165,10 +165,10 @@ impl Supervisor {
                 true => vec![Action::TellWorkers(ToWorker::NameRefused(name))],
                 false => Vec::new(),
             },
-            FromAgent::NameLater(name) => {
-                self.names.remove(&name);
-                Vec::new()
-            }
+            FromAgent::NameLater(name) => match self.names.remove(&name) {
+                true => vec![Action::TellWorkers(ToWorker::NameLater(name))],
+                false => Vec::new(),
+            },
             FromAgent::Report(report) => {
                 self.reports.insert(report.name.clone(), report.clone());
                 vec![Action::TellWorkers(ToWorker::CertificateReport(report))]
@@ -188,7 +188,8 @@ impl Supervisor {
     pub fn name_wanted(&mut self, name: String) -> Vec<Action> {
         let on_demand = self.wanted.as_ref().is_some_and(|start| !start.on_demand.is_empty());
         if self.running.is_none() || !on_demand || self.names.len() >= NAMES_MAX || name.len() > 253 {
-            return Vec::new();
+            // Handshakes must not wait for what is not done.
+            return vec![Action::TellWorkers(ToWorker::NameLater(name))];
         }
         match self.names.insert(name.clone()) {
             true => vec![Action::Tell(ToAgent::Wanted(name))],
@@ -287,7 +288,8 @@ impl Supervisor {
     fn forget(&mut self, actions: &mut Vec<Action>) {
         let serials = std::mem::take(&mut self.challenges).into_keys();
         actions.extend(serials.map(|serial| Action::TellWorkers(ToWorker::ChallengeOver(serial))));
-        self.names.clear();
+        let names = std::mem::take(&mut self.names).into_iter();
+        actions.extend(names.map(|name| Action::TellWorkers(ToWorker::NameLater(name))));
         if !std::mem::take(&mut self.hooks).is_empty() {
             actions.push(Action::EndHooks);
         }

@@ -50,6 +50,10 @@ pub struct OnDemand {
     pub names_max: u32,
     /// `refused_time`: how long a name that was refused stays so.
     pub refused_time: Duration,
+    /// `wait_timeout`: how long a handshake waits for a certificate.
+    pub wait_timeout: Duration,
+    /// `waiting_max`: how many do, in one worker process.
+    pub waiting_max: u32,
 }
 
 impl Config {
@@ -443,6 +447,20 @@ pub const ON_DEMAND: Table = Table {
             Kind::Time { min: Duration::from_secs(1), max: Duration::from_secs(24 * 60 * 60) },
             Default::Time(Duration::from_secs(5 * 60)),
             "How long a name that the service has refused stays refused without another question.",
+        ),
+        Key::new(
+            "wait_timeout",
+            Kind::Time { min: Duration::from_millis(1), max: Duration::from_secs(5 * 60) },
+            Default::Time(Duration::from_secs(30)),
+            "How long a handshake waits for its certificate. Then it fails, and so it does at once when it is known that there will be \
+             none.",
+        ),
+        Key::new(
+            "waiting_max",
+            Kind::Whole { min: 0, max: 100_000 },
+            Default::Whole(256),
+            "How many handshakes of a worker process wait at a time; further ones fail, and succeed when the certificate is there. Each \
+             keeps what its client has said, up to 100 KiB and usually 2. 0: none waits.",
         ),
     ],
 };

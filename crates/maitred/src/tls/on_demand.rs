@@ -24,21 +24,31 @@ pub struct Wanted {
 #[derive(Debug, Default)]
 struct Inner {
     /// Until when nothing is said of a name.
-    silent: BTreeMap<Box<str>, Instant>,
+    silent: BTreeMap<Box<str>, Silence>,
     pending: Vec<String>,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Silence {
+    until: Instant,
+    /// There will be no certificate in that time.
+    refused: bool,
+}
+
 impl Wanted {
-    /// A client asks for a name without a certificate.
-    pub fn note(&self, name: &str, now: Instant) {
+    /// A client asks for a name without a certificate. Whether that is going to be asked for, or was, so that the handshake can wait.
+    pub fn note(&self, name: &str, now: Instant) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.silent.get(name).is_some_and(|until| *until > now) || inner.pending.len() >= PENDING_MAX {
-            return;
+        if let Some(silence) = inner.silent.get(name).filter(|silence| silence.until > now) {
+            return !silence.refused;
         }
-        if inner.keep(name, now + AGAIN, now) {
+        let room = inner.pending.len() < PENDING_MAX
+            && inner.keep(name, Silence { until: now + AGAIN, refused: false }, now);
+        if room {
             inner.pending.push(name.to_owned());
             self.pending.store(inner.pending.len(), Relaxed);
         }
+        room
     }
 
     /// The names of which something is to be said now; none most of the time, at the price of one load.
@@ -54,19 +64,24 @@ impl Wanted {
     /// There will be no certificate for this name; it is not wanted again for so long.
     pub fn refused(&self, name: &str, long: Duration, now: Instant) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.keep(name, now + long, now);
+        inner.keep(name, Silence { until: now + long, refused: true }, now);
+    }
+
+    /// There will be none for now, but it may be asked for again.
+    pub fn later(&self, name: &str, now: Instant) {
+        self.refused(name, AGAIN, now);
     }
 }
 
 impl Inner {
     /// False if there is no room for another name.
-    fn keep(&mut self, name: &str, until: Instant, now: Instant) -> bool {
+    fn keep(&mut self, name: &str, silence: Silence, now: Instant) -> bool {
         if self.silent.len() >= NAMES_MAX && !self.silent.contains_key(name) {
-            self.silent.retain(|_, until| *until > now);
+            self.silent.retain(|_, silence| silence.until > now);
         }
         let room = self.silent.len() < NAMES_MAX || self.silent.contains_key(name);
         if room {
-            self.silent.insert(name.into(), until);
+            self.silent.insert(name.into(), silence);
         }
         room
     }
@@ -79,15 +94,17 @@ mod tests {
     #[test]
     fn a_name_is_wanted_once_and_then_for_a_while_not() {
         let (wanted, now) = (Wanted::default(), Instant::now());
-        wanted.note("a.example", now);
-        wanted.note("a.example", now);
-        wanted.note("b.example", now);
+        for name in ["a.example", "a.example", "b.example"] {
+            assert!(wanted.note(name, now), "a handshake can wait");
+        }
         assert_eq!(wanted.take(), ["a.example", "b.example"]);
-        wanted.note("a.example", now + AGAIN / 2);
+        assert!(wanted.note("a.example", now + AGAIN / 2), "it was asked for");
         assert!(wanted.take().is_empty());
         wanted.refused("b.example", 3 * AGAIN, now);
-        for name in ["a.example", "b.example"] {
-            wanted.note(name, now + 2 * AGAIN);
+        wanted.later("c.example", now);
+        assert!(!wanted.note("c.example", now), "there will be none for now");
+        for (name, waits) in [("a.example", true), ("b.example", false)] {
+            assert_eq!(wanted.note(name, now + 2 * AGAIN), waits);
         }
         assert_eq!(wanted.take(), ["a.example"]);
     }
@@ -104,7 +121,7 @@ mod tests {
         }
         wanted.take();
         assert_eq!(wanted.inner.lock().unwrap().silent.len(), NAMES_MAX);
-        wanted.note("more", now);
+        assert!(!wanted.note("more", now));
         assert!(wanted.take().is_empty(), "there is no room");
         wanted.note("more", now + 2 * AGAIN);
         assert_eq!(wanted.take(), ["more"]);

@@ -89,8 +89,15 @@ impl Resolver {
         })
     }
 
-    /// The certificates of the site that this name belongs to: the exact name, then the longest `*.name`, then the default.
-    fn certificates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+    /// Whether a client has to wait: its certificate is one on demand, which is not there, and was asked for.
+    pub fn awaits(&self, hello: &ClientHello<'_>) -> bool {
+        let Some(name) = hello.server_name().filter(|_| !is_challenge(hello)) else { return false };
+        let (_, on_demand) = self.site(Some(name));
+        on_demand && !self.on_demand.contains_key(name) && self.wanted.note(name, Instant::now())
+    }
+
+    /// The site of a name, and whether its names have certificates on demand.
+    fn site(&self, name: Option<&str>) -> (Option<usize>, bool) {
         let site = name.and_then(|name| {
             let parents = || name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(name.get(at..)?));
             self.exact.get(name).or_else(|| parents().next()).copied()
@@ -99,6 +106,12 @@ impl Resolver {
             Some(site) => self.on_demand_sites.get(site).copied().unwrap_or(false),
             None => self.on_demand_others,
         };
+        (site, on_demand)
+    }
+
+    /// The certificates of the site that this name belongs to: the exact name, then the longest `*.name`, then the default.
+    fn certificates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let (site, on_demand) = self.site(name);
         if let (true, Some(name)) = (on_demand, name) {
             return self.on_demand.get(name).map(|own| &own[..]).unwrap_or_else(|| {
                 self.wanted.note(name, Instant::now());
@@ -119,11 +132,16 @@ impl Resolver {
     }
 }
 
+/// Whether it is a certificate authority that asks, about a challenge.
+fn is_challenge(hello: &ClientHello<'_>) -> bool {
+    hello.alpn().is_some_and(|mut offered| offered.any(|one| one == ACME_TLS))
+}
+
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // rustls gives the name in lower case.
         let name = hello.server_name();
-        if hello.alpn().is_some_and(|mut offered| offered.any(|one| one == ACME_TLS)) {
+        if is_challenge(&hello) {
             return self.challenges.get(name?).cloned();
         }
         // A client that can check none of them is shown the first, so that rustls finds out what is not in common and says

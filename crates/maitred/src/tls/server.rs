@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rustls::client::ClientConfig;
-use rustls::server::{NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::server::{
+    ClientHello, NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, StoresServerSessions,
+};
 use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
 
@@ -17,7 +19,8 @@ use super::material::Material;
 use super::on_demand::Wanted;
 use super::resolver::{ACME_TLS, Resolver};
 use super::tickets::{NoTickets, Ticketer};
-use crate::config::{ClientAuth, Config, Tls, TlsVersion};
+use crate::budget::Budget;
+use crate::config::{ClientAuth, Config, OnDemand, Tls, TlsVersion};
 use crate::pki::files::Leaf;
 use crate::pki::{Bytes, choice};
 
@@ -60,6 +63,10 @@ pub struct TlsServer {
     towards: RwLock<Vec<Option<Arc<ClientConfig>>>>,
     shown: RwLock<Vec<CertificateFacts>>,
     wanted: Arc<Wanted>,
+    /// What all listeners find certificates by.
+    resolver: RwLock<Option<Arc<Resolver>>>,
+    /// Handshakes that wait for certificates on demand.
+    waiting: Arc<Budget>,
 }
 
 impl TlsServer {
@@ -73,6 +80,8 @@ impl TlsServer {
             towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
+            resolver: RwLock::default(),
+            waiting: Budget::new(0),
         }
     }
 
@@ -93,6 +102,8 @@ impl TlsServer {
             towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
+            resolver: RwLock::default(),
+            waiting: Budget::new(waiting_max(config)),
         };
         server.replace(material)?;
         Ok(server)
@@ -113,11 +124,40 @@ impl TlsServer {
         &self.wanted
     }
 
+    /// Whether what a client says first is looked at before its session begins, because it may have to wait.
+    #[inline]
+    pub fn looks_first(&self) -> bool {
+        self.waiting.max() > 0
+    }
+
+    /// Whether a client has to wait: its certificate is one on demand, which is not there, and was asked for.
+    pub fn awaits(&self, hello: &ClientHello<'_>) -> bool {
+        let resolver = self.resolver.read().unwrap_or_else(PoisonError::into_inner);
+        resolver.as_ref().is_some_and(|resolver| resolver.awaits(hello))
+    }
+
+    /// How many handshakes wait, and may.
+    pub fn waiting(&self) -> &Arc<Budget> {
+        &self.waiting
+    }
+
+    /// For how long each may wait.
+    pub fn wait_timeout(&self) -> Duration {
+        self.on_demand().map_or(Duration::ZERO, |on_demand| on_demand.wait_timeout)
+    }
+
+    fn on_demand(&self) -> Option<&OnDemand> {
+        self.config.as_ref()?.acme.as_ref()?.on_demand.as_ref()
+    }
+
+    /// A name that is to have none for now.
+    pub fn later(&self, name: &str) {
+        self.wanted.later(name, Instant::now());
+    }
+
     /// Names that are to have none for a while: as long as the configuration says.
     pub fn refused(&self, name: &str) {
-        let acme = self.config.as_ref().and_then(|config| config.acme.as_ref());
-        let on_demand = acme.and_then(|acme| acme.on_demand.as_ref());
-        if let Some(on_demand) = on_demand {
+        if let Some(on_demand) = self.on_demand() {
             self.wanted.refused(name, on_demand.refused_time, Instant::now());
         }
     }
@@ -145,6 +185,8 @@ impl TlsServer {
         let towards = self.made_towards(config, material)?;
         *self.towards.write().unwrap_or_else(PoisonError::into_inner) = towards;
         *self.present.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        // Last: a handshake that goes on because a certificate is there finds it in use.
+        *self.resolver.write().unwrap_or_else(PoisonError::into_inner) = Some(resolver);
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = facts(material);
         Ok(())
     }
@@ -221,6 +263,13 @@ impl TlsServer {
             }
         }
     }
+}
+
+/// How many handshakes may wait for certificates on demand; 0 if no site has those.
+fn waiting_max(config: &Config) -> u64 {
+    let on_demand = config.acme.as_ref().and_then(|acme| acme.on_demand.as_ref());
+    let any = config.sites.iter().any(|site| site.on_demand);
+    on_demand.filter(|_| any).map_or(0, |on_demand| on_demand.waiting_max.into())
 }
 
 /// What the status shows of certificates.

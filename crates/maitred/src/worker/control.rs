@@ -27,6 +27,7 @@ use crate::control::{
 use crate::jwt::keys::Key;
 use crate::pki::files::FILE_BYTES_MAX;
 use crate::proxy::Listed;
+use crate::tls::TlsServer;
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
@@ -283,9 +284,7 @@ impl<'a> Control<'a> {
                 self.asking.get(&number).into_iter().for_each(|asking| self.progress(asking, text.clone()));
             }
             (ToWorker::CommandDone(number, well, text), _) => {
-                if let Some(asking) = self.asking.remove(&number) {
-                    self.reply(asking, well, &text);
-                }
+                self.asking.remove(&number).into_iter().for_each(|asking| self.reply(asking, well, &text));
             }
             (ToWorker::CommandDocument(number), Some(file)) => self.answer_with(number, file),
             (ToWorker::Watch(id), Some(process)) => self.orphan_mode.watch(id, process),
@@ -299,7 +298,8 @@ impl<'a> Control<'a> {
             (ToWorker::Servers, Some(file)) => self.replace_servers(file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
-            (ToWorker::NameRefused(name), _) => self.shared.tls.refused(&name),
+            (ToWorker::NameRefused(name), _) => self.on_no_certificate(|tls| tls.refused(&name)),
+            (ToWorker::NameLater(name), _) => self.on_no_certificate(|tls| tls.later(&name)),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
@@ -352,7 +352,10 @@ impl<'a> Control<'a> {
     fn replace_certificates(&self, file: OwnedFd) {
         let material = Material::open(file).map_err(|error| error.to_string());
         match material.and_then(|material| self.shared.tls.replace(&material)) {
-            Ok(()) => self.shared.status.note_certificates(self.shared.tls.certificates()),
+            Ok(()) => {
+                self.shared.status.note_certificates(self.shared.tls.certificates());
+                self.look_at_handshakes();
+            }
             Err(error) => tracing::error!(%error, "new certificates cannot be used"),
         }
     }
@@ -362,6 +365,19 @@ impl<'a> Control<'a> {
         match text.and_then(|text| Ok(serde_json::from_slice::<Vec<(String, String)>>(&text)?)) {
             Ok(users) => self.shared.user_lists.replace(index, &users),
             Err(error) => tracing::error!(%error, "new users cannot be used"),
+        }
+    }
+
+    /// There will be no certificate for a name, as this notes.
+    fn on_no_certificate(&self, note: impl FnOnce(&TlsServer)) {
+        note(&self.shared.tls);
+        self.look_at_handshakes();
+    }
+
+    /// What handshakes wait for may be there, or will not be.
+    fn look_at_handshakes(&self) {
+        if self.shared.tls.waiting().used() > 0 {
+            self.tell_threads(|| Message::Certificates);
         }
     }
 

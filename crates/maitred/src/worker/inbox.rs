@@ -130,6 +130,8 @@ pub enum Message {
         /// The answer.
         document: Box<Document>,
     },
+    /// Certificates have changed, or it is known that one will not be made.
+    Certificates,
     /// Idle connections go there from now on.
     Successor(Arc<OwnedFd>),
     /// Look at the listeners, although nothing was reported.

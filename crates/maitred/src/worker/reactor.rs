@@ -286,6 +286,7 @@ impl Reactor {
             Message::CommandDocument { index, serial, document } => {
                 self.on_command_document(index, serial, &document);
             }
+            Message::Certificates => self.on_certificates(),
             Message::Listen => self.on_listen(),
             Message::Drain { time, successor } => self.begin_drain(time, successor),
             Message::Hurry(left) => self.hurry(left),

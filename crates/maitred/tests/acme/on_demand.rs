@@ -67,11 +67,17 @@ fn a_name_that_a_client_asks_for_gets_a_certificate_if_the_service_allows_it() {
     let Some(pebble) = Pebble::start(Manners::default()) else { return };
     let service = Service::start();
     let server = setup(&pebble, &service, "").start();
-    served(&pebble, "x.a.example");
     let root = pebble.root();
-    let response = get(&pebble, "x.a.example", &root).unwrap();
-    assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("file a\n"), "{response}");
+    // The first client, and another one meanwhile, wait for the certificate.
+    let responses = std::thread::scope(|scope| {
+        let both = [(); 2].map(|()| scope.spawn(|| get(&pebble, "x.a.example", &root)));
+        both.map(|one| one.join().unwrap().unwrap())
+    });
+    for response in responses {
+        assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("file a\n"), "{response}");
+    }
     assert_eq!(service.count("x.a.example"), 1);
+    assert_eq!(server.total("tls_failures"), 0);
     assert!(get(&pebble, "no.a.example", &root).unwrap_err().contains("alert"));
     said(&server, "no.a.example", "the service refuses it");
     // Another name is through after it, and a refused one is remembered.

@@ -126,7 +126,8 @@ fn a_name_on_demand_is_asked_for_once_and_its_refusal_is_passed_on() {
     let now = Instant::now();
     let mut supervisor = Supervisor::default();
     supervisor.want(now, Some(start("a")));
-    assert!(supervisor.name_wanted("x.a".into()).is_empty(), "no site has certificates on demand");
+    let later = |name: &str| [Action::TellWorkers(ToWorker::NameLater(name.to_owned()))];
+    assert_eq!(supervisor.name_wanted("x.a".into()), later("x.a"), "no site has certificates on demand");
     let mut document = start("a");
     document.on_demand = vec!["*.a".into()];
     supervisor.want(now, Some(document));
@@ -136,15 +137,18 @@ fn a_name_on_demand_is_asked_for_once_and_its_refusal_is_passed_on() {
     let refused = supervisor.agent_says(FromAgent::NameRefused("x.a".into()));
     assert_eq!(refused, [Action::TellWorkers(ToWorker::NameRefused("x.a".into()))]);
     assert!(supervisor.agent_says(FromAgent::NameRefused("x.a".into())).is_empty(), "nothing was asked");
-    for later in [FromAgent::NameLater("y.a".into()), FromAgent::Certificate("y.a".into())] {
-        assert_eq!(wanted(&mut supervisor, "y.a").len(), 1);
-        supervisor.agent_says(later);
+    for answer in [FromAgent::NameLater("y.a".into()), FromAgent::Certificate("y.a".into())] {
+        assert_eq!(wanted(&mut supervisor, "y.a"), [Action::Tell(ToAgent::Wanted("y.a".into()))]);
+        let said = supervisor.agent_says(answer);
+        assert!(said == later("y.a") || said == [Action::Renewed("y.a".into())], "{said:?}");
     }
-    let asked =
-        (0..2 * NAMES_MAX).filter(|number| !wanted(&mut supervisor, &format!("{number}.a")).is_empty());
+    let names: Vec<String> = (0..2 * NAMES_MAX).map(|number| format!("{number}.a")).collect();
+    let asked = names.iter().filter(|name| wanted(&mut supervisor, name) != later(name));
     assert_eq!(asked.count(), NAMES_MAX);
-    supervisor.exited(now, "died");
-    assert!(wanted(&mut supervisor, "x.a").is_empty(), "there is no agent");
+    let ended = supervisor.exited(now, "died");
+    let told = ended.iter().filter(|action| matches!(action, Action::TellWorkers(ToWorker::NameLater(_))));
+    assert_eq!(told.count(), NAMES_MAX, "what was asked for is waited for no longer");
+    assert_eq!(wanted(&mut supervisor, "x.a"), later("x.a"), "there is no agent");
 }
 
 fn call() -> HookCall {

@@ -73,6 +73,8 @@ fn on_demand(acme: &Section<'_>) -> Option<OnDemand> {
         orders_per_minute_max: section.number("orders_per_minute_max").value,
         names_max: section.number("names_max").value,
         refused_time: section.time("refused_time"),
+        wait_timeout: section.time("wait_timeout"),
+        waiting_max: section.number("waiting_max").value,
         ask: ask?.value,
     })
 }

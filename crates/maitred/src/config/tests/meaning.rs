@@ -174,7 +174,7 @@ ca_file = "ca.pem"
 external_account = { key_id = "k", hmac_key_file = "k.key" }
 retry = "5s"
 fallback_after = 2
-on_demand = { ask = "http://127.0.0.1:9000/", orders_per_minute_max = 5, names_max = 7, refused_time = "9s" }
+on_demand = { ask = "http://127.0.0.1:9000/", orders_per_minute_max = 5, names_max = 7, refused_time = "9s", wait_timeout = "8s", waiting_max = 6 }
 
 [[acme.fallback]]
 directory = "https://other.example/dir"

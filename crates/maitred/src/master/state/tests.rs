@@ -346,6 +346,7 @@ impl World {
             | ToWorker::Challenge(_)
             | ToWorker::ChallengeOver(_)
             | ToWorker::NameRefused(_)
+            | ToWorker::NameLater(_)
             | ToWorker::CertificateReport(_) => {
                 panic!("the shell's own: {message:?}")
             }

@@ -7,6 +7,7 @@
 //! | [`wire`] | a socket, TLS, or a stream: receive, send |
 //! | [`throttle`] | responses that may leave only so fast |
 //! | [`tls_session`] | TLS sessions |
+//! | [`handshakes`] | handshakes that wait for certificates on demand |
 //! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
 //! | [`streams`] | what is received and sent on a stream |
 //! | [`rates`] | how fast a head and a body have to come |
@@ -23,6 +24,7 @@ pub(in crate::worker) mod answer;
 mod errors;
 mod exchange;
 pub(in crate::worker) mod forwarded;
+mod handshakes;
 mod http2;
 mod rates;
 mod reclaim;
@@ -83,6 +85,8 @@ pub(in crate::worker) struct Clients {
     pub(in crate::worker) spare: Vec<Box<Exchange>>,
     /// TLS sessions.
     pub(in crate::worker) tls_sessions: Slab<Box<TlsSession>>,
+    /// Connections whose handshakes wait for a certificate: index and serial.
+    pub(in crate::worker) handshakes: Vec<(u32, u32)>,
     /// HTTP/2 sessions.
     pub(in crate::worker) sessions: Slab<Box<Http2Connection>>,
     /// Those with something to do at the end of the turn.
@@ -156,6 +160,7 @@ impl Clients {
             serial: 0,
             spare: Vec::new(),
             tls_sessions: Slab::new(),
+            handshakes: Vec::new(),
             sessions: Slab::new(),
             unsent_sessions: Vec::new(),
             http2: crate::worker::connection::http2::settings(limits),

@@ -64,7 +64,7 @@ impl Clients {
             Phase::Writing | Phase::Watching => &row.writing,
             Phase::Queued => &row.queued,
             Phase::Head | Phase::Body | Phase::Spooling => &row.reading,
-            Phase::Disk | Phase::Gate | Phase::Command => &row.waiting,
+            Phase::Handshake | Phase::Disk | Phase::Gate | Phase::Command => &row.waiting,
             Phase::Linger => &row.lingering,
         };
         let next = state.phase();

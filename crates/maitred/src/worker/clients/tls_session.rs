@@ -12,13 +12,12 @@ use rustix::net::{RecvFlags, recv};
 use rustls::{HandshakeKind, ServerConnection};
 
 use super::{Clients, received_bytes_max};
-use crate::control::FromWorker;
 use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
+use crate::worker::connection::hello::Hello;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
 use crate::worker::connection::wire::{Received, Wire};
-use crate::worker::shared::Outgoing;
 use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
@@ -46,8 +45,10 @@ impl Clients {
         let connection = &mut self.connections[index as usize];
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
+        let looked_at = shared.tls.looks_first();
+        let hello = looked_at.then(|| Hello::Reading(Box::default()));
         let secure =
-            TlsSession { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None };
+            TlsSession { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None, hello };
         let session = self.tls_sessions.insert(Box::new(secure)) as u32;
         connection.wire = Wire::Tls { session };
         connection.secure = true;
@@ -81,6 +82,9 @@ impl Clients {
         if secure.closed {
             return Received::End;
         }
+        if secure.hello.is_some() {
+            return self.receive_hello(index, session, rx);
+        }
         if rx.len() + CIPHERTEXT_BYTES > received_bytes_max(&self.head_limits) {
             // Requests come faster than they are answered: first those that are here. No head fills as much alone.
             return Received::Bytes { more: true };
@@ -113,12 +117,15 @@ impl Clients {
             _ => None,
         };
         let Some((session, secure)) = secure else { return Received::Broken };
+        if secure.hello.is_some() {
+            return self.take_hello(index, session, received, more, rx);
+        }
         let taken = secure.take(received, rx);
         self.follow_records(index, session, taken, !rx.is_empty(), more)
     }
 
     /// Acts on received records. `bytes`: they had content for the layer above.
-    fn follow_records(
+    pub(super) fn follow_records(
         &mut self,
         index: u32,
         session: u32,
@@ -138,9 +145,7 @@ impl Clients {
         let closed = secure.closed;
         if let Err(error) = taken {
             self.note_tls_failure(index, &error);
-            for name in self.shared.tls.wanted().take() {
-                self.shared.outbox.send(Outgoing::Tell(FromWorker::NameWanted(name)));
-            }
+            self.ask_for_names();
             return Received::Broken;
         }
         if flushed.is_err() {
@@ -211,7 +216,7 @@ impl Clients {
         lookup.secure(connection.wire).is_some_and(|secure| !secure.settled)
     }
 
-    fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
+    pub(super) fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
         self.row.tls_failures.add(1);
         let remote = self.connections[index as usize].remote;
         self.log_limited(|| {

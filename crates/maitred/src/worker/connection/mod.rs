@@ -3,6 +3,7 @@
 //! | state | what is going on | reads the socket | deadline |
 //! |---|---|---|---|
 //! | `Idle` | nothing received since the last response | yes | first `head_timeout`, later `keep_alive_timeout` |
+//! | `Handshake` | waits for a certificate that is being ordered (`hello`) | no | `wait_timeout` of on_demand |
 //! | `Head` | part of a head is there | yes | `head_timeout` from its first byte, and more as it comes (`rates`) |
 //! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece, and its rate (`rates`) |
 //! | `Spooling` | a helper thread writes a piece of the body | no | none: the disk answers |
@@ -26,6 +27,7 @@ pub mod belongings;
 pub mod body;
 pub mod dispatch;
 pub mod gated;
+pub mod hello;
 pub mod http2;
 pub mod incoming;
 pub mod outgoing;
@@ -65,6 +67,8 @@ use crate::worker::connection::wire::Wire;
 pub enum State {
     /// Between requests.
     Idle,
+    /// Waiting for a certificate.
+    Handshake,
     /// Part of a head.
     Head,
     /// Part of a body.

@@ -6,6 +6,7 @@
 //! | state | arrived | ended | gone | room | again | deadline | aborted |
 //! |---|---|---|---|---|---|---|---|
 //! | `Idle` | read | read | read | – | read | close¹ | drop |
+//! | `Handshake` | note | drop | drop | – | – | alert, close | drop |
 //! | `Head` | read | read | read | – | read | 408¹ | log, drop |
 //! | `Body` | read | read | read | – | read | 408² | log, drop |
 //! | `Spooling`, `Disk` | note | note | note | – | – | – | log, drop |
@@ -31,6 +32,8 @@ use super::State;
 pub enum Phase {
     /// Between requests.
     Idle,
+    /// Waiting for a certificate.
+    Handshake,
     /// Part of a head.
     Head,
     /// Part of a body.
@@ -124,6 +127,8 @@ pub enum Reaction {
     IdleTooLong,
     /// No head, or no body, in time.
     RequestTooSlow,
+    /// No certificate has come in time.
+    HandshakeTooLong,
     /// No gate has said anything in time.
     GatedTooLong,
     /// In the queue for too long.
@@ -147,6 +152,7 @@ impl State {
     pub fn phase(&self) -> Phase {
         match self {
             State::Idle => Phase::Idle,
+            State::Handshake => Phase::Handshake,
             State::Head => Phase::Head,
             State::Body => Phase::Body,
             State::Spooling => Phase::Spooling,
@@ -170,6 +176,7 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
     use Reaction as R;
     let [arrived, ended, gone, room, again, deadline, aborted] = match phase {
         P::Idle => [R::Read, R::Read, R::Read, R::Nothing, R::Read, R::IdleTooLong, R::Abort],
+        P::Handshake => [R::Note, R::Drop, R::Drop, R::Nothing, R::Nothing, R::HandshakeTooLong, R::Abort],
         P::Head | P::Body => {
             [R::Read, R::Read, R::Read, R::Nothing, R::Read, R::RequestTooSlow, R::DropUnanswered]
         }
@@ -223,8 +230,9 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
 mod tests {
     use super::*;
 
-    const PHASES: [Phase; 14] = [
+    const PHASES: [Phase; 15] = [
         Phase::Idle,
+        Phase::Handshake,
         Phase::Head,
         Phase::Body,
         Phase::Spooling,

@@ -6,6 +6,7 @@ use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use crate::tls::client::{self, Identity};
+use crate::worker::connection::hello::Hello;
 use crate::worker::connection::http2::Http2Connection;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
@@ -44,6 +45,8 @@ pub struct TlsSession {
     pub(in crate::worker) unsent: usize,
     /// The name in the client's certificate.
     pub(in crate::worker) identity: Option<Box<Identity>>,
+    /// What precedes the session where a handshake may have to wait; `tls` is not used before.
+    pub(in crate::worker) hello: Option<Hello>,
 }
 
 impl TlsSession {
@@ -82,11 +85,17 @@ impl TlsSession {
             if self.tls.read_tls(&mut ciphertext).is_err() {
                 break;
             }
-            let state = self.tls.process_new_packets()?;
-            self.closed = state.peer_has_closed();
-            self.take_early(rx);
-            self.drain(state.plaintext_bytes_to_read(), rx);
+            self.take_kept(rx)?;
         }
+        Ok(())
+    }
+
+    /// The same of what rustls has already.
+    pub(in crate::worker) fn take_kept(&mut self, rx: &mut Vec<u8>) -> Result<(), rustls::Error> {
+        let state = self.tls.process_new_packets()?;
+        self.closed = state.peer_has_closed();
+        self.take_early(rx);
+        self.drain(state.plaintext_bytes_to_read(), rx);
         Ok(())
     }
 

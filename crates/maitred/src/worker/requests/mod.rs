@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`receive`] | bytes to requests |
 //! | [`proxy_protocol`] | the PROXY header that may come before them |
+//! | [`handshakes`] | handshakes that have waited for a certificate |
 //! | [`http2`] | HTTP/2 connections |
 //! | [`streams`] | requests on streams |
 //! | [`passing`] | request bodies that go to an upstream while they come |
@@ -31,6 +32,7 @@ mod drain;
 mod errors;
 mod gates;
 mod hand_off;
+mod handshakes;
 mod http2;
 mod limits;
 mod passing;

@@ -118,6 +118,7 @@ impl Requests {
                 self.close_cleanly(index)
             }
             (Reaction::RequestTooSlow, _) => self.answer_timeout(index),
+            (Reaction::HandshakeTooLong, _) => self.resume_handshake(index),
             (Reaction::GatedTooLong, _) => self.on_gate_timeout(index),
             (Reaction::QueuedTooLong, State::Queued { pool, .. }) => {
                 self.on_queue_timeout(index, usize::from(*pool))

@@ -82,7 +82,7 @@ impl Requests {
         self.on_received(index, rx, received);
     }
 
-    fn on_received(&mut self, index: u32, rx: Vec<u8>, received: Received) {
+    pub(super) fn on_received(&mut self, index: u32, rx: Vec<u8>, received: Received) {
         let mut more = false;
         match received {
             Received::Bytes { more: may_be_more } => more = may_be_more,

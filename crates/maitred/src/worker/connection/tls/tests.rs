@@ -28,7 +28,7 @@ fn session(version: &'static SupportedProtocolVersion) -> (ClientConnection, Tls
     let tls = connected.server;
     (
         connected.client,
-        TlsSession { tls, begun: true, settled: true, closed: false, unsent: 0, identity: None },
+        TlsSession { tls, begun: true, settled: true, closed: false, unsent: 0, identity: None, hello: None },
     )
 }
 
