@@ -57,6 +57,7 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("mmdebstrap"), "mmdebstrap"),
     (Program("mkfs.ext4"), "e2fsprogs"),
     (Program("xz"), "xz-utils"),
+    (Program("haproxy"), "haproxy"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];

@@ -4,6 +4,7 @@
 
 mod clients;
 mod files;
+mod proxies;
 #[path = "../tls/stage.rs"]
 #[allow(dead_code, reason = "shared with the tests of TLS")]
 mod stage;
