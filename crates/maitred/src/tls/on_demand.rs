@@ -36,7 +36,7 @@ struct Silence {
 }
 
 impl Wanted {
-    /// A client asks for a name without a certificate. Whether that is going to be asked for, or was, so that the handshake can wait.
+    /// A client asks for a name without a certificate. Whether one is going to be asked for, or was: then the handshake can wait.
     pub fn note(&self, name: &str, now: Instant) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(silence) = inner.silent.get(name).filter(|silence| silence.until > now) {

@@ -1,4 +1,5 @@
-//! nginx and HAProxy in front, as docs/proxies.md has them: the page's own configurations, with other paths, in the real programs.
+//! nginx and HAProxy in front, as docs/proxies.md has them: the page's own configurations, with other paths, in the real
+//! programs.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
