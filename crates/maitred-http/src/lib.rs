@@ -14,6 +14,7 @@ pub mod fuzzing;
 pub mod h1;
 pub mod h2;
 pub mod limits;
+pub mod mapping;
 pub mod negotiate;
 pub mod paths;
 pub mod proxy_protocol;

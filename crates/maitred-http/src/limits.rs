@@ -31,8 +31,12 @@ pub const TRAILERS_MAX: usize = 32;
 /// has not arrived as a whole. Applications put tokens of any size into cookies.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Fields of one response head of an application: 512 × 32 bytes of stack. Some set a cookie for each of a hundred things.
-pub const RESPONSE_FIELDS_MAX: usize = 512;
+/// Fields of one response head of an application: 1000 × 32 bytes of stack, where there are more than [`RESPONSE_FIELDS_MANY`].
+/// Some set a cookie for each of a hundred things, or write a policy as a field for each of its rules.
+pub const RESPONSE_FIELDS_MAX: usize = 1000;
+
+/// As many fields hardly any response has; one with more is parsed a second time.
+pub const RESPONSE_FIELDS_MANY: usize = 128;
 
 /// Interim responses (1xx) before a final one, so that an application cannot go on for ever. Hints that come in more pieces are
 /// no earlier than the response.
@@ -44,5 +48,6 @@ pub const INTERIM_HEAD_BYTES_MAX: usize = 16 << 10;
 const _: () = assert!(CHUNK_SIZE_DIGITS_MAX as u32 * 4 <= u64::BITS);
 const _: () = assert!(METHOD_BYTES_MAX >= "UPDATEREDIRECTREF".len());
 const _: () = assert!(FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 4096);
-const _: () = assert!(RESPONSE_FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 16 << 10);
+const _: () = assert!(RESPONSE_FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 32 << 10);
+const _: () = assert!(RESPONSE_FIELDS_MANY < RESPONSE_FIELDS_MAX);
 const _: () = assert!(INTERIM_HEAD_BYTES_MAX <= RESPONSE_HEAD_BYTES_MAX);

@@ -8,7 +8,8 @@ use crate::fastcgi;
 use crate::fields::{FieldLines, NameBits};
 use crate::h1::Persistence;
 use crate::limits::{
-    CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
+    CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MANY, RESPONSE_FIELDS_MAX,
+    RESPONSE_HEAD_BYTES_MAX,
 };
 
 /// How the body that follows a head is delimited.
@@ -63,7 +64,30 @@ pub(super) fn take(
         return Err(Bad::Syntax("no status line"));
     }
     let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
-    let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; RESPONSE_FIELDS_MAX];
+    match take_within::<RESPONSE_FIELDS_MANY>(window, wanted, out) {
+        Err(Bad::TooManyFields) => take_many(window, wanted, out),
+        taken => taken,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_many(
+    window: &[u8],
+    wanted: ResponsePolicy,
+    out: &mut impl Encode,
+) -> Result<Option<(Head, usize)>, Bad> {
+    take_within::<RESPONSE_FIELDS_MAX>(window, wanted, out)
+}
+
+/// The same, if there are no more fields than this.
+#[inline]
+fn take_within<const FIELDS: usize>(
+    window: &[u8],
+    wanted: ResponsePolicy,
+    out: &mut impl Encode,
+) -> Result<Option<(Head, usize)>, Bad> {
+    let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS];
     let mut parsed = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
     match parser.parse_response_with_uninit_headers(&mut parsed, window, &mut room) {
@@ -76,7 +100,7 @@ pub(super) fn take(
             let source = Source { bytes, status, http10, trailers, fields: parsed.headers };
             Ok(Some((source.pass(parsed.reason, wanted, out)?, head_bytes)))
         }
-        Ok(httparse::Status::Partial) if bytes.len() >= RESPONSE_HEAD_BYTES_MAX => Err(Bad::HeadTooBig),
+        Ok(httparse::Status::Partial) if window.len() >= RESPONSE_HEAD_BYTES_MAX => Err(Bad::HeadTooBig),
         Ok(httparse::Status::Partial) => Ok(None),
         Err(error) => Err(refusal(error)),
     }

@@ -2,13 +2,43 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::keys::{Default, Key, Kind};
+use super::keys::{Default, Key, Kind, Table};
 
 /// What only a pool of servers has (`connect = "http://…"`, `"https://…"`, `"fastcgi://…"`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, std::default::Default)]
 pub struct External {
     /// `host`
     pub host: HostRule,
+    /// `map_redirects`
+    pub map_redirects: MapRedirects,
+    /// `redirects`: what references begin with, and what takes its place.
+    pub redirects: Vec<(String, String)>,
+    /// `cookies.domain`: without leading dots; an empty one is left out.
+    pub cookie_domains: Vec<(String, String)>,
+    /// `cookies.path`: what paths begin with, and what takes its place.
+    pub cookie_paths: Vec<(String, String)>,
+}
+
+impl External {
+    /// Whether nothing in responses is mapped.
+    pub fn maps_nothing(&self) -> bool {
+        self.map_redirects == MapRedirects::Off
+            && [&self.redirects, &self.cookie_domains, &self.cookie_paths]
+                .iter()
+                .all(|pairs| pairs.is_empty())
+    }
+}
+
+/// `map_redirects`: which references in responses are mapped to what clients have to ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, std::default::Default)]
+pub enum MapRedirects {
+    /// None.
+    Off,
+    /// Those that name the server itself.
+    #[default]
+    Own,
+    /// Also paths alone, and those of cookies.
+    Paths,
 }
 
 /// `host`: what `Host` says to an HTTP server, unless the route sets it.
@@ -43,3 +73,50 @@ pub(super) const HOST: Key = Key::new(
      that have several sites and know this one by that name. Anything else is the host itself. `request_headers` of a route can \
      set another one; `X-Forwarded-Host` is the client's in any case. See [upstreams](upstreams.md#host).",
 );
+
+/// `map_redirects`
+pub(super) const MAP_REDIRECTS: Key = Key::new(
+    "map_redirects",
+    Kind::FlagOrChoice(&["paths"]),
+    Default::Flag(true),
+    "Which references in `Location`, `Content-Location` and `Refresh` are mapped to what clients have to ask for. `true`: those that      name the server itself, by the host in `connect` or the one that `host` names; if the route strips or replaces a prefix, that is      put back. `\"paths\"`: also paths without a host, or with the client's, and `Path` of cookies, for applications that do not know      their prefix. See [upstreams](upstreams.md#redirects-and-cookies).",
+);
+
+/// `redirects`
+pub(super) const REDIRECTS: Key = Key::new(
+    "redirects",
+    Kind::Map("`\"http://internal:8080/\"` = `\"/\"`"),
+    Default::Absent("no others than those of `map_redirects`"),
+    "Beginnings of `Location`, `Content-Location` and the address in `Refresh`, and what takes their place. They come before      `map_redirects`; the longest one counts.",
+);
+
+/// `cookies`
+pub(super) const COOKIES_KEY: Key = Key::new(
+    "cookies",
+    Kind::Section(&COOKIES),
+    Default::Absent("as they are"),
+    "What is changed in the cookies that the servers of the pool set.",
+);
+
+/// `cookies`
+pub(super) const COOKIES: Table = Table {
+    title: "cookies",
+    doc: "Domain and path of cookies (`Set-Cookie`) in responses of external servers.",
+    example: "[pool.app]\nconnect = \"http://127.0.0.1:8000\"\n\
+              cookies = { domain = { \"app.internal\" = \"www.example.com\" }, path = { \"/\" = \"/app/\" } }\n",
+    keys: &[
+        Key::new(
+            "domain",
+            Kind::Map("domain = domain"),
+            Default::Absent("as they are"),
+            "Domains of cookies, and what takes their place. With `\"\"` the cookie has none: then only the host that the client asked \
+             gets it back.",
+        ),
+        Key::new(
+            "path",
+            Kind::Map("path = path"),
+            Default::Absent("as they are, or as `map_redirects` says"),
+            "Beginnings of paths of cookies, and what takes their place. The longest one counts.",
+        ),
+    ],
+};

@@ -79,7 +79,7 @@ pub use conditions::{ConditionSet, Conditions, ValuePattern};
 pub use cors::{Cors, OriginPattern};
 pub use directory::user_runtime_dir;
 pub use expires::{Expires, ExpiresFor};
-pub use external::{External, HostRule};
+pub use external::{External, HostRule, MapRedirects};
 pub use finding::Origin;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use jwt::{Jwt, JwtKeys, KeySource, TokenPlace, UrlKeys};

@@ -555,6 +555,9 @@ pub const POOL: Table = Table {
         balancing::PANIC,
         balancing::OUTLIERS_KEY,
         external::HOST,
+        external::MAP_REDIRECTS,
+        external::REDIRECTS,
+        external::COOKIES_KEY,
         requests::REQUEST_TIMEOUT,
         requests::REQUEST_TOTAL_TIMEOUT,
         Key::new(

@@ -3,6 +3,7 @@
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::h1::{self, Persistence};
 use maitred_http::h2::{Session, StreamKey};
+use maitred_http::mapping::Mapping;
 use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
 
 use super::coding::Coding;
@@ -43,6 +44,8 @@ pub struct ResponseWriter<'t> {
     further: FieldsRef<'t>,
     /// What the request and its route say about codings, and where an encoder comes from.
     coding: Option<Coding<'t>>,
+    /// What becomes of references that a server has written.
+    mapping: Option<Mapping<'t>>,
     /// The head of the final response was written.
     begun: bool,
     /// The file that takes its place: nothing of the response itself is written then.
@@ -68,6 +71,7 @@ impl<'t> ResponseWriter<'t> {
             context,
             further: FieldsRef::default(),
             coding: None,
+            mapping: None,
             begun: false,
             named: None,
             left_out: Vec::new(),
@@ -84,6 +88,12 @@ impl<'t> ResponseWriter<'t> {
     #[must_use]
     pub fn coding(self, coding: Option<Coding<'t>>) -> ResponseWriter<'t> {
         ResponseWriter { coding, ..self }
+    }
+
+    /// The same, for a response of a server whose references are mapped.
+    #[must_use]
+    pub fn mapping(self, mapping: Option<Mapping<'t>>) -> ResponseWriter<'t> {
+        ResponseWriter { mapping, ..self }
     }
 
     /// Whether the response has fields besides its own.
@@ -187,6 +197,11 @@ impl Encode for ResponseWriter<'_> {
     /// against the client's streams here, and has to there.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
+        if let Some(mapping) = self.mapping.take() {
+            let mut lines = None;
+            let head = mapping.head(head, &mut lines);
+            return Encode::head(self, &head, ending);
+        }
         if self.context.may_name_file
             && let Some(named) = NamedFile::of(head)
         {

@@ -149,6 +149,12 @@ impl Rewrite {
         (!rewrite.is_empty()).then(compiled)
     }
 
+    /// What paths of clients begin with, and what takes its place.
+    pub fn prefix(&self) -> Option<(&str, &str)> {
+        let strip = self.strip.as_deref().filter(|_| self.to.is_none())?;
+        Some((strip, &self.replace))
+    }
+
     /// The target of a request, rewritten. `canonical` is its path in canonical form. `None`: it would be too long.
     pub fn apply(&self, facts: &Facts<'_>, canonical: &str, regex: Option<&Regex>) -> Option<Rewritten> {
         let query = facts.request.query.map(str::to_owned);

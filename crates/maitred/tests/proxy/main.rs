@@ -13,6 +13,7 @@ mod hosts;
 mod named_files;
 mod observing;
 mod passing;
+mod redirects;
 mod reusing;
 mod secure;
 mod slow;

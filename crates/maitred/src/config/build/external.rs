@@ -1,24 +1,77 @@
 //! What only a pool of servers has.
 
-use super::super::external::{External, HostRule};
+use super::super::external::{External, HostRule, MapRedirects};
 use super::super::meaning::Source;
 use super::super::reader::{Section, shorten};
 
 /// Keys that are for servers of HTTP, and not for FastCGI.
 const OF_HTTP: [&str; 1] = ["host"];
 
+/// Keys for all servers.
+const OF_SERVERS: [&str; 3] = ["map_redirects", "redirects", "cookies"];
+
 pub(super) fn of(section: &Section<'_>, source: &Source) -> External {
-    if !matches!(source, Source::Http(_)) {
-        for (key, span) in OF_HTTP.iter().filter_map(|key| Some((key, section.given(key)?))) {
-            let why = "it is for a pool with `connect = \"http://…\"` or `\"https://…\"`";
-            section.cx.warn(&span, format!("`{key}` has no effect"), why);
+    let is_http = matches!(source, Source::Http(_));
+    let warn = |keys: &[&str], what: &str| {
+        for (key, span) in keys.iter().filter_map(|key| Some((key, section.given(key)?))) {
+            section.cx.warn(&span, format!("`{key}` has no effect"), format!("it is for a pool with {what}"));
         }
+    };
+    if !is_http {
+        warn(&OF_HTTP, "`connect = \"http://…\"` or `\"https://…\"`");
+    }
+    if source.servers().is_none() {
+        warn(&OF_SERVERS, "`connect` to HTTP or FastCGI servers");
+        return External::default();
     }
     let host = host(section);
-    match source {
-        Source::Http(_) => External { host },
-        _ => External::default(),
+    let cookies = section.section("cookies");
+    External {
+        host: if is_http { host } else { HostRule::Client },
+        map_redirects: match section.flag_or_choice("map_redirects") {
+            Ok(true) => MapRedirects::Own,
+            Ok(false) => MapRedirects::Off,
+            Err(_) => MapRedirects::Paths,
+        },
+        redirects: pairs(section, "redirects", is_reference, "a path or a URL"),
+        cookie_domains: pairs(&cookies, "domain", is_domain, "a domain"),
+        cookie_paths: pairs(&cookies, "path", is_path, "a path"),
     }
+}
+
+/// Pairs of which each half passes `is`, which is told whether it is what takes the place of the other.
+fn pairs(
+    section: &Section<'_>,
+    key: &str,
+    is: impl Fn(&str, bool) -> bool,
+    what: &str,
+) -> Vec<(String, String)> {
+    let found = section.map(key);
+    for (half, becomes) in found.iter().flat_map(|(from, to)| [(from, false), (to, true)]) {
+        let text = half.value.as_str();
+        if text.len() > 1024 || !is(text, becomes) {
+            section
+                .cx
+                .error(&half.span, format!("`{key}`: \"{}\" is not the beginning of {what}", shorten(text)));
+        }
+    }
+    found.into_iter().map(|(from, to)| (from.value, to.value)).collect()
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\;".contains(&byte))
+}
+
+fn is_reference(text: &str, _: bool) -> bool {
+    is_plain(text) && (text.starts_with('/') || text.starts_with("http://") || text.starts_with("https://"))
+}
+
+fn is_domain(text: &str, becomes: bool) -> bool {
+    (becomes && text.is_empty()) || (is_plain(text) && !text.contains(['/', ':', '=']))
+}
+
+fn is_path(text: &str, _: bool) -> bool {
+    is_plain(text) && text.starts_with('/')
 }
 
 fn host(section: &Section<'_>) -> HostRule {

@@ -30,3 +30,30 @@ fn what_is_for_http_servers_has_no_effect_elsewhere() {
     let shown = "`host` has no effect | it is for a pool with `connect = \"http://…\"` or `\"https://…\"`";
     assert!(warnings(&text).iter().any(|one| one.ends_with(shown)), "{:?}", warnings(&text));
 }
+
+#[test]
+fn redirects_are_mapped_as_the_pool_says() {
+    let external = |keys: &str| good(&pool("http://127.0.0.1:1", keys)).pools[0].external.clone();
+    assert!(!external("").maps_nothing());
+    assert!(external("map_redirects = false").maps_nothing());
+    for keys in ["redirects = { \"/a\" = \"/b\" }", "cookies = { path = { \"/\" = \"/b/\" } }"] {
+        assert!(!external(&format!("map_redirects = false\n{keys}")).maps_nothing(), "{keys}");
+    }
+    assert_eq!(external("map_redirects = \"paths\"").map_redirects, MapRedirects::Paths);
+    for (keys, error) in [
+        ("redirects = { \"\" = \"/\" }", "`redirects`: \"\" is not the beginning of a path or a URL"),
+        ("redirects = { \"/\" = \"a\" }", "`redirects`: \"a\" is not the beginning of a path or a URL"),
+        ("redirects = { \"/\" = \"/ b\" }", "`redirects`: \"/ b\" is not the beginning of a path or a URL"),
+        (
+            "cookies = { path = { \"/\" = \"/; Secure\" } }",
+            "`path`: \"/; Secure\" is not the beginning of a path",
+        ),
+        ("cookies = { domain = { \"\" = \"a\" } }", "`domain`: \"\" is not the beginning of a domain"),
+    ] {
+        let errors = brief(&pool("http://127.0.0.1:1", keys));
+        assert!(matches!(errors.as_slice(), [one] if one.ends_with(error)), "{keys}: {errors:?}");
+    }
+    let text = format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nuser = \"app\"\nmap_redirects = true\n");
+    let shown = "`map_redirects` has no effect | it is for a pool with `connect` to HTTP or FastCGI servers";
+    assert!(warnings(&text).iter().any(|one| one.ends_with(shown)), "{:?}", warnings(&text));
+}

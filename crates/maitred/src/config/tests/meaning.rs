@@ -242,6 +242,9 @@ slow_start = "30s"
 panic = 40
 outliers = { errors = 4, time = "10s", time_max = "1m" }
 host = "app.internal:8080"
+map_redirects = "paths"
+redirects = { "http://inner:8080/" = "/" }
+cookies = { domain = { "app.internal" = "" }, path = { "/" = "/app/" } }
 
 [pool.apache]
 connect = "unix:/run/apache.sock"
@@ -591,7 +594,13 @@ fn sites_and_routes_reach_their_meaning() {
         identity: Some(("/etc/maitred/cert.pem".into(), "/etc/maitred/key.pem".into())),
     };
     assert_eq!(config.pools.iter().filter_map(|pool| pool.tls.as_ref()).collect::<Vec<_>>(), [&tls]);
-    let external = External { host: HostRule::Named("app.internal:8080".into()) };
+    let external = External {
+        host: HostRule::Named("app.internal:8080".into()),
+        map_redirects: MapRedirects::Paths,
+        redirects: vec![("http://inner:8080/".into(), "/".into())],
+        cookie_domains: vec![("app.internal".into(), String::new())],
+        cookie_paths: vec![("/".into(), "/app/".into())],
+    };
     let given: Vec<_> = config
         .pools
         .iter()

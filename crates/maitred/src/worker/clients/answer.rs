@@ -30,6 +30,7 @@ use crate::worker::log_line::{LoggedFields, line, line_of};
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::Attempt;
+use crate::worker::upstream::server::mapping;
 
 /// How often a request may be sent through the routes again, as nginx bounds its internal redirects.
 const REROUTES_MAX: usize = 10;
@@ -314,6 +315,8 @@ impl Clients {
         let exchange = self.exchange(index);
         let plan = exchange.routed.map(|routed| routed.plan);
         let further = exchange.dispatch.take_further();
+        let headless = !attempt.filter.head_written();
+        let names = attempt.call_mut().filter(|_| headless).map(|call| (call.pool, call.take_names()));
         let traits = exchange.dispatch.traits.as_mut();
         let (expiry, wish, mut coder) =
             traits.map_or((None, None, None), |traits| (traits.expiry, traits.wish, traits.coder.take()));
@@ -322,16 +325,23 @@ impl Clients {
         let may_name_file = !plan.named_files.is_empty() && !self.connections[index as usize].internal;
         let context = ReplyContext { expiry, may_name_file, ..context };
         let encoders = wish.is_some().then(|| self.encoders.clone());
+        let pools = &self.shared.start.config.pools;
+        let mapping = names.as_ref().and_then(|(pool, (authority, client))| {
+            mapping(pools.get(usize::from(*pool))?, plan, (authority, client))
+        });
         let (_, writer) = self.files_and_writer(index, context);
         let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
         let writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
-        let mut writer = writer.coding(coding);
+        let mut writer = writer.coding(coding).mapping(mapping);
         let result = write(&mut attempt, &mut writer);
         if let Some(named) = writer.take_named() {
             attempt.named = Some(named);
         }
         if !writer.is_begun() {
             self.exchange(index).dispatch.set_cookie = further;
+            if let (Some((_, names)), Some(call)) = (names, attempt.call_mut()) {
+                call.put_names_back(names);
+            }
         }
         if let Some(traits) = self.exchange(index).dispatch.traits.as_mut() {
             traits.coder = coder;

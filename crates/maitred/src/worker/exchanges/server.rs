@@ -90,6 +90,7 @@ impl Exchanges {
             exchange.body.incoming.is_passed().then(|| Passing::new(written.framed(request.framing)));
         let mut call = Call::new(pool as u16, written, safe);
         call.key = self.hash_of(index, pool, request);
+        call.note_client(settings, request.authority);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
         self.row.proxied.add(1);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use maitred_http::fastcgi::stdin::Piece;
+use maitred_http::mapping::Mapping;
 use maitred_http::request::Framing;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -10,7 +11,9 @@ use rustix::net::SendFlags;
 use super::far_end::FarEnd;
 use super::passing::{Framed, Passing};
 use super::{Feed, fastcgi};
-use crate::config::Upstream;
+use crate::config::{HostRule, MapRedirects, Pool, Source, Upstream};
+use crate::plan::Plan;
+use crate::rewrite::Rewrite;
 
 /// Bytes of a body that one server takes in one turn, so that the other connections get their turn.
 const SENT_PER_TURN: u64 = 512 * 1024;
@@ -107,6 +110,12 @@ pub struct Call {
     pub dialect: Dialect,
     /// Index of the pool.
     pub pool: u16,
+    /// The authority of the server that has the request, if references to it are mapped; otherwise empty.
+    authority: String,
+    /// Whether references to the server are mapped.
+    maps: bool,
+    /// The host of the request, if references to it are mapped; otherwise empty.
+    client: Box<str>,
     /// The request, without a body that is spooled.
     out: Vec<u8>,
     /// Where it begins in `out`.
@@ -142,6 +151,9 @@ impl Call {
         Call {
             dialect,
             pool,
+            authority: String::new(),
+            maps: false,
+            client: Box::default(),
             out,
             start,
             host,
@@ -164,13 +176,36 @@ impl Call {
         self.dialect.reset();
     }
 
-    /// The request goes to this server next, of which nothing has been sent yet: `Host` says its authority, if each server gets
-    /// its own.
+    /// The request goes to this server of its pool next; nothing has been sent yet. `Host` says its authority, if each server
+    /// gets its own.
     pub(in crate::worker) fn name_host(&mut self, server: &Upstream) {
+        if self.maps {
+            self.authority.clear();
+            self.authority.push_str(server.authority());
+        }
         let Some(place) = &mut self.host else { return };
         let authority = server.authority();
         self.out.splice(place.clone(), authority.bytes());
         place.end = place.start + authority.len();
+    }
+
+    /// The request names this host; whether that is needed depends on the pool.
+    pub(in crate::worker) fn note_client(&mut self, settings: &Pool, authority: &str) {
+        let how = settings.external.map_redirects;
+        self.maps = how != MapRedirects::Off;
+        if how == MapRedirects::Paths {
+            self.client = authority.into();
+        }
+    }
+
+    /// The names of the server in references, and that of the client: both are empty if they are not mapped.
+    pub(in crate::worker) fn take_names(&mut self) -> (String, Box<str>) {
+        (std::mem::take(&mut self.authority), std::mem::take(&mut self.client))
+    }
+
+    /// They are needed again: no head of a response has come.
+    pub(in crate::worker) fn put_names_back(&mut self, (authority, client): (String, Box<str>)) {
+        (self.authority, self.client) = (authority, client);
     }
 
     /// A server has failed the request, which is not sent there again; `status` is what the client gets if no other takes it.
@@ -245,6 +280,34 @@ impl Call {
         };
         self.sent == self.out.len() && ended && !self.send_failed
     }
+}
+
+/// What becomes of references in a response of a pool's server, which has these names and those of its client, by the pool and
+/// the route. `None` if nothing is mapped.
+pub(in crate::worker) fn mapping<'a>(
+    settings: &'a Pool,
+    plan: &'a Plan,
+    (authority, client): (&'a str, &'a str),
+) -> Option<Mapping<'a>> {
+    let external = &settings.external;
+    if external.maps_nothing() {
+        return None;
+    }
+    let named = match &external.host {
+        HostRule::Named(host) => host,
+        HostRule::Client | HostRule::Server => "",
+    };
+    let set = plan.requests.host.as_deref().and_then(|host| std::str::from_utf8(host).ok());
+    let is_on = external.map_redirects != MapRedirects::Off && matches!(settings.source, Source::Http(_));
+    Some(Mapping {
+        own: if is_on { [authority, set.unwrap_or(named)] } else { [""; 2] },
+        client,
+        prefix: plan.rewrite.as_ref().and_then(Rewrite::prefix),
+        paths: external.map_redirects == MapRedirects::Paths,
+        references: &external.redirects,
+        cookie_domains: &external.cookie_domains,
+        cookie_paths: &external.cookie_paths,
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod known;
 mod limits;
 mod listens;
 mod logs;
+mod redirects;
 mod rewriting;
 mod routes;
 mod selectors;

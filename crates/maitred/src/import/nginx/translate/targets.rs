@@ -8,6 +8,7 @@ use super::forward;
 use super::headers;
 use super::limits;
 use super::logs;
+use super::redirects;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
@@ -253,18 +254,9 @@ fn proxy<'a>(
     if let Some(host) = host {
         request.push(Header { how: How::Set, name: "Host".into(), value: host.clone() });
     }
-    for directive in spot.scope.all("proxy_redirect") {
-        match directive.arg(0) {
-            "off" | "default" => cx.automatic(directive, "`Location` stays as the application writes it"),
-            from if from.starts_with("http://") || from.starts_with("https://") => {
-                let why = "applications get the client's host and scheme, and redirect there";
-                cx.say(directive, Kind::Dropped, why);
-            }
-            _ => cx.not_possible(directive, "`Location` stays as the application writes it"),
-        }
-    }
     intercepted(cx, &spot.scope, "proxy_intercept_errors");
-    let block = upstreams::block(cx, &spot.scope, &destination.servers, handler, "proxy");
+    let mut block = upstreams::block(cx, &spot.scope, &destination.servers, handler, "proxy");
+    redirects::map(cx, &spot.scope, &mut block);
     let name = cx.pool(&destination.servers.name, block);
     path(name, &destination, selector)
 }
