@@ -223,7 +223,7 @@ pub(crate) struct Route {
     pub(crate) error_pages: Vec<(u16, String)>,
     /// `limit`: names of limits by client.
     pub(crate) limits: Vec<String>,
-    /// `allow`, `deny`, `basic_auth`, `forward_auth`, `satisfy`
+    /// `allow`, `deny`, `basic_auth`, `jwt`, `forward_auth`, `satisfy`
     pub(crate) gates: Vec<(&'static str, Value)>,
     /// Gates that are comments, and when they can be used: until then the route is closed.
     pub(crate) later: Option<(&'static str, Value, String)>,

@@ -141,7 +141,8 @@ fn switch_off(
             entry.off = Some(format!("this is mended: {why}"));
             let (place, gate) = (
                 entry.place.clone(),
-                ["basic_auth", "forward_auth", "allow", "deny", "satisfy"].contains(&entry.key.as_str()),
+                ["basic_auth", "jwt", "forward_auth", "allow", "deny", "satisfy"]
+                    .contains(&entry.key.as_str()),
             );
             if gate && !block.has("deny") {
                 // What cannot be protected is closed.

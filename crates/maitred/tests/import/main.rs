@@ -20,6 +20,10 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// A set of public keys for tokens: that of RFC 8037, appendix A.2.
+const KEYS: &str =
+    r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
 /// What a configuration is about.
 struct Sample {
     name: String,
@@ -59,6 +63,7 @@ impl World {
             ("www/docs/index.html", "docs\n"),
             ("www/assets/app.js", "let a;\n"),
             ("static/site.css", "b{}\n"),
+            ("keys.json", KEYS),
             ("static/icon.ico", "icon"),
             ("static/sub/x.txt", "x\n"),
             ("media/m.txt", "m\n"),

@@ -201,3 +201,59 @@ fn a_caddyfile_keeps_the_order_of_caddy() {
     assert!(at("path = \"/old\"\nredirect = \"/new\"\nstatus = 301") < at("strip_prefix = \"/api/\""));
     assert!(at("strip_prefix = \"/api/\"") < at("try = [\"{path}\", \"/index.html\"]"), "{output}");
 }
+
+/// Tokens of nginx Plus: `auth_jwt` with all that has a counterpart, and closed where it has none.
+#[test]
+fn tokens_are_checked_as_before_or_nothing_is_answered() {
+    let world = World::new();
+    let server = |more: &str| {
+        let source = format!(
+            "server {{ listen 80; location /x/ {{ {more} proxy_pass http://127.0.0.1:3000; }}\n\
+             location = /_keys {{ internal; proxy_pass https://issuer.example/keys.json; }} }}"
+        );
+        imported(&world, "nginx", &source)
+    };
+    let file = "auth_jwt_key_file /srv/import/keys.json;";
+    let output = server(&format!(
+        "auth_jwt Api token=$cookie_session; {file} auth_jwt_leeway 30s; auth_jwt_claim_set $role realm role;\n\
+         proxy_set_header X-Role $role; proxy_set_header X-Remote-User $jwt_claim_email; proxy_set_header X-S $jwt_claim_sub;"
+    ));
+    for part in [
+        "jwt = {",
+        "realm = \"Api\"",
+        "jwks_file = \"/srv/import/keys.json\"",
+        "issuer = \"*\"",
+        "audience = \"*\"",
+        "from = \"cookie:session\"",
+        "leeway = \"30s\"",
+        "user_claim = \"email\"",
+        "X-Role = \"/realm/role\"",
+        "X-S = \"sub\"",
+    ] {
+        assert!(output.contains(part), "{part}\n\n{output}");
+    }
+    let output = server("auth_jwt Api; auth_jwt_key_request /_keys;");
+    assert!(output.contains("jwks_url = \"https://issuer.example/keys.json\""), "{output}");
+    assert!(output.contains("leeway = \"0s\"") && !output.contains("from ="), "{output}");
+    let output = server(&format!(
+        "auth_jwt Api token=$http_x_token; {file} allow 192.0.2.0/24; deny all; satisfy any;"
+    ));
+    assert!(
+        output.contains("from = \"header:x-token\"") || output.contains("from = \"header:X-Token\""),
+        "{output}"
+    );
+    assert!(output.contains("satisfy = \"any\""), "{output}");
+    for closed in [
+        "auth_jwt Api;".to_owned(),
+        format!("auth_jwt Api; {file} auth_jwt_require $ok;"),
+        format!("auth_jwt Api; {file} auth_jwt_type encrypted;"),
+        format!("auth_jwt Api token=$uri; {file}"),
+        format!("auth_jwt Api; {file} auth_basic B; auth_basic_user_file /srv/import/users;"),
+        "auth_jwt Api; auth_jwt_key_file /srv/import/none.json;".to_owned(),
+        "auth_jwt Api; auth_jwt_key_file /srv/import/www/a.txt;".to_owned(),
+    ] {
+        let output = server(&closed);
+        let route = output.split("path = \"/x/*\"").nth(1).unwrap().split("\n\n").next().unwrap();
+        assert!(route.contains("403") || route.contains("deny = [\"@all\"]"), "{closed}\n{output}");
+    }
+}

@@ -61,7 +61,6 @@ fn each_row_about_nginx_has_a_sample() {
         "tls_certificate",
         "X-Accel-Redirect",
         "uwsgi_pass",
-        "auth_jwt",
     ];
     try_rows("nginx", "from-nginx.md", &others, begins);
 }

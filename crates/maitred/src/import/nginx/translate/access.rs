@@ -2,6 +2,7 @@
 
 use super::context::{Context, in_conf};
 use super::forward;
+use super::tokens::{self, Credentials};
 use crate::import::drafts::{Route, Target};
 use crate::import::model::Value;
 use crate::import::nginx::scope::Scope;
@@ -42,15 +43,6 @@ enum Networks {
     Except(Vec<String>),
 }
 
-/// `auth_basic`
-#[derive(Debug, Clone, PartialEq)]
-struct Password {
-    table: Value,
-    file: String,
-    /// Whether the file is there.
-    there: bool,
-}
-
 /// Who may see what is in a scope.
 pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
     if let Some(what) = unknown(cx, scope) {
@@ -64,12 +56,28 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
         Some((_, Some(password))) => Some(password),
         Some((given, None)) => return Access::Unknown(given.shown()),
     };
+    let token = match of_kind(cx, scope, "auth_jwt").map(|given| (given, tokens::of(cx, scope, given))) {
+        None => None,
+        Some((given, _)) if password.is_some() => {
+            cx.not_possible(
+                given,
+                "a password and a token are both asked for: what they protect answers 403 instead",
+            );
+            return Access::Unknown(given.shown());
+        }
+        Some((_, Ok(token))) => Some(token),
+        Some((given, Err(why))) => {
+            cx.not_possible(given, format!("{why}: what it protects answers 403 instead"));
+            return Access::Unknown(given.shown());
+        }
+    };
+    let password = password.or(token);
     let asked = match of_kind(cx, scope, "auth_request").map(|given| (given, forward::of(cx, scope, given))) {
         None => None,
         Some((given, _)) if any && (password.is_some() || networks != Networks::All) => {
             cx.not_possible(
                 given,
-                "`satisfy any` is about addresses and passwords here: what it protects answers 403 instead",
+                "`satisfy any` is about addresses and passwords or tokens here: what it protects answers 403 instead",
             );
             return Access::Unknown(given.shown());
         }
@@ -86,7 +94,6 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Access {
 fn unknown(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
     let mut found = None;
     for (name, why) in [
-        ("auth_jwt", "tokens are not verified"),
         ("auth_pam", "passwords are those of a file"),
         ("auth_ldap", "passwords are those of a file"),
         ("auth_digest", "passwords are asked for in another way"),
@@ -108,7 +115,7 @@ fn of_kind<'a>(cx: &Context<'_>, scope: &Scope<'a>, name: &str) -> Option<&'a Di
     Some(directive)
 }
 
-fn combined(networks: Networks, password: Option<Password>, asked: Option<Value>, any: bool) -> Access {
+fn combined(networks: Networks, password: Option<Credentials>, asked: Option<Value>, any: bool) -> Access {
     let any = any && password.is_some();
     let mut gates = Gates::default();
     match networks {
@@ -127,14 +134,14 @@ fn combined(networks: Networks, password: Option<Password>, asked: Option<Value>
     let by_address = !gates.keys.is_empty();
     match password {
         Some(password) if password.there => {
-            gates.keys.insert(0, ("basic_auth", password.table));
+            gates.keys.insert(0, (password.key, password.table));
             if any && by_address {
                 gates.keys.push(("satisfy", "any".into()));
             }
         }
         Some(password) => {
             gates.later =
-                Some(("basic_auth", password.table, format!("{} is there on this machine", password.file)));
+                Some((password.key, password.table, format!("{} is there on this machine", password.file)));
             // Until then no client has a password: only with `satisfy any` an address is enough.
             if !any {
                 gates.keys.clear();
@@ -150,7 +157,7 @@ fn combined(networks: Networks, password: Option<Password>, asked: Option<Value>
     }
 }
 
-fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Option<Password> {
+fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Option<Credentials> {
     let given = scope.last("auth_basic_user_file");
     let file = given.and_then(|given| values::fixed(given.arg(0), scope)).map(|file| in_conf(&file));
     let (Some(given), Some(file), Some(realm)) = (given, file, values::fixed(directive.arg(0), scope)) else {
@@ -166,7 +173,7 @@ fn password(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Optio
     cx.say(directive, Kind::Translated, why);
     cx.say(given, Kind::Translated, why);
     let table = vec![("realm".to_owned(), realm.into()), ("users_file".to_owned(), file.as_str().into())];
-    Some(Password { table: Value::Table(table), file, there })
+    Some(Credentials { key: "basic_auth", table: Value::Table(table), file, there })
 }
 
 fn networks(cx: &Context<'_>, scope: &Scope<'_>) -> Networks {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 
+use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
 use crate::import::report::Report;
 use crate::import::shared::Shared;
@@ -107,4 +108,19 @@ pub(crate) fn absolute(path: &str) -> String {
 /// Certificates and files of users are looked for beside `nginx.conf`.
 pub(crate) fn in_conf(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/etc/nginx/{path}") }
+}
+
+/// The location of a path: one with `=`, or the longest prefix.
+pub(crate) fn location<'a>(scope: &Scope<'a>, path: &str) -> Option<&'a Directive> {
+    let all = scope.everywhere("location");
+    let exact =
+        all.iter().find(|location| location.args == ["=", path] || location.args == [format!("={path}")]);
+    let prefix = || {
+        let prefixes = all.iter().filter(|location| match location.args.as_slice() {
+            [prefix] | [_, prefix] if prefix.starts_with('/') => path.starts_with(prefix.as_str()),
+            _ => false,
+        });
+        prefixes.max_by_key(|location| location.args.last().map_or(0, String::len))
+    };
+    exact.copied().or_else(|| prefix().copied())
 }

@@ -1,6 +1,6 @@
 //! `auth_request`: another server that is asked whether a client may.
 
-use super::context::Context;
+use super::context::{self, Context};
 use super::headers;
 use super::settings::Settings;
 use super::upstreams;
@@ -23,7 +23,7 @@ const TIMEOUT: u64 = 10_000;
 /// Why it is not possible.
 pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Value, String> {
     let path = directive.arg(0);
-    let location = find(scope, path).ok_or("no location has this path")?;
+    let location = context::location(scope, path).ok_or("no location has this path")?;
     let inner = scope.of_server().within(location.inside());
     let handler = location.inside().iter().find(|inside| inside.name == "proxy_pass");
     let handler = handler.ok_or("the location passes nothing on")?;
@@ -65,21 +65,6 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     cx.translated(handler);
     sent(cx, location);
     Ok(Value::Table(table))
-}
-
-/// The location of a path: one with `=`, or the longest prefix.
-pub(crate) fn find<'a>(scope: &Scope<'a>, path: &str) -> Option<&'a Directive> {
-    let all = scope.everywhere("location");
-    let exact =
-        all.iter().find(|location| location.args == ["=", path] || location.args == [format!("={path}")]);
-    let prefix = || {
-        let prefixes = all.iter().filter(|location| match location.args.as_slice() {
-            [prefix] | [_, prefix] if prefix.starts_with('/') => path.starts_with(prefix.as_str()),
-            _ => false,
-        });
-        prefixes.max_by_key(|location| location.args.last().map_or(0, String::len))
-    };
-    exact.copied().or_else(|| prefix().copied())
 }
 
 /// Fields that the other server gets; what is not among those that it always gets is not possible.

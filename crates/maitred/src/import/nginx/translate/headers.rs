@@ -2,6 +2,7 @@
 
 use super::context::Context;
 use super::forward;
+use super::tokens;
 use crate::import::drafts::{Header, How};
 use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
@@ -260,6 +261,8 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
         match values::fixed(value, scope) {
             // `forward_auth` has it.
             _ if forward::is_copied(scope, name, value) => {}
+            // `jwt` has it.
+            _ if tokens::is_claim(scope, value) => {}
             _ if value == same => cx.automatic(directive, "fields of requests are passed on"),
             _ if SENT.split_whitespace().any(|sent| sent == lower) => {
                 cx.automatic(directive, "applications get who the client is, and WebSockets are passed on");

@@ -156,7 +156,7 @@ const GROUPS: &[Group] = &[
         NotPossible,
         "there is no key for this",
         "mirror mirror_request_body split_clients secure_link secure_link_md5 secure_link_secret userid random_index \
-         empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers \
+         empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers auth_jwt_require auth_jwt_header_set \
          disable_symlinks underscores_in_headers",
     ),
     (Dropped, "Maitred answers with short texts of its own", "error_page recursive_error_pages"),
@@ -164,6 +164,7 @@ const GROUPS: &[Group] = &[
         Automatic,
         "nothing uses it",
         "satisfy auth_delay set break upstream map geo limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set \
+         auth_jwt_key_file auth_jwt_key_request auth_jwt_key_cache auth_jwt_claim_set auth_jwt_leeway auth_jwt_type \
          proxy_pass_request_body",
     ),
     (
@@ -173,7 +174,7 @@ const GROUPS: &[Group] = &[
          client_max_body_size gzip gzip_static brotli brotli_static zstd zstd_static proxy_set_header proxy_hide_header \
          proxy_redirect proxy_read_timeout proxy_connect_timeout proxy_intercept_errors fastcgi_param fastcgi_index \
          fastcgi_read_timeout fastcgi_connect_timeout fastcgi_intercept_errors fastcgi_hide_header keepalive_timeout user http \
-         ssl ssl_certificate ssl_certificate_key ssl_protocols allow deny auth_basic auth_request real_ip_header \
+         ssl ssl_certificate ssl_certificate_key ssl_protocols allow deny auth_basic auth_request auth_jwt real_ip_header \
          real_ip_recursive set_real_ip_from limit_conn limit_conn_status limit_rate \
          limit_rate_after limit_req limit_req_status limit_conn_log_level \
          limit_req_log_level limit_conn_dry_run limit_req_dry_run uwsgi_param scgi_param uwsgi_read_timeout \

@@ -20,6 +20,7 @@ mod selectors;
 mod servers;
 mod settings;
 mod targets;
+mod tokens;
 mod upstreams;
 
 use super::scope::Scope;

@@ -12,6 +12,7 @@ use super::redirects;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
+use super::tokens;
 use super::upstreams::{self, Destination};
 use crate::import::drafts::{Files, Header, How, Route, Target};
 use crate::import::nginx::scope::Scope;
@@ -320,6 +321,8 @@ fn variables(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
             }
             // `forward_auth` has it.
             _ if forward::is_copied(scope, name.strip_prefix("HTTP_").unwrap_or("-"), value) => {}
+            // `jwt` has it.
+            _ if (name == "REMOTE_USER" || name.starts_with("HTTP_")) && tokens::is_claim(scope, value) => {}
             _ if VARIABLES.split_whitespace().any(|known| known == name) => {
                 cx.automatic(directive, "applications get this variable");
             }
