@@ -16,12 +16,38 @@ pub(crate) struct Servers {
     pub(crate) name: String,
     /// The values of `connect`.
     pub(crate) connect: Vec<String>,
+    /// What is said of each of them.
+    pub(crate) said: Vec<Said>,
+    /// `balance`, and `hash_key`.
+    pub(crate) balance: Option<(&'static str, Option<String>)>,
     /// The first name that has no address here.
     pub(crate) unknown: Option<String>,
     /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
     pub(crate) host: Option<String>,
     /// What `$proxy_host` stands for: the host in `proxy_pass`, or the name of the `upstream`.
     pub(crate) proxy_host: String,
+}
+
+/// What is said of a server besides its address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Said {
+    weight: Option<u64>,
+    backup: bool,
+    max_connections: Option<u64>,
+}
+
+impl Said {
+    /// The server, in `connect`.
+    fn value(&self, address: &str) -> Value {
+        if *self == Said::default() {
+            return address.into();
+        }
+        let mut table: Vec<(String, Value)> = vec![("url".into(), address.into())];
+        table.extend(self.weight.map(|weight| ("weight".into(), weight.into())));
+        table.extend(self.backup.then(|| ("backup".into(), true.into())));
+        table.extend(self.max_connections.map(|most| ("max_connections".into(), most.into())));
+        Value::Table(table)
+    }
 }
 
 /// Where nothing listens: a pool that leads there answers 502.
@@ -131,25 +157,24 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
         let proxy_host = if host.starts_with("unix:") { "localhost" } else { host }.to_owned();
         let host =
             (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
-        return Ok(Servers { name: name_of(&connect), connect: vec![connect], unknown, host, proxy_host });
+        let (name, said) = (name_of(&connect), vec![Said::default()]);
+        let connect = vec![connect];
+        return Ok(Servers { name, connect, said, balance: None, unknown, host, proxy_host });
     };
     cx.translated(upstream);
-    let (mut all, mut unknown) = (Vec::new(), None);
+    let (mut all, mut unknown, mut said_of, mut balance) = (Vec::new(), None, Vec::new(), None);
     for directive in upstream.inside() {
         match directive.name.as_str() {
             "server" => {
-                let Some(address) = server(cx, directive) else { continue };
+                let Some((address, said)) = server(cx, directive) else { continue };
                 let (address, missing) = connect(cx, address, scheme);
                 unknown = unknown.or(missing);
                 if !all.contains(&address) {
                     all.push(address);
+                    said_of.push(said);
                 }
             }
-            "ip_hash" | "hash" | "sticky" | "sticky_cookie_insert" => {
-                let why = "requests of a client stay with one server only in pools of processes (`sticky`)";
-                cx.not_possible(directive, why);
-            }
-            _ => {}
+            _ => balance = policy(cx, directive).or(balance),
         }
     }
     match all.is_empty() {
@@ -157,6 +182,8 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
         false => Ok(Servers {
             name: host.to_owned(),
             connect: all,
+            said: said_of,
+            balance,
             unknown,
             host: None,
             proxy_host: host.to_owned(),
@@ -164,30 +191,70 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
     }
 }
 
-/// The address of a `server` of an `upstream`, if it gets requests.
-fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<&'d str> {
-    let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg.split('=').next() == Some(name));
-    if has("down") {
-        cx.say(directive, Kind::Dropped, "it gets no requests");
-        return None;
+/// `balance` and `hash_key`, if this directive of an `upstream` says something of them.
+fn policy(cx: &Context<'_>, directive: &Directive) -> Option<(&'static str, Option<String>)> {
+    let key = hash_key(directive.arg(0));
+    let found = match directive.name.as_str() {
+        "ip_hash" => ("hash", None),
+        "least_time" => ("least_time", None),
+        "hash" if key.is_some() => ("hash", key.filter(|key| key != "client")),
+        "hash" => {
+            let why = "a request is hashed by one thing: address, target, field, cookie, parameter";
+            cx.not_possible(directive, why);
+            return None;
+        }
+        "sticky" | "sticky_cookie_insert" => {
+            let why = "a cookie that leads to one server is set only for pools of processes (`sticky`)";
+            cx.not_possible(directive, why);
+            return None;
+        }
+        _ => return None,
+    };
+    cx.translated(directive);
+    Some(found)
+}
+
+/// A `server` of an `upstream`, if it gets requests: its address, and what is said of it.
+fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<(&'d str, Said)> {
+    let mut said = Said::default();
+    for arg in directive.args.iter().skip(1) {
+        let (name, value) = arg.split_once('=').unwrap_or((arg, ""));
+        let number = value.parse::<u64>().ok().filter(|number| *number > 0);
+        match name {
+            "down" => {
+                cx.say(directive, Kind::Dropped, "it gets no requests");
+                return None;
+            }
+            "backup" => said.backup = true,
+            "weight" => said.weight = number.map(|weight| weight.min(1000)).filter(|weight| *weight > 1),
+            "max_conns" => said.max_connections = number.map(|most| most.min(1_000_000)),
+            _ => {}
+        }
     }
-    if has("backup") {
-        cx.not_possible(
-            directive,
-            "there are no spare servers: all of a pool get requests, so this one is left out",
-        );
-        return None;
-    }
-    let even = |arg: &String| arg.strip_prefix("weight=").is_some_and(|weight| weight != "1");
-    match directive.args.iter().any(even) {
-        true => cx.say(
-            directive,
-            Kind::Dropped,
-            "servers have no weights: the one with the fewest requests gets the next",
-        ),
-        false => cx.translated(directive),
-    }
-    Some(directive.arg(0))
+    cx.translated(directive);
+    Some((directive.arg(0), said))
+}
+
+/// `hash_key` for what `hash` of nginx names.
+fn hash_key(text: &str) -> Option<String> {
+    let name = text.strip_prefix('$')?;
+    Some(match name {
+        "remote_addr" | "binary_remote_addr" => "client".to_owned(),
+        "request_uri" | "uri" => "uri".to_owned(),
+        _ => {
+            let (kind, name) = name.split_once('_')?;
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+            if name.is_empty() || !name.bytes().all(known) {
+                return None;
+            }
+            match kind {
+                "cookie" => format!("cookie:{name}"),
+                "arg" => format!("query:{name}"),
+                "http" => format!("header:{}", name.replace('_', "-")),
+                _ => return None,
+            }
+        }
+    })
 }
 
 /// A value of `connect`; and the name in it, if that has no address here.
@@ -284,7 +351,10 @@ pub(crate) fn block(
     dialect: &str,
 ) -> Block {
     let mut block = Block::new("").from(&directive.place, &directive.shown());
-    let value = Value::one_or_more(&servers.connect);
+    let value = match (servers.connect.as_slice(), servers.said.as_slice()) {
+        ([one], [said]) if *said == Said::default() => one.as_str().into(),
+        (all, said) => Value::List(all.iter().zip(said).map(|(one, said)| said.value(one)).collect()),
+    };
     match &servers.unknown {
         None => block.push("connect", value, None),
         Some(name) => {
@@ -304,6 +374,7 @@ pub(crate) fn block(
             );
         }
     }
+    push_policy(servers, &mut block);
     let settings = Settings { cx, scope };
     for (name, key, most) in
         [("read", "request_timeout", 86_400_000), ("connect", "connect_timeout", 3_600_000)]
@@ -329,6 +400,14 @@ pub(crate) fn block(
         );
     }
     block
+}
+
+/// `balance` and `hash_key` of a pool.
+fn push_policy(servers: &Servers, block: &mut Block) {
+    if let Some((balance, key)) = &servers.balance {
+        block.push("balance", *balance, None);
+        key.iter().for_each(|key| block.push("hash_key", key.as_str(), None));
+    }
 }
 
 /// `tls` of a pool. Without `proxy_ssl_verify`, nginx takes any certificate.
