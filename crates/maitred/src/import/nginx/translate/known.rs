@@ -156,7 +156,8 @@ const GROUPS: &[Group] = &[
         NotPossible,
         "there is no key for this",
         "mirror mirror_request_body split_clients secure_link secure_link_md5 secure_link_secret userid random_index \
-         empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers auth_jwt_require auth_jwt_header_set \
+         empty_gif proxy_bind proxy_method proxy_cookie_path proxy_cookie_domain proxy_cookie_flags valid_referers \
+         auth_jwt_require auth_jwt_header_set \
          disable_symlinks underscores_in_headers",
     ),
     (Dropped, "Maitred answers with short texts of its own", "error_page recursive_error_pages"),
