@@ -186,6 +186,7 @@ impl Caller {
             // It has no stream that anything could be asked of.
             Event::Refused { .. } => {}
             Event::PeerLeaves => self.seen.push(Seen::PeerLeaves),
+            Event::Response { .. } => unreachable!("the peer is a client"),
         }
     }
 

@@ -6,5 +6,5 @@ mod session;
 
 pub use session::{
     CONTROL_BYTES_MAX, Code, DATA_BYTES_MAX, EARLY_PRIORITIES_MAX, Event, FORGIVEN_IN, Fatal, Floods,
-    SENT_AHEAD_BYTES, Session, Settings, StreamKey,
+    Opening, SENT_AHEAD_BYTES, STREAMS_AT_ONCE_MAX, Session, Settings, StreamKey, head_bytes,
 };

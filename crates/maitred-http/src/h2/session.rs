@@ -28,6 +28,7 @@
 //! [`Event::Writable`] came or when `out` was sent. It puts a bound on time: a peer that opens no window, or takes no bytes,
 //! costs at most what `out` and the slots hold.
 
+mod client;
 mod data;
 mod floods;
 mod head;
@@ -47,6 +48,8 @@ use super::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, kind};
 use super::hpack;
 use crate::fields::FieldLines;
 use crate::request::RequestHead;
+use crate::response::FramedHead;
+use client::Far;
 use floods::Ledger;
 use parting::Parting;
 use priority::Early;
@@ -54,6 +57,7 @@ use receive::Fragments;
 use streams::Streams;
 
 pub use super::frame::Code;
+pub use client::{Opening, STREAMS_AT_ONCE_MAX, head_bytes};
 pub use floods::{FORGIVEN_IN, Floods};
 pub use priority::EARLY_PRIORITIES_MAX;
 pub use settings::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENT_AHEAD_BYTES, Settings};
@@ -111,9 +115,16 @@ pub enum Event<'i> {
         /// The caller's mark.
         user: u32,
     },
+    /// The head of a response, interim or final; only towards a server ([`Session::towards_server`]).
+    Response {
+        /// The stream.
+        stream: StreamKey,
+        /// What came.
+        head: Box<FramedHead>,
+    },
     /// A window was opened, or settings have changed, while a stream was waiting for room.
     Writable,
-    /// The peer has sent GOAWAY: it will make no further requests.
+    /// The peer has sent GOAWAY: it will make no further requests; or, if it is a server, it takes no further ones.
     PeerLeaves,
 }
 
@@ -192,13 +203,22 @@ pub struct Session {
     refusing: bool,
     /// Streams that were refused because of one of these two, since the caller has asked.
     refused: u32,
+    /// The peer is a server, and this is what is known of it.
+    far: Option<Box<Far>>,
 }
 
 impl Session {
     /// A session that waits for the client's preface. Its own settings are in `out`.
     pub fn new(settings: &Settings, now: Instant) -> Self {
+        let mut session = Self::silent(settings, now);
+        session.settings.announce(&mut session.out);
+        session
+    }
+
+    /// A session that has said nothing.
+    fn silent(settings: &Settings, now: Instant) -> Self {
         let settings = settings.within_bounds();
-        let mut session = Self {
+        Self {
             decoder: hpack::Decoder::new(settings.header_table_bytes as usize),
             encoder: hpack::Encoder::new(),
             out: Vec::new(),
@@ -223,10 +243,9 @@ impl Session {
             streams_now: settings.streams_max,
             refusing: false,
             refused: 0,
+            far: None,
             settings,
-        };
-        settings.announce(&mut session.out);
-        session
+        }
     }
 
     /// The next event in `input[*at..]`; advances `at` past what it has used. A request takes the place of what was in `head`;

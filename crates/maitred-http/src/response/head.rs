@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, ResponsePolicy};
+use super::{Bad, Dropped, Encode, Ending, Fields, FramedHead, Received, ResponseHead, ResponsePolicy};
 use crate::bytes::is_name;
 use crate::fastcgi;
 use crate::fields::{FieldLines, NameBits};
@@ -178,7 +178,7 @@ impl Source<'_, '_> {
             return self.interim(&head, wanted, out);
         }
         let lasts = !seen.close && (seen.keep_alive || !self.http10);
-        let told = Told { dated: seen.date, upgrade: seen.upgrade, lasts };
+        let told = Told { dated: seen.date, upgrade: seen.upgrade, lasts, over: false };
         Ok(pass_final(&head, framing, told, wanted, out))
     }
 
@@ -335,6 +335,8 @@ struct Told {
     upgrade: bool,
     /// The application keeps its own connection.
     lasts: bool,
+    /// The application has ended its response with the head.
+    over: bool,
 }
 
 /// Gives the head of a final response to `out`, with what goes for content that is framed like this.
@@ -364,6 +366,7 @@ fn pass_final(
         chunked: chunks,
         ended: discard,
         no_length: status == 205,
+        over: told.over,
     };
     out.head(head, &ending);
     Head::Final { status, framing, chunks, discard, coded, keep, lasts: told.lasts }
@@ -397,7 +400,60 @@ pub(super) fn take_cgi(
     let reason = Some(cgi.reason).filter(|reason| !reason.is_empty());
     let head = ResponseHead { status, reason, fields: Fields::Own(lines.all()) };
     // The caller, which sends the output, knows whether the connection lasts.
-    Ok(pass_final(&head, framing, Told { dated, upgrade: false, lasts: false }, wanted, out))
+    Ok(pass_final(&head, framing, Told { dated, upgrade: false, lasts: false, over: false }, wanted, out))
+}
+
+/// Gives to `out` what the client gets of a head that came in frames.
+pub(super) fn take_framed(
+    framed: &FramedHead,
+    wanted: ResponsePolicy,
+    out: &mut impl Encode,
+) -> Result<Head, Bad> {
+    let status = framed.status;
+    match status {
+        200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
+        101 => return Err(Bad::SwitchingProtocols),
+        100..=599 => {}
+        status => return Err(Bad::Status(status)),
+    }
+    let mut lines = FieldLines::default();
+    let mut dated = false;
+    for (name, value) in framed.fields.all().iter() {
+        dated |= name == b"date";
+        if name != b"trailer" || wanted.trailers {
+            lines.push(name, value);
+        }
+    }
+    if status < 200 {
+        let may = if status == 100 { wanted.continues } else { wanted.informational };
+        let passed = may && !wanted.http10;
+        if passed {
+            out.interim(&ResponseHead::own(status, lines.all()));
+        }
+        return Ok(Head::Interim { passed });
+    }
+    let empty = wanted.head_request || matches!(status, 204 | 304);
+    let framing = match framed.content_length {
+        _ if empty || framed.ended => Framing::None,
+        // Trailers may follow.
+        Some(0) if !wanted.framed => Framing::None,
+        Some(0) | None => Framing::UntilEnd,
+        Some(length) => Framing::Length(length),
+    };
+    // The end of the stream says it here; over HTTP/1.1 only a length does.
+    let silent = framed.ended && !empty && !wanted.framed;
+    let length = framed.content_length.or(silent.then_some(0));
+    if let Some(length) = length.filter(|_| !matches!(status, 204 | 205)) {
+        lines.push_number(b"content-length", length);
+    }
+    let head = ResponseHead::own(status, lines.all());
+    Ok(pass_final(
+        &head,
+        framing,
+        Told { dated, upgrade: false, lasts: true, over: framed.ended },
+        wanted,
+        out,
+    ))
 }
 
 /// Refuses a line that ends in a bare LF before `end`, which `httparse` lets pass. It leaves nothing between

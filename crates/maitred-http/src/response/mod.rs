@@ -9,7 +9,7 @@ mod value;
 
 pub use bad::Bad;
 pub(crate) use value::Dropped;
-pub use value::{Fields, Received, ResponseHead};
+pub use value::{Fields, FramedHead, Received, ResponseHead};
 
 use head::{Framing, Head};
 
@@ -95,13 +95,24 @@ pub struct Ending {
     pub ended: bool,
     /// The response says nothing of the length of the content that it does not have.
     pub no_length: bool,
+    /// What answers has said with the head that nothing follows, so that the client can be told with the head, too. gRPC needs
+    /// that: there a head that is all of the response means something else than one that content could follow.
+    pub over: bool,
 }
 
 impl Ending {
     /// That of a response made here: its fields say how long its content is.
     #[inline]
     pub fn of(persistence: Persistence) -> Ending {
-        Ending { dated: false, persistence, upgrade: false, chunked: false, ended: false, no_length: false }
+        Ending {
+            dated: false,
+            persistence,
+            upgrade: false,
+            chunked: false,
+            ended: false,
+            no_length: false,
+            over: false,
+        }
     }
 }
 
@@ -231,6 +242,24 @@ impl Filter {
         taken.inspect_err(|bad| self.state = State::Failed(*bad))
     }
 
+    /// Takes a head that came in frames, interim or final, and gives to `out` what the client gets of it. Content follows by
+    /// [`feed`](Self::feed), and is delimited by `content-length` if there is one, otherwise by [`end`](Self::end).
+    ///
+    /// # Errors
+    ///
+    /// As [`feed`](Self::feed). Not to be called behind a final one.
+    pub fn begin_framed(&mut self, head: &FramedHead, out: &mut impl Encode) -> Result<(), Bad> {
+        let taken = head::take_framed(head, self.wanted, out).and_then(|head| self.behind(head));
+        taken.inspect_err(|bad| self.state = State::Failed(*bad))
+    }
+
+    /// Takes the trailers of a response that came in frames, before [`end`](Self::end). A client that takes none gets none.
+    pub fn put_trailers(&mut self, trailers: Box<FieldLines>) {
+        if self.wanted.trailers && !self.sink.discard && !trailers.is_empty() {
+            self.trailers = Some(trailers);
+        }
+    }
+
     /// Says that the application has ended its response, and gives to `out` what is left of the framing.
     ///
     /// Not for a response that was aborted: one that is delimited by the end of its stream would look complete
@@ -244,7 +273,7 @@ impl Filter {
             State::Complete => return Ok(()),
             State::UntilEnd => {
                 self.state = State::Complete;
-                let finished = self.sink.finish(None, out);
+                let finished = self.sink.finish(self.trailers.as_deref(), out);
                 return finished.inspect_err(|bad| self.state = State::Failed(*bad));
             }
             State::Head if self.buffered.is_empty() => Bad::NoResponse,

@@ -1,6 +1,6 @@
 //! The head of a response as a value: what handlers make, decoders give, filters change, and encoders write.
 
-use crate::fields::{FieldsRef, NameBits};
+use crate::fields::{FieldLines, FieldsRef, NameBits};
 use crate::limits::RESPONSE_FIELDS_MAX;
 
 /// The head of a response (9110-15, 9110-6.3).
@@ -12,6 +12,20 @@ pub struct ResponseHead<'a> {
     pub reason: Option<&'a [u8]>,
     /// Its fields, without those of the connection, and without `Transfer-Encoding`.
     pub fields: Fields<'a>,
+}
+
+/// The head of a response that came in frames, whose decoder has judged it: names are tokens in small letters, values have only
+/// bytes that a field may have, and there is none of the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FramedHead {
+    /// 100 to 599, but not 101.
+    pub status: u16,
+    /// `content-length`, which is not among the fields.
+    pub content_length: Option<u64>,
+    /// Its fields.
+    pub fields: FieldLines,
+    /// Nothing follows.
+    pub ended: bool,
 }
 
 /// The fields of a response.
@@ -94,7 +108,6 @@ impl<'a> ResponseHead<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::FieldLines;
 
     fn shown(head: &ResponseHead<'_>) -> String {
         let mut text = String::new();

@@ -476,6 +476,8 @@ pub struct Pool {
     pub sendfile_root: Option<String>,
     /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
     pub named_files: Vec<(String, PathBuf)>,
+    /// Its servers are spoken to by HTTP/2: `connect = "h2://…"`, or `tls.http2`.
+    pub http2: bool,
     /// `sticky`
     pub sticky: Option<Sticky>,
     /// `balance` and what belongs to it, for external servers.

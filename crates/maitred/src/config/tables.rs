@@ -486,8 +486,10 @@ pub const POOL: Table = Table {
             "An external server. `\"unix:/path\"` is a socket with the handoff protocol, as of Apache httpd with \
              mod_maitred, or of gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when the \
              server restarts. `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, to which requests are \
-             forwarded. `\"fastcgi://host:port\"` or `\"fastcgi+unix:/path\"` is a FastCGI application such as php-fpm. Of both \
-             kinds, several share the load; a table in place of a string says more of a server. See [balancing](balancing.md).",
+             forwarded; `\"https://host:port\"` is one that is spoken to over TLS. `\"h2://host:port\"` or `\"h2+unix:/path\"` is a \
+             server of HTTP/2 that needs no TLS, such as one of gRPC. `\"fastcgi://host:port\"` or `\"fastcgi+unix:/path\"` is a \
+             FastCGI application such as php-fpm. Of all these kinds, several share the load; a table in place of a string \
+             says more of a server. See [balancing](balancing.md).",
         ),
         Key::new(
             "listen",

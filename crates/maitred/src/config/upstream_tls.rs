@@ -20,11 +20,20 @@ pub struct UpstreamTls {
     pub pins: Vec<[u8; 32]>,
     /// `certificate` and `key`: what this server shows.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// `http2`: whether HTTP/2 is asked for by ALPN, and nothing else is spoken.
+    pub http2: bool,
 }
 
 impl std::default::Default for UpstreamTls {
     fn default() -> UpstreamTls {
-        UpstreamTls { ca: None, server_name: None, verify: true, pins: Vec::new(), identity: None }
+        UpstreamTls {
+            ca: None,
+            server_name: None,
+            verify: true,
+            pins: Vec::new(),
+            identity: None,
+            http2: false,
+        }
     }
 }
 
@@ -74,6 +83,13 @@ pub(super) const UPSTREAM_TLS: Table = Table {
             Kind::Text("a file"),
             Default::Absent("none"),
             "A certificate, and those that lead to its authority, in PEM, for servers that want one from their clients.",
+        ),
+        Key::new(
+            "http2",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether the servers are spoken to by HTTP/2, which the handshake asks for (ALPN): many requests share few connections. A \
+             server that does not choose it is not used. Without TLS: `connect = \"h2://…\"`.",
         ),
         Key::new("key", Kind::Text("a file"), Default::Absent("none"), "The key of `certificate`, in PEM."),
     ],

@@ -194,7 +194,7 @@ impl Encode for ResponseWriter<'_> {
     }
 
     /// A stream ends when the process or server is done with the request, and not before: until then it counts
-    /// against the client's streams here, and has to there.
+    /// against the client's streams here, and has to there. One whose end came with its head ends with it.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
         if let Some(mapping) = self.mapping.take() {
@@ -208,7 +208,7 @@ impl Encode for ResponseWriter<'_> {
             self.named = Some(Box::new(named));
             return;
         }
-        let ending = Ending { ended: false, ..*ending };
+        let ending = Ending { ended: ending.over, ..*ending };
         let value = cache_control(self.context.expiry, head);
         if value.is_none() && self.coding.is_none() {
             return self.encode(head, self.context.edits, self.further, &ending);

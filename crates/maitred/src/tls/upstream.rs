@@ -69,7 +69,7 @@ impl UpstreamMaterial {
                 builder.with_client_auth_cert(chain, key).map_err(|error| error.to_string())?
             }
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![if tls.http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
         Ok(config)
     }
 

@@ -27,7 +27,7 @@ use crate::worker::connection::wire::Sent;
 use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
 
 /// What is done in each turn after its events, in this order.
-const ONCE_PER_TURN: [fn(&mut Reactor); 12] = [
+const ONCE_PER_TURN: [fn(&mut Reactor); 13] = [
     |thread| thread.retry_disk(),
     |thread| thread.watch_relays(),
     |thread| thread.sweep_relays(),
@@ -38,6 +38,7 @@ const ONCE_PER_TURN: [fn(&mut Reactor); 12] = [
     |thread| thread.look_at_rates(),
     |thread| thread.drain_step(),
     |thread| thread.use_idle_upstreams(),
+    |thread| thread.resume_http2(),
     |thread| thread.manage_overload(),
     |thread| thread.abort_without_room(),
 ];
@@ -175,7 +176,11 @@ impl Reactor {
     /// Sends what the turn has written for HTTP/2 clients and for processes. A process that turns out to have exited makes more
     /// to send: its requests go to another one, or are refused. Each does so once, so the loop ends.
     fn flush(&mut self) {
-        while !(self.unsent_sessions.is_empty() && self.dirty.is_empty()) {
+        while !(self.unsent_sessions.is_empty()
+            && self.dirty.is_empty()
+            && self.upstreams.unsent_http2.is_empty())
+        {
+            self.flush_http2_upstreams();
             self.flush_sessions();
             self.flush_channels();
             self.work_off();
@@ -316,6 +321,7 @@ impl Reactor {
             || !self.ready_channels.is_empty()
             || !self.ready_links.is_empty()
             || self.upstreams.has_reused()
+            || !self.upstreams.later_http2.is_empty()
         {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
@@ -368,6 +374,19 @@ impl Reactor {
                     sent => thread.settle_session(index, key, sent),
                 }
             });
+        }
+    }
+
+    /// Once per turn: sends what the turn has put into frames for servers. What a connection has left over is for the next turn.
+    fn flush_http2_upstreams(&mut self) {
+        for (key, serial) in std::mem::take(&mut self.upstreams.unsent_http2) {
+            let Some(http2) =
+                self.upstreams.current(key, serial).and_then(|found| found.http2.as_deref_mut())
+            else {
+                continue;
+            };
+            http2.dirty = false;
+            self.guarded(Token::Upstream { key, serial }, |thread| thread.flush_http2(key));
         }
     }
 

@@ -6,10 +6,12 @@
 mod balancing;
 mod failing;
 mod fastcgi;
+mod framed;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod hosts;
+mod multiplexing;
 mod named_files;
 mod observing;
 mod passing;

@@ -74,6 +74,9 @@ struct Place {
     number: u32,
 }
 
+/// Fields at the beginning of the static table that are those of requests: up to `:scheme`.
+const REQUEST_FIELDS: usize = 7;
+
 impl Default for Encoder {
     fn default() -> Self {
         Encoder::new()
@@ -115,6 +118,22 @@ impl Encoder {
                 let digit = |divisor: u16| b'0' + (status / divisor % 10) as u8;
                 out.extend_from_slice(&[LITERAL | STATUS as u8, 3, digit(100), digit(10), digit(1)]);
             }
+        }
+    }
+
+    /// A request's block begins: its pseudo-fields are next, by [`Encoder::field`].
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        self.tell_size(out);
+        self.position = 0;
+    }
+
+    /// Appends a pseudo-field of a request that the static table may have as a whole.
+    pub fn known(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let known = static_table::FIELDS.iter().take(REQUEST_FIELDS);
+        let is_it = |(n, v): &(&str, &str)| n.as_bytes() == name && v.as_bytes() == value;
+        match known.clone().position(is_it) {
+            Some(at) => out.push(INDEXED | (at as u8 + 1)),
+            None => self.field(name, value, out),
         }
     }
 

@@ -68,7 +68,8 @@ impl Session {
             Standing::RemoteEnded(_) | Standing::PeerReset => Code::StreamClosed,
             Standing::Reset => {
                 self.give_back(content);
-                if !self.parting.receive(frame.stream, frame.length) {
+                // A server that is told to end sends on until it hears that; its windows bound how much.
+                if self.far.is_none() && !self.parting.receive(frame.stream, frame.length) {
                     self.ledger.charge(Act::Ignored, now)?;
                 }
                 if ends {
@@ -94,6 +95,9 @@ impl Session {
         ends: bool,
     ) -> Result<(), Code> {
         let Some(stream) = self.streams.get(key) else { return Err(Code::InternalError) };
+        if stream.head_due {
+            return Err(Code::ProtocolError);
+        }
         stream.receive_window = stream.receive_window.saturating_sub_unsigned(length);
         if stream.receive_window < 0 {
             return Err(Code::FlowControlError);

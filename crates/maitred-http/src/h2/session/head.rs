@@ -58,7 +58,7 @@ struct Pseudo {
     protocol: Option<Span>,
 }
 
-type Judgement = Result<(), &'static str>;
+pub(super) type Judgement = Result<(), &'static str>;
 
 impl<'h> Translator<'h> {
     /// Begins a head in place of what was in `head`.
@@ -277,18 +277,10 @@ impl<'h> Translator<'h> {
     }
 
     fn take_length(&mut self, value: &[u8]) -> Judgement {
-        const INVALID: &str = "invalid content-length";
         if self.connect {
             return Err("CONNECT with a content-length");
         }
-        if value.is_empty() {
-            return Err(INVALID);
-        }
-        let length = value.iter().try_fold(0_u64, |length, byte| {
-            let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
-            length.checked_mul(10)?.checked_add(digit)
-        });
-        match self.facts.content_length.replace(length.ok_or(INVALID)?) {
+        match self.facts.content_length.replace(length(value)?) {
             None => Ok(()),
             Some(_) => Err("content-length more than once"),
         }
@@ -321,9 +313,22 @@ impl<'h> Translator<'h> {
     }
 }
 
+/// The value of `content-length`.
+pub(super) fn length(value: &[u8]) -> Result<u64, &'static str> {
+    const INVALID: &str = "invalid content-length";
+    if value.is_empty() {
+        return Err(INVALID);
+    }
+    let length = value.iter().try_fold(0_u64, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        length.checked_mul(10)?.checked_add(digit)
+    });
+    length.ok_or(INVALID)
+}
+
 /// Whether a field is about the connection, which HTTP/2 has other means for (9113-8.2.2).
 #[inline]
-fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
+pub(super) fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
     match (name.len(), name.first()) {
         (2, Some(b't')) => name == b"te" && !value.eq_ignore_ascii_case(b"trailers"),
         (7, Some(b'u')) => name == b"upgrade",
@@ -391,7 +396,7 @@ impl Trailers {
 static NAME_BYTES: ByteSet = byte_set(&[(b'0', b'9'), (b'a', b'z')], b"!#$%&'*+-.^_`|~");
 
 #[inline]
-fn judge_name(name: &[u8]) -> Judgement {
+pub(super) fn judge_name(name: &[u8]) -> Judgement {
     if name.iter().all(|byte| NAME_BYTES[usize::from(*byte)]) {
         Ok(())
     } else {
@@ -437,7 +442,7 @@ fn any_control(bytes: &[u8]) -> bool {
 
 /// Whether a value has control characters that no value may have, and that end nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Controls {
+pub(super) enum Controls {
     None,
     Some,
 }
@@ -445,7 +450,7 @@ enum Controls {
 /// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Only if there is a control character it is looked at which
 /// one it is.
 #[inline]
-fn judge_value(value: &[u8]) -> Result<Controls, &'static str> {
+pub(super) fn judge_value(value: &[u8]) -> Result<Controls, &'static str> {
     let controls = if any_control(value) { judge_controls(value)? } else { Controls::None };
     match value {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => Err("white space around a value"),

@@ -36,11 +36,11 @@ impl Fragments {
 }
 
 /// A whole header block, and what its frames said of it.
-struct Block<'b> {
-    stream: u32,
-    ended: bool,
+pub(super) struct Block<'b> {
+    pub(super) stream: u32,
+    pub(super) ended: bool,
     depends_on_itself: bool,
-    bytes: &'b [u8],
+    pub(super) bytes: &'b [u8],
 }
 
 /// Why a request does not get to the caller.
@@ -50,7 +50,7 @@ enum Refusal {
     Malformed(&'static str),
 }
 
-type Taken = Result<Option<Event<'static>>, Fatal>;
+pub(super) type Taken = Result<Option<Event<'static>>, Fatal>;
 
 impl Session {
     /// A whole frame that is not DATA.
@@ -71,8 +71,10 @@ impl Session {
             kind::PING => self.on_ping(now, frame, payload),
             kind::GOAWAY => self.on_go_away(now, frame, payload),
             kind::PRIORITY => self.on_priority(now, frame, payload),
-            kind::PRIORITY_UPDATE => self.on_priority_update(now, frame, payload),
-            kind::PUSH_PROMISE => Err(protocol_error("PUSH_PROMISE of a client")),
+            kind::PRIORITY_UPDATE if self.far.is_none() => self.on_priority_update(now, frame, payload),
+            kind::PRIORITY_UPDATE => Err(protocol_error("PRIORITY_UPDATE of a server")),
+            // A client has none to make, and to a server it was said that none are wanted.
+            kind::PUSH_PROMISE => Err(protocol_error("PUSH_PROMISE")),
             // Unknown types are for extensions, and are ignored (9113-5.5).
             _ => self.ignore(now),
         }
@@ -149,6 +151,9 @@ impl Session {
     }
 
     fn on_block(&mut self, now: Instant, block: &Block<'_>, head: &mut RequestHead) -> Taken {
+        if self.far.is_some() {
+            return self.on_response_block(now, block);
+        }
         match self.streams.standing(block.stream) {
             Standing::Idle => self.open_stream(now, block, head),
             Standing::Open(key) => self.end_by_trailers(now, key, block),
@@ -166,14 +171,14 @@ impl Session {
     }
 
     /// Decodes a block for the sake of the decoder's table only (9113-4.3).
-    fn skip_block(&mut self, block: &[u8]) -> Result<(), Fatal> {
+    pub(super) fn skip_block(&mut self, block: &[u8]) -> Result<(), Fatal> {
         self.decoder
             .decode(block, Bounds { list_bytes_max: 0, fields_max: 0 }, |_, _| {})
             .map_err(compression_error)?;
         Ok(())
     }
 
-    fn bounds(&self) -> Bounds {
+    pub(super) fn bounds(&self) -> Bounds {
         Bounds {
             list_bytes_max: self.settings.header_list_bytes_max as usize,
             fields_max: self.settings.header_count_max as usize + PSEUDO_FIELDS,
@@ -247,7 +252,7 @@ impl Session {
     }
 
     /// What the peer may send on a new stream.
-    fn first_window(&self) -> i32 {
+    pub(super) fn first_window(&self) -> i32 {
         let window = match self.settings_acknowledged {
             true => self.settings.stream_window,
             // Until the peer knows better it may use the initial one (9113-6.9.2).
@@ -267,7 +272,7 @@ impl Session {
     }
 
     /// HEADERS on a stream whose request has not ended: trailers, which end it (9113-8.1).
-    fn end_by_trailers(&mut self, now: Instant, key: StreamKey, block: &Block<'_>) -> Taken {
+    pub(super) fn end_by_trailers(&mut self, now: Instant, key: StreamKey, block: &Block<'_>) -> Taken {
         let mut trailers = Trailers::default();
         let bounds = self.bounds();
         let decoded = self.decoder.decode(block.bytes, bounds, |name, value| trailers.field(name, value));
@@ -290,6 +295,7 @@ impl Session {
     #[cold]
     pub(super) fn stream_error(&mut self, now: Instant, id: u32, code: Code) -> Taken {
         frame::put_number(&mut self.out, kind::RST_STREAM, id, code as u32);
+        self.note_code(code as u32);
         let by_peer = self.streams.standing(id) == Standing::PeerReset;
         self.streams.note_reset(id, by_peer);
         self.ledger.charge(Act::StreamError, now)?;
@@ -310,12 +316,16 @@ impl Session {
     }
 
     fn on_rst_stream(&mut self, now: Instant, frame: &FrameHeader, payload: &[u8]) -> Taken {
-        number(frame, payload)?;
+        let code = number(frame, payload)?;
         match self.streams.standing(frame.stream) {
             Standing::Idle => Err(protocol_error("RST_STREAM on an idle stream")),
             Standing::Open(_) | Standing::RemoteEnded(_) => {
-                // One that was answered has made up for this.
-                self.ledger.charge(Act::Reset, now)?;
+                // A server resets no more streams than it was given.
+                if self.far.is_none() {
+                    // One that was answered has made up for this.
+                    self.ledger.charge(Act::Reset, now)?;
+                }
+                self.note_code(code);
                 self.streams.note_reset(frame.stream, true);
                 Ok(self.close_by_reset(frame.stream))
             }
@@ -395,6 +405,10 @@ impl Session {
         const TOO_LARGE: Fatal = Fatal { code: Code::FlowControlError, reason: "initial window too large" };
         match id {
             setting::HEADER_TABLE_SIZE => self.encoder.set_table_bytes_max(value),
+            setting::MAX_CONCURRENT_STREAMS => self.note_streams_max(value),
+            setting::ENABLE_PUSH if value == 1 && self.far.is_some() => {
+                return Err(protocol_error("a server that takes pushed streams"));
+            }
             setting::INITIAL_WINDOW_SIZE => self.peer_window = i32::try_from(value).map_err(|_| TOO_LARGE)?,
             // Within its range it changes nothing: frames are never larger than the least value.
             setting::MAX_FRAME_SIZE
@@ -450,6 +464,9 @@ impl Session {
         on_connection(frame)?;
         if payload.len() < 8 {
             return Err(WRONG_SIZE);
+        }
+        if self.far.is_some() {
+            return self.on_server_leaves(payload);
         }
         if std::mem::replace(&mut self.peer_leaves, true) {
             return self.ignore(now);
@@ -508,7 +525,7 @@ fn number(frame: &FrameHeader, payload: &[u8]) -> Result<u32, Fatal> {
     payload.try_into().map(u32::from_be_bytes).map_err(|_| WRONG_SIZE)
 }
 
-fn compression_error(error: hpack::Error) -> Fatal {
+pub(super) fn compression_error(error: hpack::Error) -> Fatal {
     Fatal { code: Code::CompressionError, reason: error.reason() }
 }
 

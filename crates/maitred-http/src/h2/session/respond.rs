@@ -8,7 +8,7 @@ use crate::h2::hpack::Encoder;
 use crate::response::ResponseHead;
 
 /// What the fields of one block go into.
-struct Lines<'s> {
+pub(super) struct Lines<'s> {
     encoder: &'s mut Encoder,
     out: &'s mut Vec<u8>,
     tunnel: bool,
@@ -17,7 +17,7 @@ struct Lines<'s> {
 impl Lines<'_> {
     /// Encodes a field, unless it is one of the connection. The encoder makes its name small.
     #[inline]
-    fn put(&mut self, name: &[u8], value: &[u8]) {
+    pub(super) fn put(&mut self, name: &[u8], value: &[u8]) {
         if is_for_client(name, self.tunnel) {
             self.encoder.field(name, value, self.out);
         }
@@ -125,14 +125,14 @@ impl Session {
 
     /// Leaves room for the header of a frame; where it is.
     #[inline]
-    fn begin_block(&mut self) -> usize {
+    pub(super) fn begin_block(&mut self) -> usize {
         let start = self.out.len();
         self.out.extend_from_slice(&[0; HEADER_BYTES]);
         start
     }
 
     #[inline]
-    fn lines(&mut self, tunnel: bool) -> Lines<'_> {
+    pub(super) fn lines(&mut self, tunnel: bool) -> Lines<'_> {
         Lines { encoder: &mut self.encoder, out: &mut self.out, tunnel }
     }
 }
@@ -156,7 +156,7 @@ fn is_for_client(name: &[u8], tunnel: bool) -> bool {
 
 /// Writes the header of the frame that starts at `start`, and splits a block that is too large for one frame.
 #[inline]
-fn close_block(out: &mut Vec<u8>, start: usize, stream: u32, ended: bool) {
+pub(super) fn close_block(out: &mut Vec<u8>, start: usize, stream: u32, ended: bool) {
     let length = out.len() - start - HEADER_BYTES;
     if length > FRAME_BYTES_MIN as usize {
         return split_block(out, start, stream, ended);

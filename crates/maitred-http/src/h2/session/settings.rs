@@ -77,6 +77,17 @@ impl Settings {
         }
     }
 
+    /// Writes SETTINGS to a server: no stream is to be pushed.
+    pub(super) fn announce_to_server(&self, out: &mut Vec<u8>) {
+        let settings = [
+            (setting::ENABLE_PUSH, 0),
+            (setting::INITIAL_WINDOW_SIZE, self.stream_window),
+            (setting::MAX_HEADER_LIST_SIZE, self.header_list_bytes_max),
+        ];
+        frame::put_settings(out, 0, &settings);
+        self.announce_window(out);
+    }
+
     /// Writes SETTINGS, with what differs from the initial values, and opens the connection's window.
     pub(super) fn announce(&self, out: &mut Vec<u8>) {
         let all = [
@@ -91,6 +102,11 @@ impl Settings {
         let changed = all.iter().filter(|(_, value, initial)| value != initial);
         let changed: Vec<(u16, u32)> = changed.map(|(id, value, _)| (*id, *value)).collect();
         frame::put_settings(out, 0, &changed);
+        self.announce_window(out);
+    }
+
+    /// Opens the connection's window.
+    fn announce_window(&self, out: &mut Vec<u8>) {
         let more = self.connection_window - frame::INITIAL_WINDOW;
         if more > 0 {
             frame::put_number(out, frame::kind::WINDOW_UPDATE, 0, more);

@@ -47,6 +47,12 @@ pub(super) struct Stream {
     pub(super) tunnel: bool,
     /// Noted as waiting for room.
     pub(super) waiting: bool,
+    /// The head of the final response has yet to come, from a server.
+    pub(super) head_due: bool,
+    /// The request was HEAD, to a server.
+    pub(super) headless: bool,
+    /// Interim responses of a server.
+    pub(super) interim: u8,
 }
 
 /// What a stream identifier stands for: the states of 9113-5.1, as the session's table has them.
@@ -163,6 +169,12 @@ impl Streams {
     /// All streams, to adjust their windows.
     pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.slab.iter_mut().zip(&self.ids).filter(|(_, id)| **id != 0).map(|(stream, _)| stream)
+    }
+
+    /// The keys of all streams.
+    pub(super) fn keys(&self) -> Vec<StreamKey> {
+        let taken = self.ids.iter().enumerate().filter(|(_, id)| **id != 0);
+        taken.map(|(slot, _)| self.key(slot)).collect()
     }
 
     /// Takes a stream out of its slot.

@@ -10,6 +10,7 @@ use crate::h2::hpack::{Bounds, Decoder};
 use crate::response::ResponseHead;
 
 mod attacks;
+mod client;
 mod frames;
 mod heads;
 mod leaving;
@@ -180,11 +181,30 @@ impl Peer {
                     let _ = writeln!(lines, "trailers {}{fields}", self.session.id(stream));
                 }
                 Ok(Some(Event::Reset { stream, user })) => {
-                    let _ = writeln!(lines, "reset {} user {user}", self.session.id(stream));
+                    let _ = write!(lines, "reset {} user {user}", self.session.id(stream));
+                    match self.session.far.is_some() {
+                        true => _ = writeln!(lines, " code {}", self.session.reset_code()),
+                        false => lines.push('\n'),
+                    }
                 }
                 Ok(Some(Event::Refused { .. })) => {}
                 Ok(Some(Event::Writable)) => lines.push_str("writable\n"),
                 Ok(Some(Event::PeerLeaves)) => lines.push_str("peer leaves\n"),
+                Ok(Some(Event::Response { stream, head })) => {
+                    let _ = write!(lines, "response {} {}", self.session.id(stream), head.status);
+                    if let Some(length) = head.content_length {
+                        let _ = write!(lines, " length {length}");
+                    }
+                    for (name, value) in head.fields.all().iter() {
+                        let _ = write!(
+                            lines,
+                            " {}={}",
+                            String::from_utf8_lossy(name),
+                            String::from_utf8_lossy(value)
+                        );
+                    }
+                    lines.push_str(if head.ended { " ended\n" } else { "\n" });
+                }
                 Err(fatal) => {
                     let _ = writeln!(lines, "fatal {:?}", fatal.code);
                     break;

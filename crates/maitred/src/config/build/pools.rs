@@ -11,6 +11,7 @@ use super::super::meaning::{
     Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
+use super::super::upstream_tls::UpstreamTls;
 use super::super::values;
 use super::{balancing, external, fastcgi, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
@@ -38,9 +39,8 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         has_no_effect(section, &workers);
     }
     let sendfile_root = sendfile_root(section);
-    let upgrade = upgrade(section);
-    // There is nothing behind such a pool that could switch.
-    let upgrade = if matches!(source, Source::FastCgi(_)) { Vec::new() } else { upgrade };
+    let tls = upstream_tls::of(section, is_secure(&connect));
+    let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
     let external = external::of(section, &source);
     let balancing = balancing::of(section, &source, servers);
     Pool {
@@ -61,14 +61,15 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         transport: transport(section, isolate),
         isolate,
         mount: mount(section),
-        upgrade,
+        upgrade: upgrade(section, !http2 && !fastcgi),
         request_headers: request_headers(&section.section("request_headers")),
         early_hints: match section.choice("early_hints") {
             Some("always") => EarlyHints::Always,
             Some("never") => EarlyHints::Never,
             _ => EarlyHints::Http2,
         },
-        tls: upstream_tls::of(section, is_secure(&connect)),
+        tls,
+        http2,
         external,
         sendfile_root,
         named_files: named_files(section),
@@ -259,11 +260,18 @@ fn is_secure(connect: &[At<String>]) -> bool {
     connect.iter().any(|text| text.value.starts_with("https://"))
 }
 
+/// Whether the servers of `connect` are spoken to by HTTP/2, in clear text or by ALPN.
+fn speaks_http2(connect: &[At<String>], tls: Option<&UpstreamTls>) -> bool {
+    let clear = connect.iter().any(|text| text.value.starts_with("h2:") || text.value.starts_with("h2+"));
+    clear || tls.is_some_and(|tls| tls.http2)
+}
+
 /// What an address of `connect` speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Http,
     Https,
+    Http2,
     FastCgi,
 }
 
@@ -291,14 +299,14 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
             Err(why) => section.cx.error_with(
                 &text.span,
                 format!("`connect`: \"{}\": {why}", shorten(&text.value)),
-                "it takes \"unix:/path\", \"http://host:port\", \"https://host:port\", \"http+unix:/path\", \
+                "it takes \"unix:/path\", \"http://host:port\", \"https://host:port\", \"h2://host:port\", \"http+unix:/path\", \
                  \"fastcgi://host:port\" or \"fastcgi+unix:/path\"",
             ),
         }
     }
     match dialect {
         Some(Dialect::FastCgi) => fastcgi::source(section, servers),
-        Some(Dialect::Http | Dialect::Https) => {
+        Some(Dialect::Http | Dialect::Https | Dialect::Http2) => {
             fastcgi::only_here(section);
             Source::Http(servers)
         }
@@ -308,8 +316,8 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
 }
 
 fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), String> {
-    const SOCKETS: [(&str, Dialect); 2] =
-        [("http+unix:", Dialect::Http), ("fastcgi+unix:", Dialect::FastCgi)];
+    const SOCKETS: [(&str, Dialect); 3] =
+        [("http+unix:", Dialect::Http), ("h2+unix:", Dialect::Http2), ("fastcgi+unix:", Dialect::FastCgi)];
     for (prefix, dialect) in SOCKETS {
         if let Some(path) = text.strip_prefix(prefix) {
             let path = Path::new(path);
@@ -319,8 +327,12 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
             return Ok((dialect, Upstream::Unix(section.cx.base(&section.span).join(path))));
         }
     }
-    const SCHEMES: [(&str, Dialect); 3] =
-        [("http://", Dialect::Http), ("https://", Dialect::Https), ("fastcgi://", Dialect::FastCgi)];
+    const SCHEMES: [(&str, Dialect); 4] = [
+        ("http://", Dialect::Http),
+        ("https://", Dialect::Https),
+        ("h2://", Dialect::Http2),
+        ("fastcgi://", Dialect::FastCgi),
+    ];
     let found = SCHEMES.iter().find_map(|(prefix, dialect)| Some((*dialect, text.strip_prefix(prefix)?)));
     let (dialect, name) = found.ok_or("this is no address of a server")?;
     let name = name.strip_suffix('/').unwrap_or(name);
@@ -537,7 +549,8 @@ fn request_headers(section: &Section<'_>) -> RequestHeaders {
 }
 
 /// `upgrade`. Never HTTP itself, or what hides it: its requests would pass routes, limits and the log (h2c smuggling).
-fn upgrade(section: &Section<'_>) -> Vec<String> {
+/// None where nothing can switch.
+fn upgrade(section: &Section<'_>, switches: bool) -> Vec<String> {
     let texts = section.texts("upgrade");
     for text in &texts {
         let (name, version) = text.value.split_once('/').unwrap_or((&text.value, "0"));
@@ -551,7 +564,7 @@ fn upgrade(section: &Section<'_>) -> Vec<String> {
             section.cx.error_with(&text.span, message, hint);
         }
     }
-    texts.into_iter().map(|text| text.value).collect()
+    texts.into_iter().filter(|_| switches).map(|text| text.value).collect()
 }
 
 /// What concerns all pools, and the routes that lead to them.

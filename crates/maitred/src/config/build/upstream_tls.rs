@@ -37,7 +37,14 @@ pub(super) fn of(section: &Section<'_>, secure: bool) -> Option<UpstreamTls> {
         let message = "the certificates of these servers are not verified";
         tls.cx.warn(&span, message, "name `pins`, or the authority that has signed them as `ca`");
     }
-    Some(UpstreamTls { ca, server_name: server_name(&tls), verify, pins, identity: identity(&tls) })
+    Some(UpstreamTls {
+        ca,
+        server_name: server_name(&tls),
+        verify,
+        pins,
+        identity: identity(&tls),
+        http2: tls.flag("http2"),
+    })
 }
 
 fn check(

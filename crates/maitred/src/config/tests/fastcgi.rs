@@ -48,7 +48,7 @@ fn the_scripts_have_a_directory() {
 
 #[test]
 fn addresses_that_are_none_say_why() {
-    const HINT: &str = "it takes \"unix:/path\", \"http://host:port\", \"https://host:port\", \"http+unix:/path\", \"fastcgi://host:port\" or \
+    const HINT: &str = "it takes \"unix:/path\", \"http://host:port\", \"https://host:port\", \"h2://host:port\", \"http+unix:/path\", \"fastcgi://host:port\" or \
                         \"fastcgi+unix:/path\"";
     for (address, why) in [
         ("fastcgi://127.0.0.1", "it has no port (php-fpm has 9000)"),

@@ -263,6 +263,7 @@ connect = ["https://127.0.0.1", "https://[::1]:8443/"]
 ca = "ca.pem"
 server_name = "inner.example"
 verify = false
+http2 = true
 pins = ["sha256/AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="]
 certificate = "cert.pem"
 key = "key.pem"
@@ -592,6 +593,7 @@ fn sites_and_routes_reach_their_meaning() {
         verify: false,
         pins: vec![std::array::from_fn(|at| at as u8)],
         identity: Some(("/etc/maitred/cert.pem".into(), "/etc/maitred/key.pem".into())),
+        http2: true,
     };
     assert_eq!(config.pools.iter().filter_map(|pool| pool.tls.as_ref()).collect::<Vec<_>>(), [&tls]);
     let external = External {

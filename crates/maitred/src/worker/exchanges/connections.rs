@@ -136,6 +136,7 @@ impl Exchanges {
         entry.insert(UpstreamConnection {
             socket,
             tls: None,
+            http2: None,
             serial,
             at,
             server: None,
@@ -162,7 +163,12 @@ impl Exchanges {
     pub(in crate::worker) fn refresh_servers(&mut self, pool: u16) {
         let shared = self.shared;
         let gone = shared.servers(pool).map(|table| self.upstreams.refresh(pool, table));
-        gone.into_iter().flatten().for_each(|key| self.drop_upstream(key));
+        for key in gone.into_iter().flatten() {
+            match self.upstreams.get(key).is_some_and(|connection| connection.http2.is_some()) {
+                true => self.retire_http2(key),
+                false => self.drop_upstream(key),
+            }
+        }
     }
 
     /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
@@ -198,7 +204,7 @@ impl Exchanges {
 
     /// The process ends: nothing is kept for later.
     pub(in crate::worker) fn close_idle_upstreams(&mut self) {
-        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.is_idle());
         let idle: Vec<u32> = idle.map(|(key, _)| key as u32).collect();
         idle.into_iter().for_each(|key| self.drop_upstream(key));
     }

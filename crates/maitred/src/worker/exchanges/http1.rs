@@ -83,14 +83,26 @@ fn end_head(mut head: HeadPart<'_>, request: &Request<'_, '_>, payload_bytes_max
     }
 }
 
+/// Of a request that is not handed to a process.
+const NO_FLAGS: RequestFlags = RequestFlags {
+    keep: false,
+    http10: false,
+    head: false,
+    body_fd: false,
+    may_detach: false,
+    body_stream: false,
+};
+
 impl Exchanges {
     /// The request as the server gets it, after [`REQUEST_PREFIX_BYTES`] of a prefix that is not sent. `None` if it is too large.
-    pub(in crate::worker) fn write_http1(
+    /// `chunked`: trailers follow the body in chunks; otherwise they are left out.
+    pub(in crate::worker) fn write_head(
         &mut self,
         index: u32,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
+        chunked: bool,
     ) -> Option<Written> {
         let request = context.request;
         let id = self.forwarded.next_id();
@@ -99,17 +111,9 @@ impl Exchanges {
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut out = self.upstreams.take_buffer();
         out.reserve(given.head.len() + given.body.len() + 1024);
-        let flags = RequestFlags {
-            keep: false,
-            http10: false,
-            head: false,
-            body_fd: false,
-            may_detach: false,
-            body_stream: false,
-        };
         // A frame without meta lines: after its prefix comes the canonical head, which HTTP servers get, too.
         let target = canonical_target(context, &self.shared.start.config.server);
-        let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
+        let mut head = begin_request(&mut out, 0, 0, NO_FLAGS, 0).head(request.method_text, &target);
         let outbound = Outbound {
             request,
             rules: &given.routed.plan.requests,
@@ -135,7 +139,8 @@ impl Exchanges {
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
-        let ending = match self.outbound_trailers(index, request, settings, outbound.rules) {
+        let trailers = self.outbound_trailers(index, request, settings, outbound.rules).filter(|_| chunked);
+        let ending = match trailers {
             _ if self.passes_body(index) => end_head(head, request, most).then_some(Vec::new()),
             None => append_body(head, request, given.body, spool, most).then_some(Vec::new()),
             Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),

@@ -9,6 +9,8 @@
 //! | [`connections`] | connections to servers |
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
+//! | [`http2`] | connections of HTTP/2 to servers |
+//! | [`streams`] | requests as streams of these |
 //! | [`remote_thread`] | requests that another thread answers |
 //! | [`named_file`] | responses that name a file |
 //! | [`ask`] | questions to a pool about a request, for a gate |
@@ -24,6 +26,7 @@ mod connections;
 mod fastcgi;
 mod feed;
 mod http1;
+mod http2;
 mod named_file;
 mod overdue;
 mod passing;
@@ -33,6 +36,7 @@ mod remote_thread;
 mod removal;
 pub(in crate::worker) mod send;
 mod server;
+mod streams;
 mod tunnel;
 mod upstream;
 

@@ -38,10 +38,14 @@ impl Exchanges {
     }
 
     /// The rest of its response is not read. A connection to a server is kept if there is none.
-    fn let_go_of_namer(&mut self, index: u32, attempt: Attempt) {
+    fn let_go_of_namer(&mut self, index: u32, mut attempt: Attempt) {
         let keep = attempt.keep;
         let whole = attempt.is_answered() && attempt.is_done();
         match attempt.source() {
+            Source::Server(key) if attempt.speaks_http2() => {
+                self.leave_stream(index, key, &mut attempt);
+                self.upstreams.recycle(attempt);
+            }
             Source::Relay(relay) if whole => self.release_relay(relay, &attempt),
             Source::Relay(relay) => self.leave_relay(relay, &attempt),
             Source::Server(key) | Source::Thread(key) if whole => {

@@ -106,6 +106,11 @@ impl Exchanges {
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
     fn read_source(&mut self, index: u32, source: Source, moved: &mut usize) -> Read {
+        if let Source::Server(key) = source
+            && self.attempt_of(index).is_some_and(Attempt::speaks_http2)
+        {
+            return self.read_stream(index, key, moved);
+        }
         let mut rx = self.buffers.rx.take();
         let received = match source {
             Source::Relay(relay) => self.receive_from_relay(index, relay, &mut rx),
@@ -138,7 +143,9 @@ impl Exchanges {
         let Source::Server(key) = source else { return };
         let is_over = |by: &By| match by {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
-            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => false,
+            By::Server(Call { dialect: Dialect::Http1(_) | Dialect::Http2(_), .. })
+            | By::Process(_)
+            | By::Thread(_) => false,
         };
         if self.attempt_of(index).is_some_and(|attempt| is_over(&attempt.by))
             && let Some(socket) = self.upstreams.socket(key)
@@ -330,6 +337,10 @@ impl Exchanges {
         }
         match source {
             Source::Relay(relay) => self.release_relay(relay, &attempt),
+            Source::Server(key) if attempt.speaks_http2() => {
+                self.leave_stream(index, key, &mut attempt);
+                self.upstreams.recycle(*attempt);
+            }
             Source::Server(key) | Source::Thread(key) => {
                 self.release_server(key, &attempt);
                 self.upstreams.recycle(*attempt);

@@ -121,11 +121,14 @@ impl Exchanges {
                 let out = self.write_fastcgi(index, (settings, fastcgi), context, given)?;
                 Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()), host: None })
             }
+            PoolSource::Http(_) if settings.http2 => {
+                self.write_http2(index, settings, context, given).ok_or(413)
+            }
             // Application processes have no dialect: requests reach them over their channels.
             PoolSource::Http(_)
             | PoolSource::Command(_)
             | PoolSource::Listen { .. }
-            | PoolSource::Channel(_) => self.write_http1(index, settings, context, given).ok_or(413),
+            | PoolSource::Channel(_) => self.write_head(index, settings, context, given, true).ok_or(413),
         }
     }
 
@@ -154,8 +157,14 @@ impl Exchanges {
             if let Some(row) = self.upstreams.row(at) {
                 call.name_host(&row.server.upstream);
             }
-            let idle = if fresh { None } else { self.take_idle(at, index) };
-            match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
+            let found = match call.dialect {
+                Dialect::Http2(_) => self.join_http2(at, index),
+                Dialect::Http1(_) | Dialect::FastCgi(_) => {
+                    let idle = if fresh { None } else { self.take_idle(at, index) };
+                    idle.map_or_else(|| self.open_upstream(at, index), Ok)
+                }
+            };
+            match found {
                 Ok(upstream) => {
                     self.exchange(index).dispatch.served.note_attempt(at.1);
                     self.enter_upstream(index, upstream, attempt);
@@ -248,7 +257,7 @@ impl Exchanges {
     }
 
     /// The result of a request says nothing about the health of its server.
-    fn forgive(&mut self, at: (u16, u16)) {
+    pub(super) fn forgive(&mut self, at: (u16, u16)) {
         if let Some(row) = self.upstreams.row(at) {
             row.server.unknown();
         }
@@ -259,6 +268,9 @@ impl Exchanges {
     pub(in crate::worker) fn send_request(&mut self, index: u32) {
         let now = self.clock.now;
         let Some(Source::Server(key)) = self.source_of(index) else { return };
+        if self.attempt_of(index).is_some_and(Attempt::speaks_http2) {
+            return self.send_stream_request(index, key);
+        }
         let Some(upstream) = self.upstreams.get(key).filter(|upstream| !upstream.untried) else { return };
         if !upstream.connected {
             return self.count_unsent(index);
@@ -300,6 +312,9 @@ impl Exchanges {
         use epoll::EventFlags as F;
         let Some(upstream) = self.upstreams.current(key, serial) else { return };
         upstream.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        if upstream.http2.is_some() {
+            return self.on_http2(key, flags);
+        }
         let Some(index) = upstream.index else {
             // An event may be about what was read in this turn already.
             if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && !self.is_clean(key) {
@@ -347,11 +362,22 @@ impl Exchanges {
         self.row.request_timeouts.add(u64::from(cause == Cause::Late));
         self.exchange(index).dispatch.overdue |= cause == Cause::Late;
         let Some(attempt) = self.attempt_mut(index) else { return cause };
-        let begun = attempt.begun;
-        let Some(call) = attempt.call_mut() else { return cause };
+        let (begun, heard_at) = (attempt.begun, attempt.heard_at);
+        if cause == Cause::Late
+            && let Some(http2) = self.upstreams.http2(key)
+        {
+            // Nothing has come for any of its requests: the way to the server may be gone, and no other one goes there.
+            http2.over |= http2.heard_at <= heard_at;
+        }
+        let Some(call) = self.attempt_mut(index).and_then(|attempt| attempt.call_mut()) else { return cause };
         if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
             // The server may have closed an idle connection while the request was on its way.
             call.fresh_only = true;
+            self.forgive(at);
+            return cause;
+        }
+        if cause == Cause::Unprocessed {
+            // That it ends a connection is no failure: the same server takes the request over another one.
             self.forgive(at);
             return cause;
         }
@@ -359,7 +385,7 @@ impl Exchanges {
             Cause::Unreachable { late } => (Failure::Unreachable, if late { 504 } else { 502 }),
             Cause::Late => (Failure::Broken, 504),
             Cause::Overloaded => (Failure::Broken, 503),
-            Cause::Lost | Cause::Bad => (Failure::Broken, 502),
+            Cause::Lost | Cause::Bad | Cause::Unprocessed => (Failure::Broken, 502),
         };
         call.note_tried(at.1, status);
         self.note_failure(at, failure, why);
@@ -368,8 +394,16 @@ impl Exchanges {
 
     /// Sends the request over another connection.
     pub(in crate::worker) fn retry_server(&mut self, index: u32, key: u32) {
-        self.drop_upstream(key);
-        let Some(attempt) = self.take_attempt(index) else { return };
+        let Some(mut attempt) = self.take_attempt(index) else { return };
+        match attempt.speaks_http2() {
+            true => self.leave_stream(index, key, &mut attempt),
+            false => self.drop_upstream(key),
+        }
+        self.attempt_again(index, attempt);
+    }
+
+    /// Sends a request that has no connection any more over another one.
+    pub(super) fn attempt_again(&mut self, index: u32, attempt: Box<Attempt>) {
         match self.attempt(index, attempt) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
@@ -573,6 +607,9 @@ impl Exchanges {
 
     /// After a panic: the connection to the server is closed, and the client's with it.
     pub(in crate::worker) fn lose_upstream(&mut self, key: u32, serial: u32) {
+        if self.upstreams.current(key, serial).is_some_and(|upstream| upstream.http2.is_some()) {
+            return self.lose_http2(key);
+        }
         match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
             Some(Some(index)) => self.close(index),
             Some(None) => self.drop_upstream(key),

@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | process, direct | `requests::hand_off` | in a frame, with the client's socket | not through here | `HandedOff`¹ |
 //! | process, by relay | `relay` | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
-//! | server | `server`; its dialect: `http1`, `fastcgi` | by a connection to it | by the same | `Server` |
+//! | server | `server`; its dialect: `http1`, `fastcgi`, `streams` | by a connection, or its stream | by the same | `Server` |
 //! | another thread | `remote_thread` | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
 //!
 //! ¹ A state of its own: the process writes to the client's socket.
@@ -170,9 +170,15 @@ impl Exchanges {
 
     /// The connection goes on, or is closed, without the rest of the response; the upstream gets CANCEL, or a close.
     pub(in crate::worker) fn leave_upstream(&mut self, index: u32) {
-        let Some(attempt) = self.take_attempt(index) else { return };
+        let Some(mut attempt) = self.take_attempt(index) else { return };
         match attempt.source() {
             Source::Relay(relay) => self.leave_relay(relay, &attempt),
+            Source::Server(key) if attempt.speaks_http2() => {
+                if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {
+                    self.forgive(at);
+                }
+                self.leave_stream(index, key, &mut attempt);
+            }
             Source::Server(key) | Source::Thread(key) => {
                 self.note_last_words(index, *attempt);
                 self.leave_server(key);

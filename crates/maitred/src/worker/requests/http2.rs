@@ -49,7 +49,8 @@ impl Requests {
                     self.lose_stream(key, user);
                     self.count_reset(index, key);
                 }
-                Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
+                // The last is only for the other side of a session.
+                Ok(Some(Event::Writable | Event::PeerLeaves | Event::Response { .. })) => {}
                 Ok(None) => break,
                 Err(fatal) => {
                     // What is left to send is the last: GOAWAY with the error.

@@ -6,6 +6,8 @@
 //! | `auto` | as it comes if it is announced to be too long for memory, otherwise whole | whole | whole |
 //! | `off` | as it comes | as it comes if its length is announced, otherwise whole | whole |
 //!
+//! A call of gRPC to a server of HTTP/2 always goes on as it comes: its messages may be answers to those of the response.
+//!
 //! The head is routed and given away at once, with nothing of the body. What answers it otherwise (an error, a file) leaves the
 //! rest of the body to be dropped, as after any early answer. What comes then is `exchanges::passing`'s.
 
@@ -19,14 +21,20 @@ use crate::exchange::Routed;
 use crate::worker::connection::After;
 use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::table::Phase;
+use crate::worker::forward::is_grpc;
 use crate::worker::step::{Step, Stop};
 use crate::worker::upstream::Attempt;
 
 impl Requests {
     /// Whether a body goes to what answers while it comes; the table at the top of the file.
-    pub(super) fn may_pass(&self, framing: Framing, routed: Routed) -> bool {
+    pub(super) fn may_pass(&self, request: &Request<'_, '_>, routed: Routed) -> bool {
+        let framing = request.framing;
         let config = &self.shared.start.config;
-        let source = routed.pool().and_then(|pool| config.pools.get(pool)).map(|pool| &pool.source);
+        let pool = routed.pool().and_then(|pool| config.pools.get(pool));
+        if pool.is_some_and(|pool| pool.http2) && is_grpc(request) {
+            return true;
+        }
+        let source = pool.map(|pool| &pool.source);
         let overrides = &routed.plan.overrides;
         let memory = overrides.limits.body_memory_bytes_max;
         let in_memory = memory.unwrap_or(config.limits.body_memory_bytes_max.into());

@@ -359,7 +359,7 @@ impl Requests {
         if !wanted && !too_long && (!stream || request.expects_continue) {
             return self.answer_before_body(index, request, unread, decoder, at);
         }
-        if !too_long && self.may_pass(request.framing, unread.routed) {
+        if !too_long && self.may_pass(request, unread.routed) {
             return self.answer_while_body_comes(index, request, unread, decoder, at);
         }
         if request.expects_continue && unread.rest.is_empty() && !too_long {

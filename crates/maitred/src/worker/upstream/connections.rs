@@ -15,6 +15,7 @@ use crate::proxy::{Balancer, Choice, List, Row, Server, ServerTable, Wish};
 use crate::worker::foreign;
 use crate::worker::shared::PoolShared;
 use crate::worker::upstream::far_end::{FarEnd, Secured};
+use crate::worker::upstream::http2::Http2;
 use crate::worker::upstream::{Attempt, By};
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -38,6 +39,8 @@ pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) socket: OwnedFd,
     /// TLS over it.
     pub(in crate::worker) tls: Option<Box<Secured>>,
+    /// It is of HTTP/2, and has streams; `index` is none then.
+    pub(in crate::worker) http2: Option<Box<Http2>>,
     /// Distinguishes it from an earlier one of the same key.
     pub(in crate::worker) serial: u32,
     /// Pool, and slot of its server.
@@ -65,7 +68,7 @@ pub(in crate::worker) struct UpstreamConnection {
 #[derive(Debug)]
 struct Servers {
     balancer: Balancer,
-    /// Keys of idle connections, by slot; the one that was used last is at the end.
+    /// Keys of idle connections, by slot; the one that was used last is at the end. Of HTTP/2, all of them.
     idle: Vec<Vec<u32>>,
 }
 
@@ -79,6 +82,10 @@ pub(in crate::worker) struct Upstreams {
     pub(in crate::worker) next_sweep: Option<Instant>,
     /// Connections that were idle, and that get a request at the end of the turn: key and serial.
     pub(in crate::worker) reused: Vec<(u32, u32)>,
+    /// Connections of HTTP/2 with something to send at the end of the turn: key and serial.
+    pub(in crate::worker) unsent_http2: Vec<(u32, u32)>,
+    /// Those that had more than one turn takes.
+    pub(in crate::worker) later_http2: Vec<(u32, u32)>,
     /// Empty buffers for requests.
     spare: Vec<Vec<u8>>,
 }
@@ -96,6 +103,8 @@ impl Upstreams {
             serial: 0,
             next_sweep: None,
             reused: Vec::new(),
+            unsent_http2: Vec::new(),
+            later_http2: Vec::new(),
             spare: Vec::new(),
         }
     }
@@ -159,6 +168,11 @@ impl Upstreams {
         self.connections.get_mut(key as usize)
     }
 
+    /// What there is of HTTP/2 on the connection with this key.
+    pub(in crate::worker) fn http2(&mut self, key: u32) -> Option<&mut Http2> {
+        self.get(key)?.http2.as_deref_mut()
+    }
+
     /// The way to the server of the connection with this key.
     pub(in crate::worker) fn far_end(&mut self, key: u32) -> Option<FarEnd<'_>> {
         self.get(key).map(UpstreamConnection::far_end)
@@ -214,7 +228,7 @@ impl Upstreams {
 
     /// Idle connections whose time is over. The next look is due if any other is left.
     pub(in crate::worker) fn expired(&mut self, now: Instant) -> Vec<u32> {
-        let idle = self.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let idle = self.connections.iter().filter(|(_, connection)| connection.is_idle());
         let is_old = |connection: &UpstreamConnection| {
             now.saturating_duration_since(connection.idle_since) >= IDLE_TIMEOUT
         };
@@ -259,6 +273,45 @@ impl Servers {
 }
 
 impl UpstreamConnection {
+    /// Whether it has no request.
+    pub(in crate::worker) fn is_idle(&self) -> bool {
+        self.index.is_none() && self.http2.as_ref().is_none_or(|http2| http2.is_idle())
+    }
+
+    /// Whether it is of HTTP/2, and can have another stream. `most`: how many it has at most before it has said so.
+    pub(in crate::worker) fn takes_more(&self, most: u32) -> bool {
+        let most = if self.connected { None } else { Some(most) };
+        !self.hung_up && self.http2.as_ref().is_some_and(|http2| http2.takes_more(most))
+    }
+
+    /// How many streams its server has said that it takes.
+    pub(in crate::worker) fn streams_max(&self) -> Option<u32> {
+        self.http2.as_ref().filter(|_| self.connected).map(|http2| http2.session.streams_max())
+    }
+
+    /// Whether it is of HTTP/2, and more can be read from it than was.
+    pub(in crate::worker) fn has_more_http2(&self) -> bool {
+        self.http2.as_ref().is_some_and(|http2| http2.readable && !http2.session.is_full())
+    }
+
+    /// Goes on with what comes before the session of HTTP/2, once there is a connection. True when that is over.
+    ///
+    /// # Errors
+    /// Why the server cannot be used, for the operator.
+    pub(in crate::worker) fn prepare_http2(&mut self) -> Result<bool, String> {
+        let Some(http2) = self.http2.as_deref_mut() else { return Ok(false) };
+        if let Some(secured) = &mut self.tls {
+            if !secured.shake_hands_before(self.socket.as_fd(), &mut http2.rest)? {
+                return Ok(false);
+            }
+            if !secured.chose_http2() {
+                return Err("it does not speak HTTP/2 (ALPN)".to_owned());
+            }
+        }
+        http2.open = true;
+        Ok(true)
+    }
+
     /// The socket; it does not block.
     pub(in crate::worker) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -328,6 +381,7 @@ mod tests {
         let connection = UpstreamConnection {
             socket,
             tls: None,
+            http2: None,
             serial: 7,
             at: (0, 0),
             server: None,

@@ -26,6 +26,8 @@ pub(in crate::worker) enum Cause {
     },
     /// It has refused the request because it has too much to do: nothing was done.
     Overloaded,
+    /// It has said that it has not looked at the request, and will not (9113-8.7): nothing was done.
+    Unprocessed,
     /// The process, or the connection, has ended.
     Lost,
     /// It was silent for `request_timeout`, or took longer than `request_total_timeout`.
@@ -75,6 +77,7 @@ fn verdict_on(cause: Cause, reached: Reached) -> Verdict {
     match cause {
         Cause::Unreachable { late } => Verdict::Retry(if late { 504 } else { 502 }),
         Cause::Overloaded => Verdict::Retry(503),
+        Cause::Unprocessed => Verdict::Retry(502),
         Cause::Lost if !reached.begun && (reached.safe || !reached.seen) => Verdict::Retry(502),
         Cause::Lost | Cause::Bad => Verdict::Refuse(502),
         Cause::Late => Verdict::Refuse(504),
@@ -85,10 +88,11 @@ fn verdict_on(cause: Cause, reached: Reached) -> Verdict {
 mod tests {
     use super::*;
 
-    const CAUSES: [Cause; 6] = [
+    const CAUSES: [Cause; 7] = [
         Cause::Unreachable { late: false },
         Cause::Unreachable { late: true },
         Cause::Overloaded,
+        Cause::Unprocessed,
         Cause::Lost,
         Cause::Late,
         Cause::Bad,
@@ -114,7 +118,8 @@ mod tests {
     #[test]
     fn what_may_have_been_acted_on_is_sent_again_only_if_that_does_no_harm() {
         for (cause, reached) in all().filter(|(_, reached)| reached.seen && !reached.safe) {
-            let connected = !matches!(cause, Cause::Unreachable { .. } | Cause::Overloaded);
+            let connected =
+                !matches!(cause, Cause::Unreachable { .. } | Cause::Overloaded | Cause::Unprocessed);
             assert!(
                 !connected || !matches!(judge(cause, reached), Verdict::Retry(_)),
                 "{cause:?} {reached:?}"

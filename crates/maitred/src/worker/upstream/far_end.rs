@@ -127,15 +127,33 @@ impl Secured {
     /// Why there is none, for the operator.
     pub(in crate::worker) fn shake_hands(&mut self, socket: BorrowedFd<'_>) -> Result<bool, String> {
         let mut early = Vec::new();
+        let over = self.shake_hands_before(socket, &mut early)?;
+        match early.is_empty() {
+            true => Ok(over),
+            false => Err("it has sent something before a request".to_owned()),
+        }
+    }
+
+    /// Whether the server has chosen HTTP/2 (RFC 7301).
+    pub(in crate::worker) fn chose_http2(&self) -> bool {
+        self.tls.alpn_protocol() == Some(b"h2")
+    }
+
+    /// The same for a server that may speak first: what it says is appended to `early`.
+    ///
+    /// # Errors
+    /// The same.
+    pub(in crate::worker) fn shake_hands_before(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        early: &mut Vec<u8>,
+    ) -> Result<bool, String> {
         loop {
             self.flush(socket).map_err(|error| error.to_string())?;
             if !self.tls.is_handshaking() {
-                return match early.is_empty() {
-                    true => Ok(true),
-                    false => Err("it has sent something before a request".to_owned()),
-                };
+                return Ok(true);
             }
-            let step = self.read(socket, &mut early);
+            let step = self.read(socket, early);
             if step.is_err() {
                 // The alert that says what was wrong.
                 let _ = self.flush(socket);

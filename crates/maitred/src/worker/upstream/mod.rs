@@ -5,6 +5,7 @@ pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
 pub(in crate::worker) mod far_end;
 pub(in crate::worker) mod fastcgi;
+pub(in crate::worker) mod http2;
 pub(in crate::worker) mod passing;
 pub(in crate::worker) mod relay;
 pub(in crate::worker) mod remote_thread;
@@ -151,6 +152,9 @@ impl Attempt {
                 let fed = spoken.reply.feed(input, &mut self.filter, writer, log);
                 fed.map_err(|failed| (failed.cause(), failed.to_string()))
             }
+            By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => {
+                spoken.inbox.give(&mut self.filter, writer)
+            }
             By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
                 let fed = self.filter.feed(input, writer);
                 fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))
@@ -181,9 +185,9 @@ impl Attempt {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => {
                 spoken.reply.end(log).map_err(|failed| (Cause::Lost, failed.to_string()))
             }
-            By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
-                self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string()))
-            }
+            By::Server(Call { dialect: Dialect::Http1(_) | Dialect::Http2(_), .. })
+            | By::Process(_)
+            | By::Thread(_) => self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string())),
         }
     }
 
@@ -193,6 +197,7 @@ impl Attempt {
         match &self.by {
             By::Process(_) => self.filter.complete() && self.drained,
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
+            By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => spoken.inbox.is_complete(),
             By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Thread(_) => self.filter.complete(),
         }
     }
@@ -206,6 +211,19 @@ impl Attempt {
     /// Whether it is at a FastCGI application.
     pub(in crate::worker) fn speaks_fastcgi(&self) -> bool {
         matches!(&self.by, By::Server(Call { dialect: Dialect::FastCgi(_), .. }))
+    }
+
+    /// Its stream, if it is one of a connection of HTTP/2.
+    pub(in crate::worker) fn http2_mut(&mut self) -> Option<&mut http2::Spoken> {
+        match &mut self.by {
+            By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => Some(spoken),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a stream of a connection of HTTP/2, which has others.
+    pub(in crate::worker) fn speaks_http2(&self) -> bool {
+        matches!(&self.by, By::Server(Call { dialect: Dialect::Http2(_), .. }))
     }
 
     /// Whether some of the request's body, which goes to the upstream while it comes, has yet to be read from the client.

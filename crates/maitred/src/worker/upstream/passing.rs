@@ -16,6 +16,8 @@ pub(in crate::worker) enum Framed {
     Chunks,
     /// In records of FastCGI.
     Records,
+    /// In frames of HTTP/2, which are made when there is room for them.
+    Frames,
 }
 
 /// A body on its way.
@@ -29,18 +31,20 @@ pub struct Passing {
     whole: bool,
     /// Something of it has left, and is not here any more.
     begun: bool,
+    /// What follows it in frames.
+    trailers: Option<Box<FieldLines>>,
 }
 
 impl Passing {
     /// A body of which nothing has come.
     pub(in crate::worker) fn new(framed: Framed) -> Box<Passing> {
-        Box::new(Passing { framed, out: Vec::new(), sent: 0, whole: false, begun: false })
+        Box::new(Passing { framed, out: Vec::new(), sent: 0, whole: false, begun: false, trailers: None })
     }
 
     /// Appends content.
     pub(in crate::worker) fn put(&mut self, content: &[u8]) {
         match self.framed {
-            Framed::Length => self.out.extend_from_slice(content),
+            Framed::Length | Framed::Frames => self.out.extend_from_slice(content),
             Framed::Chunks => put_chunk(content, &mut self.out),
             Framed::Records => put_stdin(&mut self.out, content),
         }
@@ -51,11 +55,17 @@ impl Passing {
         self.whole = true;
         match self.framed {
             Framed::Length => {}
+            Framed::Frames => self.trailers = trailers.cloned().map(Box::new),
             Framed::Chunks => {
                 put_last_chunk(trailers.map(FieldLines::all).unwrap_or_default(), &mut self.out);
             }
             Framed::Records => put_stdin_end(&mut self.out),
         }
+    }
+
+    /// What follows the body in frames.
+    pub(in crate::worker) fn take_trailers(&mut self) -> Option<FieldLines> {
+        self.trailers.take().map(|trailers| *trailers)
     }
 
     /// What the server has yet to take of what is here.

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use maitred_http::fastcgi::stdin::Piece;
+use maitred_http::h2::head_bytes;
 use maitred_http::mapping::Mapping;
 use maitred_http::request::Framing;
 use rustix::io::Errno;
@@ -10,7 +11,7 @@ use rustix::net::SendFlags;
 
 use super::far_end::FarEnd;
 use super::passing::{Framed, Passing};
-use super::{Feed, fastcgi};
+use super::{Feed, fastcgi, http2};
 use crate::config::{HostRule, MapRedirects, Pool, Source, Upstream};
 use crate::plan::Plan;
 use crate::rewrite::Rewrite;
@@ -25,6 +26,8 @@ pub enum Dialect {
     Http1(Ending),
     /// FastCGI, with its state.
     FastCgi(Box<fastcgi::Spoken>),
+    /// HTTP/2: a stream of a connection that has others.
+    Http2(Box<http2::Spoken>),
 }
 
 /// What comes behind the content of a spooled body: the end of its chunk, and the trailers.
@@ -71,6 +74,7 @@ impl Written {
     pub(in crate::worker) fn framed(&self, came: Framing) -> Framed {
         match (&self.dialect, came) {
             (Dialect::FastCgi(_), _) => Framed::Records,
+            (Dialect::Http2(_), _) => Framed::Frames,
             (Dialect::Http1(_), Framing::Chunked) => Framed::Chunks,
             (Dialect::Http1(_), Framing::Length(_) | Framing::None) => Framed::Length,
         }
@@ -83,13 +87,15 @@ impl Dialect {
         match self {
             Dialect::Http1(ending) => ending.next_piece(left),
             Dialect::FastCgi(spoken) => spoken.stdin.next_piece(left),
+            // Its frames are made elsewhere.
+            Dialect::Http2(_) => Piece::Nothing,
         }
     }
 
     fn note_sent(&mut self, bytes: usize) {
         match self {
             Dialect::Http1(ending) if ending.reached => ending.sent += bytes,
-            Dialect::Http1(_) => {}
+            Dialect::Http1(_) | Dialect::Http2(_) => {}
             Dialect::FastCgi(spoken) => spoken.stdin.note_sent(bytes),
         }
     }
@@ -99,6 +105,7 @@ impl Dialect {
         match self {
             Dialect::Http1(ending) => (ending.sent, ending.reached) = (0, false),
             Dialect::FastCgi(spoken) => **spoken = fastcgi::Spoken::default(),
+            Dialect::Http2(spoken) => spoken.reset(),
         }
     }
 }
@@ -269,7 +276,22 @@ impl Call {
 
     /// Memory of the request that the server has yet to take.
     pub fn unsent_bytes(&self) -> usize {
-        if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
+        let held = match &self.dialect {
+            Dialect::Http2(spoken) => spoken.inbox.held_bytes(),
+            Dialect::Http1(_) | Dialect::FastCgi(_) => 0,
+        };
+        held + if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
+    }
+
+    /// What of the request, but for a spooled body, is unsent.
+    pub(in crate::worker) fn rest(&self) -> &[u8] {
+        self.out.get(self.sent..).unwrap_or_default()
+    }
+
+    /// The unsent request, cut behind its head.
+    pub(in crate::worker) fn split_head(&self) -> (&[u8], &[u8]) {
+        let rest = self.rest();
+        rest.split_at_checked(head_bytes(rest)).unwrap_or((rest, &[]))
     }
 
     /// Whether the server has all of the request but the content of a spooled body.
@@ -277,6 +299,7 @@ impl Call {
         let ended = match &self.dialect {
             Dialect::Http1(ending) => ending.sent == ending.bytes.len(),
             Dialect::FastCgi(_) => true,
+            Dialect::Http2(spoken) => spoken.stream.is_some(),
         };
         self.sent == self.out.len() && ended && !self.send_failed
     }

@@ -6,7 +6,7 @@
 //! | `token=$cookie_x`, `$http_x`, `$arg_x` | `from` |
 //! | `auth_jwt_leeway`, which is 0 | `leeway` |
 //! | issuer and audience are not looked at | `"*"` |
-//! | `$jwt_claim_x`, `auth_jwt_claim_set` in fields of requests | `claim_headers`; of `X-Remote-User`, `REMOTE_USER`: `user_claim` |
+//! | `$jwt_claim_x`, `auth_jwt_claim_set` in request fields | `claim_headers`; of `X-Remote-User`, `REMOTE_USER`: `user_claim` |
 //! | shared secrets (`HS256`), other signatures, tokens without `exp` | refused |
 //! | `auth_jwt_require`, encrypted tokens | not possible, and closed |
 

@@ -1,0 +1,196 @@
+//! Requests that are streams of a connection of HTTP/2 to a server: what of a request has been put into frames, and what has come
+//! of its response.
+//!
+//! What comes on a connection is for many requests, whose clients take it at speeds of their own. So it is put into the [`Inbox`]
+//! of each, which the stream's window bounds, and the server may send more of it as the client takes what is there.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use maitred_http::fields::FieldLines;
+use maitred_http::h2::{Floods, Session, Settings, StreamKey};
+use maitred_http::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use maitred_http::response::{Encode, Filter, FramedHead};
+
+use super::failure::Cause;
+
+/// Bytes of one response that a server may send before its client has taken some: what one stream can cost in memory. A server
+/// that is 10 ms away can send 25 MB/s on it.
+const STREAM_WINDOW_BYTES: u32 = 256 << 10;
+
+/// What a session with a server begins with.
+pub(in crate::worker) fn settings() -> Settings {
+    Settings {
+        stream_window: STREAM_WINDOW_BYTES,
+        header_list_bytes_max: RESPONSE_HEAD_BYTES_MAX as u32,
+        header_count_max: RESPONSE_FIELDS_MAX as u32,
+        header_block_bytes_max: 2 * RESPONSE_HEAD_BYTES_MAX as u32,
+        connect_protocol: false,
+        floods: Floods::default(),
+        ..Settings::default()
+    }
+}
+
+/// One request, and its response, on one stream.
+#[derive(Debug, Default)]
+pub struct Spoken {
+    /// Its stream, once it has one.
+    pub(in crate::worker) stream: Option<StreamKey>,
+    /// What follows a body that was read before.
+    pub(in crate::worker) trailers: Option<Box<FieldLines>>,
+    /// The end of the request is in frames.
+    pub(in crate::worker) ended: bool,
+    /// What comes back.
+    pub(in crate::worker) inbox: Inbox,
+}
+
+impl Spoken {
+    /// Another attempt begins.
+    pub(in crate::worker) fn reset(&mut self) {
+        let trailers = self.trailers.take();
+        *self = Spoken { trailers, ..Spoken::default() };
+    }
+}
+
+/// What has come of a response, and was not given to the client.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Inbox {
+    /// Heads; of the final one, there is one.
+    heads: VecDeque<Box<FramedHead>>,
+    content: Vec<u8>,
+    trailers: Option<Box<FieldLines>>,
+    /// The server has ended it.
+    ended: bool,
+    /// What went wrong instead.
+    failed: Option<(Cause, String)>,
+    complete: bool,
+}
+
+impl Inbox {
+    pub(in crate::worker) fn put_head(&mut self, head: Box<FramedHead>) {
+        self.ended |= head.ended;
+        self.heads.push_back(head);
+    }
+
+    pub(in crate::worker) fn put_content(&mut self, bytes: &[u8], ended: bool) {
+        self.content.extend_from_slice(bytes);
+        self.ended |= ended;
+    }
+
+    pub(in crate::worker) fn put_trailers(&mut self, trailers: Box<FieldLines>) {
+        (self.trailers, self.ended) = (Some(trailers), true);
+    }
+
+    /// The rest does not come. A response that is whole stays so.
+    pub(in crate::worker) fn fail(&mut self, cause: Cause, why: &str) {
+        if !self.ended && self.failed.is_none() {
+            self.failed = Some((cause, why.to_owned()));
+        }
+    }
+
+    /// Whether something is there for the client.
+    pub(in crate::worker) fn has_news(&self) -> bool {
+        !self.complete && (!self.heads.is_empty() || !self.content.is_empty() || self.ended)
+    }
+
+    /// What went wrong, once the client has what came before.
+    pub(in crate::worker) fn take_failure(&mut self) -> Option<(Cause, String)> {
+        self.failed.take()
+    }
+
+    /// Whether all of the response was given to the filter.
+    pub(in crate::worker) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Bytes of content.
+    pub(in crate::worker) fn content_bytes(&self) -> usize {
+        self.content.len()
+    }
+
+    /// Bytes of memory that the client has yet to take.
+    pub(in crate::worker) fn held_bytes(&self) -> usize {
+        if self.content.is_empty() { 0 } else { self.content.capacity() }
+    }
+
+    /// Gives everything that is there to the filter.
+    ///
+    /// # Errors
+    /// Why it is no response.
+    pub(in crate::worker) fn give(
+        &mut self,
+        filter: &mut Filter,
+        out: &mut impl Encode,
+    ) -> Result<(), (Cause, String)> {
+        let bad = |bad: maitred_http::response::Bad| (Cause::Bad, bad.to_string());
+        while let Some(head) = self.heads.pop_front() {
+            filter.begin_framed(&head, out).map_err(bad)?;
+        }
+        if !self.content.is_empty() {
+            filter.feed(&self.content, out).map_err(bad)?;
+            self.content.clear();
+        }
+        if self.ended && !self.complete {
+            self.trailers.take().into_iter().for_each(|trailers| filter.put_trailers(trailers));
+            filter.end(out).map_err(bad)?;
+            (self.complete, self.content) = (true, Vec::new());
+        }
+        Ok(())
+    }
+}
+
+/// What there is of HTTP/2 on a connection to a server.
+#[derive(Debug)]
+pub(in crate::worker) struct Http2 {
+    pub(in crate::worker) session: Session,
+    /// The way is there: connected, and the handshake of TLS is over.
+    pub(in crate::worker) open: bool,
+    /// Client connections whose requests wait for the server's settings.
+    pub(in crate::worker) waiting: Vec<u32>,
+    /// Part of a frame.
+    pub(in crate::worker) rest: Vec<u8>,
+    /// More is there than was read, and no event will say so.
+    pub(in crate::worker) readable: bool,
+    /// It is noted as having something to send.
+    pub(in crate::worker) dirty: bool,
+    /// The server takes no request any more, or the session has failed.
+    pub(in crate::worker) over: bool,
+    /// When something last came.
+    pub(in crate::worker) heard_at: Instant,
+}
+
+impl Http2 {
+    pub(in crate::worker) fn new(session: Session, now: Instant) -> Box<Http2> {
+        Box::new(Http2 {
+            session,
+            open: false,
+            waiting: Vec::new(),
+            rest: Vec::new(),
+            readable: false,
+            dirty: false,
+            over: false,
+            heard_at: now,
+        })
+    }
+
+    /// Whether it can have another request. `most`: how many may wait for the server's settings, if these have not come.
+    pub(in crate::worker) fn takes_more(&self, most: Option<u32>) -> bool {
+        match most {
+            _ if self.over => false,
+            None => self.session.may_open(),
+            Some(most) => self.waiting.len() < most as usize,
+        }
+    }
+
+    /// Whether it has no request.
+    pub(in crate::worker) fn is_idle(&self) -> bool {
+        self.session.streams() == 0 && self.waiting.is_empty()
+    }
+
+    /// Client connections whose requests it has.
+    pub(in crate::worker) fn users(&mut self) -> Vec<u32> {
+        let mut users = self.session.users();
+        users.extend_from_slice(&self.waiting);
+        users
+    }
+}
