@@ -24,6 +24,8 @@
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`jwt`] | signed tokens, and the keys that they are checked by |
+//! | [`agents`] | what the processes have in common that speak to other servers for the master |
+//! | [`names`] | names of servers that are resolved again and again |
 //! | [`key_agent`] | keys of tokens that are fetched from a URL |
 //! | [`log`] | access log and error log |
 //! | [`trace`] | which trace a request belongs to, and what is reported of it |
@@ -44,6 +46,7 @@
 pub mod access;
 pub mod acme;
 pub mod affinity;
+pub mod agents;
 pub mod backoff;
 pub mod bounds;
 pub mod budget;
@@ -60,6 +63,7 @@ pub mod jwt;
 pub mod key_agent;
 pub mod log;
 pub mod master;
+pub mod names;
 pub mod overload;
 pub mod passwords;
 pub mod pki;

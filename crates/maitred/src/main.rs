@@ -9,6 +9,7 @@ use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::key_agent;
 use maitred::master::shell::{self, Options};
+use maitred::names;
 use maitred::sandbox;
 use maitred::worker;
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::UpgradeCheck { arguments } => cli::upgrade_check::run(&arguments),
         Command::AcmeAgent => acme::agent::run(),
         Command::KeyAgent => key_agent::agent::run(),
+        Command::NamesAgent => names::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Import(arguments) => cli::import::run(&arguments),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),

@@ -3,12 +3,10 @@
 mod demand;
 
 use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use maitred_sys::{inherit, memfile};
 use tokio::net::UnixDatagram;
 use tokio::sync::mpsc;
 
@@ -20,17 +18,13 @@ use super::dns::Records;
 use super::link::Link;
 use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Site, Start, ToAgent};
 use super::order::{self, Job, Trouble};
-use super::sandbox;
 use super::schedule::{Held, Now, Past, Rules, Schedule, Task, Window};
-use super::store::{self, Notes, Store};
-use super::{CONTROL_FD, START_FD};
+use super::store::{Notes, Store};
+use crate::agents::process::{self, Role};
 use crate::config::{Acme, Authority};
-use crate::control::{Report, RunAs};
-use crate::sandbox::seccomp;
+use crate::control::Report;
 use crate::unix_time;
 
-/// Largest start document.
-const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How long one order may take in all. The authority's own timeout is shorter.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long asking for renewal information may take.
@@ -42,50 +36,13 @@ const LOCK_EVERY: Duration = Duration::from_millis(500);
 /// section 5.2).
 const ORIGIN: &str = "Ordered from ";
 
-/// The whole life of the agent. Its descriptors are described in [`super`].
+/// The whole life of the agent.
 pub fn run() -> ExitCode {
-    match start() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("the process for certificates cannot run: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    process::run(Role { thread: c"maitred-acme", log: "acme", whole: "the process for certificates" }, live)
 }
 
-fn start() -> Result<(), String> {
-    let _ = rustix::thread::set_name(c"maitred-acme");
-    let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
-    let (socket, document) = (take(CONTROL_FD)?, take(START_FD)?);
-    let wrong = |error: &dyn std::fmt::Display| format!("start document: {error}");
-    let document = memfile::read(document, START_BYTES_MAX).map_err(|error| wrong(&error))?;
-    let (start, account): (Start, Option<RunAs>) =
-        serde_json::from_slice(&document).map_err(|error| wrong(&error))?;
-    crate::log::error::init("acme", &start.log_level)?;
-    if let Some(account) = account {
-        account.assume().map_err(|error| format!("changing to its account: {error}"))?;
-    }
-    store::make_directory(&start.state)
-        .map_err(|error| format!("state directory: {}: {error}", start.state.display()))?;
-    // Before any other thread is started, because it binds the thread and those that it starts.
-    match sandbox::confine(&start) {
-        Ok(status) => tracing::debug!("Landlock is {status}"),
-        Err(error) => tracing::warn!(%error, "the process for certificates is not confined"),
-    }
-    if start.seccomp
-        && let Err(error) = seccomp::confine(seccomp::Process::Agent)
-    {
-        tracing::warn!(%error, "the process for certificates runs without seccomp: it may make all system calls");
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| error.to_string())?.block_on(live(start, socket))
-}
-
-async fn live(start: Start, socket: OwnedFd) -> Result<(), String> {
-    // It is a SOCK_SEQPACKET, of which the library has no type: the calls are the same, and an empty packet is the end.
-    let socket = std::os::unix::net::UnixDatagram::from(socket);
-    let prepared = socket.set_nonblocking(true).and_then(|()| UnixDatagram::from_std(socket));
-    let socket = Arc::new(prepared.map_err(|error| error.to_string())?);
+async fn live(start: Start, socket: UnixDatagram) -> Result<(), String> {
+    let socket = Arc::new(socket);
     let (say, said) = mpsc::unbounded_channel();
     tokio::spawn(write_all(Arc::clone(&socket), said));
     let Some(store) = open(&start, &socket).await? else { return Ok(()) };
@@ -117,15 +74,7 @@ async fn open(start: &Start, socket: &UnixDatagram) -> Result<Option<Store>, Str
 
 /// The next message of the master; `None` at its end.
 async fn receive(socket: &UnixDatagram) -> Result<Option<ToAgent>, String> {
-    let mut text = vec![0; MESSAGE_BYTES_MAX];
-    let length = match socket.recv(&mut text).await {
-        Ok(0) => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
-        Ok(length) => length,
-        Err(error) => return Err(error.to_string()),
-    };
-    let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
-    message.map(Some).map_err(|error| format!("invalid message from the master: {error}"))
+    process::receive(socket, MESSAGE_BYTES_MAX).await
 }
 
 /// Sends what there is to say, one packet each.

@@ -41,8 +41,3 @@ pub mod sandbox;
 pub mod schedule;
 pub mod store;
 pub mod supervise;
-
-/// Descriptor of the socket to the master in the agent.
-pub const CONTROL_FD: i32 = 3;
-/// Descriptor of the memory file that holds [`messages::Start`] as JSON.
-pub const START_FD: i32 = 4;

@@ -1,31 +1,15 @@
 //! The master's part: the life of the agent, and which processes have to answer which challenge. Pure: the
 //! clock comes with each call, actions come out.
-//!
-//! | state | other start document wanted | it exits | the time has come |
-//! |---|---|---|---|
-//! | none | start | cannot be | cannot be |
-//! | running | end it, start | start later¹ | cannot be |
-//! | to be started later | start | cannot be | start |
-//!
-//! None is wanted when no site has an automatic certificate, or the server stops: what runs is ended then. ¹ With growing delays,
-//! if it did not live long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::messages::{FromAgent, HookCall, Start, ToAgent};
-use crate::backoff::{Backoff, Rules};
+use crate::agents::life::{Life, Step};
 use crate::config::DnsBy;
 use crate::control::{Answer, Challenge, Report, ToWorker};
 use crate::pki::Pair;
 
-/// An agent is replaced at once if it lived; nothing is urgent about certificates.
-const AGENT: Rules = Rules {
-    free: 0,
-    first: Duration::from_secs(1),
-    max: Duration::from_secs(5 * 60),
-    long_life: Duration::from_secs(60),
-};
 /// Challenges under way at a time; more than any agent has, unless it is mad.
 pub const CHALLENGES_MAX: usize = 1024;
 
@@ -79,11 +63,7 @@ struct UnderWay {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Supervisor {
-    wanted: Option<Box<Start>>,
-    /// When the present agent was started.
-    running: Option<Instant>,
-    start_at: Option<Instant>,
-    backoff: Backoff,
+    life: Life<Box<Start>>,
     challenges: BTreeMap<u64, UnderWay>,
     /// The worker process that takes new connections, by its generation.
     current: Option<u64>,
@@ -98,47 +78,39 @@ pub struct Supervisor {
 impl Supervisor {
     /// The agent that there shall be from now on, if any.
     pub fn want(&mut self, now: Instant, start: Option<Start>) -> Vec<Action> {
-        let start = start.map(Box::new);
-        if self.wanted == start {
-            return Vec::new();
-        }
+        let steps = self.life.want(now, start.map(Box::new));
         let mut actions = Vec::new();
-        if self.running.take().is_some() {
-            actions.push(Action::End);
-            self.forget(&mut actions);
+        for step in steps {
+            let ends = step == Step::End;
+            actions.push(Action::from(step));
+            if ends {
+                self.forget(&mut actions);
+            }
         }
-        self.reports.clear();
-        (self.wanted, self.start_at) = (start, None);
-        self.begin(now, &mut actions);
+        if !actions.is_empty() || self.life.wanted().is_none() {
+            self.reports.clear();
+        }
         actions
     }
 
     /// The agent has exited, or could not be started.
     pub fn exited(&mut self, now: Instant, how: &str) -> Vec<Action> {
-        let Some(since) = self.running.take() else { return Vec::new() };
-        let delay = self.backoff.died(now.saturating_duration_since(since), &AGENT);
-        let mut actions = vec![Action::Log(format!(
-            "the process for certificates {how}; the next one starts in {} s",
-            delay.as_secs()
-        ))];
+        let Some(delay) = self.life.exited(now) else { return Vec::new() };
+        let secs = delay.as_secs();
+        let mut actions =
+            vec![Action::Log(format!("the process for certificates {how}; the next one starts in {secs} s"))];
         self.forget(&mut actions);
-        self.start_at = Some(now + delay);
         actions
     }
 
     /// When to call [`Supervisor::tick`].
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.start_at
+        self.life.next_deadline()
     }
 
     /// The time that [`Supervisor::next_deadline`] named has come.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if self.start_at.is_some_and(|at| at <= now) {
-            self.start_at = None;
-            self.begin(now, &mut actions);
-        }
-        actions
+        self.life.tick(now).map(Action::from).into_iter().collect()
     }
 
     /// The agent has sent a message.
@@ -186,8 +158,8 @@ impl Supervisor {
     /// A client has asked for this name, which may have a certificate on demand. Where nothing is done about it, the worker
     /// process says it again when another client asks.
     pub fn name_wanted(&mut self, name: String) -> Vec<Action> {
-        let on_demand = self.wanted.as_ref().is_some_and(|start| !start.on_demand.is_empty());
-        if self.running.is_none() || !on_demand || self.names.len() >= NAMES_MAX || name.len() > 253 {
+        let on_demand = self.life.wanted().is_some_and(|start| !start.on_demand.is_empty());
+        if !self.life.is_running() || !on_demand || self.names.len() >= NAMES_MAX || name.len() > 253 {
             // Handshakes must not wait for what is not done.
             return vec![Action::TellWorkers(ToWorker::NameLater(name))];
         }
@@ -212,7 +184,7 @@ impl Supervisor {
         if self.hooks.len() >= HOOKS_MAX {
             return Err("too many hooks at a time");
         }
-        let start = self.wanted.as_ref().ok_or("no agent is wanted")?;
+        let start = self.life.wanted().ok_or("no agent is wanted")?;
         let name = call.name.strip_prefix(HookCall::PREFIX).unwrap_or_default();
         let is_site = |known: &String| known.strip_prefix("*.").unwrap_or(known) == name;
         if call.add && !start.sites.iter().any(|site| site.names.iter().any(is_site)) {
@@ -277,13 +249,6 @@ impl Supervisor {
         .collect()
     }
 
-    fn begin(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if let Some(start) = &self.wanted {
-            self.running = Some(now);
-            actions.push(Action::Start(start.clone()));
-        }
-    }
-
     /// The present challenges are not waited for any more.
     fn forget(&mut self, actions: &mut Vec<Action>) {
         let serials = std::mem::take(&mut self.challenges).into_keys();
@@ -292,6 +257,15 @@ impl Supervisor {
         actions.extend(names.map(|name| Action::TellWorkers(ToWorker::NameLater(name))));
         if !std::mem::take(&mut self.hooks).is_empty() {
             actions.push(Action::EndHooks);
+        }
+    }
+}
+
+impl From<Step<Box<Start>>> for Action {
+    fn from(step: Step<Box<Start>>) -> Action {
+        match step {
+            Step::End => Action::End,
+            Step::Start(start) => Action::Start(start),
         }
     }
 }

@@ -114,6 +114,9 @@ pub enum Command {
     /// The process that fetches keys, started by the master
     #[command(hide = true)]
     KeyAgent,
+    /// The process that resolves names, started by the master
+    #[command(hide = true)]
+    NamesAgent,
 }
 
 /// `maitred serve`

@@ -38,6 +38,8 @@ pub(super) struct Context<'c> {
     pub(super) key_sets: RefCell<Vec<JwtKeys>>,
     /// Files that `basic_auth` names, as far as they are read.
     pub(super) users_files: RefCell<Vec<UsersFile>>,
+    /// Whether `resolver` of `[server]` names name servers: those of the system know other names.
+    pub(super) resolver_given: Cell<bool>,
     /// `entries_max` of caches that `forward_auth` has, as far as they are read.
     pub(super) auth_caches: RefCell<Vec<u32>>,
     /// Where the names of keys start that a site has from `[defaults]`.
@@ -63,6 +65,7 @@ impl<'c> Context<'c> {
             limits: RefCell::default(),
             key_sets: RefCell::default(),
             users_files: RefCell::default(),
+            resolver_given: Cell::default(),
             auth_caches: RefCell::default(),
             inherited: RefCell::default(),
             incomplete: Cell::new(false),

@@ -18,6 +18,7 @@ use super::coding::Coding;
 use super::compress::Compression;
 use super::conditions::Conditions;
 use super::cors::Cors;
+use super::discovery::Discovery;
 use super::expires::Expires;
 use super::external::External;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
@@ -111,6 +112,8 @@ pub struct Server {
     pub server_header: bool,
     /// `seccomp`: whether worker processes and the agent for certificates are bound to a list of system calls.
     pub seccomp: bool,
+    /// `resolver`: name servers; those of the system if there are none.
+    pub resolver: Vec<SocketAddr>,
     /// `encoded_slashes`
     pub encoded_slashes: EncodedSlashes,
     /// `path_parameters`: whether a path may have `;`.
@@ -472,6 +475,8 @@ pub struct Pool {
     pub tls: Option<UpstreamTls>,
     /// What only a pool of servers has.
     pub external: External,
+    /// `resolve`, `endpoints`: servers that are found while the server runs.
+    pub discovery: Discovery,
     /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
     pub sendfile_root: Option<String>,
     /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
@@ -543,7 +548,7 @@ pub enum Source {
     },
     /// `connect = "unix:/path"`: an external server that speaks the handoff protocol on this socket.
     Channel(PathBuf),
-    /// `connect = "http://…"`: HTTP/1.1 servers; never empty.
+    /// `connect = "http://…"`: HTTP/1.1 servers; not empty unless others are found ([`Pool::discovery`]).
     Http(Vec<Upstream>),
     /// `connect = "fastcgi://…"`: FastCGI applications.
     FastCgi(FastCgi),
@@ -575,7 +580,7 @@ impl Source {
 /// A pool of FastCGI applications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastCgi {
-    /// Where they listen; never empty.
+    /// Where they listen; not empty unless others are found ([`Pool::discovery`]).
     pub servers: Vec<Upstream>,
     /// `root`: the directory of the scripts here, absolute, without a slash at its end. `None`: the application has no files.
     pub root: Option<PathBuf>,

@@ -10,8 +10,8 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, balancing, client_limits, compress, cors, expires, external, fastcgi, files, headers, jwt, media,
-    overrides, parts, reload, requests, routes, security, trace,
+    access, balancing, client_limits, compress, cors, discovery, expires, external, fastcgi, files, headers,
+    jwt, media, overrides, parts, reload, requests, routes, security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -172,6 +172,7 @@ pub const SERVER: Table = Table {
              need (seccomp(2)). Any other system call ends the process, and the log says that it was killed by SIGSYS; \
              `false` is for a machine whose C library needs a call that is not in the list.",
         ),
+        discovery::RESOLVER,
     ],
 };
 
@@ -556,6 +557,8 @@ pub const POOL: Table = Table {
         balancing::SLOW_START,
         balancing::PANIC,
         balancing::OUTLIERS_KEY,
+        discovery::RESOLVE,
+        discovery::ENDPOINTS,
         external::HOST,
         external::MAP_REDIRECTS,
         external::REDIRECTS,

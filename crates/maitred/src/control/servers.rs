@@ -5,6 +5,7 @@
 //! revision that is not above that of the present one is old, and changes nothing. A pool of which no list has come has the
 //! servers of its configuration.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -12,7 +13,7 @@ use maitred_sys::memfile;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds::SERVERS_MAX;
-use crate::config::{Address, Pool, ServerSettings, Upstream};
+use crate::config::{Address, Config, Pool, ServerSettings, Upstream};
 
 /// The largest list in the form that is sent, in bytes: [`SERVERS_MAX`] servers with the longest names and paths take half of it.
 const LIST_BYTES_MAX: u64 = 512 * 1024;
@@ -151,6 +152,25 @@ pub enum UpstreamCommand {
     Weight(Address, u16),
     /// As if no command had been given.
     Reset,
+}
+
+/// The ports that a worker process with this configuration connects to, when these lists are what it begins with: it is confined
+/// to them for its life.
+pub fn ports(config: &Config, lists: &[ServerList]) -> BTreeSet<u16> {
+    let configured = config.pools.iter().filter_map(|pool| pool.source.servers()).flatten();
+    let port = |server: &Upstream| match server {
+        Upstream::Tcp { address, .. } => Some(address.port()),
+        Upstream::Unix(_) => None,
+    };
+    let names = config.pools.iter().flat_map(|pool| &pool.discovery.names);
+    let named = names.flat_map(|name| {
+        let first = name.first.iter().map(|found| found.address(name.port).port());
+        first.chain([name.port]).filter(|port| *port != 0)
+    });
+    let listed = lists.iter().flat_map(|list| &list.servers).filter_map(|server| server.address.port());
+    let collector =
+        config.trace.as_ref().and_then(|trace| trace.otlp.as_ref()).map(|otlp| otlp.address.port());
+    configured.filter_map(port).chain(named).chain(listed).chain(collector).collect()
 }
 
 #[cfg(test)]

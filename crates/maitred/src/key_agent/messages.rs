@@ -1,8 +1,11 @@
 //! What master and key agent say to each other. The socket is `SOCK_SEQPACKET`: one message, one packet, JSON. End of file means
 //! that the other side is gone; an agent without a master ends.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
+use crate::agents::process::Document;
 use crate::config::UrlKeys;
 use crate::jwt::keys::Key;
 
@@ -18,6 +21,20 @@ pub struct Start {
     pub log_level: String,
     /// Whether it is bound to a list of system calls.
     pub seccomp: bool,
+}
+
+impl Document for Start {
+    fn log_level(&self) -> &str {
+        &self.log_level
+    }
+
+    fn seccomp(&self) -> bool {
+        self.seccomp
+    }
+
+    fn reads(&self) -> Vec<&Path> {
+        self.sources.iter().filter_map(|source| source.ca_file.as_deref()).collect()
+    }
 }
 
 /// From the agent to the master.

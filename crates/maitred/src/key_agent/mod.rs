@@ -22,8 +22,3 @@ pub mod fetch;
 pub mod messages;
 pub mod schedule;
 pub mod supervise;
-
-/// Descriptor of the socket to the master in the agent.
-pub const CONTROL_FD: i32 = 3;
-/// Descriptor of the memory file that holds [`messages::Start`] as JSON.
-pub const START_FD: i32 = 4;

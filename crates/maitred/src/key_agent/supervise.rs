@@ -6,17 +6,9 @@
 use std::time::{Duration, Instant};
 
 use super::messages::{FromAgent, Start, ToAgent};
-use crate::backoff::{Backoff, Rules};
+use crate::agents::life::{Life, Step};
 use crate::config::UrlKeys;
 use crate::jwt::keys::{KEYS_MAX, Key};
-
-/// As that of the agent for certificates.
-const AGENT: Rules = Rules {
-    free: 0,
-    first: Duration::from_secs(1),
-    max: Duration::from_secs(5 * 60),
-    long_life: Duration::from_secs(60),
-};
 
 /// Something to do, in the order given.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,59 +28,41 @@ pub enum Action {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Supervisor {
-    wanted: Option<Start>,
-    /// When the present agent was started.
-    running: Option<Instant>,
-    start_at: Option<Instant>,
-    backoff: Backoff,
+    life: Life<Start>,
     keys: Vec<(UrlKeys, Vec<Key>)>,
 }
 
 impl Supervisor {
     /// The agent that there shall be from now on, if any.
     pub fn want(&mut self, now: Instant, start: Option<Start>) -> Vec<Action> {
-        if self.wanted == start {
-            return Vec::new();
-        }
-        let mut actions = Vec::new();
-        if self.running.take().is_some() {
-            actions.push(Action::End);
-        }
-        let sources = start.as_ref().map_or(&[][..], |start| &start.sources);
+        let sources = start.as_ref().map(|start| start.sources.clone()).unwrap_or_default();
         self.keys.retain(|(source, _)| sources.contains(source));
-        (self.wanted, self.start_at) = (start, None);
-        self.begin(now, &mut actions);
-        actions
+        self.life.want(now, start).into_iter().map(Action::from).collect()
     }
 
     /// The agent has exited, or could not be started.
     pub fn exited(&mut self, now: Instant, how: &str) -> Vec<Action> {
-        let Some(since) = self.running.take() else { return Vec::new() };
-        let delay = self.backoff.died(now.saturating_duration_since(since), &AGENT);
-        self.start_at = Some(now + delay);
-        let secs = delay.as_secs();
-        vec![Action::Log(format!("the process that fetches keys {how}; the next one starts in {secs} s"))]
+        let log = |delay: Duration| {
+            let secs = delay.as_secs();
+            Action::Log(format!("the process that fetches keys {how}; the next one starts in {secs} s"))
+        };
+        self.life.exited(now).map(log).into_iter().collect()
     }
 
     /// When to call [`Supervisor::tick`].
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.start_at
+        self.life.next_deadline()
     }
 
     /// The time that [`Supervisor::next_deadline`] named has come.
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if self.start_at.is_some_and(|at| at <= now) {
-            self.start_at = None;
-            self.begin(now, &mut actions);
-        }
-        actions
+        self.life.tick(now).map(Action::from).into_iter().collect()
     }
 
     /// The agent has sent a message.
     pub fn agent_says(&mut self, message: FromAgent) -> Vec<Action> {
         let FromAgent::Keys(index, mut keys) = message;
-        let source = self.wanted.as_ref().and_then(|start| start.sources.get(index)).cloned();
+        let source = self.life.wanted().and_then(|start| start.sources.get(index)).cloned();
         let Some(source) = source else { return Vec::new() };
         keys.truncate(KEYS_MAX);
         match self.keys.iter_mut().find(|(known, _)| *known == source) {
@@ -101,10 +75,10 @@ impl Supervisor {
 
     /// A worker process has been shown a token by a key that this source has not.
     pub fn key_wanted(&self, source: &UrlKeys) -> Vec<Action> {
-        let sources = self.wanted.as_ref().map_or(&[][..], |start| &start.sources);
+        let sources = self.life.wanted().map_or(&[][..], |start| &start.sources);
         let index = sources.iter().position(|known| known == source);
         index
-            .filter(|_| self.running.is_some())
+            .filter(|_| self.life.is_running())
             .map(|index| Action::Tell(ToAgent::Wanted(index)))
             .into_iter()
             .collect()
@@ -114,11 +88,13 @@ impl Supervisor {
     pub fn keys(&self, source: &UrlKeys) -> &[Key] {
         self.keys.iter().find(|(known, _)| known == source).map_or(&[], |(_, keys)| keys)
     }
+}
 
-    fn begin(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if let Some(start) = &self.wanted {
-            self.running = Some(now);
-            actions.push(Action::Start(start.clone()));
+impl From<Step<Start>> for Action {
+    fn from(step: Step<Start>) -> Action {
+        match step {
+            Step::End => Action::End,
+            Step::Start(start) => Action::Start(start),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The processes that speak to other servers: one gets certificates ([`crate::acme`]), one fetches keys
-//! ([`crate::key_agent`]). How they are started, and the master's ends of their sockets. Neither reading nor writing ever waits.
+//! ([`crate::key_agent`]), one resolves names ([`crate::names`]). How they are started, and the master's ends of their sockets.
+//! Neither reading nor writing ever waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +19,7 @@ use crate::acme::messages::{Site, Start};
 use crate::acme::store;
 use crate::config::{Config, HostPattern};
 use crate::control::RunAs;
-use crate::key_agent;
+use crate::{key_agent, names};
 
 /// An agent process.
 #[derive(Debug)]
@@ -83,6 +84,16 @@ impl Agent {
         let account = process::account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: keys", "key-agent"), &serde_json::to_vec(&(start, account))?)
+    }
+
+    /// Starts the names agent, which changes to the account of worker processes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start_names(prepared: &Prepared, start: &names::messages::Start) -> io::Result<Agent> {
+        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account.as_ref().map(RunAs::from);
+        Agent::spawn(prepared, ("maitred: names", "names-agent"), &serde_json::to_vec(&(start, account))?)
     }
 
     fn spawn(prepared: &Prepared, (name, word): (&str, &str), document: &[u8]) -> io::Result<Agent> {

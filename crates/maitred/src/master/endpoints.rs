@@ -2,20 +2,26 @@
 //!
 //! | from | what |
 //! |---|---|
-//! | the configuration | `connect`, as it was read |
+//! | the configuration | addresses in `connect`, as they were read |
+//! | names | what names in `connect` lead to, as the names agent ([`crate::names`]) has said last |
+//! | a file | `endpoints`, as it was last read |
 //! | commands | servers that were added, drained, removed or given another weight, until a reset |
 //!
 //! An address stands once in a list, as the first source in this order says it. Commands are by pool name, and stay over reloads
 //! and upgrades: a pool that is missing in a configuration and comes back in a later one has forgotten them.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::bounds::SERVERS_MAX;
-use crate::config::{Address, Config, Pool};
+use crate::config::{Address, Config, Found, Name, Pool, Query};
 use crate::control::servers::{ServerEntry, ServerList, ServerState, UpstreamCommand};
+
+/// The longest name of a host (RFC 1035 section 2.3.4).
+const TARGET_BYTES_MAX: usize = 253;
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +30,10 @@ pub struct Endpoints {
     revision: u64,
     /// What was commanded, by the name of the pool.
     changes: BTreeMap<String, Changes>,
+    /// What names lead to, if that was said.
+    names: Vec<(Query, Vec<Found>)>,
+    /// What stands in files.
+    files: Vec<(PathBuf, Vec<ServerEntry>)>,
 }
 
 /// What was commanded about one pool. Each of its lists has at most [`SERVERS_MAX`] entries.
@@ -41,6 +51,10 @@ struct Changes {
 pub enum From {
     /// The configuration.
     Configuration,
+    /// A name that was resolved.
+    Name,
+    /// A file.
+    File,
     /// A command.
     Command,
 }
@@ -75,7 +89,13 @@ impl Endpoints {
     /// What there is without commands. An address may stand in it more than once.
     fn found(&self, pool: &Pool) -> Option<Vec<(ServerEntry, From)>> {
         let configured = ServerEntry::configured(pool)?.into_iter().map(|one| (one, From::Configuration));
-        Some(configured.collect())
+        let named = pool.discovery.names.iter().flat_map(|name| {
+            let found = self.names.iter().find(|(query, _)| *query == name.query);
+            found.map_or(&name.first, |(_, found)| found).iter().map(|one| (server_of(name, one), From::Name))
+        });
+        let file = self.files.iter().filter(|(path, _)| pool.discovery.file.as_ref() == Some(path));
+        let of_file = file.flat_map(|(_, servers)| servers.iter().map(|one| (one.clone(), From::File)));
+        Some(configured.chain(named).chain(of_file).collect())
     }
 
     /// The present servers, to be sent; with a revision that no list had before.
@@ -159,11 +179,29 @@ impl Endpoints {
         Ok(text)
     }
 
+    /// A name leads there now. Gives back whether that is news.
+    pub fn resolved(&mut self, query: &Query, mut found: Vec<Found>) -> bool {
+        found.truncate(SERVERS_MAX);
+        let is_sound =
+            |one: &Found| (ServerEntry::WEIGHT_MIN..=ServerEntry::WEIGHT_MAX).contains(&one.weight);
+        found.retain(|one| is_sound(one) && one.target.len() <= TARGET_BYTES_MAX);
+        // What was there stays until there is something else.
+        !found.is_empty() && replace(&mut self.names, query, found)
+    }
+
+    /// A file says this now. Gives back whether that is news.
+    pub fn read(&mut self, path: &Path, servers: Vec<ServerEntry>) -> bool {
+        replace(&mut self.files, &path.to_owned(), servers)
+    }
+
     /// Forgets what is about none of these configurations.
     pub fn retain<'a>(&mut self, configs: impl Iterator<Item = &'a Config> + Clone) {
         let has =
             |name: &str| configs.clone().any(|config| config.pools.iter().any(|pool| pool.name == name));
         self.changes.retain(|name, _| has(name));
+        let all = || configs.clone().flat_map(|config| &config.pools).map(|pool| &pool.discovery);
+        self.names.retain(|(query, _)| all().any(|one| one.names.iter().any(|name| name.query == *query)));
+        self.files.retain(|(path, _)| all().any(|one| one.file.as_ref() == Some(path)));
     }
 }
 
@@ -197,6 +235,35 @@ impl Changes {
     fn weigh(&mut self, address: Address, weight: u16) {
         self.weights.retain(|(other, _)| *other != address);
         put(&mut self.weights, (address, weight));
+    }
+}
+
+/// A server that a name leads to.
+fn server_of(name: &Name, found: &Found) -> ServerEntry {
+    let address = found.address(name.port);
+    let authority = match found.target.is_empty() {
+        true => name.authority.clone(),
+        false => format!("{}:{}", found.target, address.port()),
+    };
+    ServerEntry {
+        weight: found.weight,
+        backup: found.backup,
+        ..ServerEntry::plain(Address::Inet(address), authority)
+    }
+}
+
+/// Puts a value in the place of what was there for this key. Gives back whether it is another one.
+fn replace<K: PartialEq + Clone, V: PartialEq>(list: &mut Vec<(K, V)>, key: &K, value: V) -> bool {
+    match list.iter_mut().find(|(known, _)| known == key) {
+        Some((_, known)) if *known == value => false,
+        Some((_, known)) => {
+            *known = value;
+            true
+        }
+        None => {
+            list.push((key.clone(), value));
+            true
+        }
     }
 }
 

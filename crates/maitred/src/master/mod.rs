@@ -14,9 +14,10 @@
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
-//! | [`agent`] | the processes that get certificates and fetch keys |
+//! | [`agent`] | the processes that get certificates, fetch keys and resolve names |
 //! | [`endpoints`] | the servers of each pool as they are now, with what was commanded |
 //! | [`key_files`] | files with keys of tokens and with users, read again when they change |
+//! | [`endpoint_files`] | files with servers, read again when they change |
 //! | [`hook`] | programs that make records in the DNS for it |
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
@@ -36,6 +37,7 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
+pub mod endpoint_files;
 pub mod endpoints;
 pub mod hook;
 pub mod key_files;

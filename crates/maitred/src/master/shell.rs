@@ -7,10 +7,11 @@ mod endpoints;
 mod hooks;
 mod keys;
 mod listening;
+mod names;
 mod upgrade;
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -28,6 +29,7 @@ use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
+use super::endpoint_files::EndpointFiles;
 use super::endpoints::Endpoints;
 use super::hook::Running;
 use super::key_files::KeyFiles;
@@ -40,10 +42,12 @@ use super::state::events::{Action, Event, Seen};
 use super::surroundings::Surroundings;
 use super::upgrade_state::{PackedUnix, Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
+use crate::agents::life::Life;
 use crate::config::{Failure, Loaded};
 use crate::control::servers::ServerEntry;
 use crate::control::{Command, FromWorker, SlotId};
 use crate::key_agent;
+use crate::names::messages::Start as NamesStart;
 use crate::pki::Pair;
 use crate::serve::passed::Passed;
 use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
@@ -71,6 +75,10 @@ struct Worker {
     challenges: Option<Vec<(String, Pair)>>,
     /// The servers of its pools, where they were sent, by the name of the pool.
     servers: BTreeMap<String, Vec<ServerEntry>>,
+    /// The ports that it may connect to.
+    ports: BTreeSet<u16>,
+    /// There are servers with others, which it does not know.
+    is_confined: bool,
 }
 
 impl Worker {
@@ -183,6 +191,13 @@ struct Shell<'a> {
     key_files: KeyFiles,
     /// Decides about the servers of pools.
     endpoints: Endpoints,
+    /// Files with servers.
+    endpoint_files: EndpointFiles,
+    /// When the process is started that resolves names.
+    names: Life<NamesStart>,
+    names_agent: Option<Agent>,
+    /// The worker process that was to be replaced because of a server's port.
+    replaced: Option<u64>,
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
@@ -290,6 +305,10 @@ impl<'a> Shell<'a> {
             key_agent: None,
             key_files: KeyFiles::default(),
             endpoints: Endpoints::default(),
+            endpoint_files: EndpointFiles::default(),
+            names: Life::default(),
+            names_agent: None,
+            replaced: None,
             hooks: Vec::new(),
             ended_children: Vec::new(),
             executable,
@@ -337,6 +356,8 @@ impl<'a> Shell<'a> {
             self.look_at_certificates();
             self.take_agent();
             self.take_keys();
+            self.take_names();
+            self.replace_confined();
         }
     }
 
@@ -356,7 +377,7 @@ impl<'a> Shell<'a> {
             let pipe = app.output.as_ref().and_then(Output::pipe_end);
             descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
-        for agent in self.agent.iter().chain(&self.key_agent) {
+        for agent in self.agent.iter().chain(&self.key_agent).chain(&self.names_agent) {
             descriptors.push(PollFd::new(&agent.child, PollFlags::IN));
             if !agent.is_ended() {
                 let room = if agent.is_full() { PollFlags::OUT } else { PollFlags::empty() };
@@ -380,6 +401,8 @@ impl<'a> Shell<'a> {
             self.supervisor.next_deadline(),
             self.key_supervisor.next_deadline(),
             self.key_files.next_look(),
+            self.names.next_deadline(),
+            self.endpoint_files.next_look(Instant::now()),
             old,
         ];
         let hooks = self.hooks.iter().filter_map(Running::deadline);

@@ -172,6 +172,7 @@ impl Master {
             Event::Prepared(Err(refusal)) => self.refused(now, refusal),
             Event::Signal(signal) => self.signal(now, signal),
             Event::StopWanted => self.stop_once(now),
+            Event::Replace => self.replace(),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),

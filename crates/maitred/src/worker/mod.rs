@@ -172,7 +172,7 @@ fn start() -> Result<(), String> {
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
-    match sandbox::confine(&start.config) {
+    match sandbox::confine(&start) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
         Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
     }

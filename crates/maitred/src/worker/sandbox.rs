@@ -7,7 +7,8 @@ use std::path::Path;
 
 use landlock::{AccessFs, BitFlags, RulesetError};
 
-use crate::config::{Config, Upstream};
+use crate::control::Start;
+use crate::control::servers::ports;
 use crate::sandbox::{self, Connections};
 
 /// Confines the calling thread, and all threads that it starts later, to reading below the configuration's roots, and, if there
@@ -15,7 +16,8 @@ use crate::sandbox::{self, Connections};
 ///
 /// # Errors
 /// When the kernel has Landlock and refuses the rules.
-pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
+pub(super) fn confine(start: &Start) -> Result<&'static str, String> {
+    let config = &start.config;
     let files = config.sites.iter().flat_map(|site| {
         let routes = site.routes.iter().filter_map(|route| match &route.target {
             crate::config::Target::Files(files) => Some(files),
@@ -31,22 +33,9 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let roots = files.iter().map(|files| files.root.as_path()).chain(own).chain(named);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
-    restrict(&roots, spool, upstream_ports(config).as_deref()).map_err(|error| error.to_string())
-}
-
-/// Ports of all external servers. `None` for any port: servers can be added by the admin address, and rules cannot be widened.
-fn upstream_ports(config: &Config) -> Option<Vec<u16>> {
-    let mut pools = config.pools.iter();
-    if config.server.admin.is_some() && pools.any(|pool| pool.source.servers().is_some()) {
-        return None;
-    }
-    let servers = config.pools.iter().filter_map(|pool| pool.source.servers()).flatten();
-    let port = |server: &Upstream| match server {
-        Upstream::Tcp { address, .. } => Some(address.port()),
-        Upstream::Unix(_) => None,
-    };
-    let collector = config.trace.as_ref().and_then(|trace| trace.otlp.as_ref());
-    Some(servers.filter_map(port).chain(collector.map(|otlp| otlp.address.port())).collect())
+    // A server with another port takes another worker process: the master knows these, too.
+    let ports: Vec<u16> = ports(config, &start.servers).into_iter().collect();
+    restrict(&roots, spool, Some(&ports)).map_err(|error| error.to_string())
 }
 
 fn restrict(

@@ -30,8 +30,8 @@ const ORDER: &[&[&str]] = &[
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.
     &["access", "affinity", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
-    &["trace"],
-    &["acme", "key_agent", "plan", "status"],
+    &["agents", "trace"],
+    &["acme", "key_agent", "names", "plan", "status"],
     &["route"],
     // The way of a request.
     &["exchange"],

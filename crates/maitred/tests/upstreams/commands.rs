@@ -1,6 +1,9 @@
 //! `maitred upstream`, and the same by the admin address.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
 use crate::support::eventually;
+use crate::support::load::SetOnDrop;
 use crate::{Server, listed, says, setup};
 
 #[track_caller]
@@ -63,5 +66,38 @@ fn what_cannot_be_is_said_and_changes_nothing() {
     assert_eq!(ask("DELETE /upstreams/app").status, 405);
     assert_eq!(ask("GET /upstreams/app").need("content-type"), "application/json");
     assert_eq!(listed(&server).len(), 1);
+    server.stop();
+}
+
+#[test]
+fn requests_follow_the_commands_and_none_is_lost() {
+    let (one, two) = (says("one"), says("two"));
+    let (first, second) = (one.address().to_string(), two.address().to_string());
+    let server = setup(&format!("connect = \"{}\"", one.name())).start();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let clients = scope.spawn(|| {
+            let mut asked = 0;
+            while !over.load(SeqCst) {
+                let answer = server.connect().get("/x");
+                assert!(["one", "two"].contains(&answer.text()), "{}: {}", answer.status, answer.text());
+                asked += 1;
+            }
+            asked
+        });
+        let _ends = SetOnDrop(&over);
+        let follows = |text: &str| {
+            eventually("requests follow", || (0..8).all(|_| server.connect().get("/x").text() == text));
+        };
+        done(&server, &["add", &second]);
+        done(&server, &["drain", &first]);
+        follows("two");
+        done(&server, &["add", &first]);
+        done(&server, &["remove", &second]);
+        follows("one");
+        done(&server, &["reset"]);
+        over.store(true, SeqCst);
+        assert!(clients.join().unwrap() > 0);
+    });
     server.stop();
 }

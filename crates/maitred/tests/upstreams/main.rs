@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod commands;
+mod dns;
+mod file;
+mod names;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../proxy/upstream.rs"]

@@ -11,6 +11,7 @@ mod common;
 mod compress;
 mod conditions;
 mod cors;
+mod discovery;
 mod expires;
 mod external;
 mod fastcgi;
@@ -46,6 +47,7 @@ pub(super) use server::{admin, admin_address, admin_token};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let access_logs = logs::access_logs(root);
     let named = root.named("pool");
+    root.cx.resolver_given.set(root.section("server").given("resolver").is_some());
     let mut pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
     let mut client_limits = client_limits::limits(root);

@@ -4,6 +4,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use super::super::access::{Access, Authentication};
+use super::super::balancing::ServerSettings;
+use super::super::discovery::{Discovery, Name};
 use super::super::finding::{At, Span};
 use super::super::listen::{Address, Buckets, Listen};
 use super::super::meaning::{
@@ -13,7 +15,7 @@ use super::super::meaning::{
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::upstream_tls::UpstreamTls;
 use super::super::values;
-use super::{balancing, external, fastcgi, upstream_tls};
+use super::{balancing, discovery, external, fastcgi, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -23,8 +25,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let cwd =
         super::directory(section, "cwd").map_or_else(|| section.cx.base(&section.span), |cwd| cwd.value);
     let isolate = section.flag("isolate");
-    let (connect, servers): (Vec<At<String>>, Vec<_>) = balancing::connect(section).into_iter().unzip();
-    let source = source(section, &cwd, &connect);
+    let (source, discovery, connect, servers) = answers(section, &cwd);
     if source.servers().is_none()
         && let Some(span) = section.given("connect_timeout")
     {
@@ -71,11 +72,26 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         tls,
         http2,
         external,
+        discovery,
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),
         balancing,
     }
+}
+
+/// What answers requests: what is found at once and later, the entries of `connect`, and what those with an address say of their
+/// servers.
+fn answers(section: &Section<'_>, cwd: &Path) -> (Source, Discovery, Vec<At<String>>, Vec<ServerSettings>) {
+    let (connect, servers): (Vec<At<String>>, Vec<_>) = balancing::connect(section).into_iter().unzip();
+    let (source, names) = source(section, cwd, &connect);
+    // What a name leads to has the weights of its records.
+    let is_name = |index: &usize| names.iter().any(|(at, _)| at == index);
+    let servers =
+        servers.into_iter().enumerate().filter(|(index, _)| !is_name(index)).map(|(_, one)| one).collect();
+    let names = names.into_iter().map(|(_, name)| name).collect();
+    let discovery = discovery::of(section, names, source.servers().is_some());
+    (source, discovery, connect, servers)
 }
 
 /// `sendfile_root`. It goes to processes as text, and starts at the root of the file system: each pool has a `cwd` of its own.
@@ -153,7 +169,7 @@ fn check_name(name: &At<String>, section: &Section<'_>) {
 }
 
 /// What answers requests: exactly one of `command`, `command` with `listen`, and `connect`.
-fn source(section: &Section<'_>, cwd: &Path, connect: &[At<String>]) -> Source {
+fn source(section: &Section<'_>, cwd: &Path, connect: &[At<String>]) -> (Source, Vec<(usize, Name)>) {
     let (command, listen) = (command(section, cwd), section.texts("listen"));
     for key in ["connect", "listen"] {
         if let Some(span) = section.empty_array(key) {
@@ -168,6 +184,9 @@ fn source(section: &Section<'_>, cwd: &Path, connect: &[At<String>]) -> Source {
         section.cx.error_with(&listen, "`listen` needs a `command`", "its processes accept on these sockets");
     }
     if section.given("command").is_none() && section.given("connect").is_none() {
+        if section.given("endpoints").is_some() {
+            return (Source::Http(Vec::new()), Vec::new());
+        }
         section.cx.missing(
             &section.span,
             format!("{} has no `command`", section.label),
@@ -191,9 +210,9 @@ fn source(section: &Section<'_>, cwd: &Path, connect: &[At<String>]) -> Source {
     let sharing = sharing(section);
     if listen.is_empty() {
         only_with_listen(section);
-        return Source::Command(command);
+        return (Source::Command(command), Vec::new());
     }
-    Source::Listen { command, addresses, sharing }
+    (Source::Listen { command, addresses, sharing }, Vec::new())
 }
 
 fn sharing(section: &Section<'_>) -> Sharing {
@@ -257,7 +276,7 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
 
 /// Whether the servers of `connect` are spoken to over TLS.
 fn is_secure(connect: &[At<String>]) -> bool {
-    connect.iter().any(|text| text.value.starts_with("https://"))
+    connect.iter().any(|text| text.value.starts_with("https://") || text.value.starts_with("https+srv://"))
 }
 
 /// Whether the servers of `connect` are spoken to by HTTP/2, in clear text or by ALPN.
@@ -276,25 +295,28 @@ enum Dialect {
 }
 
 /// `connect`: one socket of the handoff protocol, or servers of one kind.
-fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
-    let mut servers: Vec<Upstream> = Vec::new();
+fn connected(section: &Section<'_>, texts: &[At<String>]) -> (Source, Vec<(usize, Name)>) {
+    let (mut servers, mut names) = (Vec::new(), Vec::new());
     let mut dialect = None;
-    for text in texts {
+    for (index, text) in texts.iter().enumerate() {
         if let Some(path) = text.value.strip_prefix("unix:") {
             if texts.len() > 1 {
                 section.cx.error(&text.span, "`connect`: a socket of the handoff protocol stands alone");
             }
             fastcgi::only_here(section);
-            return Source::Channel(section.cx.base(&section.span).join(path));
+            return (Source::Channel(section.cx.base(&section.span).join(path)), names);
         }
         match upstream(section, &text.value) {
             Ok((spoken, _)) if dialect.is_some_and(|dialect| dialect != spoken) => {
                 let message = "`connect` names servers of different kinds in one list";
                 section.cx.error_with(&text.span, message, "give each kind a pool of its own");
             }
-            Ok((spoken, server)) => {
+            Ok((spoken, target)) => {
                 dialect = Some(spoken);
-                servers.push(server);
+                match target {
+                    Named::Server(server) => servers.push(server),
+                    Named::Name(name) => names.push((index, name)),
+                }
             }
             Err(why) => section.cx.error_with(
                 &text.span,
@@ -304,7 +326,7 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
             ),
         }
     }
-    match dialect {
+    let source = match dialect {
         Some(Dialect::FastCgi) => fastcgi::source(section, servers),
         Some(Dialect::Http | Dialect::Https | Dialect::Http2) => {
             fastcgi::only_here(section);
@@ -312,10 +334,17 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
         }
         // That is an error already; nothing is said of keys that may be right.
         None => Source::Http(servers),
-    }
+    };
+    (source, names)
 }
 
-fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), String> {
+/// What an entry of `connect` names.
+enum Named {
+    Server(Upstream),
+    Name(Name),
+}
+
+fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Named), String> {
     const SOCKETS: [(&str, Dialect); 3] =
         [("http+unix:", Dialect::Http), ("h2+unix:", Dialect::Http2), ("fastcgi+unix:", Dialect::FastCgi)];
     for (prefix, dialect) in SOCKETS {
@@ -324,7 +353,18 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
             if path.as_os_str().is_empty() {
                 return Err("there is no path in it".into());
             }
-            return Ok((dialect, Upstream::Unix(section.cx.base(&section.span).join(path))));
+            return Ok((dialect, Named::Server(Upstream::Unix(section.cx.base(&section.span).join(path)))));
+        }
+    }
+    const SERVICES: [(&str, Dialect); 4] = [
+        ("http+srv://", Dialect::Http),
+        ("h2+srv://", Dialect::Http2),
+        ("https+srv://", Dialect::Https),
+        ("fastcgi+srv://", Dialect::FastCgi),
+    ];
+    for (prefix, dialect) in SERVICES {
+        if let Some(service) = text.strip_prefix(prefix) {
+            return Ok((dialect, Named::Name(discovery::service(service)?)));
         }
     }
     const SCHEMES: [(&str, Dialect); 4] = [
@@ -345,10 +385,13 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), St
         false if dialect == Dialect::Https => format!("{name}:443"),
         false => format!("{name}:80"),
     };
+    if let Some(name) = discovery::name(section, name, &with_port) {
+        return Ok((dialect, Named::Name(name)));
+    }
     let found =
         with_port.to_socket_addrs().map_err(|error| format!("its address cannot be found: {error}"))?;
     let address = found.into_iter().next().ok_or("it has no address")?;
-    Ok((dialect, Upstream::Tcp { name: name.to_owned(), address }))
+    Ok((dialect, Named::Server(Upstream::Tcp { name: name.to_owned(), address })))
 }
 
 /// No error: it may be installed by the time it is started, and a pool that cannot start harms nothing else.

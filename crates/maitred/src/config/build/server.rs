@@ -42,6 +42,7 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         },
         path_parameters: section.choice("path_parameters") != Some("reject"),
         seccomp: section.flag("seccomp"),
+        resolver: super::discovery::resolver(section),
     }
 }
 

@@ -40,6 +40,7 @@ server_header = false
 encoded_slashes = "keep"
 path_parameters = "reject"
 seccomp = false
+resolver = ["192.0.2.53", "[::1]:5353"]
 
 [[listen]]
 address = "[::1]:8443"
@@ -234,7 +235,14 @@ max_memory = "80MiB"
 retired_max = 2
 
 [pool.old]
-connect = ["http://127.0.0.1:9000/", { url = "http+unix:/run/old.sock", weight = 3, backup = true, max_connections = 9 }]
+connect = [
+  "http://127.0.0.1:9000/",
+  { url = "http+unix:/run/old.sock", weight = 3, backup = true, max_connections = 9 },
+  "http+srv://_http._tcp.old.internal",
+  "http://old.internal:81/",
+]
+resolve = true
+endpoints = "old.json"
 connect_timeout = "250ms"
 balance = "hash"
 hash_key = "cookie:client"

@@ -4,6 +4,7 @@ mod accounts;
 mod acme;
 mod balancing;
 mod client_limits;
+mod discovery;
 mod errors;
 mod external;
 mod fastcgi;

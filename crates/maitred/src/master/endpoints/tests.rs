@@ -158,3 +158,50 @@ proptest! {
         prop_assert_eq!(endpoints.servers(&pool), at_first);
     }
 }
+
+fn discovering() -> Pool {
+    let mut pool = pool("\"http://192.0.2.1\", \"http+srv://_http._tcp.app.test\"");
+    let query = Query { host: "app.test".to_owned(), srv: false };
+    let first = vec![Found::plain("192.0.2.4".parse().unwrap())];
+    pool.discovery.names.push(Name { query, port: 80, authority: "app.test".to_owned(), first });
+    pool.discovery.file = Some("/servers.json".into());
+    pool
+}
+
+#[test]
+fn all_sources_are_one_list_and_each_is_kept_until_it_says_something_else() {
+    let pool = discovering();
+    let mut endpoints = Endpoints::default();
+    assert_eq!(
+        shown(&endpoints, &pool),
+        ["1:80 ×1 Configuration", "4:80 ×1 Name"],
+        "what was found at the load"
+    );
+    let [service, name] = pool.discovery.names.as_slice() else { panic!("two names") };
+    let found = |ip: &str, port, target: &str| Found {
+        port,
+        target: target.to_owned(),
+        weight: 5,
+        ..Found::plain(ip.parse().unwrap())
+    };
+    let services = vec![found("192.0.2.5", 81, "five.test"), found("192.0.2.1", 80, "one.test")];
+    assert!(endpoints.resolved(&service.query, services.clone()));
+    assert!(!endpoints.resolved(&service.query, services), "no news");
+    assert!(endpoints.resolved(&name.query, vec![found("192.0.2.6", 0, "")]));
+    let plain = ServerEntry::plain(address(7), "seven.test".to_owned());
+    assert!(endpoints.read(Path::new("/servers.json"), vec![plain.clone()]));
+    assert!(!endpoints.read(Path::new("/servers.json"), vec![plain]), "no news");
+    assert!(endpoints.read(Path::new("/others.json"), vec![ServerEntry::plain(address(8), String::new())]));
+    let all = ["1:80 ×1 Configuration", "5:81 ×5 Name", "6:80 ×5 Name", "7:80 ×1 File"];
+    assert_eq!(shown(&endpoints, &pool), all);
+    let names: Vec<String> = endpoints.list(&pool).unwrap().servers.into_iter().map(|one| one.name).collect();
+    assert_eq!(names, ["192.0.2.1", "five.test:81", "app.test", "seven.test"]);
+    // Nothing, and what is out of bounds, take nothing away.
+    assert!(!endpoints.resolved(&name.query, Vec::new()));
+    assert!(!endpoints.resolved(&name.query, vec![Found { weight: 0, ..found("192.0.2.9", 0, "") }]));
+    assert_eq!(shown(&endpoints, &pool), all);
+    // Commands are about servers of all sources.
+    endpoints.command(&pool, UpstreamCommand::Drain(address(6))).unwrap();
+    endpoints.command(&pool, UpstreamCommand::Remove(address(7))).unwrap();
+    assert_eq!(shown(&endpoints, &pool)[2..], ["6:80 ×5 Name drains"]);
+}

@@ -11,12 +11,13 @@ use sd_notify::NotifyState;
 
 use super::endpoints::first_servers;
 use super::{App, Leaving, Process, Shell, Worker, log_failure};
-use crate::config::{Failure, Loaded, Source};
+use crate::config::{Config, Failure, Loaded, Source};
+use crate::control::servers::ports;
 use crate::control::{Greeting, SlotId, Started, ToWorker};
 use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
-use crate::master::state::events::{Action, Event, Notice, Refusal};
+use crate::master::state::events::{Action, Event, Notice, Plan, Refusal};
 use crate::serve::passed::{Passed, closer_apart};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
@@ -34,12 +35,9 @@ impl Shell<'_> {
                 let result = self.prepare();
                 self.events.push_back(Event::Prepared(result));
             }
-            Action::Commit(number) => {
-                self.commit(number);
-                self.want_agent();
-                self.want_keys();
-            }
-            Action::Abandon(number) => drop(self.plans.remove(&number)),
+            Action::PrepareAgain => self.prepare_again(),
+            Action::Commit(number) => self.change_over(number),
+            Action::Abandon(number) => self.abandon(number),
             Action::SpawnWorker { generation, plan, adopts } => {
                 let spawned = self.spawn_worker(generation, plan, adopts);
                 self.note_spawned(spawned, |how| Event::WorkerExited { generation, how });
@@ -80,6 +78,7 @@ impl Shell<'_> {
                 self.close_sockets();
                 self.end_agent();
                 self.end_keys();
+                self.end_names();
             }
             Action::Notify(notice) => self.notify(notice),
             Action::Log(level, text) => self.log(level, &text),
@@ -121,7 +120,7 @@ impl Shell<'_> {
         }
     }
 
-    fn prepare(&mut self) -> Result<crate::master::state::events::Plan, Refusal> {
+    fn prepare(&mut self) -> Result<Plan, Refusal> {
         let Loaded { config, warnings } = (self.source)().map_err(configuration_refused)?;
         if !self.logs {
             crate::log::error::init("master", &config.log.level)
@@ -132,6 +131,33 @@ impl Shell<'_> {
             // Several lines for a person to read, each a line of the log.
             warning.to_string().lines().for_each(|line| tracing::warn!("{line}"));
         }
+        self.prepare_config(config)
+    }
+
+    /// The configuration in force, once more.
+    fn prepare_again(&mut self) {
+        let present = self.plan_present.and_then(|number| self.plans.get(&number));
+        let refusal = || Refusal { exit_code: 1, text: "there is no configuration in force".to_owned() };
+        let config = present.map(|plan| plan.config.clone()).ok_or_else(refusal);
+        let result = config.and_then(|config| self.prepare_config(config));
+        self.events.push_back(Event::Prepared(result));
+    }
+
+    /// Another configuration is in force.
+    fn change_over(&mut self, number: u64) {
+        self.commit(number);
+        self.want_agent();
+        self.want_keys();
+        self.want_names();
+    }
+
+    /// A configuration will not be in force.
+    fn abandon(&mut self, number: u64) {
+        self.plans.remove(&number);
+        self.want_names();
+    }
+
+    fn prepare_config(&mut self, config: Config) -> Result<Plan, Refusal> {
         let present = self.plan_present.and_then(|number| self.plans.get(&number));
         let present = present.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref());
         let prepared =
@@ -146,6 +172,8 @@ impl Shell<'_> {
             self.want_agent();
             self.want_keys();
         }
+        // Before its worker process is started: that begins with what is known then.
+        self.want_names();
         Ok(plan)
     }
 
@@ -224,6 +252,7 @@ impl Shell<'_> {
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         self.fill_keys(&mut start.config);
         let servers = first_servers(&mut self.endpoints, &mut start);
+        let ports = ports(&start.config, &start.servers);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
         for (descriptor, file) in self.limit_tables.descriptors(limits) {
@@ -231,7 +260,9 @@ impl Shell<'_> {
             listed.push(file);
         }
         let (child, channel) = process::start_worker(prepared, &mut start, &listed, board.file())?;
-        self.workers.insert(generation, Worker { child, channel, plan, board, challenges: None, servers });
+        let worker =
+            Worker { child, channel, plan, board, challenges: None, servers, ports, is_confined: false };
+        self.workers.insert(generation, worker);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use crate::config::Pool;
 use crate::control::servers::{ServerEntry, UpstreamCommand};
 use crate::control::{Document, Start, ToWorker};
 use crate::master::endpoints::Endpoints;
+use crate::master::state::events::Event;
 
 impl Shell<'_> {
     /// Carries out what a client asks about the servers of a pool; `asker` is the worker process and the number of the command.
@@ -32,21 +33,34 @@ impl Shell<'_> {
             }
             Ok(text) => {
                 tracing::info!("{text}");
-                self.spread_servers();
+                self.servers_changed();
                 self.answer(asker, true, text);
             }
             Err(why) => self.answer(asker, false, why),
         }
     }
 
-    /// Gives each worker process the servers of its pools, where they are others than those that it has.
+    /// Something is known of servers that was not known before.
+    pub(super) fn servers_changed(&mut self) {
+        self.replaced = None;
+        self.spread_servers();
+    }
+
+    /// Gives each worker process the servers of its pools, where they are others than those that it has. One that may not connect
+    /// to all of them keeps those that it has: requests to the others would fail, and the one that takes over begins with them.
     pub(super) fn spread_servers(&mut self) {
         for worker in self.workers.values_mut() {
             let Some(prepared) = self.plans.get(&worker.plan) else { continue };
+            worker.is_confined = false;
             for pool in &prepared.config.pools {
                 let Some(list) = changed(&self.endpoints, pool, worker.servers.get(&pool.name)) else {
                     continue;
                 };
+                let mut ports = list.iter().filter_map(|server| server.address.port());
+                if !ports.all(|port| worker.ports.contains(&port)) {
+                    worker.is_confined = true;
+                    continue;
+                }
                 let Some(sent) = self.endpoints.list(pool) else { continue };
                 match sent.seal() {
                     Ok(file) => {
@@ -57,6 +71,22 @@ impl Shell<'_> {
                 }
             }
         }
+    }
+
+    /// Has the worker process replaced if a server has a port that it may not connect to (`worker::sandbox`): that cannot be
+    /// changed while it runs. Once for each change: a new worker process that does not come up leaves the present one.
+    pub(super) fn replace_confined(&mut self) {
+        let current = self.machine.current().filter(|current| self.replaced != Some(*current));
+        let is_confined = |generation| self.workers.get(&generation).is_some_and(|worker| worker.is_confined);
+        let Some(generation) = current.filter(|current| is_confined(*current)) else { return };
+        if !self.machine.can_replace() {
+            return;
+        }
+        tracing::info!(
+            "a server has a port that the worker process may not connect to: another one takes over"
+        );
+        self.replaced = Some(generation);
+        self.events.push_back(Event::Replace);
     }
 
     fn answer(&mut self, (generation, number): (u64, u64), well: bool, text: String) {
@@ -99,7 +129,7 @@ fn changed(endpoints: &Endpoints, pool: &Pool, sent: Option<&Vec<ServerEntry>>) 
     let now: Vec<ServerEntry> = endpoints.servers(pool)?.into_iter().map(|(server, _)| server).collect();
     let same = match sent {
         Some(sent) => *sent == now,
-        None => ServerEntry::configured(pool)?.iter().eq(now.iter()),
+        None => ServerEntry::configured(pool)? == now,
     };
     (!same).then_some(now)
 }

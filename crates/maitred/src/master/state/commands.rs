@@ -1,14 +1,28 @@
-//! Commands about a pool's processes.
+//! Commands about a pool's processes, and a replacement that the shell asks for.
 
 use std::time::Instant;
 
-use super::Master;
+use super::events::Action;
 use super::generation::Out;
 use super::listen_pool::ListenPool;
 use super::pool::Pool;
+use super::{Master, Phase, Reload};
 use crate::control::PoolCommand;
 
 impl Master {
+    /// Whether [`Event::Replace`](super::events::Event::Replace) would be followed: nothing else is being replaced.
+    pub fn can_replace(&self) -> bool {
+        self.phase == Phase::Up && self.reload.is_none() && self.upgrade.is_none() && self.was_ready
+    }
+
+    /// As a reload that finds the present configuration.
+    pub(super) fn replace(&mut self) {
+        if self.can_replace() {
+            self.actions.push(Action::PrepareAgain);
+            self.reload = Some((Reload::Preparing, Vec::new()));
+        }
+    }
+
     pub(super) fn pool_command(
         &mut self,
         now: Instant,

@@ -125,6 +125,8 @@ pub enum Event {
     Signal(Signal),
     /// The worker process of the image before was asked to have the server stopped.
     StopWanted,
+    /// The worker process is to be replaced, with the same configuration.
+    Replace,
     /// The worker process of this generation sent a message.
     Worker(u64, FromWorker),
     /// The worker process of this generation has exited, or could not be started.
@@ -173,6 +175,8 @@ pub enum Action {
     /// Read the configuration, open what it names (log files, sockets on new addresses), and answer with
     /// [`Event::Prepared`]. All or nothing: a refusal leaves no trace.
     Prepare,
+    /// The same with the configuration in force.
+    PrepareAgain,
     /// The configuration of this number is in force from now on: close what only earlier ones needed.
     Commit(u64),
     /// The configuration of this number will not be used: close what only it needed.

@@ -217,3 +217,24 @@ fn what_a_process_said_last_on_its_way_is_heard_by_the_next_worker() {
         assert_eq!(told.count(), if linked { 2 } else { 0 });
     }
 }
+
+#[test]
+fn a_worker_process_is_replaced_as_in_a_reload_but_not_beside_one() {
+    let mut world = with_pool(Settings::fixed(1));
+    assert!(world.master.can_replace());
+    world.event(Event::Replace);
+    assert!(world.has_done(&Action::PrepareAgain) && !world.has_done(&Action::Prepare));
+    assert!(!world.master.can_replace());
+    world.done.clear();
+    world.event(Event::Replace);
+    assert_eq!(world.done, [], "one is under way");
+    world.worker_ready(2);
+    assert_eq!(world.master.current(), Some(2));
+    assert_eq!(world.asked_back.len(), 1, "the pool goes over");
+    assert!(world.master.can_replace());
+    // One that does not come up leaves the present one.
+    world.event(Event::Replace);
+    world.worker_dies(3);
+    assert_eq!(world.master.current(), Some(2));
+    assert!(world.master.can_replace());
+}

@@ -1,0 +1,17 @@
+//! What the processes have in common that speak to other servers for the master: they get certificates ([`crate::acme`]), fetch
+//! keys ([`crate::key_agent`]), resolve names ([`crate::names`]).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`life`] | the master's part: when an agent is started, and started again |
+//! | [`process`] | the agent's part: how it begins, and what it hears |
+//! | [`confined`] | what it may reach |
+
+pub mod confined;
+pub mod life;
+pub mod process;
+
+/// Descriptor of the socket to the master in an agent.
+pub const CONTROL_FD: i32 = 3;
+/// Descriptor of the memory file that holds its start document as JSON.
+pub const START_FD: i32 = 4;
