@@ -79,7 +79,10 @@ pub(super) const MAP_REDIRECTS: Key = Key::new(
     "map_redirects",
     Kind::FlagOrChoice(&["paths"]),
     Default::Flag(true),
-    "Which references in `Location`, `Content-Location` and `Refresh` are mapped to what clients have to ask for. `true`: those that      name the server itself, by the host in `connect` or the one that `host` names; if the route strips or replaces a prefix, that is      put back. `\"paths\"`: also paths without a host, or with the client's, and `Path` of cookies, for applications that do not know      their prefix. See [upstreams](upstreams.md#redirects-and-cookies).",
+    "Which references in `Location`, `Content-Location` and `Refresh` are mapped to what clients have to ask for. `true`: \
+     those that name the server itself, by the host in `connect` or the one that `host` names; if the route strips or replaces \
+     a prefix, that is put back. `\"paths\"`: also paths without a host, or with the client's, and `Path` of cookies, for \
+     applications that do not know their prefix. See [upstreams](upstreams.md#redirects-and-cookies).",
 );
 
 /// `redirects`
@@ -87,7 +90,8 @@ pub(super) const REDIRECTS: Key = Key::new(
     "redirects",
     Kind::Map("`\"http://internal:8080/\"` = `\"/\"`"),
     Default::Absent("no others than those of `map_redirects`"),
-    "Beginnings of `Location`, `Content-Location` and the address in `Refresh`, and what takes their place. They come before      `map_redirects`; the longest one counts.",
+    "Beginnings of `Location`, `Content-Location` and the address in `Refresh`, and what takes their place. They come before \
+     `map_redirects`; the longest one counts.",
 );
 
 /// `cookies`
