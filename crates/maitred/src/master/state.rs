@@ -387,7 +387,12 @@ impl Master {
             self.actions.push(Action::Abandon(plan.number));
         }
         self.counts.reloads_refused += 1;
-        self.log(Level::ERROR, format!("reload refused, the present configuration stays: {why}"));
+        // A stop in the middle of a reload is no mistake of the operator or of the configuration.
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            self.log(Level::INFO, format!("reload given up: {why}"));
+        } else {
+            self.log(Level::ERROR, format!("reload refused, the present configuration stays: {why}"));
+        }
         self.reply(&askers, false, why);
         self.reload_is_over(Notice::Refused(why.to_owned()));
     }

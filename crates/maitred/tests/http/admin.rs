@@ -63,13 +63,17 @@ fn metrics_are_in_the_text_format() {
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, found) = rest.split_once(' ').unwrap();
             assert_eq!(name, current);
-            assert!(matches!(found, "gauge" | "counter"), "{line}");
+            assert!(matches!(found, "gauge" | "counter" | "histogram"), "{line}");
             assert_eq!(found == "counter", name.ends_with("_total"), "{line}");
             kind = found.to_owned();
         } else {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
-            assert_eq!(name, current, "{line}");
+            let family = match kind.as_str() {
+                "histogram" => ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part)),
+                _ => Some(name),
+            };
+            assert_eq!(family, Some(current.as_str()), "{line}");
             assert!(labels.ends_with('}') && labels.matches('"').count() % 2 == 0, "{line}");
             let value: f64 = value.parse().unwrap();
             assert!(value.is_finite() && (kind == "gauge" || value >= 0.0), "{line}");

@@ -595,18 +595,6 @@ fn interrupt_and_a_second_terminate_end_it_at_once() {
 }
 
 #[test]
-fn a_stop_refuses_a_reload_under_way() {
-    let mut world = World::up();
-    world.command(1, Command::Reload);
-    world.command(1, Command::Reload);
-    world.signal(Signal::Terminate);
-    world.nothing_unanswered();
-    world.command(1, Command::Reload);
-    world.nothing_unanswered();
-    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1]);
-}
-
-#[test]
 fn a_dead_application_is_replaced_with_growing_delay() {
     let mut world = World::up();
     let first = *world.apps.keys().next().unwrap();

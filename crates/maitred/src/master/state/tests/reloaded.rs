@@ -238,3 +238,20 @@ fn a_worker_process_is_replaced_as_in_a_reload_but_not_beside_one() {
     assert_eq!(world.master.current(), Some(2));
     assert!(world.master.can_replace());
 }
+
+#[test]
+fn a_stop_refuses_a_reload_under_way() {
+    let mut world = World::up();
+    world.command(1, Command::Reload);
+    world.command(1, Command::Reload);
+    world.signal(Signal::Terminate);
+    world.nothing_unanswered();
+    assert!(
+        world.log.iter().any(|line| line.contains("reload given up: the server is stopping")),
+        "{:?}",
+        world.log
+    );
+    world.command(1, Command::Reload);
+    world.nothing_unanswered();
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1]);
+}
