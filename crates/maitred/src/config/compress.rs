@@ -46,7 +46,10 @@ const TYPES: &[&str] = &[
 ];
 const CODINGS: &[&str] = &["br", "zstd", "gzip"];
 const BYTES_MIN: u64 = 1000;
-const ZSTD_LEVEL: u64 = 3;
+/// 10 KB of JSON take 0.24 × the time of zlib 6 as nginx uses it; at 3 they take 0.31 ×, for 1 % fewer bytes
+/// (`bench/runs/2026-11-23-compression`).
+const ZSTD_LEVEL: u64 = 1;
+/// 0.40 × the time of the same; 1 takes 0.24 ×, and makes the content a third larger.
 const GZIP_LEVEL: u64 = 2;
 /// Higher ones take longer than an event loop may.
 const LEVEL_MAX: u64 = 9;
@@ -93,7 +96,7 @@ pub(super) const COMPRESS: Table = Table {
             "zstd_level",
             Kind::Whole { min: 1, max: LEVEL_MAX },
             Default::Whole(ZSTD_LEVEL),
-            "Level of zstd.",
+            "Level of zstd. 3 makes 10 KB of JSON 1 % smaller than 1, and 100 KB 6 %, in a quarter more time.",
         ),
         Key::new(
             "gzip_level",
