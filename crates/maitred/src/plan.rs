@@ -88,6 +88,8 @@ pub struct Plan {
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
+    /// A response may leave only so fast: by `limits`, or because the application says so.
+    pub may_throttle: bool,
     /// Changes of requests that go to a pool.
     pub requests: RequestEdits,
     /// Changes of responses in cleartext.
@@ -97,6 +99,16 @@ pub struct Plan {
     /// Those of the latter that are not among the former.
     only_tls: FieldEdits,
 }
+
+/// What an application says to the server, and to no client: as nginx knows it, and `X-Sendfile`.
+pub const FOR_THE_SERVER: [&str; 6] = [
+    "X-Accel-Redirect",
+    "X-Accel-Buffering",
+    "X-Accel-Charset",
+    "X-Accel-Expires",
+    "X-Accel-Limit-Rate",
+    "X-Sendfile",
+];
 
 /// A directory of files that responses of a pool can name.
 #[derive(Debug)]
@@ -175,11 +187,27 @@ impl Plan {
             compress: compiled.compress.map(compress::Rules::new),
             constant: None,
             needs_response: compiled.needs_response || overrides.limits.is_throttled(),
+            may_throttle: overrides.limits.is_throttled(),
             requests,
             clear: compiled.always,
             tls,
             only_tls,
         }
+    }
+
+    /// Responses of the route's pool can name these files. What they say to the server does not go on to clients, unless the
+    /// operator sets such a field.
+    pub fn name_files(&mut self, files: Vec<NamedFiles>) {
+        if !files.is_empty() {
+            (self.needs_response, self.may_throttle) = (true, true);
+            for edits in [&mut self.clear, &mut self.tls] {
+                let mut all = FieldEdits::default();
+                FOR_THE_SERVER.iter().for_each(|name| all.remove(name));
+                all.append(edits);
+                *edits = all;
+            }
+        }
+        self.named_files = files;
     }
 
     /// Whether anything in a response depends on its request, beyond its route.
@@ -217,6 +245,43 @@ mod tests {
         let mut out = FieldLines::default();
         edits.apply(fields.all(), &mut out);
         out
+    }
+
+    #[test]
+    fn what_is_for_the_server_does_not_go_on_where_files_can_be_named() {
+        let pair = |name: &str| vec![(name.to_owned(), "x".to_owned())];
+        let rules = ResponseHeaders { set: pair("X-Accel-Expires"), ..ResponseHeaders::default() };
+        let site = config::Site {
+            hsts: Some("max-age=1".into()),
+            response_headers: rules,
+            ..config::Site::default()
+        };
+        let plan = || Plan::new(0, &Scope { server_header: false, site: Some(&site), route: None });
+        let names = |plan: &Plan, secure: bool| -> Vec<String> {
+            let mut fields = FieldLines::default();
+            FOR_THE_SERVER.iter().for_each(|name| fields.push(name.as_bytes(), b"own"));
+            let edited = edited(plan.edits(secure), &fields);
+            edited
+                .all()
+                .iter()
+                .map(|(name, value)| String::from_utf8([name, b"=", value].concat()).unwrap())
+                .collect()
+        };
+        let none = {
+            let mut plan = plan();
+            plan.name_files(Vec::new());
+            plan
+        };
+        assert_eq!(
+            (names(&none, false).len(), none.may_throttle),
+            (6, false),
+            "they are fields as any other"
+        );
+        let mut some = plan();
+        some.name_files(vec![NamedFiles { prefix: "/p/".into(), root: "/srv".into(), set: 0 }]);
+        assert!(some.may_throttle && some.needs_response);
+        assert_eq!(names(&some, false), ["X-Accel-Expires=x"], "what the operator sets stays");
+        assert_eq!(names(&some, true), ["X-Accel-Expires=x", "Strict-Transport-Security=max-age=1"]);
     }
 
     #[test]

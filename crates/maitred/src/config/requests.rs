@@ -52,7 +52,8 @@ pub(super) const NAMED_FILES: Key = Key::new(
     Default::Absent("`X-Accel-Redirect` is a field as any other"),
     "Directories of files that responses of the pool can name: `X-Accel-Redirect: /prefix/name`, or `X-Sendfile` with the path of a \
      file below such a directory. The client gets the file instead of the content, with ranges and conditions, and with the \
-     type, disposition, caching and cookies of the response. Responses then come through a relay. See \
+     type, disposition, caching and cookies of the response. Responses then come through a relay, and what else they say in \
+     `X-Accel-…` does not reach clients. See \
      [files for which the application has decided](proxies.md#files-that-an-application-names).",
 );
 

@@ -1,5 +1,5 @@
 //! A file that an application names instead of sending its bytes: `X-Accel-Redirect` and `X-Sendfile`, as nginx, Apache and
-//! lighttpd know them.
+//! lighttpd know them; and how fast its response may leave: `X-Accel-Limit-Rate`.
 
 use maitred_http::fields::FieldEdits;
 use maitred_http::response::ResponseHead;
@@ -58,5 +58,57 @@ impl NamedFile {
             }
         }
         edits
+    }
+}
+
+/// How many bytes of a response may leave in a second, by what it says itself: the first value that is a number, or `off`; 0
+/// is any number. Everything else says nothing.
+pub fn rate_of(head: &ResponseHead<'_>) -> Option<u64> {
+    let mut rate = None;
+    head.for_each(|field, value| {
+        if rate.is_none() && field.eq_ignore_ascii_case(b"X-Accel-Limit-Rate") {
+            rate = rate_in(value);
+        }
+    });
+    rate
+}
+
+fn rate_in(value: &[u8]) -> Option<u64> {
+    match value {
+        b"off" => Some(0),
+        // `u64` takes a sign, too.
+        _ if !value.iter().all(u8::is_ascii_digit) => None,
+        _ => std::str::from_utf8(value).ok()?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maitred_http::fields::FieldLines;
+
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_number_or_off() {
+        for (values, rate) in [
+            (&["1024"][..], Some(1024)),
+            (&["0"], Some(0)),
+            (&["off"], Some(0)),
+            (&["18446744073709551615"], Some(u64::MAX)),
+            (&["18446744073709551616"], None),
+            (&["10k"], None),
+            (&["-1"], None),
+            (&["+1"], None),
+            (&["1 2"], None),
+            (&[""], None),
+            (&["OFF"], None),
+            (&["fast", "7", "8"], Some(7)),
+            (&[], None),
+        ] {
+            let mut fields = FieldLines::default();
+            fields.push(b"Content-Type", b"text/plain");
+            values.iter().for_each(|value| fields.push(b"x-accel-LIMIT-rate", value.as_bytes()));
+            assert_eq!(rate_of(&ResponseHead::own(200, fields.all())), rate, "{values:?}");
+        }
     }
 }

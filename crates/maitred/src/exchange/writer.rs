@@ -7,7 +7,7 @@ use maitred_http::mapping::Mapping;
 use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
 
 use super::coding::Coding;
-use super::named_file::NamedFile;
+use super::named_file::{NamedFile, rate_of};
 use crate::filter::expires::{Expiry, Facts};
 
 /// What a response has to say besides its own.
@@ -52,6 +52,8 @@ pub struct ResponseWriter<'t> {
     named: Option<Box<NamedFile>>,
     /// Content that is left out with it.
     left_out: Vec<u8>,
+    /// How fast the response may leave, by what it says itself.
+    rate: Option<u64>,
 }
 
 impl<'t> ResponseWriter<'t> {
@@ -75,6 +77,7 @@ impl<'t> ResponseWriter<'t> {
             begun: false,
             named: None,
             left_out: Vec::new(),
+            rate: None,
         }
     }
 
@@ -110,6 +113,11 @@ impl<'t> ResponseWriter<'t> {
     /// The file that the response names, once its head has come.
     pub fn take_named(&mut self) -> Option<Box<NamedFile>> {
         self.named.take()
+    }
+
+    /// How many bytes of the response may leave in a second, if it says that itself; 0 is any number.
+    pub fn rate(&self) -> Option<u64> {
+        self.rate
     }
 
     /// Whether the head of a final response was written.
@@ -202,11 +210,12 @@ impl Encode for ResponseWriter<'_> {
             let head = mapping.head(head, &mut lines);
             return Encode::head(self, &head, ending);
         }
-        if self.context.may_name_file
-            && let Some(named) = NamedFile::of(head)
-        {
-            self.named = Some(Box::new(named));
-            return;
+        if self.context.may_name_file {
+            self.rate = rate_of(head);
+            if let Some(named) = NamedFile::of(head) {
+                self.named = Some(Box::new(named));
+                return;
+            }
         }
         let ending = Ending { ended: ending.over, ..*ending };
         let value = cache_control(self.context.expiry, head);

@@ -302,8 +302,8 @@ impl Site {
             plan.path_regex = route.path_regex.as_ref().and_then(|text| config::regex(text).ok());
             plan.rewrite = Rewrite::new(&route.rewrite);
             plan.fallback = fallback(&route.target);
-            plan.named_files = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
-            plan.needs_response |= !plan.named_files.is_empty();
+            let named = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
+            plan.name_files(named);
             plan.constant = constant(&route.target, &plan);
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),

@@ -105,3 +105,64 @@ fn what_is_slowed_down_keeps_no_thread_busy() {
     assert_eq!(server.connect().get("/a.txt").status, 200);
     server.stop();
 }
+
+/// What an application says in `X-Accel-Limit-Rate` counts for its response, or for the file that it names,
+/// whatever its route says.
+#[test]
+fn an_application_says_how_fast_its_response_may_leave() {
+    // The query has a field, or several with `&` between them.
+    let server = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            let (_, said) = asked.target().split_once('?').unwrap_or_default();
+            let fields: String =
+                said.split('&').map(|field| format!("{}\r\n", field.replace(':', ": "))).collect();
+            let head = format!("HTTP/1.1 200 OK\r\nX-Own: 1\r\n{fields}Content-Length: {BYTES}\r\n\r\n");
+            let content = if asked.line.starts_with("HEAD") { Vec::new() } else { body() };
+            peer.send([head.as_bytes(), &content].concat())?;
+        }
+    });
+    let maitred = Setup::with_files()
+        .limit("inline_file_bytes_max = 1000")
+        .outside("named/large", &body())
+        .route("/slow/*", &format!("pool = \"named\"\n{SLOW}"))
+        .route("/passed/*", "pool = \"passed\"")
+        .route("/*", "pool = \"named\"")
+        .table(&format!(
+            "[pool.named]\nconnect = \"{0}\"\nnamed_files = {{ \"/n/\" = \"named\" }}\n\
+             [pool.passed]\nconnect = \"{0}\"\n",
+            server.name()
+        ))
+        .start();
+    let mut streams = Connection::new(maitred.address);
+    let slow = "X-Accel-Limit-Rate:1000000";
+    let (wait, no_wait) = (Duration::from_millis(490), Duration::ZERO);
+    for (target, at_least) in [
+        (format!("/?{slow}"), wait),
+        (format!("/?{slow}&X-Accel-Buffering:no&X-Accel-Expires:10&X-Accel-Charset:utf-8"), wait),
+        (format!("/?X-Accel-Redirect:/n/large&{slow}"), wait),
+        (format!("/slow/?{slow}"), AT_LEAST),
+        ("/slow/?X-Accel-Limit-Rate:fast".to_owned(), AT_LEAST),
+        ("/slow/?X-Accel-Limit-Rate:off".to_owned(), no_wait),
+        ("/?X-Accel-Limit-Rate:0".to_owned(), no_wait),
+    ] {
+        let start = Instant::now();
+        let response = maitred.connect().get(&target);
+        assert_eq!((response.status, response.body.len()), (200, BYTES), "{target}");
+        assert!(start.elapsed() >= at_least, "{target}: {:?}", start.elapsed());
+        let told = |name: &str| name.to_ascii_lowercase().starts_with("x-accel");
+        assert!(!response.fields.iter().any(|(name, _)| told(name)), "{target}: {:?}", response.fields);
+        let start = Instant::now();
+        let response = streams.get(&target);
+        assert_eq!((response.status, response.body.len()), (200, BYTES), "{target}");
+        assert!(start.elapsed() >= at_least, "{target}: {:?}", start.elapsed());
+    }
+    // The next response of a connection is not bound by what this one has said: it would take a minute.
+    let (mut client, start) = (maitred.connect(), Instant::now());
+    assert_eq!(client.method("HEAD", "/?X-Accel-Limit-Rate:10000", "").status, 200);
+    assert_eq!(client.get("/?X-None:1").body.len(), BYTES);
+    assert!(start.elapsed() < Duration::from_secs(30));
+    let passed = client.get(&format!("/passed/?{slow}"));
+    assert_eq!(passed.need("x-accel-limit-rate"), "1000000", "a field as any other: for a server in front");
+    maitred.stop();
+}

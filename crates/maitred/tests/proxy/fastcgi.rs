@@ -356,3 +356,33 @@ fn a_client_that_leaves_takes_the_connection_with_it() {
     has_left.recv_timeout(crate::support::TIMEOUT).expect("the application sees the end");
     server.stop();
 }
+
+/// What a script says to the server, with and without `named_files`.
+#[test]
+fn a_script_names_a_file_and_says_how_fast_it_may_leave() {
+    let upstream = Upstream::start(|peer| {
+        let said = request(peer)?.get("QUERY_STRING").unwrap().replace('&', "\r\n").replace(':', ": ");
+        peer.send([of(STDOUT, format!("{said}\r\n\r\ncontent")), end(0)].concat())
+    });
+    let fields = "X-Accel-Limit-Rate:1000&X-Accel-Buffering:no&X-Own:1";
+    let server = setup(&[&upstream], "named_files = { \"/p/\" = \"protected\" }")
+        .outside("protected/report.txt", b"the whole report\n")
+        .limit("inline_file_bytes_max = 0")
+        .site("response_headers = { set = { X-Accel-Buffering = \"no\" } }")
+        .start();
+    let mut client = server.connect();
+    for (more, content) in [("", "content"), ("&X-Accel-Redirect:/p/report.txt", "the whole report\n")] {
+        let said = client.get(&format!("/?{fields}{more}"));
+        assert_eq!((said.status, said.text()), (200, content));
+        assert_eq!(said.field("x-accel-limit-rate"), None);
+        assert_eq!(said.field("x-accel-buffering"), Some("no"), "the operator wants it");
+    }
+    server.stop();
+    let server = start(&upstream, "");
+    let said = server.connect().get(&format!("/?{fields}&X-Accel-Redirect:/p/report.txt"));
+    assert_eq!(said.text(), "content");
+    for name in ["x-accel-limit-rate", "x-accel-buffering", "x-accel-redirect"] {
+        assert!(said.field(name).is_some(), "{name} is a field as any other");
+    }
+    server.stop();
+}

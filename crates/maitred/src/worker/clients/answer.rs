@@ -337,7 +337,11 @@ impl Clients {
         if let Some(named) = writer.take_named() {
             attempt.named = Some(named);
         }
-        if !writer.is_begun() {
+        let (is_begun, rate) = (writer.is_begun(), writer.rate());
+        if let Some(rate) = rate {
+            self.throttle_by(index, rate);
+        }
+        if !is_begun {
             self.exchange(index).dispatch.set_cookie = further;
             if let (Some((_, names)), Some(call)) = (names, attempt.call_mut()) {
                 call.put_names_back(names);

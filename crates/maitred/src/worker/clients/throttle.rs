@@ -38,8 +38,8 @@ impl Clients {
         else {
             return Ok(all);
         };
-        match exchange.routed.map(|routed| &routed.plan.overrides.limits) {
-            Some(limits) if limits.is_throttled() => self.throttled(index, limits, all),
+        match exchange.routed.map(|routed| routed.plan) {
+            Some(plan) if plan.may_throttle => self.throttled(index, &plan.overrides.limits, all),
             _ => Ok(all),
         }
     }
@@ -60,6 +60,7 @@ impl Clients {
         let place = &mut connection.exchange().outgoing.throttle;
         let throttle = match place {
             Some(throttle) if throttle.is_of(began) => throttle,
+            _ if !limits.is_throttled() => return Ok(all),
             _ => {
                 let (rate, burst) = (limits.response_bytes_per_second_max, limits.response_burst_bytes);
                 let new = Throttle::new(began, rate.unwrap_or(u64::MAX), burst.unwrap_or(0), now);
@@ -73,6 +74,17 @@ impl Clients {
                 Err(Errno::AGAIN)
             }
         }
+    }
+
+    /// The response says itself how many bytes of it may leave in a second, whatever its route says; 0 is any number.
+    pub(in crate::worker) fn throttle_by(&mut self, index: u32, rate: u64) {
+        let now = self.clock.now;
+        let connection = &mut self.connections[index as usize];
+        let (began, exchange) = (connection.began, connection.exchange());
+        let limits = exchange.routed.map(|routed| routed.plan.overrides.limits).unwrap_or_default();
+        let rate = if rate == 0 { u64::MAX } else { rate };
+        let throttle = Throttle::new(began, rate, limits.response_burst_bytes.unwrap_or(0), now);
+        exchange.outgoing.throttle = Some(Box::new(throttle));
     }
 
     /// So many bytes have left.
