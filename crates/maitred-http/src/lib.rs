@@ -11,6 +11,7 @@ pub mod fastcgi;
 pub mod fields;
 pub mod forwarded;
 pub mod fuzzing;
+pub mod grpc;
 pub mod h1;
 pub mod h2;
 pub mod limits;

@@ -1,10 +1,12 @@
 //! Where responses are written.
 
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
+use maitred_http::grpc;
 use maitred_http::h1::{self, Persistence};
 use maitred_http::h2::{Session, StreamKey};
 use maitred_http::mapping::Mapping;
 use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
+use maitred_http::status;
 
 use super::coding::Coding;
 use super::named_file::{NamedFile, rate_of};
@@ -29,6 +31,8 @@ pub struct ReplyContext<'t> {
     pub further: bool,
     /// The response may name a file that takes its place.
     pub may_name_file: bool,
+    /// The request is a call of gRPC in this form, whose client takes failures in no other way than as a status of gRPC.
+    pub call: Option<grpc::Form>,
 }
 
 /// Takes one response, and writes it as the client's protocol has it.
@@ -110,6 +114,12 @@ impl<'t> ResponseWriter<'t> {
         self.context.head_only
     }
 
+    /// Whether the content of a response made here is left out: always with HEAD, and in the failure of a call.
+    #[inline]
+    pub fn leaves_out(&self, status: u16) -> bool {
+        self.context.head_only || (self.context.call.is_some() && is_failure(status))
+    }
+
     /// The file that the response names, once its head has come.
     pub fn take_named(&mut self) -> Option<Box<NamedFile>> {
         self.named.take()
@@ -150,6 +160,9 @@ impl<'t> ResponseWriter<'t> {
 
     /// Makes a head of the fields that `put` appends, and writes it. `prepared`: edits were carried out on most of them already.
     pub fn make(&mut self, status: u16, prepared: bool, ended: bool, put: impl FnOnce(&mut FieldLines)) {
+        if let Some(form) = self.context.call.filter(|_| is_failure(status)) {
+            return self.fail_call(form, status, put);
+        }
         let mut lines = std::mem::take(self.lines);
         lines.clear();
         put(&mut lines);
@@ -160,6 +173,29 @@ impl<'t> ResponseWriter<'t> {
         let edits = if prepared { self.context.late_edits } else { self.context.edits };
         self.write(&ResponseHead::own(status, lines.all()), edits, ended);
         *self.lines = lines;
+    }
+
+    /// The failure of a call: a response that is all head, with the status of gRPC ("Trailers-Only"). What `put` says of content
+    /// is left out.
+    #[cold]
+    fn fail_call(&mut self, form: grpc::Form, status: u16, put: impl FnOnce(&mut FieldLines)) {
+        let (mut said, mut lines) = (FieldLines::default(), FieldLines::default());
+        put(&mut said);
+        if self.stream.is_none() {
+            lines.push_number(b"Content-Length", 0);
+        }
+        lines.push(b"Content-Type", form.media_type().as_bytes());
+        lines.push_number(b"Grpc-Status", grpc::status_of(status).into());
+        let mut message = Vec::new();
+        grpc::put_message(&format!("{status} {}", status::reason(status)), &mut message);
+        lines.push(b"Grpc-Message", &message);
+        for (name, value) in said.all().iter() {
+            let about_content = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+            if !about_content {
+                lines.push(name, value);
+            }
+        }
+        self.write(&ResponseHead::own(200, lines.all()), self.context.edits, true);
     }
 
     /// Appends content.
@@ -271,6 +307,11 @@ impl Encode for ResponseWriter<'_> {
         made.clear();
         Some(bytes)
     }
+}
+
+/// Whether a call with this status of HTTP has failed. A redirect is no answer to one, either.
+fn is_failure(status: u16) -> bool {
+    status >= 300
 }
 
 /// What `expires` says of a response.

@@ -26,7 +26,7 @@ impl Reply<'_> {
     /// Writes the reply.
     pub fn write(&self, writer: &mut ResponseWriter<'_>) -> Summary {
         let has_body = !matches!(self.status, 204 | 304);
-        let sent = if has_body && !writer.head_only() { self.body } else { b"" };
+        let sent = if has_body && !writer.leaves_out(self.status) { self.body } else { b"" };
         writer.reserve(256 + self.body.len());
         writer.make(self.status, false, sent.is_empty(), |lines| {
             if has_body {
@@ -97,7 +97,7 @@ pub(super) fn redirect_to(
     writer: &mut ResponseWriter<'_>,
 ) -> Summary {
     let body = format!("{status} {}\n", status::reason(status));
-    let sent = if writer.head_only() { b"" } else { body.as_bytes() };
+    let sent = if writer.leaves_out(status) { b"" } else { body.as_bytes() };
     writer.make(status, false, sent.is_empty(), |lines| {
         lines.push_number(b"Content-Length", body.len() as u64);
         lines.push(b"Content-Type", TEXT.as_bytes());

@@ -39,6 +39,7 @@ impl Written {
             expiry: None,
             further: false,
             may_name_file: false,
+            call: None,
         };
         ResponseWriter::new(&mut self.out, None, &mut self.lines, context)
     }

@@ -129,18 +129,6 @@ impl Traced {
     }
 }
 
-/// Whether a request is a call of gRPC, by its `content-type`. That of grpc-web is another one.
-pub(super) fn is_grpc(request: &Request<'_, '_>) -> bool {
-    const GRPC: &[u8] = b"application/grpc";
-    let is = |value: &[u8]| {
-        value.split_at_checked(GRPC.len()).is_some_and(|(start, rest)| {
-            start.eq_ignore_ascii_case(GRPC) && matches!(rest.first(), None | Some(b'+' | b';' | b' '))
-        })
-    };
-    let mut types = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("content-type"));
-    request.method == Method::Post && types.any(|field| is(field.value))
-}
-
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that
 /// only a proxy may send, unless the peer is a trusted proxy (`proxied`).
 pub(super) fn append_fields(

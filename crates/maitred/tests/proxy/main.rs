@@ -7,6 +7,7 @@ mod balancing;
 mod failing;
 mod fastcgi;
 mod framed;
+mod grpc;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;

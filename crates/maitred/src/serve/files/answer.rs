@@ -84,10 +84,11 @@ pub(super) fn error_page(
     writer: &mut ResponseWriter<'_>,
 ) -> Served {
     let one = representation(entry, &context.request.known);
+    let left_out = writer.leaves_out(status);
     let is_vary =
         |name: &[u8], value: &[u8]| name.eq_ignore_ascii_case(b"vary") && value == b"Accept-Encoding";
     let varies = one.fields().iter().any(|(name, value)| is_vary(name, value));
-    writer.make(status, false, is_without_content(one, writer), |lines| {
+    writer.make(status, false, left_out || one.size == 0, |lines| {
         lines.push_number(b"Content-Length", one.size);
         // No validators: the page's do not speak for what was asked for.
         push_type(one, lines);
@@ -147,7 +148,7 @@ fn whole(one: Chosen<'_>, writer: &mut ResponseWriter<'_>) -> Served {
 
 #[inline]
 fn body(one: Chosen<'_>, status: u16, writer: &mut ResponseWriter<'_>) -> Served {
-    if writer.head_only() {
+    if writer.leaves_out(status) {
         return Served::Whole(Summary { status, body_bytes: 0 });
     }
     let summary = Summary { status, body_bytes: one.size };

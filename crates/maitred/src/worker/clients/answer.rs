@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use maitred_http::fields::{FieldEdits, FieldLines};
+use maitred_http::grpc;
 use maitred_http::h1::Persistence;
 use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, RequestHead, Version};
@@ -193,7 +194,14 @@ impl Clients {
     ) -> ReplyContext<'r> {
         let (plan, persistence) = (given.routed.plan, self.persistence(index, request, given.last));
         let context = self.context_of(index, plan, persistence, request.method == Method::Head);
-        if !plan.depends_on_requests() || self.connections[index as usize].internal {
+        let connection = &self.connections[index as usize];
+        if connection.internal {
+            return context;
+        }
+        // Over HTTP/1 there is none but that for browsers.
+        let call = grpc::Form::of(request).filter(|form| form.is_web() || connection.is_stream());
+        let context = ReplyContext { call, ..context };
+        if !plan.depends_on_requests() {
             return context;
         }
         self.buffers.further.clear();
@@ -268,6 +276,7 @@ impl Clients {
                 expiry: None,
                 further: false,
                 may_name_file: false,
+                call: None,
             };
         }
         let (edits, late_edits) = (plan.edits(connection.secure), plan.late_edits(connection.secure));
@@ -280,6 +289,7 @@ impl Clients {
             expiry: None,
             further: false,
             may_name_file: false,
+            call: None,
         }
     }
 

@@ -12,6 +12,7 @@
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
 //! that it is to be answered with ([`Refusal`]), so that it goes to no other process or server.
 
+use maitred_http::grpc;
 use maitred_http::request::Request;
 
 use super::Clients;
@@ -36,7 +37,8 @@ impl Clients {
     ) -> Step {
         let id = self.public_id(index, request);
         let failure = Failure { status, fields, request_id: id.as_deref() };
-        let Some(set) = given.routed.plan.error_set else {
+        // Nothing of a page would be in the answer to a call.
+        let Some(set) = given.routed.plan.error_set.filter(|_| grpc::Form::of(request).is_none()) else {
             return self.text_error(index, request, given, &failure);
         };
         let clock = self.clock.clone();

@@ -12,6 +12,7 @@
 //! rest of the body to be dropped, as after any early answer. What comes then is `exchanges::passing`'s.
 
 use maitred_http::body::Decoder;
+use maitred_http::grpc;
 use maitred_http::request::{Framing, Request};
 
 use super::Requests;
@@ -21,7 +22,6 @@ use crate::exchange::Routed;
 use crate::worker::connection::After;
 use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::table::Phase;
-use crate::worker::forward::is_grpc;
 use crate::worker::step::{Step, Stop};
 use crate::worker::upstream::Attempt;
 
@@ -31,7 +31,7 @@ impl Requests {
         let framing = request.framing;
         let config = &self.shared.start.config;
         let pool = routed.pool().and_then(|pool| config.pools.get(pool));
-        if pool.is_some_and(|pool| pool.http2) && is_grpc(request) {
+        if pool.is_some_and(|pool| pool.http2) && grpc::Form::of(request) == Some(grpc::Form::Grpc) {
             return true;
         }
         let source = pool.map(|pool| &pool.source);

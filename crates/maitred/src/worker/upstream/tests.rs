@@ -66,6 +66,7 @@ fn with_writer<E>(act: impl FnOnce(&mut ResponseWriter<'_>) -> Result<(), E>) ->
         expiry: None,
         further: false,
         may_name_file: false,
+        call: None,
     };
     act(&mut ResponseWriter::new(&mut out, None, &mut lines, context))?;
     Ok(out)
