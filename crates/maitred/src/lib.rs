@@ -26,6 +26,7 @@
 //! | [`jwt`] | signed tokens, and the keys that they are checked by |
 //! | [`agents`] | what the processes have in common that speak to other servers for the master |
 //! | [`names`] | names of servers that are resolved again and again |
+//! | [`checks`] | checks of the servers of pools |
 //! | [`key_agent`] | keys of tokens that are fetched from a URL |
 //! | [`log`] | access log and error log |
 //! | [`trace`] | which trace a request belongs to, and what is reported of it |
@@ -50,6 +51,7 @@ pub mod agents;
 pub mod backoff;
 pub mod bounds;
 pub mod budget;
+pub mod checks;
 pub mod cli;
 pub mod clock;
 pub mod compress;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use maitred::acme;
+use maitred::checks;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::key_agent;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::AcmeAgent => acme::agent::run(),
         Command::KeyAgent => key_agent::agent::run(),
         Command::NamesAgent => names::agent::run(),
+        Command::ChecksAgent => checks::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Import(arguments) => cli::import::run(&arguments),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),

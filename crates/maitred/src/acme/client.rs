@@ -18,6 +18,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::agents::errors::with_causes;
 use crate::unix_time;
 
 /// How long one exchange may take, from the connection to the last byte.
@@ -125,18 +126,4 @@ fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
             Some(Duration::from_secs(at.saturating_sub(now)))
         }
     }
-}
-
-/// An error with what caused it: that of the client alone says "client error".
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

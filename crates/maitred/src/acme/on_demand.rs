@@ -70,7 +70,7 @@ pub async fn ask(url: &str, name: &str) -> Result<bool, String> {
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     match tokio::time::timeout(ASK_TIMEOUT, client.get(uri)).await {
         Ok(Ok(response)) => Ok(response.status().is_success()),
-        Ok(Err(error)) => Err(format!("{url}: {}", super::client::with_causes(&error))),
+        Ok(Err(error)) => Err(format!("{url}: {}", crate::agents::errors::with_causes(&error))),
         Err(_) => Err(format!("{url}: no answer within {} s", ASK_TIMEOUT.as_secs())),
     }
 }

@@ -8,11 +8,12 @@ use instant_acme::{
 };
 
 use super::certificate;
-use super::client::{Seen, with_causes};
+use super::client::Seen;
 use super::dns::{Added, Records};
 use super::link::{Link, Placed};
 use super::messages::Start;
 use super::schedule::{Blame, Failure};
+use crate::agents::errors::with_causes;
 use crate::config::{ChallengeChoice, KeyType};
 use crate::control::Answer;
 

@@ -1,13 +1,15 @@
 //! What the processes have in common that speak to other servers for the master: they get certificates ([`crate::acme`]), fetch
-//! keys ([`crate::key_agent`]), resolve names ([`crate::names`]).
+//! keys ([`crate::key_agent`]), resolve names ([`crate::names`]), check servers ([`crate::checks`]).
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`life`] | the master's part: when an agent is started, and started again |
 //! | [`process`] | the agent's part: how it begins, and what it hears |
 //! | [`confined`] | what it may reach |
+//! | [`errors`] | what libraries say of failures |
 
 pub mod confined;
+pub mod errors;
 pub mod life;
 pub mod process;
 

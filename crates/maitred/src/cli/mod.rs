@@ -117,6 +117,9 @@ pub enum Command {
     /// The process that resolves names, started by the master
     #[command(hide = true)]
     NamesAgent,
+    /// The process that checks servers, started by the master
+    #[command(hide = true)]
+    ChecksAgent,
 }
 
 /// `maitred serve`

@@ -73,7 +73,8 @@ fn table(document: &Value) -> String {
     let mut rows = vec![["address", "weight", "state", "from", "name"].map(str::to_owned)];
     for server in list(&document["servers"]) {
         let backup = if server["backup"] == true { "backup, " } else { "" };
-        let state = format!("{backup}{}", show(&server["state"]));
+        let unwell = if server["health"] == "unwell" { ", unwell" } else { "" };
+        let state = format!("{backup}{}{unwell}", show(&server["state"]));
         let rest = |key: &str| show(&server[key]);
         rows.push([rest("address"), rest("weight"), state, rest("from"), rest("name")]);
     }
@@ -85,6 +86,9 @@ fn table(document: &Value) -> String {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");
         let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for server in list(&document["servers"]).iter().filter(|server| server["why"].is_string()) {
+        let _ = writeln!(text, "{} is unwell: {}", show(&server["address"]), show(&server["why"]));
     }
     let removed: Vec<String> = list(&document["removed"]).iter().map(show).collect();
     if !removed.is_empty() {

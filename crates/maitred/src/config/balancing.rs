@@ -163,8 +163,8 @@ pub(super) const PANIC: Key = Key::new(
     "panic",
     Kind::Whole { min: 0, max: 100 },
     Absent::Whole(Balancing::PANIC_PERCENT as u64),
-    "Percent of the servers: if `outliers` has more than so many out, that is not believed, and all get requests. 100: it always is. \
-     A server that cannot be reached gets none in any case.",
+    "Percent of the servers: if `health` and `outliers` have more than so many out, that is not believed, and all get requests. 100: it \
+     always is. A server that cannot be reached gets none in any case.",
 );
 
 /// `outliers`

@@ -22,6 +22,7 @@ use super::discovery::Discovery;
 use super::expires::Expires;
 use super::external::External;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
+use super::health::Health;
 use super::jwt::JwtKeys;
 use super::listen::{Buckets, Listen};
 use super::logs::{AccessLog, Log};
@@ -485,6 +486,8 @@ pub struct Pool {
     pub http2: bool,
     /// `sticky`
     pub sticky: Option<Sticky>,
+    /// `health`
+    pub health: Option<Health>,
     /// `balance` and what belongs to it, for external servers.
     pub balancing: Balancing,
 }

@@ -46,6 +46,9 @@ pub struct ServerEntry {
     pub max_connections: Option<u32>,
     /// Whether it gets new requests.
     pub state: ServerState,
+    /// Its checks fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unwell: bool,
 }
 
 /// Whether a server gets new requests.
@@ -75,6 +78,7 @@ impl ServerEntry {
             backup: false,
             max_connections: None,
             state: ServerState::Active,
+            unwell: false,
         }
     }
 
@@ -182,6 +186,7 @@ mod tests {
             weight: ServerEntry::WEIGHT_MAX,
             max_connections: Some(u32::MAX),
             state: ServerState::Draining,
+            unwell: true,
             ..ServerEntry::plain(
                 Address::Unix(format!("/{}{number:03}", "p".repeat(Address::PATH_BYTES_MAX - 4)).into()),
                 "n".repeat(NAME_BYTES_MAX),

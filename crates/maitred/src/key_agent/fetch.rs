@@ -14,6 +14,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::agents::errors::with_causes;
 use crate::config::UrlKeys;
 use crate::jwt::keys::{KeySet, SET_BYTES_MAX};
 
@@ -62,18 +63,4 @@ fn trusting(path: &Path) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     Ok(builder.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// An error with what caused it: that of the client alone says "client error".
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -1,5 +1,6 @@
 //! The processes that speak to other servers: one gets certificates ([`crate::acme`]), one fetches keys
-//! ([`crate::key_agent`]), one resolves names ([`crate::names`]). How they are started, and the master's ends of their sockets.
+//! ([`crate::key_agent`]), one resolves names ([`crate::names`]), one checks
+//! servers ([`crate::checks`]). How they are started, and the master's ends of their sockets.
 //! Neither reading nor writing ever waits.
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use crate::acme::messages::{Site, Start};
 use crate::acme::store;
 use crate::config::{Config, HostPattern};
 use crate::control::RunAs;
-use crate::{key_agent, names};
+use crate::{checks, key_agent, names};
 
 /// An agent process.
 #[derive(Debug)]
@@ -94,6 +95,16 @@ impl Agent {
         let account = process::account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: names", "names-agent"), &serde_json::to_vec(&(start, account))?)
+    }
+
+    /// Starts the agent that checks servers, which changes to the account of worker processes.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start_checks(prepared: &Prepared, start: &checks::messages::Start) -> io::Result<Agent> {
+        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account.as_ref().map(RunAs::from);
+        Agent::spawn(prepared, ("maitred: checks", "checks-agent"), &serde_json::to_vec(&(start, account))?)
     }
 
     fn spawn(prepared: &Prepared, (name, word): (&str, &str), document: &[u8]) -> io::Result<Agent> {

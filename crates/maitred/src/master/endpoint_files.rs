@@ -158,7 +158,7 @@ impl Entry {
             return Err(format!("{address}: `name` is not the name of a host"));
         }
         let state = if drain { ServerState::Draining } else { ServerState::Active };
-        Ok(ServerEntry { address, name, weight, backup, max_connections, state })
+        Ok(ServerEntry { address, name, weight, backup, max_connections, state, unwell: false })
     }
 }
 
@@ -181,6 +181,7 @@ mod tests {
             backup: true,
             max_connections: Some(9),
             state: ServerState::Draining,
+            unwell: false,
         };
         assert_eq!(servers, [plain, full]);
         assert_eq!(parse(b"[]").unwrap(), []);

@@ -5,6 +5,7 @@
 //! | the configuration | addresses in `connect`, as they were read |
 //! | names | what names in `connect` lead to, as the names agent ([`crate::names`]) has said last |
 //! | a file | `endpoints`, as it was last read |
+//! | checks | which of them are unwell, as the checks agent ([`crate::checks`]) has said last |
 //! | commands | servers that were added, drained, removed or given another weight, until a reset |
 //!
 //! An address stands once in a list, as the first source in this order says it. Commands are by pool name, and stay over reloads
@@ -34,6 +35,9 @@ pub struct Endpoints {
     names: Vec<(Query, Vec<Found>)>,
     /// What stands in files.
     files: Vec<(PathBuf, Vec<ServerEntry>)>,
+    /// Servers whose checks fail, by the name of the pool, and why. At most [`SERVERS_MAX`] of each.
+    #[serde(default)]
+    unwell: BTreeMap<String, Vec<(Address, String)>>,
 }
 
 /// What was commanded about one pool. Each of its lists has at most [`SERVERS_MAX`] entries.
@@ -81,6 +85,7 @@ impl Endpoints {
             {
                 server.weight = *weight;
             }
+            server.unwell = self.why_unwell(pool, &server.address).is_some();
             servers.push((server, from));
         }
         Some(servers)
@@ -98,6 +103,41 @@ impl Endpoints {
         Some(configured.chain(named).chain(of_file).collect())
     }
 
+    /// Why the checks of a server fail; `None` if they do not, or if there are none.
+    fn why_unwell(&self, pool: &Pool, address: &Address) -> Option<&str> {
+        pool.health.as_ref()?;
+        let mut unwell = self.unwell.get(&pool.name)?.iter();
+        unwell.find(|(other, _)| other == address).map(|(_, why)| why.as_str())
+    }
+
+    /// Checks have found that a server is well, or why it is not. Gives back whether that is news.
+    pub fn checked(&mut self, pool: &Pool, address: &Address, why: Option<String>) -> bool {
+        let servers = self.servers(pool).unwrap_or_default();
+        let is_there = servers.iter().any(|(server, _)| server.address == *address);
+        let unwell = self.unwell.entry(pool.name.clone()).or_default();
+        let before = unwell.len();
+        unwell.retain(|(other, _)| other != address);
+        let was_unwell = unwell.len() < before;
+        match why {
+            Some(why) if is_there => {
+                put(unwell, (address.clone(), why));
+                !was_unwell
+            }
+            _ => was_unwell,
+        }
+    }
+
+    /// What checks have found of servers that have gone is of no use: one that comes back is checked anew.
+    pub fn forget_gone(&mut self, pool: &Pool) {
+        if self.unwell.get(&pool.name).is_none_or(Vec::is_empty) {
+            return;
+        }
+        let servers = self.servers(pool).unwrap_or_default();
+        if let Some(unwell) = self.unwell.get_mut(&pool.name) {
+            unwell.retain(|(address, _)| servers.iter().any(|(server, _)| server.address == *address));
+        }
+    }
+
     /// The present servers, to be sent; with a revision that no list had before.
     pub fn list(&mut self, pool: &Pool) -> Option<ServerList> {
         let servers = self.servers(pool)?.into_iter().map(|(server, _)| server).collect();
@@ -111,6 +151,12 @@ impl Endpoints {
             let mut shown = json!(server);
             if let Value::Object(fields) = &mut shown {
                 fields.insert("from".to_owned(), json!(from));
+                fields.remove("unwell");
+                if pool.health.is_some() {
+                    let why = self.why_unwell(pool, &server.address);
+                    fields.insert("health".to_owned(), json!(if why.is_some() { "unwell" } else { "well" }));
+                    fields.extend(why.map(|why| ("why".to_owned(), json!(why))));
+                }
             }
             shown
         });
@@ -199,6 +245,11 @@ impl Endpoints {
         let has =
             |name: &str| configs.clone().any(|config| config.pools.iter().any(|pool| pool.name == name));
         self.changes.retain(|name, _| has(name));
+        let checks = |name: &str| {
+            let mut pools = configs.clone().flat_map(|config| &config.pools);
+            pools.any(|pool| pool.name == name && pool.health.is_some())
+        };
+        self.unwell.retain(|name, _| checks(name));
         let all = || configs.clone().flat_map(|config| &config.pools).map(|pool| &pool.discovery);
         self.names.retain(|(query, _)| all().any(|one| one.names.iter().any(|name| name.query == *query)));
         self.files.retain(|(path, _)| all().any(|one| one.file.as_ref() == Some(path)));

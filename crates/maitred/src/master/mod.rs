@@ -14,7 +14,8 @@
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
-//! | [`agent`] | the processes that get certificates, fetch keys and resolve names |
+//! | [`agent`] | the processes that get certificates, fetch keys, resolve names and check servers |
+//! | [`checks`] | what there is of the one that checks servers |
 //! | [`endpoints`] | the servers of each pool as they are now, with what was commanded |
 //! | [`key_files`] | files with keys of tokens and with users, read again when they change |
 //! | [`endpoint_files`] | files with servers, read again when they change |
@@ -36,6 +37,7 @@ pub mod admin_token;
 pub mod agent;
 pub mod certificates;
 pub mod channel;
+pub mod checks;
 pub mod cpu_time;
 pub mod endpoint_files;
 pub mod endpoints;

@@ -3,6 +3,7 @@
 mod acme;
 mod carry_out;
 mod certificates;
+mod checks;
 mod endpoints;
 mod hooks;
 mod keys;
@@ -28,6 +29,7 @@ use rustix::process::{Resource, Rlimit};
 use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
+use super::checks::Checks;
 use super::cpu_time::CpuTime;
 use super::endpoint_files::EndpointFiles;
 use super::endpoints::Endpoints;
@@ -196,6 +198,8 @@ struct Shell<'a> {
     /// When the process is started that resolves names.
     names: Life<NamesStart>,
     names_agent: Option<Agent>,
+    /// The process that checks servers.
+    checks: Checks,
     /// The worker process that was to be replaced because of a server's port.
     replaced: Option<u64>,
     hooks: Vec<Running>,
@@ -308,6 +312,7 @@ impl<'a> Shell<'a> {
             endpoint_files: EndpointFiles::default(),
             names: Life::default(),
             names_agent: None,
+            checks: Checks::default(),
             replaced: None,
             hooks: Vec::new(),
             ended_children: Vec::new(),
@@ -357,8 +362,14 @@ impl<'a> Shell<'a> {
             self.take_agent();
             self.take_keys();
             self.take_names();
+            self.take_checks();
             self.replace_confined();
         }
+    }
+
+    /// The processes that speak to other servers.
+    fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.agent.iter().chain(&self.key_agent).chain(&self.names_agent).chain(&self.checks.agent)
     }
 
     fn wait(&self) {
@@ -377,7 +388,7 @@ impl<'a> Shell<'a> {
             let pipe = app.output.as_ref().and_then(Output::pipe_end);
             descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
-        for agent in self.agent.iter().chain(&self.key_agent).chain(&self.names_agent) {
+        for agent in self.agents() {
             descriptors.push(PollFd::new(&agent.child, PollFlags::IN));
             if !agent.is_ended() {
                 let room = if agent.is_full() { PollFlags::OUT } else { PollFlags::empty() };
@@ -402,6 +413,7 @@ impl<'a> Shell<'a> {
             self.key_supervisor.next_deadline(),
             self.key_files.next_look(),
             self.names.next_deadline(),
+            self.checks.next_deadline(),
             self.endpoint_files.next_look(Instant::now()),
             old,
         ];

@@ -35,6 +35,9 @@ pub enum Failure {
 pub struct Moment(u64);
 
 impl Moment {
+    /// Before all others.
+    pub(super) const FIRST: Moment = Moment(1);
+
     /// That of `now`, counted from `origin`.
     pub fn of(now: Instant, origin: Instant) -> Moment {
         let micros = now.saturating_duration_since(origin).as_micros();
@@ -260,10 +263,12 @@ impl Server {
         Some(back_off)
     }
 
-    /// What active checks have found. True if that is another result than before.
+    /// What active checks have found. True if that is another result than before. One that is well again gets requests at once,
+    /// whatever has failed before.
     pub fn set_well(&self, well: bool, now: Moment) -> bool {
         let changed = self.health.unwell.swap(!well, AcqRel) == well;
         if changed && well {
+            self.succeeded(now);
             self.begin_service(now);
         }
         changed

@@ -47,12 +47,14 @@ pub struct Listed {
     pub max: u32,
     /// It gets no new requests.
     pub drains: bool,
+    /// Its checks fail.
+    pub unwell: bool,
 }
 
 impl Listed {
     /// One of which nothing more is said.
     pub fn plain(upstream: Upstream) -> Listed {
-        Listed { upstream, weight: 1, backup: false, max: u32::MAX, drains: false }
+        Listed { upstream, weight: 1, backup: false, max: u32::MAX, drains: false, unwell: false }
     }
 
     /// One of the master's list.
@@ -66,6 +68,7 @@ impl Listed {
             backup: entry.backup,
             max: entry.max_connections.unwrap_or(u32::MAX),
             drains: entry.state == ServerState::Draining,
+            unwell: entry.unwell,
             ..Listed::plain(upstream)
         }
     }
@@ -161,13 +164,19 @@ impl ServerTable {
         let mut before: Vec<Option<Arc<Server>>> =
             present.list.rows.iter().map(|row| row.as_ref().map(|row| Arc::clone(&row.server))).collect();
         let mut rows: Vec<Option<Row>> = std::iter::repeat_with(|| None).take(SLOTS_MAX).collect();
+        let moment = now.map_or(Moment::FIRST, |now| self.moment(now));
         let mut new = Vec::new();
         for listed in servers {
             let is = |server: &Option<Arc<Server>>| {
                 server.as_ref().is_some_and(|server| server.upstream == listed.upstream)
             };
             match before.iter().position(is) {
-                Some(slot) => rows[slot] = before[slot].take().map(|server| Row { server, listed }),
+                Some(slot) => {
+                    rows[slot] = before[slot].take().map(|server| {
+                        server.set_well(!listed.unwell, moment);
+                        Row { server, listed }
+                    });
+                }
                 None => new.push(listed),
             }
         }
@@ -186,8 +195,9 @@ impl ServerTable {
                 continue;
             };
             let server = Arc::new(Server::new(listed.upstream.clone()));
-            if let Some(now) = now {
-                server.begin_service(self.moment(now));
+            server.set_well(!listed.unwell, moment);
+            if now.is_some() {
+                server.begin_service(moment);
             }
             rows[slot] = Some(Row { server, listed });
         }

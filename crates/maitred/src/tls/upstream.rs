@@ -51,6 +51,24 @@ impl UpstreamMaterial {
         Ok(Some(UpstreamMaterial { roots, identity }))
     }
 
+    /// Without what every process can read by itself.
+    pub fn without_system_roots(&self, tls: &UpstreamTls) -> UpstreamMaterial {
+        let roots = if tls.ca.is_some() { self.roots.clone() } else { Vec::new() };
+        UpstreamMaterial { roots, identity: self.identity.clone() }
+    }
+
+    /// With that again.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn with_system_roots(&self, tls: &UpstreamTls) -> Result<UpstreamMaterial, String> {
+        let mut whole = self.clone();
+        if tls.ca.is_none() && tls.verify {
+            whole.roots = of_system()?.into_iter().map(|der| Bytes(der.to_vec())).collect();
+        }
+        Ok(whole)
+    }
+
     /// What sessions with the servers of a pool begin with.
     ///
     /// # Errors

@@ -31,7 +31,7 @@ const ORDER: &[&[&str]] = &[
     // Beside the way of a request: of what is further down in this table they know nothing.
     &["access", "affinity", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
     &["agents", "trace"],
-    &["acme", "key_agent", "names", "plan", "status"],
+    &["acme", "checks", "key_agent", "names", "plan", "status"],
     &["route"],
     // The way of a request.
     &["exchange"],

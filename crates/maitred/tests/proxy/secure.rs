@@ -15,19 +15,19 @@ use crate::support::{Setup, eventually};
 use crate::upstream::{Peer, Upstream};
 
 /// An authority.
-struct Authority {
-    pem: String,
+pub(crate) struct Authority {
+    pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 /// A certificate and its key, in PEM.
-struct Made {
+pub(crate) struct Made {
     certificate: String,
     key: KeyPair,
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -36,7 +36,7 @@ impl Authority {
     }
 
     /// A certificate for a name, which ends with this year.
-    fn sign(&self, name: &str, until: i32) -> Made {
+    pub(crate) fn sign(&self, name: &str, until: i32) -> Made {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_before = rcgen::date_time_ymd(2021, 1, 1);
         params.not_after = rcgen::date_time_ymd(until, 1, 1);
@@ -50,7 +50,7 @@ impl Authority {
 }
 
 /// A server with this certificate. `clients`: the authority that its clients' certificates have to be signed by.
-fn config(made: &Made, clients: Option<&Authority>) -> Arc<ServerConfig> {
+pub(crate) fn config(made: &Made, clients: Option<&Authority>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
     let builder = builder.unwrap();

@@ -17,6 +17,7 @@ mod external;
 mod fastcgi;
 mod files;
 mod headers;
+mod health;
 mod hosts;
 mod jwt;
 mod listen;

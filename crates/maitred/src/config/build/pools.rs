@@ -15,7 +15,7 @@ use super::super::meaning::{
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::upstream_tls::UpstreamTls;
 use super::super::values;
-use super::{balancing, discovery, external, fastcgi, upstream_tls};
+use super::{balancing, discovery, external, fastcgi, health, upstream_tls};
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -26,12 +26,6 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         super::directory(section, "cwd").map_or_else(|| section.cx.base(&section.span), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let (source, discovery, connect, servers) = answers(section, &cwd);
-    if source.servers().is_none()
-        && let Some(span) = section.given("connect_timeout")
-    {
-        let why = "it is for a pool with `connect` to HTTP or FastCGI servers";
-        section.cx.warn(&span, "`connect_timeout` has no effect".to_owned(), why);
-    }
     let workers = match source.servers() {
         Some(_) => no_workers(section),
         None => workers(section),
@@ -44,6 +38,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
     let external = external::of(section, &source);
     let balancing = balancing::of(section, &source, servers);
+    let health = health::of(section, &source, http2);
     Pool {
         name: name.value.clone(),
         workers,
@@ -76,6 +71,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         sendfile_root,
         named_files: named_files(section),
         sticky: sticky(section, &name.value),
+        health,
         balancing,
     }
 }
@@ -90,6 +86,12 @@ fn answers(section: &Section<'_>, cwd: &Path) -> (Source, Discovery, Vec<At<Stri
     let servers =
         servers.into_iter().enumerate().filter(|(index, _)| !is_name(index)).map(|(_, one)| one).collect();
     let names = names.into_iter().map(|(_, name)| name).collect();
+    if source.servers().is_none()
+        && let Some(span) = section.given("connect_timeout")
+    {
+        let why = "it is for a pool with `connect` to HTTP or FastCGI servers";
+        section.cx.warn(&span, "`connect_timeout` has no effect".to_owned(), why);
+    }
     let discovery = discovery::of(section, names, source.servers().is_some());
     (source, discovery, connect, servers)
 }

@@ -30,6 +30,61 @@ fn a_table_in_connect_says_more_of_a_server() {
 }
 
 #[test]
+fn checks_have_a_question_and_rules() {
+    let pools = good(EVERYTHING).pools;
+    let of = |name: &str| pools.iter().find(|pool| pool.name == name).unwrap().health.clone().unwrap();
+    let expected = Health {
+        question: Question::Http {
+            method: "HEAD".into(),
+            path: "/up?a".into(),
+            host: Some("up.internal".into()),
+            statuses: vec![(200, 200), (300, 302)],
+        },
+        interval: Duration::from_secs(7),
+        timeout: Duration::from_secs(1),
+        healthy_after: 4,
+        unhealthy_after: 5,
+    };
+    assert_eq!(of("old"), expected);
+    assert_eq!(of("secure").question, Question::Grpc { service: "shop".into() });
+    let plain = |url: &str| {
+        good(&pool(&format!("connect = \"{url}\"\nhealth = {{}}"))).pools[0].health.clone().unwrap()
+    };
+    let http = plain("http://127.0.0.1:1");
+    assert_eq!((http.interval, http.timeout), (Duration::from_secs(5), Duration::from_secs(2)));
+    assert_eq!((http.healthy_after, http.unhealthy_after), (2, 3));
+    let question =
+        Question::Http { method: "GET".into(), path: "/".into(), host: None, statuses: vec![(200, 399)] };
+    assert_eq!((http.question, plain("fastcgi://127.0.0.1:1").question), (question, Question::Tcp));
+}
+
+#[test]
+fn what_is_wrong_about_checks_is_said_where_it_stands() {
+    let one = |url: &str, health: &str| {
+        brief(&pool(&format!("connect = \"{url}\"\nhealth = {{ {health} }}")))[0].clone()
+    };
+    let http = "http://127.0.0.1:1";
+    assert!(one("fastcgi://127.0.0.1:1", "kind = \"http\"").contains("FastCGI applications are checked"));
+    assert!(one(http, "kind = \"grpc\"").contains("do not speak HTTP/2"));
+    assert!(one(http, "path = \"up\"").contains("nothing to ask for"));
+    assert!(one(http, "path = \"/a b\"").contains("nothing to ask for"));
+    assert!(one(http, "host = \"a b\"").contains("not a host"));
+    for wrong in ["ok", "99", "600", "300-200", "2xx", ""] {
+        assert!(one(http, &format!("statuses = \"{wrong}\"")).contains("is no status"), "{wrong}");
+    }
+    let grpc = format!("kind = \"grpc\", service = \"{}\"", "s".repeat(256));
+    assert!(one("h2://127.0.0.1:1", &grpc).contains("not the name of a service"));
+    let warns = |lines: &str| {
+        let (_, warnings) = read_as(&pool(lines), false).unwrap();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        one_line(&warnings[0].0)
+    };
+    assert!(warns("command = [\"sh\"]\nhealth = {}").contains("`health` has no effect"));
+    let tcp = "connect = \"http://127.0.0.1:1\"\nhealth = { kind = \"tcp\", path = \"/up\" }";
+    assert!(warns(tcp).contains("`path` has no effect"));
+}
+
+#[test]
 fn what_a_request_is_hashed_by() {
     let key = |key: &str| {
         let text =
@@ -70,9 +125,10 @@ fn the_examples_of_the_page_are_good() {
     let manual = include_str!("../../../../../docs/balancing.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 3);
+    assert_eq!(examples.len(), 4);
     let read: Vec<Config> = examples.into_iter().map(good).collect();
     assert_eq!(read[0].pools[0].balancing.servers[0].weight, 3);
     assert_eq!(read[1].pools[0].balancing.balance, Balance::Hash);
-    assert_eq!(read[2].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
+    assert!(read[2].pools[0].health.is_some());
+    assert_eq!(read[3].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
 }

@@ -205,3 +205,48 @@ fn all_sources_are_one_list_and_each_is_kept_until_it_says_something_else() {
     endpoints.command(&pool, UpstreamCommand::Remove(address(7))).unwrap();
     assert_eq!(shown(&endpoints, &pool)[2..], ["6:80 ×5 Name drains"]);
 }
+
+#[test]
+fn what_checks_find_is_in_the_list_while_the_server_is() {
+    let plain = pool("\"http://192.0.2.1\", \"http://192.0.2.2\"");
+    let pool = Pool { health: plain_health(), ..plain.clone() };
+    let mut endpoints = Endpoints::default();
+    let unwell = |endpoints: &Endpoints, pool: &Pool| -> Vec<bool> {
+        endpoints.servers(pool).unwrap().into_iter().map(|(server, _)| server.unwell).collect()
+    };
+    let why = || Some("it answers with 500".to_owned());
+    assert!(!endpoints.checked(&pool, &address(1), None), "no news");
+    assert!(endpoints.checked(&pool, &address(2), why()) && !endpoints.checked(&pool, &address(2), why()));
+    assert!(!endpoints.checked(&pool, &address(9), why()), "it has gone");
+    assert_eq!(unwell(&endpoints, &pool), [false, true]);
+    assert_eq!(
+        unwell(&endpoints, &plain),
+        [false, false],
+        "a configuration without checks does not believe them"
+    );
+    let shown = endpoints.shown(&pool).unwrap();
+    assert_eq!(
+        (&shown["servers"][1]["health"], &shown["servers"][1]["why"]),
+        (&json!("unwell"), &json!("it answers with 500"))
+    );
+    assert_eq!(
+        (&shown["servers"][0]["health"], &shown["servers"][0]["unwell"]),
+        (&json!("well"), &Value::Null)
+    );
+    // An upgrade keeps it.
+    let text = serde_json::to_vec(&endpoints).unwrap();
+    assert_eq!(serde_json::from_slice::<Endpoints>(&text).unwrap(), endpoints);
+    // One that goes and comes back is as if it were new.
+    endpoints.command(&pool, UpstreamCommand::Remove(address(2))).unwrap();
+    endpoints.forget_gone(&pool);
+    endpoints.command(&pool, add(2)).unwrap();
+    assert_eq!(unwell(&endpoints, &pool), [false, false]);
+    assert!(endpoints.checked(&pool, &address(1), why()) && endpoints.checked(&pool, &address(1), None));
+    assert_eq!(unwell(&endpoints, &pool), [false, false]);
+}
+
+fn plain_health() -> Option<crate::config::Health> {
+    let text = "[[listen]]\naddress = \":8080\"\n[[site]]\n[[site.route]]\npath = \"/*\"\npool = \"a\"\n\
+                [pool.a]\nconnect = \"http://192.0.2.1\"\nhealth = {}\n";
+    config(text).pools.remove(0).health
+}

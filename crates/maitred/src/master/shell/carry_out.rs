@@ -79,6 +79,7 @@ impl Shell<'_> {
                 self.end_agent();
                 self.end_keys();
                 self.end_names();
+                self.end_checks();
             }
             Action::Notify(notice) => self.notify(notice),
             Action::Log(level, text) => self.log(level, &text),
@@ -149,12 +150,14 @@ impl Shell<'_> {
         self.want_agent();
         self.want_keys();
         self.want_names();
+        self.want_checks();
     }
 
     /// A configuration will not be in force.
     fn abandon(&mut self, number: u64) {
         self.plans.remove(&number);
         self.want_names();
+        self.want_checks();
     }
 
     fn prepare_config(&mut self, config: Config) -> Result<Plan, Refusal> {
@@ -174,6 +177,7 @@ impl Shell<'_> {
         }
         // Before its worker process is started: that begins with what is known then.
         self.want_names();
+        self.want_checks();
         Ok(plan)
     }
 

@@ -26,6 +26,8 @@ impl Shell<'_> {
         let Some(certificates) = &mut prepared.tls else { return };
         if certificates.look(&prepared.config, &self.around, now) {
             self.send_certificates();
+            // What is shown to servers, and what theirs have to lead to, may be others.
+            self.want_checks();
         }
     }
 

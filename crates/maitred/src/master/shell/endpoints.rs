@@ -43,6 +43,7 @@ impl Shell<'_> {
     /// Something is known of servers that was not known before.
     pub(super) fn servers_changed(&mut self) {
         self.replaced = None;
+        self.checks.servers_changed();
         self.spread_servers();
     }
 

@@ -219,8 +219,7 @@ impl Shell<'_> {
             let (slot, generation) = (app.slot, app.generation);
             upgrade_state.apps.push(PackedApp { slot, generation, pid: child.pid(), output });
         }
-        let agent =
-            self.agent.iter().chain(&self.key_agent).chain(&self.names_agent).map(|agent| &agent.child);
+        let agent = self.agents().map(|agent| &agent.child);
         upgrade_state.leave_out_the_gone();
         upgrade_state.others = self.ended_children.iter().chain(agent).map(Child::pid).collect();
         let plan = self.plan_present.and_then(|number| self.plans.get(&number));
