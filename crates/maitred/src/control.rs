@@ -188,6 +188,8 @@ pub enum FromWorker {
     SlotClosed(SlotId),
     /// A client sent a command to the admin address; answered with [`ToWorker::CommandDone`] of the same number.
     Command(u64, Command),
+    /// A piece of the text that the next [`ConfigCommand::Put`] is about; one message has not room for all of it.
+    ConfigPiece(String),
     /// The challenge of this number is answered from now on.
     ChallengeInPlace(u64),
     /// A client has asked for this name, which has no certificate yet, but may have one on demand.
@@ -292,6 +294,26 @@ pub enum Command {
     Pool(String, PoolCommand),
     /// Something about the servers of the pool of this name.
     Upstream(String, UpstreamCommand),
+    /// Something about the configuration itself.
+    Config(ConfigCommand),
+}
+
+/// What can be asked about the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ConfigCommand {
+    /// The text of the file that is in force.
+    Show,
+    /// Put the text that came in [`FromWorker::ConfigPiece`]s before this in force, and in the place of the file.
+    Put {
+        /// Only if the text in force has one of these entity tags; if there are none, whatever it has.
+        expected: Vec<String>,
+    },
+}
+
+impl ConfigCommand {
+    /// The longest text of a configuration that comes by the admin address, in bytes. A site takes some 150: ten thousand have
+    /// room.
+    pub const TEXT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 }
 
 /// The answer to a command, with its status and type.

@@ -32,7 +32,8 @@ fn main() -> ExitCode {
         Command::Import(arguments) => cli::import::run(&arguments),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
         Command::Serve(serve) => {
-            let read = || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new() });
+            let read =
+                || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new(), text: None });
             shell::run(&read, Options { announce: true })
         }
         Command::Status(which) => say(cli::control::status(&which)),

@@ -35,7 +35,9 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 fn configuration(command: &Command) -> Result<Loaded, Failure> {
     match command {
         Command::Run(file) => config::load(&file.config),
-        Command::Serve(serve) => Ok(Loaded { config: serve.configuration(false)?, warnings: Vec::new() }),
+        Command::Serve(serve) => {
+            Ok(Loaded { config: serve.configuration(false)?, warnings: Vec::new(), text: None })
+        }
         _ => Err(Failure::Refused("only `maitred run` and `maitred serve` can be upgraded".to_owned())),
     }
 }

@@ -112,13 +112,21 @@ pub struct Loaded {
     pub config: Config,
     /// What may not be what was meant.
     pub warnings: Vec<Warning>,
+    /// The file, and its text; `None` if it came from options.
+    pub text: Option<(PathBuf, String)>,
 }
 
 /// Reads a configuration file. Nothing is bound, created or started.
 pub fn load(path: &Path) -> Result<Loaded, Failure> {
-    let (text, origin) = open(path)?;
+    let unreadable = |error| Failure::Unreadable { path: path.to_owned(), error };
+    load_text(path, disk::contents(path).map_err(unreadable)?)
+}
+
+/// The same with another text, as if the file had it.
+pub fn load_text(path: &Path, text: String) -> Result<Loaded, Failure> {
+    let origin = origin(path)?;
     let (config, warnings) = read(&text, &origin, &System).map_err(Failure::Invalid)?;
-    Ok(Loaded { config, warnings })
+    Ok(Loaded { config, warnings, text: Some((path.to_owned(), text)) })
 }
 
 /// The admin address of a configuration file and the file with its token, whatever else is wrong with the file: a running server
@@ -135,10 +143,14 @@ pub fn admin_address(path: &Path) -> Result<(Option<AdminAddress>, Option<PathBu
 
 fn open(path: &Path) -> Result<(String, Origin), Failure> {
     let unreadable = |error| Failure::Unreadable { path: path.to_owned(), error };
-    let text = disk::contents(path).map_err(unreadable)?;
+    Ok((disk::contents(path).map_err(unreadable)?, origin(path)?))
+}
+
+fn origin(path: &Path) -> Result<Origin, Failure> {
+    let unreadable = |error| Failure::Unreadable { path: path.to_owned(), error };
     let absolute = std::path::absolute(path).map_err(unreadable)?;
     let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-    Ok((text, Origin { name: path.display().to_string(), base }))
+    Ok(Origin { name: path.display().to_string(), base })
 }
 
 /// What a text means, or everything that is wrong with it. Asks nothing of the machine but through `lookup`.

@@ -20,6 +20,8 @@ pub struct Routed {
 pub enum Decision {
     /// The admin address.
     Admin,
+    /// The admin address, with a configuration.
+    Configure,
     /// Nothing: its target is refused.
     Refused(Reject),
     /// The server itself: a browser asks which requests pages of another origin may make.
@@ -51,8 +53,8 @@ impl Routed {
         }
     }
 
-    /// Whether the body of the request has to be kept for the process or server that answers it.
+    /// Whether the body of the request has to be kept for what answers it.
     pub fn wants_body(&self) -> bool {
-        self.pool().is_some()
+        self.pool().is_some() || matches!(self.decision, Decision::Configure)
     }
 }

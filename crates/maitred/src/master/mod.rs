@@ -11,6 +11,7 @@
 //! | [`prepare`] | a configuration with everything open that it needs |
 //! | [`surroundings`] | what does not change over the master's life |
 //! | [`certificates`] | keys and certificates, read again when their files change |
+//! | [`config_file`] | the text of the configuration, and how another one takes its place |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
@@ -38,6 +39,7 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod checks;
+pub mod config_file;
 pub mod cpu_time;
 pub mod endpoint_files;
 pub mod endpoints;

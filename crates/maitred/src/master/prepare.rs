@@ -11,6 +11,7 @@ use super::access_logs;
 use super::admin::AdminListener;
 use super::admin_token::AdminToken;
 use super::certificates::Certificates;
+use super::config_file::{ConfigText, Staged};
 use super::own_files::Outsiders;
 use super::pid_file::PidFile;
 use super::pool_sockets::{self, PoolSockets};
@@ -28,6 +29,10 @@ use crate::control::{self, Descriptor, SlotId, Start};
 pub struct Prepared {
     /// The configuration.
     pub config: Config,
+    /// What it was made of; `None` if that is no file.
+    pub text: Option<ConfigText>,
+    /// That text, if it is to take the place of the file.
+    pub staged: Option<Staged>,
     /// What is open for it; `None` once another configuration is in force, for the processes that still run by this one.
     pub open: Option<Open>,
     /// Keys and certificates of TLS; `None` without TLS.
@@ -111,7 +116,7 @@ impl Prepared {
         };
         let tls = Certificates::load(&config, around)?;
         let error_log = log_file(config.log.error_file.as_deref(), &outsiders)?;
-        Ok(Prepared { config, open: Some(open), tls, error_log, threads })
+        Ok(Prepared { config, text: None, staged: None, open: Some(open), tls, error_log, threads })
     }
 
     /// What the machine needs to know.

@@ -4,6 +4,7 @@ mod acme;
 mod carry_out;
 mod certificates;
 mod checks;
+mod configuration;
 mod endpoints;
 mod hooks;
 mod keys;
@@ -30,6 +31,7 @@ use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::checks::Checks;
+use super::config_file::Proposed;
 use super::cpu_time::CpuTime;
 use super::endpoint_files::EndpointFiles;
 use super::endpoints::Endpoints;
@@ -47,7 +49,7 @@ use crate::acme::supervise::Supervisor;
 use crate::agents::life::Life;
 use crate::config::{Failure, Loaded};
 use crate::control::servers::ServerEntry;
-use crate::control::{Command, FromWorker, SlotId};
+use crate::control::{Command, ConfigCommand, FromWorker, SlotId};
 use crate::key_agent;
 use crate::names::messages::Start as NamesStart;
 use crate::pki::Pair;
@@ -81,6 +83,8 @@ struct Worker {
     ports: BTreeSet<u16>,
     /// There are servers with others, which it does not know.
     is_confined: bool,
+    /// The text of a configuration, as far as it has come; longer than it may be if it was cut.
+    pieces: String,
 }
 
 impl Worker {
@@ -215,6 +219,8 @@ struct Shell<'a> {
     old_end: Option<OwnedFd>,
     /// What the image before has left open, until a configuration is in force.
     left_open: Option<Open>,
+    /// The configuration that a client has sent last, until that has its answer.
+    proposed: Option<Proposed>,
     /// The tables of limits by client.
     limit_tables: LimitTables,
     /// Worker processes of images before.
@@ -321,6 +327,7 @@ impl<'a> Shell<'a> {
             new_end: None,
             old_end: None,
             left_open: None,
+            proposed: None,
             limit_tables: LimitTables::default(),
             old_workers: BTreeMap::new(),
             upgraded_from: None,
@@ -444,6 +451,7 @@ impl<'a> Shell<'a> {
     fn take_messages(&mut self) -> bool {
         let (mut pressure, mut in_place, mut private) = (false, Vec::new(), Vec::new());
         let (mut wanted, mut keys_wanted, mut asked) = (Vec::new(), Vec::new(), Vec::new());
+        let mut configured = Vec::new();
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             if worker.channel.is_stuck() {
@@ -454,6 +462,7 @@ impl<'a> Shell<'a> {
                 log_failure("kill", worker.child.kill());
                 worker.channel.abandon();
             }
+            let mut pieces = std::mem::take(&mut worker.pieces);
             worker.hear(*generation, MESSAGES_PER_TURN_MAX, |message| match message {
                 FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
                 FromWorker::NameWanted(name) => wanted.push(name),
@@ -462,11 +471,20 @@ impl<'a> Shell<'a> {
                 FromWorker::Command(number, Command::Upstream(pool, command)) => {
                     asked.push(((*generation, number), pool, command));
                 }
+                FromWorker::ConfigPiece(piece) => {
+                    if pieces.len() as u64 <= ConfigCommand::TEXT_BYTES_MAX {
+                        pieces.push_str(&piece);
+                    }
+                }
+                FromWorker::Command(number, Command::Config(command)) => {
+                    configured.push(((*generation, number), command, std::mem::take(&mut pieces)));
+                }
                 message => {
                     pressure |= matches!(message, FromWorker::QueuePressure(_));
                     self.events.push_back(Event::Worker(*generation, message));
                 }
             });
+            worker.pieces = pieces;
         }
         private.into_iter().for_each(|generation| self.give_keys(generation));
         for (generation, serial) in in_place {
@@ -474,6 +492,7 @@ impl<'a> Shell<'a> {
         }
         wanted.into_iter().for_each(|name| self.name_wanted(name));
         asked.into_iter().for_each(|(asker, pool, command)| self.upstream_command(asker, &pool, command));
+        configured.into_iter().for_each(|(asker, command, text)| self.config_command(asker, command, text));
         keys_wanted.into_iter().for_each(|(generation, set)| self.key_wanted(generation, set));
         pressure
     }

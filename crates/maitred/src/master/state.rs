@@ -30,11 +30,11 @@
 //! | Stopping | kill all⁷ | kill all |
 //! | Done | ignored | ignored |
 //!
-//! ¹ `SIGHUP`, `SIGUSR1`, a command. ² By [`Event::Prepared`], by the death of the next worker process, or by its being
-//! not ready in time. ³ Three times before the first Ready: the server fails, which is a stop at once with exit status 1;
-//! so is a first worker process that is not ready in time. ⁴ `SIGTERM`, `SIGQUIT`, a command. ⁵ `SIGINT`. ⁶ The shell
-//! prepares before it reads another event, so that this cannot be. ⁷ The second signal means it; a command only repeats
-//! the first.
+//! ¹ `SIGHUP`, `SIGUSR1`, a command; a configuration that a client sends is refused instead of queued. ² By
+//! [`Event::Prepared`], by the death of the next worker process, or by its being not ready in time. ³ Three times before the
+//! first Ready: the server fails, which is a stop at once with exit status 1; so is a first worker process that is not ready
+//! in time. ⁴ `SIGTERM`, `SIGQUIT`, a command. ⁵ `SIGINT`. ⁶ The shell prepares before it reads another event, so that this
+//! cannot be. ⁷ The second signal means it; a command only repeats the first.
 //!
 //! `SIGUSR2` replaces the executable: [`upgrade`] has what concerns that, also for the three states above when an old worker
 //! process serves meanwhile (Loading is then tried again, and deaths before the first Ready do not count). `SIGCHLD` says nothing
@@ -70,7 +70,7 @@ use std::time::Instant;
 use maitred_sys::signals::Signal;
 use tracing::Level;
 
-use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
+use self::events::{Action, Asker, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
 use self::generation::{Generation, NEXT_START_TIMEOUT, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
@@ -80,9 +80,6 @@ use crate::control::{Command, DrainTime, FromWorker, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master exits.
 pub const START_DEATHS_MAX: u32 = 3;
-
-/// A command that waits for the end of a reload: generation of the worker process, and the number of its command.
-type Asker = (u64, u64);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Phase {
@@ -173,6 +170,7 @@ impl Master {
             Event::Signal(signal) => self.signal(now, signal),
             Event::StopWanted => self.stop_once(now),
             Event::Replace => self.replace(),
+            Event::Proposed(asker, proposal) => self.want_proposed(asker, proposal),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
@@ -437,6 +435,8 @@ impl Master {
         if let (Some(from), Some(time)) = (old, time) {
             self.actions.push(Action::Handover { from, to: number, time });
         }
+        // Before the answer: a text that a client has sent is in its file then.
+        self.actions.push(Action::Commit(plan.number));
         // The old one passes it on when it has stopped accepting: from then on every client gets the new configuration.
         self.reply(&askers, true, "reloaded");
         if let (Some(from), None) = (old, time) {
@@ -446,7 +446,6 @@ impl Master {
         let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
         let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
         self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
-        self.actions.push(Action::Commit(plan.number));
         self.adopt_listen_pools(now, &plan);
         self.plan = Some(plan);
         self.crashes = Backoff::default();
@@ -536,7 +535,8 @@ impl Master {
             | FromWorker::ChallengeInPlace(_)
             | FromWorker::NameWanted(_)
             | FromWorker::KeyWanted(_)
-            | FromWorker::Command(_, Command::Upstream(..)) => {}
+            | FromWorker::ConfigPiece(_)
+            | FromWorker::Command(_, Command::Upstream(..) | Command::Config(_)) => {}
             FromWorker::Outlives => self.promised(now, number),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),

@@ -19,6 +19,7 @@ use self::condition::Conditions;
 use self::pattern::{any_matches, shape};
 use crate::compress::{Constant, Rules};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
+use crate::control::ConfigCommand;
 use crate::filter::Scope;
 use crate::filter::expires::Expires;
 use crate::plan::{NamedFiles, Plan};
@@ -149,7 +150,8 @@ impl Router {
         let mut sets = Vec::new();
         let server_header = config.server.server_header;
         let bare = Plan::new(0, &Scope { server_header, site: None, route: None });
-        let admin = Plan::new(0, &Scope { server_header: true, site: None, route: None });
+        let mut admin = Plan::new(0, &Scope { server_header: true, site: None, route: None });
+        admin.overrides.limits.body_bytes_max = Some(ConfigCommand::TEXT_BYTES_MAX);
         let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
         let mut router = Router { sites, bare, admin, exact, suffixes };
         for (number, site) in config.sites.iter().enumerate() {

@@ -88,7 +88,7 @@ impl About {
         match command {
             Command::Upgrade => About::Upgrade,
             Command::Stop => About::Stop,
-            Command::Reload | Command::Pool(..) | Command::Upstream(..) => About::Rest,
+            Command::Reload | Command::Pool(..) | Command::Upstream(..) | Command::Config(..) => About::Rest,
         }
     }
 }
@@ -98,6 +98,9 @@ const KEYS_BYTES_MAX: u64 = 512 * 1024;
 
 /// The largest file of users, as the master sends it: four times what it reads.
 const USERS_BYTES_MAX: u64 = 4 * FILE_BYTES_MAX;
+
+/// The pieces in which the text of a configuration is sent, in bytes: JSON makes six of one at the most.
+const PIECE_BYTES: usize = MESSAGE_BYTES_MAX / 8;
 
 /// A message of the master, with its descriptor if it has one.
 pub(super) type Told = (ToWorker, Option<OwnedFd>);
@@ -208,17 +211,27 @@ impl<'a> Control<'a> {
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
     }
 
+    /// Sends a text in pieces that have room in a message, however they are escaped.
+    fn tell_text(&mut self, mut text: &str) {
+        while !text.is_empty() {
+            let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE_BYTES));
+            self.tell(&FromWorker::ConfigPiece(piece.to_owned()));
+            text = rest;
+        }
+    }
+
     pub(super) fn take_outgoing(&mut self) {
         for outgoing in self.shared.outbox.take() {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
-                Outgoing::Ask { command, thread, index, serial, interim } => {
+                Outgoing::Ask { command, thread, index, serial, interim, text } => {
                     let about = About::command(&command);
                     let asking = Asking { thread, index, serial, interim, about };
                     if self.orphan_mode.alone && !self.passes_on(about) {
                         self.reply(asking, false, BETWEEN_IMAGES);
                         continue;
                     }
+                    text.into_iter().for_each(|text| self.tell_text(&text));
                     self.commands += 1;
                     self.asking.insert(self.commands, asking);
                     // Nothing is sent if the command was passed on to the new image.

@@ -192,6 +192,8 @@ pub enum Outgoing {
         serial: u32,
         /// Interim answers may be sent to it.
         interim: bool,
+        /// The text that the command is about.
+        text: Option<Box<str>>,
     },
     /// One event-loop thread has stopped accepting for good.
     Closed,

@@ -9,6 +9,7 @@ mod bodies;
 mod bodies_kept;
 mod cancelled;
 mod closing;
+mod configuration;
 mod connect;
 mod error_pages;
 mod files;

@@ -11,9 +11,10 @@ use sd_notify::NotifyState;
 
 use super::endpoints::first_servers;
 use super::{App, Leaving, Process, Shell, Worker, log_failure};
-use crate::config::{Config, Failure, Loaded, Source};
+use crate::config::{Config, Loaded, Source};
 use crate::control::servers::ports;
 use crate::control::{Greeting, SlotId, Started, ToWorker};
+use crate::master::config_file::ConfigText;
 use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
@@ -31,11 +32,9 @@ const RELOAD_EXTENSION: Duration = Duration::from_secs(60);
 impl Shell<'_> {
     pub(super) fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Prepare => {
-                let result = self.prepare();
-                self.events.push_back(Event::Prepared(result));
-            }
+            Action::Prepare => self.prepare(),
             Action::PrepareAgain => self.prepare_again(),
+            Action::PrepareProposed(asker, proposal) => self.prepare_proposed(asker, *proposal),
             Action::Commit(number) => self.change_over(number),
             Action::Abandon(number) => self.abandon(number),
             Action::SpawnWorker { generation, plan, adopts } => {
@@ -96,6 +95,11 @@ impl Shell<'_> {
     }
 
     fn send(&mut self, generation: u64, message: &ToWorker) {
+        if let ToWorker::CommandDone(number, well, text) = message
+            && let Some(document) = self.answer_to_proposal((generation, *number), *well, text)
+        {
+            return self.answer_with((generation, *number), &document);
+        }
         if let Some(worker) = self.workers.get_mut(&generation) {
             worker.channel.send(message, None);
         }
@@ -121,26 +125,36 @@ impl Shell<'_> {
         }
     }
 
-    fn prepare(&mut self) -> Result<Plan, Refusal> {
-        let Loaded { config, warnings } = (self.source)().map_err(configuration_refused)?;
+    fn prepare(&mut self) {
+        let result = self.prepare_source();
+        self.events.push_back(Event::Prepared(result));
+    }
+
+    fn prepare_source(&mut self) -> Result<Plan, Refusal> {
+        let loaded = (self.source)().map_err(Refusal::from)?;
         if !self.logs {
-            crate::log::error::init("master", &config.log.level)
+            crate::log::error::init("master", &loaded.config.log.level)
                 .map_err(|text| Refusal { exit_code: 1, text })?;
             self.logs = true;
         }
-        for warning in &warnings {
+        self.prepare_loaded(loaded)
+    }
+
+    pub(super) fn prepare_loaded(&mut self, loaded: Loaded) -> Result<Plan, Refusal> {
+        for warning in &loaded.warnings {
             // Several lines for a person to read, each a line of the log.
             warning.to_string().lines().for_each(|line| tracing::warn!("{line}"));
         }
-        self.prepare_config(config)
+        let text = loaded.text.map(|(path, text)| ConfigText { path, text });
+        self.prepare_config(loaded.config, text)
     }
 
     /// The configuration in force, once more.
     fn prepare_again(&mut self) {
         let present = self.plan_present.and_then(|number| self.plans.get(&number));
         let refusal = || Refusal { exit_code: 1, text: "there is no configuration in force".to_owned() };
-        let config = present.map(|plan| plan.config.clone()).ok_or_else(refusal);
-        let result = config.and_then(|config| self.prepare_config(config));
+        let again = present.map(|plan| (plan.config.clone(), plan.text.clone())).ok_or_else(refusal);
+        let result = again.and_then(|(config, text)| self.prepare_config(config, text));
         self.events.push_back(Event::Prepared(result));
     }
 
@@ -160,11 +174,12 @@ impl Shell<'_> {
         self.want_checks();
     }
 
-    fn prepare_config(&mut self, config: Config) -> Result<Plan, Refusal> {
+    fn prepare_config(&mut self, config: Config, text: Option<ConfigText>) -> Result<Plan, Refusal> {
         let present = self.plan_present.and_then(|number| self.plans.get(&number));
         let present = present.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref());
-        let prepared =
+        let mut prepared =
             Prepared::new(config, &self.around, present).map_err(|text| Refusal { exit_code: 1, text })?;
+        prepared.text = text;
         self.plan_last += 1;
         let plan = prepared.plan(self.plan_last);
         self.plans.insert(self.plan_last, prepared);
@@ -227,6 +242,7 @@ impl Shell<'_> {
     /// The configuration is in force: sockets and files that only others had are closed.
     fn commit(&mut self, number: u64) {
         self.plan_present = Some(number);
+        self.place_text(number);
         for (other, prepared) in &mut self.plans {
             if *other != number {
                 prepared.open = None;
@@ -264,8 +280,9 @@ impl Shell<'_> {
             listed.push(file);
         }
         let (child, channel) = process::start_worker(prepared, &mut start, &listed, board.file())?;
+        let (challenges, pieces) = (None, String::new());
         let worker =
-            Worker { child, channel, plan, board, challenges: None, servers, ports, is_confined: false };
+            Worker { child, channel, plan, board, challenges, servers, ports, is_confined: false, pieces };
         self.workers.insert(generation, worker);
         Ok(())
     }
@@ -519,10 +536,6 @@ impl Shell<'_> {
 /// A duplicate of a channel's end; `None` if there is no descriptor for it.
 fn hold(channel: &OwnedFd) -> Option<Passed> {
     Some(Passed::own(channel.try_clone().ok()?, None, closer_apart().clone()))
-}
-
-fn configuration_refused(failure: Failure) -> Refusal {
-    Refusal { exit_code: 2, text: failure.to_string().trim_end().to_owned() }
 }
 
 /// What a service manager shows of a refusal: one line, and not without end. Of a configuration's errors it is what is wrong,

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use super::events::Action;
+use tracing::Level;
+
+use super::events::{Action, Asker, Notice, Proposal};
 use super::generation::Out;
 use super::listen_pool::ListenPool;
 use super::pool::Pool;
@@ -21,6 +23,19 @@ impl Master {
             self.actions.push(Action::PrepareAgain);
             self.reload = Some((Reload::Preparing, Vec::new()));
         }
+    }
+
+    /// As a reload that finds this configuration. Nothing else may be under way: what that finds in the file is not what the
+    /// client has seen.
+    pub(super) fn want_proposed(&mut self, asker: Asker, proposal: Box<Proposal>) {
+        if !self.can_replace() {
+            let why = "a reload, an upgrade or a stop is under way: send it again when that is over";
+            return self.reply(&[asker], false, why);
+        }
+        self.log(Level::INFO, "reload with a configuration that came by the admin address");
+        self.actions.push(Action::Notify(Notice::Reloading));
+        self.actions.push(Action::PrepareProposed(asker, proposal));
+        self.reload = Some((Reload::Preparing, vec![asker]));
     }
 
     pub(super) fn pool_command(

@@ -1,12 +1,13 @@
 //! What goes into the machine and what comes out.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use maitred_sys::signals::Signal;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
-use crate::config::StopSignal;
+use crate::config::{Failure, StopSignal};
 use crate::control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
 
@@ -35,6 +36,18 @@ impl Plan {
             false => DrainTime { grace_ms, streams_ms: self.grace_streams.map(millis) },
         }
     }
+}
+
+/// The worker process by which a client asks, and the number of its command.
+pub type Asker = (u64, u64);
+
+/// A text that is to be in force, and to take the place of the configuration's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// The file.
+    pub path: PathBuf,
+    /// The text.
+    pub text: String,
 }
 
 /// One pool of a [`Plan`].
@@ -114,6 +127,12 @@ pub struct Refusal {
     pub text: String,
 }
 
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal { exit_code: 2, text: failure.to_string().trim_end().to_owned() }
+    }
+}
+
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -127,6 +146,8 @@ pub enum Event {
     StopWanted,
     /// The worker process is to be replaced, with the same configuration.
     Replace,
+    /// A client has sent another configuration.
+    Proposed(Asker, Box<Proposal>),
     /// The worker process of this generation sent a message.
     Worker(u64, FromWorker),
     /// The worker process of this generation has exited, or could not be started.
@@ -177,6 +198,8 @@ pub enum Action {
     Prepare,
     /// The same with the configuration in force.
     PrepareAgain,
+    /// The same with a configuration that a client has sent.
+    PrepareProposed(Asker, Box<Proposal>),
     /// The configuration of this number is in force from now on: close what only earlier ones needed.
     Commit(u64),
     /// The configuration of this number will not be used: close what only it needed.

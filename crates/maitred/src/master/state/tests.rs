@@ -217,7 +217,7 @@ impl World {
     fn carry_out(&mut self, action: &Action) {
         assert!(self.exit.is_none(), "{action:?} after the end");
         match action {
-            Action::Prepare | Action::PrepareAgain => {
+            Action::Prepare | Action::PrepareAgain | Action::PrepareProposed(..) => {
                 let answer = match self.next_config {
                     Some(pools) => Ok(self.plan(pools)),
                     None => Err(Refusal { exit_code: 2, text: "line 1: no".to_owned() }),

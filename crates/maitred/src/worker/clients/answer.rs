@@ -58,6 +58,9 @@ fn put_further(request: &Request<'_, '_>, given: RequestInput<'_>, out: &mut Fie
     }
 }
 
+/// The configuration, at the admin address.
+pub(in crate::worker) const CONFIG_PATH: &str = "/config";
+
 impl Clients {
     /// Decides what answers a request: once, when its head is there.
     pub(in crate::worker) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> Route<'p> {
@@ -65,7 +68,9 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let root = Cow::Borrowed(b"/".as_slice());
         if connection.is_admin() {
-            let routed = Routed { decision: Decision::Admin, plan: shared.router.admin_plan() };
+            let configures = request.path == CONFIG_PATH && request.method_text == "PUT";
+            let decision = if configures { Decision::Configure } else { Decision::Admin };
+            let routed = Routed { decision, plan: shared.router.admin_plan() };
             return Route { routed, path: root, rewritten: None };
         }
         let site = shared.router.site(request.authority);

@@ -151,7 +151,7 @@ fn requests_are_refused_only_where_no_process_comes_back_by_itself() {
 
 fn ask(shared: &Shared, command: Command, index: u32) {
     let interim = index != 5;
-    shared.outbox.send(Outgoing::Ask { command, thread: 1, index, serial: 7, interim });
+    shared.outbox.send(Outgoing::Ask { command, thread: 1, index, serial: 7, interim, text: None });
 }
 
 #[test]

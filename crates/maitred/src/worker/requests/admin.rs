@@ -13,10 +13,11 @@ use rustix::net::sockopt::socket_peercred;
 use super::{Requests, upstreams};
 use crate::config::{AdminAddress, Pool};
 use crate::control::servers::UpstreamCommand;
-use crate::control::{Command, Document, PoolCommand};
-use crate::exchange::Field;
+use crate::control::{Command, ConfigCommand, Document, PoolCommand};
+use crate::exchange::{Decision, Field};
 use crate::serve::fixed::Reply;
 use crate::status::{metrics, page};
+use crate::worker::clients::answer::CONFIG_PATH;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Then;
 use crate::worker::connection::{After, State};
@@ -83,6 +84,9 @@ fn command(path: &str, query: Option<&str>) -> Option<Result<Command, String>> {
 
 /// What is asked of the master without that anything changes.
 fn question(path: &str) -> Option<Command> {
+    if path == CONFIG_PATH {
+        return Some(Command::Config(ConfigCommand::Show));
+    }
     let name = path.strip_prefix("/upstreams/")?;
     Pool::is_name(name).then(|| Command::Upstream(name.to_owned(), UpstreamCommand::List))
 }
@@ -101,10 +105,13 @@ impl Requests {
         let asked = match request.method {
             Method::Post => command(request.path, request.query),
             Method::Get => question(request.path).map(Ok),
+            _ if matches!(given.routed.decision, Decision::Configure) => {
+                return self.configure(index, request, given);
+            }
             _ => None,
         };
         match asked {
-            Some(Ok(command)) => self.ask_master(index, request, given, command),
+            Some(Ok(command)) => self.ask_master(index, request, given, command, None),
             Some(Err(why)) => {
                 let text = format!("400 Bad Request\n{why}\n");
                 self.admin_reply(index, request, 400, "text/plain; charset=utf-8", &text, given)
@@ -140,6 +147,9 @@ impl Requests {
             (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")])
             }
+            (_, CONFIG_PATH) => {
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, PUT")])
+            }
             (_, path) if question(path).is_some() => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")])
             }
@@ -151,12 +161,13 @@ impl Requests {
     }
 
     /// A command goes to the master, if the client may give it one; the connection waits for the answer.
-    fn ask_master(
+    pub(super) fn ask_master(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         command: Command,
+        text: Option<Box<str>>,
     ) -> Step {
         // A page in a browser on this machine can send a POST to a loopback address, but not without naming itself.
         if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
@@ -177,7 +188,7 @@ impl Requests {
         }
         let serial = self.connections[index as usize].serial;
         let interim = request.version != Version::Http10;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim };
+        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim, text };
         self.shared.outbox.send(asked);
         self.enter(index, State::Command);
         self.arm_in(index, COMMAND_TIMEOUT);
@@ -229,7 +240,7 @@ impl Requests {
         self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, given)
     }
 
-    fn admin_reply(
+    pub(super) fn admin_reply(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,

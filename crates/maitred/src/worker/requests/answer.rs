@@ -23,14 +23,14 @@ impl Requests {
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
-        if !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_))
+        if !matches!(given.routed.decision, Decision::Admin | Decision::Configure | Decision::Refused(_))
             && self.is_too_early(index, request)
         {
             return self.plain_error(index, request, given, 425, &[]);
         }
         match given.routed.decision {
             Decision::Route(choice) => self.answer_by_route(index, request, given, choice),
-            Decision::Admin => self.answer_admin(index, request, given),
+            Decision::Admin | Decision::Configure => self.answer_admin(index, request, given),
             Decision::Refused(reject) => self.answer_bad_target(index, request, given, reject),
             Decision::Denied => self.answer_denied(index, request, given),
             Decision::ToTls => self.redirect_to_tls(index, request, given),

@@ -21,12 +21,14 @@
 //! | [`reactions`] | carries out what the table of states decides |
 //! | [`drain`] | connections that are passed on or closed because the process drains |
 //! | [`admin`] | the admin address |
+//! | [`configuration`] | the configuration that is sent there |
 //! | [`upstreams`] | its commands about the servers of a pool |
 //! | [`watch`] | the status, once a second |
 //! | [`watchers`] | which connections get the status |
 
 pub(in crate::worker) mod admin;
 mod answer;
+mod configuration;
 mod disk;
 mod drain;
 mod errors;

@@ -1,6 +1,7 @@
 //! Pools whose processes go from one worker process to the next.
 
 use super::*;
+use crate::master::state::events::Proposal;
 
 #[test]
 fn a_pool_that_is_unchanged_lives_through_a_reload() {
@@ -254,4 +255,38 @@ fn a_stop_refuses_a_reload_under_way() {
     world.command(1, Command::Reload);
     world.nothing_unanswered();
     assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+/// A client sends a configuration.
+fn propose(world: &mut World, (generation, command): (u64, u64)) -> Box<Proposal> {
+    let proposal = Box::new(Proposal { path: "maitred.toml".into(), text: "# other".to_owned() });
+    world.workers.get_mut(&generation).unwrap().commands_open.insert(command);
+    world.event(Event::Proposed((generation, command), proposal.clone()));
+    proposal
+}
+
+#[test]
+fn a_configuration_that_a_client_has_sent_is_a_reload_but_not_beside_another() {
+    let done = |number, well| {
+        move |action: &Action| match action {
+            Action::Send(1, ToWorker::CommandDone(found, said, _)) => (*found, *said) == (number, well),
+            _ => false,
+        }
+    };
+    let mut world = with_pool(Settings::fixed(1));
+    let proposal = propose(&mut world, (1, 7));
+    assert!(world.has_done(&Action::PrepareProposed((1, 7), proposal)));
+    // What it finds in the file would not be what that client knows.
+    propose(&mut world, (1, 8));
+    assert!(world.done.iter().any(done(8, false)) && !world.done.iter().any(done(7, true)));
+    world.worker_ready(2);
+    assert_eq!(world.master.current(), Some(2));
+    assert!(world.done.iter().any(done(7, true)), "{:?}", world.done);
+    // One that is wrong leaves everything as it was.
+    world.next_config = None;
+    world.done.clear();
+    propose(&mut world, (2, 9));
+    let told = |action: &Action| matches!(action, Action::Send(2, ToWorker::CommandDone(9, false, _)));
+    assert!(world.done.iter().any(told) && world.master.can_replace());
+    assert_eq!(world.master.current(), Some(2));
 }
