@@ -1,5 +1,5 @@
 //! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`,
-//! `request_buffering`.
+//! `request_buffering`, `grpc_web`.
 
 use std::time::Duration;
 
@@ -94,6 +94,8 @@ pub struct Overrides {
     pub server_header: Option<bool>,
     /// `request_buffering`
     pub request_buffering: Option<Buffering>,
+    /// `grpc_web`
+    pub grpc_web: Option<bool>,
 }
 
 impl Overrides {
@@ -105,6 +107,7 @@ impl Overrides {
             access_log: self.access_log.or(around.access_log),
             server_header: self.server_header.or(around.server_header),
             request_buffering: self.request_buffering.or(around.request_buffering),
+            grpc_web: self.grpc_web.or(around.grpc_web),
         }
     }
 }
@@ -141,6 +144,15 @@ pub(super) const REQUEST_BUFFERING: Key = Key::new(
     "When the body of a request goes to the pool. `on`: when all of it is there. `off`: as it comes, to HTTP servers, and to \
      FastCGI applications if its length is announced. `auto`: as it comes to HTTP servers if it is announced to be longer than \
      `body_memory_bytes_max`, and otherwise as with `on`.",
+);
+
+/// `grpc_web`
+pub(super) const GRPC_WEB: Key = Key::new(
+    "grpc_web",
+    Kind::Flag,
+    Default::Absent("`false`"),
+    "Whether calls of gRPC-Web (`application/grpc-web`, `application/grpc-web-text`) to a pool of HTTP/2 become calls of gRPC, and \
+     the responses those of gRPC-Web: see [gRPC-Web](grpc.md#grpc-web). Calls from other origins need `cors` as well.",
 );
 
 const TIME: Kind = Kind::Time { min: TIME_MIN, max: TIME_MAX };
@@ -229,16 +241,17 @@ mod tests {
         let route =
             LimitOverrides { body_bytes_max: Some(2), write_timeout: time(2), ..LimitOverrides::default() };
         let both =
-            Overrides { limits: route, access_log: None, server_header: Some(true), request_buffering: None }
+            Overrides { limits: route, access_log: None, server_header: Some(true), ..Overrides::default() }
                 .or(Overrides {
                     limits: site,
                     access_log: Some(LogChoice::Off),
                     server_header: Some(false),
                     request_buffering: Some(Buffering::Off),
+                    grpc_web: Some(true),
                 });
         assert_eq!(both.limits.body_bytes_max, Some(2));
         assert_eq!((both.limits.body_timeout, both.limits.write_timeout), (time(1), time(2)));
         assert_eq!((both.access_log, both.server_header), (Some(LogChoice::Off), Some(true)));
-        assert_eq!(both.request_buffering, Some(Buffering::Off));
+        assert_eq!((both.request_buffering, both.grpc_web), (Some(Buffering::Off), Some(true)));
     }
 }

@@ -120,6 +120,7 @@ pub(super) const ROUTE: Table = Table {
         overrides::ACCESS_LOG,
         overrides::SERVER_HEADER,
         overrides::REQUEST_BUFFERING,
+        overrides::GRPC_WEB,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

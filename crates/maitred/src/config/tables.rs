@@ -394,6 +394,7 @@ pub const SITE: Table = Table {
         overrides::ACCESS_LOG,
         overrides::SERVER_HEADER,
         overrides::REQUEST_BUFFERING,
+        overrides::GRPC_WEB,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

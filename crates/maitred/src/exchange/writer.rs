@@ -185,10 +185,13 @@ impl<'t> ResponseWriter<'t> {
             lines.push_number(b"Content-Length", 0);
         }
         lines.push(b"Content-Type", form.media_type().as_bytes());
-        lines.push_number(b"Grpc-Status", grpc::status_of(status).into());
-        let mut message = Vec::new();
-        grpc::put_message(&format!("{status} {}", status::reason(status)), &mut message);
-        lines.push(b"Grpc-Message", &message);
+        // A caller that knows better says so.
+        if said.all().get(b"grpc-status").is_none() {
+            lines.push_number(b"Grpc-Status", grpc::status_of(status).into());
+            let mut message = Vec::new();
+            grpc::put_message(&format!("{status} {}", status::reason(status)), &mut message);
+            lines.push(b"Grpc-Message", &message);
+        }
         for (name, value) in said.all().iter() {
             let about_content = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
             if !about_content {

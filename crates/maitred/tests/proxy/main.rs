@@ -5,10 +5,12 @@
 
 mod balancing;
 mod checks;
+mod deadlines;
 mod failing;
 mod fastcgi;
 mod framed;
 mod grpc;
+mod grpc_web;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;

@@ -55,6 +55,9 @@ pub struct Opening<'h> {
     /// Its head in the form of HTTP/1.1, as this program writes it: a request line with a path, lines that end in CRLF, an empty
     /// line. Fields of the connection are left out, and `host` becomes `:authority`.
     pub head: &'h [u8],
+    /// Fields that are said otherwise than in `head`, whether they are there or not, by their names in lower case; those without
+    /// a value not at all.
+    pub replaced: &'h [(&'h str, Option<&'h [u8]>)],
     /// `:scheme`.
     pub scheme: &'static str,
     /// There is no content.
@@ -123,9 +126,13 @@ impl Session {
         let mut lines = self.lines(false);
         for (name, value) in Lines(fields) {
             let small = name.to_ascii_lowercase();
-            if small != b"host" && !head::is_of_connection(&small, value) {
+            let replaced = || opening.replaced.iter().any(|(other, _)| other.as_bytes() == small);
+            if small != b"host" && !head::is_of_connection(&small, value) && !replaced() {
                 lines.put(name, value);
             }
+        }
+        for (name, value) in opening.replaced {
+            value.iter().for_each(|value| lines.put(name.as_bytes(), value));
         }
         close_block(&mut self.out, start, id, opening.ended);
         self.streams.advance(id);

@@ -1,4 +1,4 @@
-//! `limits`, `access_log`, `server_header`, `request_buffering` of sites and routes.
+//! `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web` of sites and routes.
 
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ pub(super) fn of(section: &Section<'_>) -> Overrides {
         access_log: access_log(section),
         server_header,
         request_buffering,
+        grpc_web: section.given("grpc_web").map(|_| section.flag("grpc_web")),
     }
 }
 

@@ -34,6 +34,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         access_log: Some(LogChoice::Named(0)),
         server_header: Some(true),
         request_buffering: Some(Buffering::Off),
+        grpc_web: Some(true),
     };
     assert_eq!(site.overrides, of_site);
     assert_eq!(config.access_logs[0].to, LogTarget::File("/etc/maitred/shop.log".into()));
@@ -48,6 +49,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         access_log: Some(LogChoice::Off),
         server_header: Some(false),
         request_buffering: Some(Buffering::On),
+        grpc_web: Some(false),
     };
     assert_eq!(route.overrides, of_route);
     assert_eq!(site.routes[0].methods, ["GET"], "its own");

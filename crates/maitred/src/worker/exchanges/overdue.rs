@@ -31,12 +31,18 @@ use crate::worker::connection::State;
 use crate::worker::origin;
 use crate::worker::processes::lost::Sent;
 use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
+use crate::worker::upstream::Attempt;
 use crate::worker::upstream::failure::Cause;
 
 impl Exchanges {
     /// Whether `request_total_timeout` is over.
     pub(in crate::worker) fn is_past_total(&self, index: u32) -> bool {
         self.total_due(index).is_some_and(|due| due <= self.clock.now)
+    }
+
+    /// Whether the time that a call of gRPC has is over.
+    pub(in crate::worker) fn is_past_deadline(&self, index: u32) -> bool {
+        self.attempt_of(index).and_then(Attempt::deadline).is_some_and(|due| due <= self.clock.now)
     }
 
     /// Whether the deadline of a request was put off since it was set: something has come, or could not be taken. Then it is set

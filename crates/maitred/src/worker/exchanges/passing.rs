@@ -13,6 +13,7 @@
 use std::time::Instant;
 
 use maitred_http::fields::FieldLines;
+use maitred_http::grpc::web::NotBase64;
 use maitred_http::request::{HeadRoom, Reject};
 
 use super::Exchanges;
@@ -24,6 +25,9 @@ use crate::worker::upstream::{By, Source};
 
 /// Reads of one client in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
+
+/// Of a body in Base64 that is none.
+const NO_TEXT: Reject = Reject { status: 400, reason: "its body is not Base64, which grpc-web-text is" };
 
 /// What has become of a piece of a body.
 enum Taken {
@@ -160,8 +164,12 @@ impl Exchanges {
             Ok(None) => return Taken::Nothing,
             Err(reject) => return Taken::Refused(reject),
         };
-        passing.put(&body.content);
+        let put = passing.put(&body.content);
         body.content.clear();
+        let ends = if progress.complete { passing.check_end() } else { Ok(()) };
+        if let Err(NotBase64) = put.and(ends) {
+            return Taken::Refused(NO_TEXT);
+        }
         exchange.input.extend_from_slice(bytes.get(progress.consumed..).unwrap_or_default());
         Taken::Piece(progress.complete)
     }

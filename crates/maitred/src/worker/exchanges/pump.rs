@@ -297,7 +297,7 @@ impl Exchanges {
     /// Whether the time of the upstream is over, even if it goes on sending.
     fn is_past_all_bounds(&self, index: u32) -> bool {
         let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.overdue);
-        (bounded || self.is_past_total(index))
+        (bounded || self.is_past_total(index) || self.is_past_deadline(index))
             && self.upstream_due(index).is_some_and(|due| due <= self.clock.now)
     }
 

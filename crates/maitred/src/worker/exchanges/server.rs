@@ -11,6 +11,7 @@
 //! | sent | not `begun` | `request_timeout` since the last byte that was sent | 504 | retried, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | aborted | its end, or aborted |
+//! | any of these | a call of gRPC that has one | `grpc-timeout` | DEADLINE_EXCEEDED (`end_call`) | |
 //! | any of these | | `request_total_timeout` since the first of them began | 504, or aborted | |
 //! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | aborted | the end, once the client has all |
 //!
@@ -86,8 +87,11 @@ impl Exchanges {
         exchange.body.content.clear();
         exchange.dispatch.begin(pool as u16, 0, now);
         let feed = exchange.body.spool.take().map(|spool| Feed { spool, sent: 0 });
-        let passing =
-            exchange.body.incoming.is_passed().then(|| Passing::new(written.framed(request.framing)));
+        let passing = exchange
+            .body
+            .incoming
+            .is_passed()
+            .then(|| Passing::new(written.framed(request.framing), written.is_text()));
         let mut call = Call::new(pool as u16, written, safe);
         call.key = self.hash_of(index, pool, request);
         call.note_client(settings, request.authority);
@@ -121,9 +125,7 @@ impl Exchanges {
                 let out = self.write_fastcgi(index, (settings, fastcgi), context, given)?;
                 Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()), host: None })
             }
-            PoolSource::Http(_) if settings.http2 => {
-                self.write_http2(index, settings, context, given).ok_or(413)
-            }
+            PoolSource::Http(_) if settings.http2 => self.write_http2(index, settings, context, given),
             // Application processes have no dialect: requests reach them over their channels.
             PoolSource::Http(_)
             | PoolSource::Command(_)
@@ -470,6 +472,9 @@ impl Exchanges {
         self.row.cancelled.add(u64::from(gone));
         if gone || switched {
             return self.abort(index);
+        }
+        if self.is_past_deadline(index) {
+            return self.end_call(index, key);
         }
         if self.is_past_total(index) {
             return self.end_server_total(index, key);

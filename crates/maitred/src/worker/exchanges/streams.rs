@@ -1,18 +1,21 @@
 //! Requests as streams of HTTP/2 connections to servers: from a request to frames, and from what has come to the client.
 
 use maitred_http::fields::FieldLines;
-use maitred_http::h2::{Opening, StreamKey};
+use maitred_http::grpc::web::{NotBase64, TextDecoder};
+use maitred_http::h2::{Code, Opening, StreamKey};
 use maitred_http::request::Request;
 use maitred_sys::file::append_at;
 
 use std::os::fd::AsFd as _;
+use std::time::Instant;
 
 use super::Exchanges;
 use crate::config::Pool;
+use crate::exchange::Field;
 use crate::serve::RequestContext;
 use crate::worker::step::RequestInput;
 use crate::worker::upstream::connections::UpstreamConnection;
-use crate::worker::upstream::http2::{Http2, Spoken};
+use crate::worker::upstream::http2::{DEADLINE_FIELDS, Http2, Rpc, Spoken};
 use crate::worker::upstream::server::{Call, Dialect, Written};
 use crate::worker::upstream::{Attempt, By, Feed, Read};
 
@@ -33,18 +36,30 @@ enum Put {
 
 impl Exchanges {
     /// The request as it is put into frames: its head in the form of HTTP/1.1, and its body as it is.
+    ///
+    /// # Errors
+    /// The status to answer with.
     pub(in crate::worker) fn write_http2(
         &mut self,
         index: u32,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Option<Written> {
+    ) -> Result<Written, u16> {
         let trailers = self.trailers_of(index, context.request, settings, given);
-        let mut written = self.write_head(index, settings, context, given, false)?;
-        let spoken = Spoken { trailers: trailers.map(Box::new), ..Spoken::default() };
-        written.dialect = Dialect::Http2(Box::new(spoken));
-        Some(written)
+        let web = given.routed.plan.overrides.grpc_web.unwrap_or(false);
+        let rpc = Rpc::of(context.request, web, self.connections[index as usize].began);
+        let mut decoded = Vec::new();
+        let mut given = given;
+        if rpc.as_ref().is_some_and(|rpc| rpc.is_text()) {
+            let mut decoder = TextDecoder::default();
+            let whole = decoder.decode(given.body, &mut decoded).and_then(|()| decoder.finish());
+            whole.map_err(|NotBase64| 400_u16)?;
+            given.body = &decoded;
+        }
+        let mut written = self.write_head(index, settings, context, given, false).ok_or(413_u16)?;
+        written.dialect = Dialect::Http2(Box::new(Spoken::new(trailers, rpc)));
+        Ok(written)
     }
 
     fn trailers_of(
@@ -79,7 +94,7 @@ impl Exchanges {
         let connection = &mut self.processes.clients.connections[index as usize];
         let Some(attempt) = connection.attempt_mut() else { return };
         let mut moved = 0;
-        let put = put_request(upstream, attempt, (index, scheme), &mut moved);
+        let put = put_request(upstream, attempt, (index, scheme, now), &mut moved);
         if moved > 0 {
             attempt.note_heard(now);
         }
@@ -164,6 +179,25 @@ impl Exchanges {
         }
     }
 
+    /// The time of a call is over: its stream is cancelled, and its client learns why.
+    pub(in crate::worker) fn end_call(&mut self, index: u32, key: u32) {
+        self.row.request_timeouts.add(1);
+        let headed = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
+        let Some(spoken) = self.stream_mut(index, key) else { return };
+        spoken.rpc.iter_mut().for_each(|rpc| rpc.forget_deadline());
+        if !headed {
+            self.leave_upstream(index);
+            let fields = DEADLINE_FIELDS.map(|(name, value)| Field::new(name, value));
+            return self.refuse_kept(index, 504, &fields);
+        }
+        spoken.inbox.end_with(&DEADLINE_FIELDS);
+        if let (Some(stream), Some(http2)) = (spoken.stream, self.upstreams.http2(key)) {
+            http2.session.reset(stream, Code::Cancel);
+            self.touch_http2(key);
+        }
+        self.look_again(index);
+    }
+
     /// A request has nothing to do with its stream any more. What has not ended is cancelled.
     pub(in crate::worker) fn leave_stream(&mut self, index: u32, key: u32, attempt: &mut Attempt) {
         let stream = attempt.http2_mut().and_then(|spoken| spoken.stream.take());
@@ -187,13 +221,13 @@ impl Exchanges {
 fn put_request(
     upstream: &mut UpstreamConnection,
     attempt: &mut Attempt,
-    (index, scheme): (u32, &'static str),
+    (index, scheme, now): (u32, &'static str, Instant),
     moved: &mut usize,
 ) -> Put {
     let Some(http2) = upstream.http2.as_deref_mut() else { return Put::NoStream };
     let bodiless = attempt.feed.is_none() && attempt.passing.is_none();
     let By::Server(call) = &mut attempt.by else { return Put::Done };
-    let Some(stream) = stream_of(http2, call, bodiless, (index, scheme)) else { return Put::NoStream };
+    let Some(stream) = stream_of(http2, call, bodiless, (index, scheme, now)) else { return Put::NoStream };
     while *moved < SENT_PER_TURN {
         let room = http2.session.room(stream);
         let rest = call.rest();
@@ -238,7 +272,7 @@ fn stream_of(
     http2: &mut Http2,
     call: &mut Call,
     bodiless: bool,
-    (user, scheme): (u32, &'static str),
+    (user, scheme, now): (u32, &'static str, Instant),
 ) -> Option<StreamKey> {
     let (head, body) = call.split_head();
     let body_bytes = body.len();
@@ -247,7 +281,9 @@ fn stream_of(
         return spoken.stream;
     }
     let ended = bodiless && body_bytes == 0 && spoken.trailers.is_none();
-    let stream = http2.session.open(Opening { head, scheme, ended, user })?;
+    let said = spoken.rpc.as_ref().map(|rpc| rpc.replaced(now)).unwrap_or_default();
+    let replaced: Vec<_> = said.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+    let stream = http2.session.open(Opening { head, replaced: &replaced, scheme, ended, user })?;
     http2.waiting.retain(|other| *other != user);
     let sent = call.sent + head.len();
     (call.sent, call.any_sent) = (sent, true);

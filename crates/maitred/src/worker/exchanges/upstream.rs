@@ -109,7 +109,8 @@ impl Exchanges {
                 return Some(attempt.heard_at + queue + timeout + TIMEOUT);
             }
         };
-        Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
+        let bounds = [self.total_due(index), attempt.deadline()];
+        Some(bounds.into_iter().flatten().fold(silent, Instant::min))
     }
 
     /// Either the client takes nothing, or the upstream sends nothing, or its time is over.

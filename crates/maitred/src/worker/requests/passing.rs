@@ -31,7 +31,10 @@ impl Requests {
         let framing = request.framing;
         let config = &self.shared.start.config;
         let pool = routed.pool().and_then(|pool| config.pools.get(pool));
-        if pool.is_some_and(|pool| pool.http2) && grpc::Form::of(request) == Some(grpc::Form::Grpc) {
+        let web = routed.plan.overrides.grpc_web.unwrap_or(false);
+        if pool.is_some_and(|pool| pool.http2)
+            && grpc::Form::of(request).is_some_and(|form| web || !form.is_web())
+        {
             return true;
         }
         let source = pool.map(|pool| &pool.source);

@@ -5,11 +5,13 @@
 //! of each, which the stream's window bounds, and the server may send more of it as the client takes what is there.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use maitred_http::fields::FieldLines;
+use maitred_http::grpc::{self, Form, web};
 use maitred_http::h2::{Floods, Session, Settings, StreamKey};
 use maitred_http::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use maitred_http::request::Request;
 use maitred_http::response::{Encode, Filter, FramedHead};
 
 use super::failure::Cause;
@@ -40,17 +42,89 @@ pub struct Spoken {
     pub(in crate::worker) trailers: Option<Box<FieldLines>>,
     /// The end of the request is in frames.
     pub(in crate::worker) ended: bool,
+    /// What it is if it is a call of gRPC.
+    pub(in crate::worker) rpc: Option<Box<Rpc>>,
     /// What comes back.
     pub(in crate::worker) inbox: Inbox,
 }
 
 impl Spoken {
+    /// A request that no server has yet.
+    pub(in crate::worker) fn new(trailers: Option<FieldLines>, rpc: Option<Box<Rpc>>) -> Spoken {
+        let web = rpc.as_ref().and_then(|rpc| rpc.web).map(web::Reply::new);
+        let inbox = Inbox { web, ..Inbox::default() };
+        Spoken { trailers: trailers.map(Box::new), rpc, inbox, ..Spoken::default() }
+    }
+
     /// Another attempt begins.
     pub(in crate::worker) fn reset(&mut self) {
-        let trailers = self.trailers.take();
-        *self = Spoken { trailers, ..Spoken::default() };
+        let (trailers, rpc) = (self.trailers.take(), self.rpc.take());
+        *self = Spoken::new(trailers.map(|trailers| *trailers), rpc);
     }
 }
+
+/// A call of gRPC.
+#[derive(Debug)]
+pub(in crate::worker) struct Rpc {
+    /// When its client gives it up, by `grpc-timeout`.
+    deadline: Option<Instant>,
+    /// Its form, if the server gets another one.
+    web: Option<Form>,
+    /// The `content-type` that the server gets then.
+    media: Vec<u8>,
+}
+
+impl Rpc {
+    /// What a request is that has begun to come at `began`, if it is a call. `web`: those of gRPC-Web are made such of gRPC.
+    pub(in crate::worker) fn of(request: &Request<'_, '_>, web: bool, began: Instant) -> Option<Box<Rpc>> {
+        let form = Form::of(request).filter(|form| web || !form.is_web())?;
+        let value = |name: &str| {
+            let mut fields = request.fields.iter();
+            fields.find(|field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+        };
+        let timeout = value("grpc-timeout").and_then(grpc::timeout);
+        let (_, rest) = value("content-type").and_then(Form::of_type)?;
+        Some(Box::new(Rpc {
+            deadline: timeout.and_then(|timeout| began.checked_add(timeout)),
+            web: Some(form).filter(|form| form.is_web()),
+            media: [b"application/grpc", rest].concat(),
+        }))
+    }
+
+    /// Whether it comes in Base64.
+    pub(in crate::worker) fn is_text(&self) -> bool {
+        self.web == Some(Form::WebText)
+    }
+
+    /// When its client has no use for it any more.
+    pub(in crate::worker) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// It has been ended.
+    pub(in crate::worker) fn forget_deadline(&mut self) {
+        self.deadline = None;
+    }
+
+    /// What of the head the server gets otherwise: the time that is left at `now`, and the form.
+    pub(in crate::worker) fn replaced(&self, now: Instant) -> Vec<(&'static str, Option<Vec<u8>>)> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(now));
+        let timeout = left.map(|left: Duration| grpc::timeout_value(left).into_bytes());
+        let mut replaced: Vec<_> =
+            timeout.map(|timeout| ("grpc-timeout", Some(timeout))).into_iter().collect();
+        if self.web.is_some() {
+            replaced.push(("content-type", Some(self.media.clone())));
+            replaced.push(("te", Some(b"trailers".to_vec())));
+            // In Base64 it is another one.
+            replaced.push(("content-length", None));
+        }
+        replaced
+    }
+}
+
+/// What a call is answered with when its time is over: fields of a response, or its trailers.
+pub(in crate::worker) const DEADLINE_FIELDS: [(&str, &str); 2] =
+    [("grpc-status", "4"), ("grpc-message", "the time of the call (grpc-timeout) is over")];
 
 /// What has come of a response, and was not given to the client.
 #[derive(Debug, Default)]
@@ -64,6 +138,8 @@ pub(in crate::worker) struct Inbox {
     /// What went wrong instead.
     failed: Option<(Cause, String)>,
     complete: bool,
+    /// Makes it one of gRPC-Web.
+    web: Option<web::Reply>,
 }
 
 impl Inbox {
@@ -91,6 +167,13 @@ impl Inbox {
     /// Whether something is there for the client.
     pub(in crate::worker) fn has_news(&self) -> bool {
         !self.complete && (!self.heads.is_empty() || !self.content.is_empty() || self.ended)
+    }
+
+    /// What has come is all, and ends with these trailers.
+    pub(in crate::worker) fn end_with(&mut self, trailers: &[(&str, &str)]) {
+        let mut lines = Box::new(FieldLines::default());
+        trailers.iter().for_each(|(name, value)| lines.push(name.as_bytes(), value.as_bytes()));
+        (self.trailers, self.ended, self.failed) = (Some(lines), true, None);
     }
 
     /// What went wrong, once the client has what came before.
@@ -123,15 +206,26 @@ impl Inbox {
         out: &mut impl Encode,
     ) -> Result<(), (Cause, String)> {
         let bad = |bad: maitred_http::response::Bad| (Cause::Bad, bad.to_string());
-        while let Some(head) = self.heads.pop_front() {
+        while let Some(mut head) = self.heads.pop_front() {
+            self.web.iter_mut().for_each(|web| web.head(&mut head));
             filter.begin_framed(&head, out).map_err(bad)?;
         }
         if !self.content.is_empty() {
-            filter.feed(&self.content, out).map_err(bad)?;
+            let content = match &mut self.web {
+                None => &self.content[..],
+                Some(web) => web.content(&self.content),
+            };
+            filter.feed(content, out).map_err(bad)?;
             self.content.clear();
         }
         if self.ended && !self.complete {
-            self.trailers.take().into_iter().for_each(|trailers| filter.put_trailers(trailers));
+            let trailers = self.trailers.take();
+            let last =
+                self.web.as_mut().zip(trailers.as_ref()).and_then(|(web, lines)| web.trailers(lines.all()));
+            match last {
+                Some(last) => _ = filter.feed(last, out).map_err(bad)?,
+                None => trailers.into_iter().for_each(|trailers| filter.put_trailers(trailers)),
+            }
             filter.end(out).map_err(bad)?;
             (self.complete, self.content) = (true, Vec::new());
         }

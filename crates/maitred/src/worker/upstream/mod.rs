@@ -221,6 +221,14 @@ impl Attempt {
         }
     }
 
+    /// When its client gives it up, if that has said so (`grpc-timeout`).
+    pub(in crate::worker) fn deadline(&self) -> Option<Instant> {
+        match &self.by {
+            By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => spoken.rpc.as_ref()?.deadline(),
+            _ => None,
+        }
+    }
+
     /// Whether it is a stream of a connection of HTTP/2, which has others.
     pub(in crate::worker) fn speaks_http2(&self) -> bool {
         matches!(&self.by, By::Server(Call { dialect: Dialect::Http2(_), .. }))

@@ -5,6 +5,7 @@
 
 use maitred_http::fastcgi::encode::{put_stdin, put_stdin_end};
 use maitred_http::fields::FieldLines;
+use maitred_http::grpc::web::{NotBase64, TextDecoder};
 use maitred_http::h1::{put_chunk, put_last_chunk};
 
 /// How the server is told where the body ends.
@@ -33,21 +34,40 @@ pub struct Passing {
     begun: bool,
     /// What follows it in frames.
     trailers: Option<Box<FieldLines>>,
+    /// It comes in Base64.
+    text: Option<Box<TextDecoder>>,
 }
 
 impl Passing {
-    /// A body of which nothing has come.
-    pub(in crate::worker) fn new(framed: Framed) -> Box<Passing> {
-        Box::new(Passing { framed, out: Vec::new(), sent: 0, whole: false, begun: false, trailers: None })
+    /// A body of which nothing has come. `text`: it is decoded from Base64, and framed as `Frames`.
+    pub(in crate::worker) fn new(framed: Framed, text: bool) -> Box<Passing> {
+        let (out, trailers) = (Vec::new(), None);
+        let text = text.then(Box::default);
+        Box::new(Passing { framed, out, sent: 0, whole: false, begun: false, trailers, text })
     }
 
     /// Appends content.
-    pub(in crate::worker) fn put(&mut self, content: &[u8]) {
+    ///
+    /// # Errors
+    /// It has to be Base64, and is not.
+    pub(in crate::worker) fn put(&mut self, content: &[u8]) -> Result<(), NotBase64> {
+        if let Some(decoder) = &mut self.text {
+            return decoder.decode(content, &mut self.out);
+        }
         match self.framed {
             Framed::Length | Framed::Frames => self.out.extend_from_slice(content),
             Framed::Chunks => put_chunk(content, &mut self.out),
             Framed::Records => put_stdin(&mut self.out, content),
         }
+        Ok(())
+    }
+
+    /// Whether it may end here.
+    ///
+    /// # Errors
+    /// It is in Base64, and something is missing.
+    pub(in crate::worker) fn check_end(&self) -> Result<(), NotBase64> {
+        self.text.as_ref().map_or(Ok(()), |decoder| decoder.finish())
     }
 
     /// Nothing follows, but for these trailers, if there is a place for them.
@@ -118,7 +138,7 @@ mod tests {
 
     /// Puts the pieces, each of which is taken in two parts.
     fn taken(framed: Framed, pieces: &[&[u8]], trailers: Option<&FieldLines>) -> Vec<u8> {
-        let (mut passing, mut taken) = (Passing::new(framed), Vec::new());
+        let (mut passing, mut taken) = (Passing::new(framed, false), Vec::new());
         let take = |passing: &mut Passing, taken: &mut Vec<u8>| {
             for part in [passing.rest().len() / 2, usize::MAX] {
                 let part = part.min(passing.rest().len());
@@ -128,7 +148,7 @@ mod tests {
         };
         for piece in pieces {
             assert!(passing.wants_more());
-            passing.put(piece);
+            passing.put(piece).unwrap();
             assert_eq!(
                 (passing.wants_more(), passing.unsent_bytes() == 0),
                 (piece.is_empty(), piece.is_empty())
@@ -166,8 +186,8 @@ mod tests {
 
     #[test]
     fn what_has_left_cannot_be_sent_again() {
-        let mut passing = Passing::new(Framed::Length);
-        passing.put(b"some content");
+        let mut passing = Passing::new(Framed::Length, false);
+        passing.put(b"some content").unwrap();
         passing.advance(0);
         assert!(!passing.has_begun(), "it is all here");
         passing.advance(1);

@@ -70,6 +70,11 @@ pub(in crate::worker) struct Written {
 }
 
 impl Written {
+    /// Whether a body comes in Base64, and goes on decoded.
+    pub(in crate::worker) fn is_text(&self) -> bool {
+        matches!(&self.dialect, Dialect::Http2(spoken) if spoken.rpc.as_ref().is_some_and(|rpc| rpc.is_text()))
+    }
+
     /// How a body is framed that follows while it comes, and came with this framing.
     pub(in crate::worker) fn framed(&self, came: Framing) -> Framed {
         match (&self.dialect, came) {

@@ -8,7 +8,7 @@ const HEAD: &[u8] = b"GET /a?b HTTP/1.1\r\nhost: a.example\r\nX-One: 1\r\nconnec
                       transfer-encoding: chunked\r\nupgrade: x\r\n\r\n";
 
 fn opening(head: &[u8], ended: bool) -> Opening<'_> {
-    Opening { head, scheme: "http", ended, user: 7 }
+    Opening { head, replaced: &[], scheme: "http", ended, user: 7 }
 }
 
 /// A server that has said its settings.
