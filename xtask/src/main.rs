@@ -12,6 +12,7 @@ mod test_go;
 mod test_h2;
 mod test_instructions;
 mod test_node;
+mod test_oauth2_proxy;
 mod test_packages;
 mod test_python;
 mod test_vm;

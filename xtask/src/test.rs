@@ -1,7 +1,7 @@
 //! All tests of the project, in the order in which they are cheapest to fail. Installs what they need beyond Rust, a C
 //! compiler and Python 3.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
@@ -56,9 +56,11 @@ pub(crate) fn run() -> Result<()> {
     let target = &crate::target();
     // Tests of the workspace use both.
     let pebble = crate::test_acme::install(target);
+    let oauth2_proxy = crate::test_oauth2_proxy::install(target);
     let python = crate::test_python::environment(&target.join("python"));
     report.take(crate::test_deny::run());
-    workspace(&mut report, pebble.as_deref());
+    let programs = [("MAITRED_PEBBLE", pebble), ("MAITRED_OAUTH2_PROXY", oauth2_proxy)];
+    workspace(&mut report, programs);
     python_adapter(&mut report);
     report.take(rust_examples(target));
     apache_adapter(&mut report);
@@ -79,7 +81,8 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-fn workspace(report: &mut Report, pebble: Option<&Path>) {
+/// `programs`: variables that name what was installed for tests, if it was.
+fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 2]) {
     report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
     report.step(
         "lints",
@@ -93,8 +96,8 @@ fn workspace(report: &mut Report, pebble: Option<&Path>) {
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    if let Some(pebble) = pebble {
-        tests.env("MAITRED_PEBBLE", pebble);
+    for (variable, place) in programs {
+        place.into_iter().for_each(|place| _ = tests.env(variable, place));
     }
     report.step("tests", &mut tests);
 }

@@ -88,6 +88,8 @@ pub struct Plan {
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
+    /// Responses have cookies of another server (`forward_auth`).
+    sets_cookies: bool,
     /// A response may leave only so fast: by `limits`, or because the application says so.
     pub may_throttle: bool,
     /// Changes of requests that go to a pool.
@@ -170,6 +172,10 @@ impl Plan {
         if gates.as_ref().is_some_and(|gates| gates.remove_authorization()) {
             requests.fields.remove("authorization");
         }
+        let sets_cookies = gates
+            .as_deref()
+            .and_then(|gates| gates.forward.as_ref())
+            .is_some_and(|forward| forward.set_cookies);
         Plan {
             site,
             error_set: None,
@@ -186,7 +192,8 @@ impl Plan {
             idle: IdleTime::new(overrides.limits.keep_alive_timeout),
             compress: compiled.compress.map(compress::Rules::new),
             constant: None,
-            needs_response: compiled.needs_response || overrides.limits.is_throttled(),
+            needs_response: compiled.needs_response || overrides.limits.is_throttled() || sets_cookies,
+            sets_cookies,
             may_throttle: overrides.limits.is_throttled(),
             requests,
             clear: compiled.always,
@@ -213,7 +220,7 @@ impl Plan {
     /// Whether anything in a response depends on its request, beyond its route.
     #[inline]
     pub fn depends_on_requests(&self) -> bool {
-        self.expires.is_some() || self.cors.is_some()
+        self.expires.is_some() || self.cors.is_some() || self.sets_cookies
     }
 
     /// What is changed in the fields of a response.

@@ -90,10 +90,61 @@ pub struct ForwardAuth {
     pub path: String,
     /// `copy_headers`: names of fields.
     pub copy_headers: Vec<String>,
+    /// `sign_in`: where browsers go that are refused with 401; empty if they get that.
+    pub sign_in: Vec<SignInPart>,
+    /// `set_cookies`
+    pub set_cookies: bool,
     /// `timeout`
     pub timeout: Duration,
     /// `cache`: `None` where each request is a question.
     pub cache: Option<AuthCache>,
+}
+
+/// A part of `sign_in`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SignInPart {
+    /// Text, as it is.
+    Text(String),
+    /// `{uri}`: path and query of the request, as they were sent.
+    Uri,
+    /// `{url}`: the same, with scheme and host.
+    Url,
+}
+
+impl SignInPart {
+    /// The parts of a text.
+    ///
+    /// # Errors
+    /// What is to be written instead.
+    pub(super) fn of(text: &str) -> Result<Vec<SignInPart>, String> {
+        let path = text.starts_with('/') && !text.starts_with("//");
+        let url = ["http://", "https://"]
+            .iter()
+            .any(|scheme| text.len() > scheme.len() && text.starts_with(scheme));
+        let plain = |byte: u8| {
+            byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'|')
+        };
+        if !(path || url) || !text.bytes().all(plain) {
+            return Err("write a path, as \"/oauth2/start?rd={uri}\", or a URL, as \"https://auth.example/?rd={url}\"".to_owned());
+        }
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').unwrap_or_default();
+            let part = match name {
+                "uri" => SignInPart::Uri,
+                "url" => SignInPart::Url,
+                _ => return Err("of placeholders it takes {uri} and {url}".to_owned()),
+            };
+            parts.push(SignInPart::Text(before.to_owned()));
+            parts.push(part);
+            rest = after;
+        }
+        if rest.contains('}') {
+            return Err("of placeholders it takes {uri} and {url}".to_owned());
+        }
+        parts.push(SignInPart::Text(rest.to_owned()));
+        Ok(parts)
+    }
 }
 
 /// `cache` of `forward_auth`
@@ -255,6 +306,21 @@ pub(super) const FORWARD_TABLE: Table = Table {
             Default::Texts(&[]),
             "Fields of the answer that the request's own pool gets. What a client sends of these names is removed, on all routes of \
              the site. The access log has the first one whose name ends in `user`.",
+        ),
+        Key::new(
+            "sign_in",
+            Kind::Text("a path or a URL, with `{uri}` or `{url}` for the request's"),
+            Default::Absent("the client gets the 401"),
+            "Where a browser goes (302) that the other server refuses with 401: a GET whose `Accept` names `text/html`. Other \
+             clients get the 401. `{uri}` is path and query of the request, `{url}` the same with scheme and host; both are \
+             encoded as a value in a query. As `error_page 401` beside `auth_request` of nginx.",
+        ),
+        Key::new(
+            "set_cookies",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether `Set-Cookie` of an answer that admits goes to the client, with the response to its request: for a server that \
+             renews its sessions so. Responses of processes then come through a relay.",
         ),
         Key::new(
             "timeout",

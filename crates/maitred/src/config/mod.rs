@@ -67,7 +67,7 @@ mod workers;
 use std::path::{Path, PathBuf};
 
 pub use access::{
-    Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart, UsersFile,
+    Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart, SignInPart, UsersFile,
 };
 pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,

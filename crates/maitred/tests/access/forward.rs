@@ -240,3 +240,66 @@ fn a_server_can_be_named_by_its_url() {
     assert_eq!((refused.status, refused.need("location")), (302, "https://auth.example/?rd=x"));
     server.stop();
 }
+
+/// Whatever answers a request has the cookies of the answer that admits; one that is refused by 401 is sent to sign in, if it
+/// opens a page.
+#[test]
+fn cookies_of_the_other_server_reach_the_client_and_browsers_are_sent_to_sign_in() {
+    let guard = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            let (status, content) = match asked.field("cookie") {
+                Some(_) => ("202 Accepted", "Content-Length: 0\r\n\r\n"),
+                None => ("401 No", "WWW-Authenticate: Basic\r\nContent-Length: 2\r\n\r\nno"),
+            };
+            peer.send(format!("HTTP/1.1 {status}\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n{content}"))?;
+        }
+    });
+    let application = application();
+    let server = Setup::with_files()
+        .site(
+            "forward_auth = { pool = \"guard\", path = \"/\", set_cookies = true, sign_in = \"https://auth.example/?rd={url}\" }",
+        )
+        .route("/app/*", "pool = \"app\"")
+        .route("/moved", "redirect = \"/a.txt\"\nstatus = 302")
+        .route(
+            "/plain/*",
+            "pool = \"app\"\nforward_auth = { pool = \"guard\", path = \"/\" }",
+        )
+        .pool("direct", None, "workers = 1\ntransport = \"direct\"")
+        .table(&format!("[pool.guard]\nconnect = \"{}\"\n", guard.name()))
+        .table(&format!("[pool.app]\nconnect = \"{}\"\n", application.name()))
+        .start();
+    let cookies = |fields: &[(String, String)]| {
+        let found = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+        found.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+    };
+    let mut client = server.connect();
+    let mut streams = Connection::new(server.address);
+    for (target, status) in
+        [("/a.txt", 200), ("/app/", 200), ("/moved", 302), ("/none", 404), ("/direct/hello", 200)]
+    {
+        let said = client.method("GET", target, "Cookie: session=1\r\n");
+        assert_eq!(
+            (said.status, cookies(&said.fields)),
+            (status, vec!["a=1".into(), "b=2".into()]),
+            "{target}"
+        );
+        let id = streams.request("GET", target, &[("cookie", "session=1")], true);
+        let said = streams.response(id);
+        assert_eq!(said.status, status, "{target}");
+        assert_eq!(said.fields.iter().filter(|(name, _)| name == "set-cookie").count(), 2, "{target}");
+    }
+    assert!(cookies(&client.method("GET", "/plain/", "Cookie: session=1\r\n").fields).is_empty());
+    let page = "Accept: text/html\r\n";
+    let sent = client.method("GET", "/app/?a=b", page);
+    assert_eq!((sent.status, sent.need("cache-control"), sent.body.len()), (302, "no-store", 0));
+    assert_eq!(sent.need("location"), "https://auth.example/?rd=http%3A%2F%2Flocalhost%2Fapp%2F%3Fa%3Db");
+    assert_eq!(cookies(&sent.fields), ["a=1", "b=2"]);
+    assert_eq!(sent.field("www-authenticate"), None);
+    for (target, fields) in [("/app/", ""), ("/plain/", page)] {
+        let refused = client.method("GET", target, fields);
+        assert_eq!((refused.status, refused.text(), refused.need("www-authenticate")), (401, "no", "Basic"));
+    }
+    server.stop();
+}

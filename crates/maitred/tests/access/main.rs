@@ -9,6 +9,8 @@ mod forward;
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod kept;
+mod oauth2_proxy;
+mod provider;
 #[path = "../support/mod.rs"]
 mod support;
 mod tokens;

@@ -50,7 +50,7 @@ fn begins(row: &str, name: &str) -> bool {
 
 #[test]
 fn each_row_about_nginx_has_a_sample() {
-    // Words of Caddy and HAProxy, a field, and what is not possible yet.
+    // Words of Caddy and HAProxy, fields, and what is not possible yet.
     let others = [
         "bind",
         "frontend",
@@ -60,6 +60,7 @@ fn each_row_about_nginx_has_a_sample() {
         "reverse_proxy",
         "tls_certificate",
         "X-Accel-Redirect",
+        "X-Accel-Limit-Rate",
         "uwsgi_pass",
     ];
     try_rows("nginx", "from-nginx.md", &others, begins);

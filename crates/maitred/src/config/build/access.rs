@@ -2,7 +2,7 @@
 
 use super::super::access::{
     AUTH_CACHES_MAX, Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart,
-    UsersFile,
+    SignInPart, UsersFile,
 };
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
@@ -161,9 +161,17 @@ fn forward(section: &Section<'_>, pools: &Known<'_>) -> Authentication<ForwardAu
         pool: pool.unwrap_or_default(),
         path: path.map(|path| path.value).unwrap_or_default(),
         copy_headers: copied.into_iter().map(|name| name.value).collect(),
+        sign_in: sign_in(&table),
+        set_cookies: table.flag("set_cookies"),
         timeout: table.time("timeout"),
         cache: table.given("cache").map(|_| cache(&table.section("cache"))),
     })
+}
+
+fn sign_in(table: &Section<'_>) -> Vec<SignInPart> {
+    let Some(text) = table.text("sign_in") else { return Vec::new() };
+    let what = format!("`sign_in`: \"{}\" is not a place where clients sign in", shorten(&text.value));
+    table.cx.accept(&text.span, &what, SignInPart::of(&text.value)).unwrap_or_default()
 }
 
 const PARTS: &str = "it takes \"header:NAME\", \"cookie:NAME\", \"client\", \"method\", \"uri\" or \"path\"";

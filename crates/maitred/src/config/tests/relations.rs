@@ -434,7 +434,7 @@ fn the_examples_about_access_are_good() {
     let manual = include_str!("../../../../../docs/access.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 6);
+    assert_eq!(examples.len(), 7);
     // What the examples leave out.
     let listen = "[[listen]]\naddress = \":1\"\n";
     examples.into_iter().for_each(|example| drop(good(&format!("{listen}{example}"))));
@@ -515,6 +515,15 @@ fn the_url_of_another_server_is_a_pool_and_a_path() {
             "url = \"127.0.0.1:1/x\"",
             "2:48 `url`: \"127.0.0.1:1/x\" is not the URL of a server and a path there | write \"http://host:port/path\", or \
              \"https://host/path\"",
+        ),
+        (
+            "url = \"http://127.0.0.1:1/\", sign_in = \"/in?rd={target}\"",
+            "2:81 `sign_in`: \"/in?rd={target}\" is not a place where clients sign in | of placeholders it takes {uri} and {url}",
+        ),
+        (
+            "url = \"http://127.0.0.1:1/\", sign_in = \"//a.example/\"",
+            "2:81 `sign_in`: \"//a.example/\" is not a place where clients sign in | write a path, as \"/oauth2/start?rd={uri}\", \
+             or a URL, as \"https://auth.example/?rd={url}\"",
         ),
         ("timeout = 1", "2:40 `forward_auth` has no `pool` | name a `pool` and a `path`, or a `url`"),
         (

@@ -51,17 +51,27 @@ pub(in crate::worker) struct Route<'p> {
     pub(in crate::worker) rewritten: Option<Rewritten>,
 }
 
-/// The fields of a response that are about its request.
-fn put_further(request: &Request<'_, '_>, given: RequestInput<'_>, out: &mut FieldLines) {
-    if let Some(cors) = &given.routed.plan.cors {
-        cors.fields(request, matches!(given.routed.decision, Decision::Preflight), out);
-    }
-}
-
 /// The configuration, at the admin address.
 pub(in crate::worker) const CONFIG_PATH: &str = "/config";
 
 impl Clients {
+    /// The fields of a response that are about its request.
+    fn put_further(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        out: &mut FieldLines,
+    ) {
+        if let Some(cors) = &given.routed.plan.cors {
+            cors.fields(request, matches!(given.routed.decision, Decision::Preflight), out);
+        }
+        let exchange = self.connections[index as usize].exchange.as_deref();
+        if let Some(gated) = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()) {
+            out.extend(gated.cookies.all());
+        }
+    }
+
     /// Decides what answers a request: once, when its head is there.
     pub(in crate::worker) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> Route<'p> {
         let shared = self.shared;
@@ -209,9 +219,11 @@ impl Clients {
         if !plan.depends_on_requests() {
             return context;
         }
-        self.buffers.further.clear();
-        put_further(request, given, &mut self.buffers.further);
-        let further = !self.buffers.further.is_empty();
+        let mut fields = std::mem::take(&mut self.buffers.further);
+        fields.clear();
+        self.put_further(index, request, given, &mut fields);
+        let further = !fields.is_empty();
+        self.buffers.further = fields;
         let expiry = plan.expires.as_ref().map(|expires| expires.for_request(request.method, given.path));
         ReplyContext { expiry, further, ..context }
     }
@@ -227,7 +239,7 @@ impl Clients {
         let depends = plan.depends_on_requests() || plan.compress.is_some();
         if depends && !self.connections[index as usize].internal {
             let mut fields = FieldLines::default();
-            put_further(request, given, &mut fields);
+            self.put_further(index, request, given, &mut fields);
             let expiry = plan.expires.as_ref().map(|expires| expires.for_later(request.method, given.path));
             let wish = plan.compress.as_ref().map(|rules| self.wish(index, request, rules));
             let traits = ResponseTraits { fields, expiry, wish, coder: None };

@@ -17,6 +17,8 @@ pub struct Gated {
     pub scheme: Scheme,
     /// Fields for the pool that it goes to: lower case names. What the client sends of these names, the route removes.
     pub fields: FieldLines,
+    /// `Set-Cookie` fields for its response.
+    pub cookies: FieldLines,
     /// The gate that it waits for.
     pub waits: Option<Waits>,
     /// The limits that it counts for while it is under way.

@@ -40,7 +40,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::{After, State};
 use crate::worker::inbox::Message;
-use crate::worker::requests::questions::pass_on;
+use crate::worker::requests::questions::{pass_on, send_to};
 use crate::worker::requests::receive::Unread;
 use crate::worker::step::{RequestInput, Step, Stop};
 use crate::worker::verifier::{Asked, Check};
@@ -312,8 +312,13 @@ impl Requests {
         // It stays until the request has its answer, for the case that this has to wait for what is to be sent before.
         let denial = self.gated(index).denial.clone().unwrap_or(Denial::of(403));
         match denial.answer {
-            Some(answer) => self
-                .reply(index, request, given, |writer| pass_on(denial.status, &answer.0, &answer.1, writer)),
+            Some(answer) => {
+                let place = (denial.status == 401).then(|| self.sign_in(index, request, given)).flatten();
+                self.reply(index, request, given, |writer| match place {
+                    Some(place) => send_to(&place, &answer.0, writer),
+                    None => pass_on(denial.status, &answer.0, &answer.1, writer),
+                })
+            }
             None => self.site_error(index, request, given, (denial.status, &denial.fields)),
         }
     }

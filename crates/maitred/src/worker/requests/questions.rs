@@ -17,6 +17,7 @@ use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::exchanges::ask::Answer;
+use crate::worker::step::RequestInput;
 
 impl Requests {
     /// Has another server asked about a request.
@@ -128,12 +129,29 @@ impl Requests {
     fn take_fields(&mut self, index: u32, forward: &Forward, fields: FieldsRef<'_>) {
         let gated = self.gated(index);
         for (name, value) in fields.iter() {
+            if forward.set_cookies && name.eq_ignore_ascii_case(b"set-cookie") {
+                gated.cookies.push(b"Set-Cookie", value);
+            }
             let Some(copied) = forward.copies(name) else { continue };
             gated.fields.push(copied.as_bytes(), value);
             if forward.names_user(copied) && gated.user.is_none() {
                 gated.user = std::str::from_utf8(value).ok().map(Into::into);
             }
         }
+    }
+
+    /// Where a client that another server has refused with 401 can sign in, if it is told so.
+    pub(super) fn sign_in(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Option<Vec<u8>> {
+        let forward = given.routed.plan.gates.as_deref()?.forward.as_ref()?;
+        forward.sign_in(request, || {
+            let scheme = if self.origin(index, request).https { "https" } else { "http" };
+            format!("{scheme}://{}", request.authority)
+        })
     }
 
     fn base_log(&mut self, status: u16, pool: &str) {
@@ -165,6 +183,20 @@ fn worth_keeping(forward: &Forward, answer: &Answer) -> Option<Kept> {
     }
     let content = if admits { Vec::new() } else { answer.content.clone() };
     (bytes + content.len() <= ANSWER_BYTES_MAX).then_some(Kept { status: answer.status, fields, content })
+}
+
+/// Sends a client to a place where it can sign in, with the cookies of the answer that refuses its request.
+pub(super) fn send_to(place: &[u8], fields: &FieldLines, writer: &mut ResponseWriter<'_>) -> Summary {
+    writer.make(302, false, true, |lines| {
+        lines.push_number(b"Content-Length", 0);
+        lines.push(b"Location", place);
+        lines.push(b"Cache-Control", b"no-store");
+        for (name, value) in fields.all().iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"set-cookie"))
+        {
+            lines.push(name, value);
+        }
+    });
+    Summary { status: 302, body_bytes: 0 }
 }
 
 /// Writes the answer of another server, which refuses a request.
