@@ -199,6 +199,12 @@ impl Filter {
         }
     }
 
+    /// The same for another response to the request: nothing of this one is with the client.
+    pub fn renew(&mut self) {
+        let (informed, interim) = (self.informed, self.interim);
+        *self = Filter { informed, interim, ..Filter::new(self.wanted) };
+    }
+
     /// The trailers of a complete response, for a client whose connection has frames of its own: they follow the content.
     pub fn take_framed_trailers(&mut self) -> Option<Box<FieldLines>> {
         self.trailers.take_if(|_| self.wanted.framed)

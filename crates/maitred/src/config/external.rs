@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
+use super::retry::Retry;
 
 /// What only a pool of servers has (`connect = "http://…"`, `"https://…"`, `"fastcgi://…"`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, std::default::Default)]
@@ -17,6 +18,8 @@ pub struct External {
     pub cookie_domains: Vec<(String, String)>,
     /// `cookies.path`: what paths begin with, and what takes its place.
     pub cookie_paths: Vec<(String, String)>,
+    /// `retry`
+    pub retry: Retry,
 }
 
 impl External {

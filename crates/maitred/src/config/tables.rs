@@ -11,7 +11,7 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
     access, balancing, client_limits, compress, cors, discovery, expires, external, fastcgi, files, headers,
-    health, jwt, media, overrides, parts, reload, requests, routes, security, trace,
+    health, jwt, media, overrides, parts, reload, requests, retry, routes, security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -559,6 +559,7 @@ pub const POOL: Table = Table {
         balancing::PANIC,
         balancing::OUTLIERS_KEY,
         health::HEALTH_KEY,
+        retry::RETRY_KEY,
         discovery::RESOLVE,
         discovery::ENDPOINTS,
         external::HOST,

@@ -50,6 +50,10 @@ pub struct ResponseWriter<'t> {
     coding: Option<Coding<'t>>,
     /// What becomes of references that a server has written.
     mapping: Option<Mapping<'t>>,
+    /// Statuses of responses whose place another one takes.
+    refusing: &'static [u16],
+    /// The status of such a response, of which nothing is written.
+    refused: Option<u16>,
     /// The head of the final response was written.
     begun: bool,
     /// The file that takes its place: nothing of the response itself is written then.
@@ -78,6 +82,8 @@ impl<'t> ResponseWriter<'t> {
             further: FieldsRef::default(),
             coding: None,
             mapping: None,
+            refusing: &[],
+            refused: None,
             begun: false,
             named: None,
             left_out: Vec::new(),
@@ -101,6 +107,17 @@ impl<'t> ResponseWriter<'t> {
     #[must_use]
     pub fn mapping(self, mapping: Option<Mapping<'t>>) -> ResponseWriter<'t> {
         ResponseWriter { mapping, ..self }
+    }
+
+    /// The same, for a response that is not written if it has one of these statuses.
+    #[must_use]
+    pub fn refusing(self, refusing: &'static [u16]) -> ResponseWriter<'t> {
+        ResponseWriter { refusing, ..self }
+    }
+
+    /// The status of the response, if that is one of them.
+    pub fn refused(&self) -> Option<u16> {
+        self.refused
     }
 
     /// Whether the response has fields besides its own.
@@ -244,6 +261,10 @@ impl Encode for ResponseWriter<'_> {
     /// against the client's streams here, and has to there. One whose end came with its head ends with it.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
+        if self.refusing.contains(&head.status) {
+            self.refused = Some(head.status);
+            return;
+        }
         if let Some(mapping) = self.mapping.take() {
             let mut lines = None;
             let head = mapping.head(head, &mut lines);
@@ -275,7 +296,7 @@ impl Encode for ResponseWriter<'_> {
 
     #[inline]
     fn content(&mut self) -> &mut Vec<u8> {
-        if self.named.is_some() {
+        if self.named.is_some() || self.refused.is_some() {
             self.left_out.clear();
             return &mut self.left_out;
         }
@@ -285,7 +306,8 @@ impl Encode for ResponseWriter<'_> {
     #[inline]
     fn takes_coding(&mut self, head: &ResponseHead<'_>, has_content: bool, may: bool) -> bool {
         let further = self.further;
-        if self.context.may_name_file && NamedFile::of(head).is_some() {
+        if self.refusing.contains(&head.status) || self.context.may_name_file && NamedFile::of(head).is_some()
+        {
             return false;
         }
         match &mut self.coding {

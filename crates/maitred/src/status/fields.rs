@@ -496,6 +496,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "maitred_thread_upstream_retries_total",
         "Requests that were retried, over another connection or at another server."
     ),
+    cell!(
+        Counter,
+        One,
+        upstream_retries_refused,
+        "maitred_thread_upstream_retries_refused_total",
+        "Requests that were not retried, because `retry.budget_percent` of their pool was used up."
+    ),
     cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
     cell!(
         Counter,

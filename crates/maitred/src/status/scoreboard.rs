@@ -257,6 +257,8 @@ maitred_sys::shared! {
         pub upstream_failures: Cell,
         /// Requests that were passed on again.
         pub upstream_retries: Cell,
+        /// Requests that were not passed on again, because the budget of their pool was used up.
+        pub upstream_retries_refused: Cell,
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
         /// Requests that were aborted before they had an answer, or all of it: status 499 in the access log.

@@ -20,6 +20,7 @@ mod named_files;
 mod observing;
 mod passing;
 mod redirects;
+mod retrying;
 mod reusing;
 mod secure;
 mod slow;

@@ -8,7 +8,7 @@ use super::super::reader::{Section, shorten};
 const OF_HTTP: [&str; 1] = ["host"];
 
 /// Keys for all servers.
-const OF_SERVERS: [&str; 3] = ["map_redirects", "redirects", "cookies"];
+const OF_SERVERS: [&str; 4] = ["map_redirects", "redirects", "cookies", "retry"];
 
 pub(super) fn of(section: &Section<'_>, source: &Source) -> External {
     let is_http = matches!(source, Source::Http(_));
@@ -36,6 +36,7 @@ pub(super) fn of(section: &Section<'_>, source: &Source) -> External {
         redirects: pairs(section, "redirects", is_reference, "a path or a URL"),
         cookie_domains: pairs(&cookies, "domain", is_domain, "a domain"),
         cookie_paths: pairs(&cookies, "path", is_path, "a path"),
+        retry: super::retry::of(section),
     }
 }
 

@@ -26,6 +26,7 @@ mod media;
 mod overrides;
 mod paths;
 mod pools;
+mod retry;
 mod rewrites;
 mod routes;
 mod security;

@@ -125,10 +125,11 @@ fn the_examples_of_the_page_are_good() {
     let manual = include_str!("../../../../../docs/balancing.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     let read: Vec<Config> = examples.into_iter().map(good).collect();
     assert_eq!(read[0].pools[0].balancing.servers[0].weight, 3);
     assert_eq!(read[1].pools[0].balancing.balance, Balance::Hash);
     assert!(read[2].pools[0].health.is_some());
     assert_eq!(read[3].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
+    assert_eq!(read[4].pools[0].external.retry.statuses, [502, 503]);
 }

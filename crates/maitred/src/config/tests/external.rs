@@ -57,3 +57,27 @@ fn redirects_are_mapped_as_the_pool_says() {
     let shown = "`map_redirects` has no effect | it is for a pool with `connect` to HTTP or FastCGI servers";
     assert!(warnings(&text).iter().any(|one| one.ends_with(shown)), "{:?}", warnings(&text));
 }
+
+#[test]
+fn a_pool_says_what_is_retried() {
+    let retry = |keys: &str| good(&pool("http://127.0.0.1:1", keys)).pools[0].external.retry.clone();
+    assert_eq!(retry(""), Retry::default());
+    assert_eq!(retry("retry = {}"), Retry::default());
+    let found = retry("retry = { on = [\"429\", \"timeout\"], budget_percent = 0 }");
+    assert_eq!(
+        (found.unreachable, found.broken, found.timeout, found.budget_percent),
+        (false, false, true, 0)
+    );
+    assert_eq!((found.statuses, found.methods), (vec![429], Retry::default().methods));
+    for (keys, error) in [
+        (
+            "on = [\"200\"]",
+            "`on` does not take \"200\" | it takes \"unreachable\", \"broken\", \"timeout\", and statuses such as \"503\"",
+        ),
+        ("methods = [\"get\"]", "`methods`: \"get\" is not a method | it takes names such as \"PUT\""),
+        ("methods = [\"\"]", "`methods`: \"\" is not a method | it takes names such as \"PUT\""),
+    ] {
+        let errors = brief(&pool("http://127.0.0.1:1", &format!("retry = {{ {keys} }}")));
+        assert!(matches!(errors.as_slice(), [one] if one.ends_with(error)), "{keys}: {errors:?}");
+    }
+}

@@ -264,6 +264,16 @@ fn sites_and_routes_reach_their_meaning() {
         redirects: vec![("http://inner:8080/".into(), "/".into())],
         cookie_domains: vec![("app.internal".into(), String::new())],
         cookie_paths: vec![("/".into(), "/app/".into())],
+        retry: Retry {
+            unreachable: false,
+            broken: false,
+            timeout: true,
+            statuses: vec![429, 503],
+            methods: vec!["GET".into(), "PUT".into()],
+            attempts: 3,
+            budget_percent: 30,
+            per_try_timeout: Some(Duration::from_secs(4)),
+        },
     };
     let given: Vec<_> = config
         .pools

@@ -343,6 +343,7 @@ impl Clients {
         let plan = exchange.routed.map(|routed| routed.plan);
         let further = exchange.dispatch.take_further();
         let headless = !attempt.filter.head_written();
+        let refusing = if headless { attempt.retried_statuses() } else { &[] };
         let names = attempt.call_mut().filter(|_| headless).map(|call| (call.pool, call.take_names()));
         let traits = exchange.dispatch.traits.as_mut();
         let (expiry, wish, mut coder) =
@@ -359,12 +360,12 @@ impl Clients {
         let (_, writer) = self.files_and_writer(index, context);
         let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
         let writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
-        let mut writer = writer.coding(coding).mapping(mapping);
+        let mut writer = writer.coding(coding).mapping(mapping).refusing(refusing);
         let result = write(&mut attempt, &mut writer);
         if let Some(named) = writer.take_named() {
             attempt.named = Some(named);
         }
-        let (is_begun, rate) = (writer.is_begun(), writer.rate());
+        let (is_begun, rate, refused) = (writer.is_begun(), writer.rate(), writer.refused());
         if let Some(rate) = rate {
             self.throttle_by(index, rate);
         }
@@ -372,6 +373,7 @@ impl Clients {
             self.exchange(index).dispatch.set_cookie = further;
             if let (Some((_, names)), Some(call)) = (names, attempt.call_mut()) {
                 call.put_names_back(names);
+                call.refused = refused;
             }
         }
         if let Some(traits) = self.exchange(index).dispatch.traits.as_mut() {

@@ -228,6 +228,7 @@ impl Exchanges {
         let now = self.clock.now;
         if self.upstreams.next_sweep.is_some_and(|at| at <= now) {
             self.upstreams.expired(now).into_iter().for_each(|key| self.drop_upstream(key));
+            self.look_at_budgets();
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | [`pump`] | what comes from an upstream, on its way to the client |
 //! | [`relay`] | processes that answer through a relay |
 //! | [`server`] | requests to servers |
+//! | [`retries`] | which requests go to another server |
 //! | [`connections`] | connections to servers |
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
@@ -34,6 +35,7 @@ mod pump;
 mod relay;
 mod remote_thread;
 mod removal;
+mod retries;
 pub(in crate::worker) mod send;
 mod server;
 mod streams;

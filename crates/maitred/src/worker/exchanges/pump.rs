@@ -176,6 +176,10 @@ impl Exchanges {
             self.answer_with_named_file(index);
             return Ok(());
         }
+        if let Some(status) = attempt.call_mut().and_then(|call| call.refused.take()) {
+            attempt.filter.renew();
+            return Err((Cause::Status(status), format!("it has answered with {status}")));
+        }
         let headed = headless && attempt.filter.head_written();
         let switches = !switched && attempt.filter.switched();
         self.send_encoded(index);

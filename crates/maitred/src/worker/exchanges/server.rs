@@ -18,7 +18,8 @@
 //! **Retried**: a connection that could not be made has had no byte of the request, so that any request is given to the next
 //! server. One that ends without a byte of a response may have been acted on, so that only requests with a safe method
 //! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
-//! otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
+//! otherwise to another server. `retry` of the pool says more: what is retried, which
+//! methods, how often, and within which budget of all requests.
 //!
 //! **A client that goes away** takes its connection to the server with it: there is no other way to cancel a request at a server.
 //! A client that has only stopped sending may still wait for the response, and cannot be distinguished from one that is gone;
@@ -50,9 +51,6 @@ use crate::worker::upstream::passing::Passing;
 use crate::worker::upstream::server::{Call, Dialect, Written};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
-/// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
-const ATTEMPTS_MAX: u8 = 4;
-
 impl Exchanges {
     /// Passes a request on to a server of this pool.
     pub(in crate::worker) fn proxy(
@@ -79,7 +77,8 @@ impl Exchanges {
         let keep = self.persistence(index, request, given.last && !passes) != Persistence::Close;
         let given = RequestInput { last: given.last || passes, ..given };
         let filter = Filter::new(self.wanted(index, request, keep, settings));
-        let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        let safe = settings.external.retry.methods.iter().any(|method| method == request.method_text);
+        let harmless = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let now = self.clock.now;
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
@@ -93,6 +92,7 @@ impl Exchanges {
             .is_passed()
             .then(|| Passing::new(written.framed(request.framing), written.is_text()));
         let mut call = Call::new(pool as u16, written, safe);
+        call.harmless = harmless;
         call.key = self.hash_of(index, pool, request);
         call.note_client(settings, request.authority);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
@@ -143,7 +143,7 @@ impl Exchanges {
             let now = self.clock.now;
             attempt.renew(now);
             let Some(call) = attempt.call_mut() else { return Err((500, attempt)) };
-            if call.attempts >= ATTEMPTS_MAX {
+            if self.retry_of(call.pool).is_none_or(|retry| call.attempts >= retry.attempts) {
                 return Err((call.status, attempt));
             }
             call.attempts += 1;
@@ -168,6 +168,7 @@ impl Exchanges {
             };
             match found {
                 Ok(upstream) => {
+                    call.statuses = self.retried_statuses(call);
                     self.exchange(index).dispatch.served.note_attempt(at.1);
                     self.enter_upstream(index, upstream, attempt);
                     if let Some(due) = self.upstream_due(index) {
@@ -372,9 +373,16 @@ impl Exchanges {
             http2.over |= http2.heard_at <= heard_at;
         }
         let Some(call) = self.attempt_mut(index).and_then(|attempt| attempt.call_mut()) else { return cause };
-        if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
+        if used && cause == Cause::Lost && !begun && !call.fresh_only && (call.harmless || !call.any_sent) {
             // The server may have closed an idle connection while the request was on its way.
             call.fresh_only = true;
+            call.attempts = call.attempts.saturating_sub(1);
+            self.forgive(at);
+            return Cause::Stale;
+        }
+        if let Cause::Status(status) = cause {
+            // That is an answer, and says what the server can do for this request only.
+            call.note_tried(at.1, status);
             self.forgive(at);
             return cause;
         }
@@ -387,7 +395,9 @@ impl Exchanges {
             Cause::Unreachable { late } => (Failure::Unreachable, if late { 504 } else { 502 }),
             Cause::Late => (Failure::Broken, 504),
             Cause::Overloaded => (Failure::Broken, 503),
-            Cause::Lost | Cause::Bad | Cause::Unprocessed => (Failure::Broken, 502),
+            Cause::Lost | Cause::Bad | Cause::Unprocessed | Cause::Stale | Cause::Status(_) => {
+                (Failure::Broken, 502)
+            }
         };
         call.note_tried(at.1, status);
         self.note_failure(at, failure, why);
@@ -409,6 +419,7 @@ impl Exchanges {
         match self.attempt(index, attempt) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
+                self.exchange(index).dispatch.overdue = false;
                 self.pass_request(index);
             }
             Err((status, attempt)) => self.refuse_attempt(index, status, *attempt),

@@ -34,7 +34,7 @@ use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::table::Phase;
 use crate::worker::forward::{may_be_informed, protocol, takes_trailers};
-use crate::worker::upstream::failure::{Cause, Verdict, judge};
+use crate::worker::upstream::failure::{Cause, Rules, Verdict, judge};
 use crate::worker::upstream::remote_thread::TIMEOUT;
 use crate::worker::upstream::{By, HALF_CLOSED_TIMEOUT, Source};
 
@@ -100,7 +100,9 @@ impl Exchanges {
             By::Server(call) => {
                 let connected = self.upstreams.is_connected(attempt.key);
                 let period = if connected { timeout } else { self.connect_timeout(exchange.dispatch.pool?) };
-                attempt.heard_at + if call.half_closed { period.min(HALF_CLOSED_TIMEOUT) } else { period }
+                let period = if call.half_closed { period.min(HALF_CLOSED_TIMEOUT) } else { period };
+                let due = attempt.heard_at + period;
+                self.try_due(attempt, call).map_or(due, |try_due| try_due.min(due))
             }
             // The other thread ends the request by itself, also when `request_total_timeout` is over.
             By::Thread(_) => {
@@ -134,6 +136,10 @@ impl Exchanges {
         let Some(attempt) = self.attempt_of(index) else { return };
         let retry = self.exchange_of(index).map_or(RetryState::Never, |exchange| exchange.dispatch.retry);
         let reached = attempt.reached(retry);
+        let rules = match &attempt.by {
+            By::Server(call) => self.retry_of(call.pool).map_or(Rules::DEFAULT, Rules::of),
+            By::Process(_) | By::Thread(_) => Rules::DEFAULT,
+        };
         let cause = match source {
             Source::Relay(_) => self.note_failed_relay(index, cause, why),
             Source::Server(key) => self.note_failed_server(index, key, cause, why),
@@ -143,8 +149,11 @@ impl Exchanges {
                 None => return self.abort(index),
             },
         };
-        match judge(cause, reached) {
+        match judge(cause, reached, rules) {
             Verdict::Abort => self.abort(index),
+            Verdict::Retry(status) if cause.costs(reached) && !self.takes_retry(index) => {
+                self.refuse_upstream(index, status);
+            }
             Verdict::Retry(status) => self.retry_upstream(index, source, status),
             Verdict::Refuse(status) => self.refuse_upstream(index, status),
         }

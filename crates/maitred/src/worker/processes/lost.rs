@@ -19,7 +19,7 @@ use crate::worker::connection::State;
 use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
-use crate::worker::upstream::failure::{Cause, Reached, Verdict, judge};
+use crate::worker::upstream::failure::{Cause, Reached, Rules, Verdict, judge};
 
 /// How far a request on the client's own socket has come.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +142,7 @@ impl Processes {
         judge(
             cause,
             Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written, spent: false },
+            Rules::DEFAULT,
         )
     }
 

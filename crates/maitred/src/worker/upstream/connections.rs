@@ -16,6 +16,7 @@ use crate::worker::foreign;
 use crate::worker::shared::PoolShared;
 use crate::worker::upstream::far_end::{FarEnd, Secured};
 use crate::worker::upstream::http2::Http2;
+use crate::worker::upstream::retries::RetryBudget;
 use crate::worker::upstream::{Attempt, By};
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -86,6 +87,8 @@ pub(in crate::worker) struct Upstreams {
     pub(in crate::worker) unsent_http2: Vec<(u32, u32)>,
     /// Those that had more than one turn takes.
     pub(in crate::worker) later_http2: Vec<(u32, u32)>,
+    /// How many requests of each pool may be retried.
+    budgets: Vec<RetryBudget>,
     /// Empty buffers for requests.
     spare: Vec<Vec<u8>>,
 }
@@ -105,8 +108,14 @@ impl Upstreams {
             reused: Vec::new(),
             unsent_http2: Vec::new(),
             later_http2: Vec::new(),
+            budgets: vec![RetryBudget::default(); pools.len()],
             spare: Vec::new(),
         }
+    }
+
+    /// How many requests of this pool may be retried.
+    pub(in crate::worker) fn budget(&mut self, pool: u16) -> Option<&mut RetryBudget> {
+        self.budgets.get_mut(usize::from(pool))
     }
 
     /// An empty buffer for a request.

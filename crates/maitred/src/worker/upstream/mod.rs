@@ -9,6 +9,7 @@ pub(in crate::worker) mod http2;
 pub(in crate::worker) mod passing;
 pub(in crate::worker) mod relay;
 pub(in crate::worker) mod remote_thread;
+pub(in crate::worker) mod retries;
 pub(in crate::worker) mod server;
 
 use std::time::{Duration, Instant};
@@ -124,7 +125,7 @@ impl Attempt {
             feed.sent = 0;
         }
         if let Some(call) = self.call_mut() {
-            call.renew();
+            call.renew(now);
         }
     }
 
@@ -274,6 +275,16 @@ impl Attempt {
         match &mut self.by {
             By::Server(call) => Some(call),
             _ => None,
+        }
+    }
+
+    /// Statuses of a response for which the request is retried: only while its body is still whole.
+    pub(in crate::worker) fn retried_statuses(&self) -> &'static [u16] {
+        match &self.by {
+            By::Server(call) if !self.passing.as_ref().is_some_and(|passing| passing.has_begun()) => {
+                call.statuses
+            }
+            _ => &[],
         }
     }
 

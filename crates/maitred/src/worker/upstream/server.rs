@@ -1,6 +1,7 @@
 //! A request to a server: what of it has been sent, and in which dialect.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::h2::head_bytes;
@@ -136,8 +137,16 @@ pub struct Call {
     host: Option<Range<usize>>,
     /// Up to where `out` has been sent.
     pub(in crate::worker) sent: usize,
-    /// A second attempt does no harm (9110-9.2.1).
+    /// It may be sent twice, by its method (`retry.methods`).
     pub safe: bool,
+    /// Its method is safe (9110-9.2.1), whatever the pool says of it.
+    pub(in crate::worker) harmless: bool,
+    /// When it was given to the server that has it now.
+    pub(in crate::worker) began: Option<Instant>,
+    /// Statuses for which it is retried, if there is another server.
+    pub(in crate::worker) statuses: &'static [u16],
+    /// The server has answered with one of them; nothing of that is with the client.
+    pub(in crate::worker) refused: Option<u16>,
     /// Servers of the pool that have failed it.
     pub(in crate::worker) tried: Vec<u16>,
     /// What is hashed for it.
@@ -171,6 +180,10 @@ impl Call {
             host,
             sent: start,
             safe,
+            harmless: false,
+            began: None,
+            statuses: &[],
+            refused: None,
             tried: Vec::new(),
             key: None,
             attempts: 0,
@@ -183,7 +196,8 @@ impl Call {
     }
 
     /// The request is sent from its beginning, over another connection.
-    pub(in crate::worker) fn renew(&mut self) {
+    pub(in crate::worker) fn renew(&mut self, now: Instant) {
+        (self.began, self.statuses) = (Some(now), &[]);
         (self.sent, self.any_sent, self.send_failed) = (self.start, false, false);
         self.dialect.reset();
     }

@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -162,7 +164,7 @@ fn each_server_gets_its_own_name() {
     let mut call = Call::new(0, written(Some(29..32)), true);
     for (server, name) in servers.iter().zip(["127.0.0.1:80", "localhost", "[::1]:8"]) {
         call.name_host(server);
-        call.renew();
+        call.renew(Instant::now());
         let expected = format!("GET / HTTP/1.1\r\nhost: {name}\r\nx: y\r\n\r\n");
         assert_eq!(String::from_utf8_lossy(&send_all(&mut call, &mut None).0), expected);
     }
