@@ -32,6 +32,35 @@ pub struct ConditionSet {
     pub https: Option<bool>,
     /// `client`: the networks that its address is in; none is any address.
     pub clients: Vec<Network>,
+    /// `share`: whether it is among so many of all.
+    pub share: Option<Share>,
+}
+
+/// `share`: a part of all clients, or of what else tells them apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// How many of [`Share::WHOLE`].
+    pub parts: u16,
+    /// `share_by`
+    pub by: ShareKey,
+    /// `share_name`: shares of different names are independent of one another.
+    pub name: String,
+}
+
+impl Share {
+    /// Everything: hundredths of a percent.
+    pub const WHOLE: u16 = 10_000;
+}
+
+/// `share_by`: what tells clients apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ShareKey {
+    /// `"client"`: its address; of IPv6 the network, of 64 bits.
+    Client,
+    /// `"header:NAME"`, in small letters; its address if there is none.
+    Header(String),
+    /// `"cookie:NAME"`; its address if there is none.
+    Cookie(String),
 }
 
 /// What a value has to be.
@@ -88,6 +117,26 @@ const CLIENT: Key = Key::new(
     "Networks that the client's address is in; behind a proxy in `trusted_proxies`, the address that it names.",
 );
 
+const SHARE: Key = Key::new(
+    "share",
+    Kind::Text("a percentage such as `\"10%\"` or `\"0.5%\"`"),
+    Default::Absent("all"),
+    "A part of all clients: always the same ones, and with a larger percentage the same ones and more.",
+);
+const SHARE_BY: Key = Key::new(
+    "share_by",
+    Kind::Text("`\"client\"`, `\"cookie:NAME\"` or `\"header:NAME\"`"),
+    Default::Text("client"),
+    "What tells clients apart for `share`: the address (of IPv6 its first 64 bits), or the value of a cookie or field; who has \
+     none of these counts by the address.",
+);
+const SHARE_NAME: Key = Key::new(
+    "share_name",
+    Kind::Text("any text"),
+    Default::Text(""),
+    "Shares of the same name have the same clients, those of different names are independent of one another.",
+);
+
 /// `match`
 pub(super) const MATCH: Table = Table {
     title: "match",
@@ -101,6 +150,9 @@ pub(super) const MATCH: Table = Table {
         COOKIE,
         SCHEME,
         CLIENT,
+        SHARE,
+        SHARE_BY,
+        SHARE_NAME,
         Key::new(
             "any",
             Kind::Sections(&SET),
@@ -133,5 +185,8 @@ const SET: Table = Table {
         COOKIE,
         SCHEME,
         CLIENT,
+        SHARE,
+        SHARE_BY,
+        SHARE_NAME,
     ],
 };

@@ -78,7 +78,7 @@ pub use balancing::{Balance, Balancing, HashKey, Outliers, ServerSettings};
 pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};
-pub use conditions::{ConditionSet, Conditions, ValuePattern};
+pub use conditions::{ConditionSet, Conditions, Share, ShareKey, ValuePattern};
 pub use cors::{Cors, OriginPattern};
 pub use directory::user_runtime_dir;
 pub use discovery::{Discovery, Found, Name, Query};

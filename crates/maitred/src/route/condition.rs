@@ -1,9 +1,13 @@
 //! Conditions of a route besides path and method, as they are asked.
 
+use std::hash::Hasher as _;
+use std::net::IpAddr;
+
 use regex::bytes::Regex;
+use siphasher::sip::SipHasher13;
 
 use super::pattern::{glob, matches};
-use crate::config::{self, PathPattern, ValuePattern, is_within};
+use crate::config::{self, PathPattern, Share, ShareKey, ValuePattern, is_within};
 use crate::rewrite::Facts;
 
 /// The conditions of a route, compiled.
@@ -22,6 +26,7 @@ struct Set {
     cookies: Vec<(String, Value)>,
     https: Option<bool>,
     clients: Vec<config::Network>,
+    share: Option<Share>,
 }
 
 #[derive(Debug)]
@@ -63,6 +68,7 @@ impl Set {
             cookies: values(&set.cookies),
             https: set.https,
             clients: set.clients.clone(),
+            share: set.share.clone(),
         }
     }
 
@@ -78,6 +84,7 @@ impl Set {
                 .iter()
                 .all(|(name, value)| facts.cookie(name).is_some_and(|found| value.is(found)))
             && (!of_origin || self.comes_from(facts))
+            && self.share.as_ref().is_none_or(|share| is_among(share, facts))
     }
 
     fn comes_from(&self, facts: &Facts<'_>) -> bool {
@@ -86,6 +93,28 @@ impl Set {
         self.https.is_none_or(|https| https == origin.https)
             && (self.clients.is_empty() || origin.client.is_some_and(within))
     }
+}
+
+/// Whether a request is of a client that the share has. The same number on every machine, in every version and for every
+/// percentage, so that no client goes back and forth.
+fn is_among(share: &Share, facts: &Facts<'_>) -> bool {
+    let named = match &share.by {
+        ShareKey::Client => None,
+        ShareKey::Header(name) => facts.fields(name).next(),
+        ShareKey::Cookie(name) => facts.cookie(name),
+    };
+    let mut hasher = SipHasher13::new_with_keys(0x6d61_6974_7265_6400, 0x7368_6172_6500_0000);
+    hasher.write(share.name.as_bytes());
+    // No name goes on in the value.
+    hasher.write_u8(0xff);
+    match (named.filter(|named| !named.is_empty()), (facts.origin)().client) {
+        (Some(named), _) => hasher.write(named),
+        (None, Some(IpAddr::V4(address))) => hasher.write(&address.octets()),
+        // What a network gives to one customer; addresses within it change every day.
+        (None, Some(IpAddr::V6(address))) => hasher.write(address.octets().get(..8).unwrap_or_default()),
+        (None, None) => {}
+    }
+    hasher.finish() % u64::from(Share::WHOLE) < u64::from(share.parts)
 }
 
 impl Value {
@@ -165,6 +194,33 @@ mod tests {
         assert!(holds(cookie("yes")) && !holds(cookie("no")));
         assert!(holds(scheme(false)) && !holds(scheme(true)));
         assert!(holds(client("192.0.2.0", 24)) && !holds(client("10.0.0.0", 8)));
+    }
+
+    #[test]
+    fn a_share_has_always_the_same_ones_and_more_with_a_larger_percentage() {
+        let among = |parts, name: &str, by: &ShareKey, value: usize| {
+            let share = Share { parts, by: by.clone(), name: name.to_owned() };
+            let head = format!("GET / HTTP/1.1\r\nHost: h\r\nCookie: id={value}\r\nX-Id: {value}\r\n\r\n");
+            with_facts(&head, |facts| is_among(&share, facts))
+        };
+        let cookie = ShareKey::Cookie("id".to_owned());
+        let share = |parts, name: &str| -> Vec<usize> {
+            (0..4000).filter(|value| among(parts, name, &cookie, *value)).collect()
+        };
+        let (tenth, fifth, other) = (share(1000, ""), share(2000, ""), share(1000, "other"));
+        assert!((340..460).contains(&tenth.len()), "{}", tenth.len());
+        assert!((720..880).contains(&fifth.len()), "{}", fifth.len());
+        assert!(tenth.iter().all(|value| fifth.contains(value)));
+        let both = other.iter().filter(|value| tenth.contains(value)).count();
+        assert!((15..70).contains(&both), "{both} of both names");
+        assert_eq!((share(0, "").len(), share(Share::WHOLE, "").len()), (0, 4000));
+        // A value is the same wherever it stands; without it the address counts, which all have in common here.
+        let header = ShareKey::Header("x-id".to_owned());
+        assert!((0..100).all(|value| among(1000, "", &header, value) == tenth.contains(&value)));
+        for by in [ShareKey::Client, ShareKey::Cookie("none".to_owned())] {
+            let count = (0..100).filter(|value| among(5000, "", &by, *value)).count();
+            assert!(count == 0 || count == 100, "{count}");
+        }
     }
 
     #[test]

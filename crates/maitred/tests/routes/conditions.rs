@@ -43,6 +43,30 @@ fn a_route_is_for_requests_that_meet_its_conditions() {
 }
 
 #[test]
+fn a_route_takes_a_share_of_the_clients() {
+    let server = named(&[
+        ("fifth", "path = \"/x\"\nmatch = { share = \"20%\", share_by = \"cookie:id\" }"),
+        ("half", "path = \"/x\"\nmatch = { share = \"50%\", share_by = \"cookie:id\" }"),
+        ("rest", "path = \"/x\""),
+    ]);
+    let mut seen = std::collections::BTreeMap::new();
+    for id in 0..600 {
+        let fields = format!("Cookie: id={id}\r\n");
+        let name = ask(&server, "/x", &fields).text().to_owned();
+        if id < 50 {
+            assert_eq!(ask(&server, "/x", &fields).text(), name, "the same one again");
+        }
+        *seen.entry(name).or_insert(0) += 1;
+    }
+    // The second share has those of the first, which took them before.
+    let expected = [("fifth", 120), ("half", 180), ("rest", 300)];
+    for (name, count) in expected {
+        assert!(seen[name] > count - 60 && seen[name] < count + 60, "{seen:?}");
+    }
+    server.stop();
+}
+
+#[test]
 fn a_trusted_proxy_says_who_the_client_is_and_how_it_came() {
     let routes = [
         ("tls", "path = \"/\"\nmatch = { scheme = \"https\", client = [\"192.0.2.0/24\"] }"),

@@ -1,6 +1,6 @@
 //! `match` of a route.
 
-use super::super::conditions::{ConditionSet, Conditions, ValuePattern};
+use super::super::conditions::{ConditionSet, Conditions, Share, ShareKey, ValuePattern};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
 use super::super::template;
@@ -42,7 +42,56 @@ fn set(section: &Section<'_>) -> ConditionSet {
         }),
         https: section.choice("scheme").map(|scheme| scheme == "https"),
         clients: super::networks(section, "client"),
+        share: share(section),
     }
+}
+
+/// `share`, `share_by`, `share_name`
+fn share(section: &Section<'_>) -> Option<Share> {
+    let Some(text) = section.text("share") else {
+        for key in ["share_by", "share_name"] {
+            if let Some(given) = section.text(key).filter(|_| section.given(key).is_some()) {
+                let what = format!("`{key}` without `share` has no effect");
+                section.cx.error_with(&given.span, what, "add `share`, such as \"10%\"");
+            }
+        }
+        return None;
+    };
+    let what = format!("`share`: \"{}\" is no percentage", shorten(&text.value));
+    let parts = section.cx.accept(&text.span, &what, percentage(&text.value))?;
+    let by = match section.text("share_by") {
+        None => ShareKey::Client,
+        Some(text) => {
+            let what =
+                format!("`share_by`: \"{}\" is nothing to tell clients apart by", shorten(&text.value));
+            section.cx.accept(&text.span, &what, share_key(&text.value))?
+        }
+    };
+    let name = section.text("share_name").map(|name| name.value).unwrap_or_default();
+    Some(Share { parts, by, name })
+}
+
+fn share_key(text: &str) -> Result<ShareKey, String> {
+    match text.split_once(':') {
+        None if text == "client" => Ok(ShareKey::Client),
+        Some(("header", name)) if is_token(name) => Ok(ShareKey::Header(name.to_ascii_lowercase())),
+        Some(("cookie", name)) if is_token(name) => Ok(ShareKey::Cookie(name.to_owned())),
+        _ => Err("it takes \"client\", \"header:NAME\" or \"cookie:NAME\"".to_owned()),
+    }
+}
+
+/// Hundredths of a percent: `"10%"`, `"0.25%"`.
+fn percentage(text: &str) -> Result<u16, String> {
+    let wrong = || "it takes 0% to 100%, with two decimals at the most".to_owned();
+    let number = text.strip_suffix('%').ok_or_else(wrong)?.trim_end();
+    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+    let digits =
+        |text: &str, most| (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole, 3) || !digits(decimals, 2) {
+        return Err(wrong());
+    }
+    let parts = format!("{whole}{decimals:0<2}").parse().map_err(|_| wrong())?;
+    if parts > Share::WHOLE { Err(wrong()) } else { Ok(parts) }
 }
 
 fn values(

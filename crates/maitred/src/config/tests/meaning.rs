@@ -142,6 +142,7 @@ fn conditions_and_rewrites(pool: &Route, moved: &Route, images: &Route) {
         cookies: one("c", glob("1")),
         https: Some(true),
         clients: vec![("10.0.0.0".parse().unwrap(), 8)],
+        share: Some(Share { parts: 1250, by: ShareKey::Cookie("id".into()), name: "x".into() }),
         ..ConditionSet::default()
     };
     let any = ConditionSet {

@@ -119,6 +119,32 @@ fn conditions_and_rewrites_are_checked() {
 }
 
 #[test]
+fn shares_are_percentages() {
+    let text = |conditions: &str| {
+        site(&format!("[[site.route]]\npath = \"/x\"\nmatch = {{ {conditions} }}\nredirect = \"/y\"\n"))
+    };
+    for share in ["0%", "100%", "99.99 %", "0.5%"] {
+        good(&text(&format!("share = \"{share}\"")));
+    }
+    let hint = "it takes 0% to 100%, with two decimals at the most";
+    for share in ["10", "101%", "100.01%", "-1%", "1.%", "1.005%", "%", "1e1%"] {
+        let expected = format!("6:19 `share`: \"{share}\" is no percentage | {hint}");
+        assert_eq!(brief(&text(&format!("share = \"{share}\""))), [expected]);
+    }
+    assert_eq!(
+        brief(&text("share = \"1%\", share_by = \"cookie:\"")),
+        [
+            "6:36 `share_by`: \"cookie:\" is nothing to tell clients apart by | it takes \"client\", \"header:NAME\" or \
+          \"cookie:NAME\""
+        ]
+    );
+    assert_eq!(
+        brief(&text("share_by = \"client\"")),
+        ["6:22 `share_by` without `share` has no effect | add `share`, such as \"10%\""]
+    );
+}
+
+#[test]
 fn a_route_with_conditions_covers_no_other_one() {
     for condition in ["path_regex = 'a'\n", "match = { scheme = \"https\" }\n"] {
         good(&site(&format!(
