@@ -9,6 +9,7 @@ mod test;
 mod test_acme;
 mod test_deny;
 mod test_go;
+mod test_grpc;
 mod test_h2;
 mod test_instructions;
 mod test_node;

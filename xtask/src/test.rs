@@ -54,12 +54,16 @@ pub(crate) fn run() -> Result<()> {
     skips::start()?;
     crate::test_packages::install_missing();
     let target = &crate::target();
-    // Tests of the workspace use both.
+    // Tests of the workspace use all of these.
     let pebble = crate::test_acme::install(target);
     let oauth2_proxy = crate::test_oauth2_proxy::install(target);
     let python = crate::test_python::environment(&target.join("python"));
     report.take(crate::test_deny::run());
-    let programs = [("MAITRED_PEBBLE", pebble), ("MAITRED_OAUTH2_PROXY", oauth2_proxy)];
+    let programs = [
+        ("MAITRED_PEBBLE", pebble),
+        ("MAITRED_OAUTH2_PROXY", oauth2_proxy),
+        ("MAITRED_GRPC_INTEROP", crate::test_grpc::install(target)),
+    ];
     workspace(&mut report, programs);
     python_adapter(&mut report);
     report.take(rust_examples(target));
@@ -82,7 +86,7 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// `programs`: variables that name what was installed for tests, if it was.
-fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 2]) {
+fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 3]) {
     report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
     report.step(
         "lints",

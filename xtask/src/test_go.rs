@@ -1,6 +1,6 @@
 //! The Go adapter's part of the tests, and its examples'.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::Result;
@@ -10,6 +10,45 @@ use crate::step::step;
 const ADAPTER: &str = "adapters/go";
 /// Modules with dependencies, which are downloaded: an example, and tests with the frameworks that people have.
 const EXAMPLES: &[&str] = &["examples/go-chi", "adapters/go/frameworks"];
+
+/// Programs in Go that tests need.
+pub(crate) struct Programs {
+    /// What they are called together.
+    pub(crate) name: &'static str,
+    /// The tests that need them.
+    pub(crate) tests: &'static str,
+    /// Their version.
+    pub(crate) version: &'static str,
+    /// Where they come from.
+    pub(crate) packages: &'static [&'static str],
+}
+
+impl Programs {
+    /// Installs them in this directory, unless they are there, and returns its absolute path; or says why not.
+    pub(crate) fn install(&self, directory: &Path) -> Option<PathBuf> {
+        let missing = |why: &str| {
+            skip(Kind::Missing, self.tests, why);
+            None
+        };
+        let version = Command::new("go").arg("version").stderr(Stdio::null()).output();
+        if !version.is_ok_and(|output| output.status.success()) {
+            return missing("there is no Go (Debian's package golang-go)");
+        }
+        let directory = std::path::absolute(directory).ok()?;
+        let note = directory.join(format!("{}.version", self.name.to_lowercase()));
+        if std::fs::read_to_string(&note).is_ok_and(|found| found == self.version) {
+            return Some(directory);
+        }
+        let mut command = Command::new("go");
+        command.arg("install").env("GOBIN", &directory);
+        command.args(self.packages.iter().map(|package| format!("{package}@{}", self.version)));
+        let installed = step(self.name, &mut command).and_then(|()| Ok(std::fs::write(&note, self.version)?));
+        match installed {
+            Ok(()) => Some(directory),
+            Err(why) => missing(&format!("{} cannot be installed ({why})", self.name)),
+        }
+    }
+}
 
 /// Everything that is written in Go; `maitred` is the server to test it with. Without Go this is skipped, and said.
 pub(crate) fn run(maitred: &Path) -> Result<()> {
