@@ -5,6 +5,7 @@
 
 mod adapters;
 mod client;
+mod compressed;
 mod disk;
 mod documents;
 mod grid;
@@ -210,7 +211,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 19] = [
+const SCENARIOS: [(&str, &str, Run); 20] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -240,6 +241,11 @@ const SCENARIOS: [(&str, &str, Run); 19] = [
     ("buckets", "one accept queue, or one for each thread (2014)", Run::Grid(tuning::buckets)),
     ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),
     ("defer", "connections that wait in the kernel for their request (2002)", Run::Grid(tuning::deferring)),
+    (
+        "compressed",
+        "files that are sent compressed, beside plain ones of their length",
+        Run::Grid(compressed::run),
+    ),
     ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),
     ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(specweb::run)),
 ];
