@@ -1,6 +1,7 @@
 //! `error_page`: files below the site's `root`.
 
 use super::context::Context;
+use super::forward;
 use crate::import::nginx::scope::Scope;
 use crate::import::report::Kind;
 
@@ -9,6 +10,9 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(u16, String)> {
     let mut pages = Vec::new();
     for directive in scope.all("error_page") {
         let Some((page, statuses)) = directive.args.split_last() else { continue };
+        if forward::sign_in(scope, directive).is_some() {
+            continue;
+        }
         let statuses: Vec<u16> = statuses
             .iter()
             .filter_map(|status| status.parse().ok())

@@ -54,6 +54,17 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     if !copied.is_empty() {
         table.push(("copy_headers".to_owned(), Value::texts(&copied)));
     }
+    for page in scope.all("error_page") {
+        if let Some((to, said)) = sign_in(scope, page) {
+            table.push(("sign_in".to_owned(), to.into()));
+            cx.say(page, Kind::Translated, "browsers are redirected there");
+            said.into_iter().for_each(|directive| cx.translated(directive));
+            break;
+        }
+    }
+    if scope.all("add_header").into_iter().any(|field| is_cookie(scope, field)) {
+        table.push(("set_cookies".to_owned(), true.into()));
+    }
     if let Some((_, millis)) = (Settings { cx, scope: &inner }).time("proxy_read_timeout")
         && millis != TIMEOUT
         && inner.own().iter().any(|own| own.name == "proxy_read_timeout")
@@ -65,6 +76,63 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     cx.translated(handler);
     sent(cx, location);
     Ok(Value::Table(table))
+}
+
+/// Whether `auth_request` holds.
+fn is_asked(scope: &Scope<'_>) -> bool {
+    scope.last("auth_request").is_some_and(|asked| asked.arg(0) != "off")
+}
+
+/// Where an `error_page` beside `auth_request` sends clients to sign in, and the directives that say so besides: the pages of
+/// oauth2-proxy, another URL, and a named location that redirects.
+pub(crate) fn sign_in<'a>(scope: &Scope<'a>, page: &'a Directive) -> Option<(String, Vec<&'a Directive>)> {
+    let (to, statuses) = page.args.split_last()?;
+    let of_401 = statuses.iter().filter(|status| !status.starts_with('=')).all(|status| status == "401");
+    if !is_asked(scope) || !of_401 || statuses.is_empty() {
+        return None;
+    }
+    let (to, said) = match to.starts_with('@') {
+        false => (to.as_str(), Vec::new()),
+        true => {
+            let all = scope.everywhere("location");
+            let location = *all.iter().find(|location| location.args == [to.as_str()])?;
+            let [back] = location.inside() else { return None };
+            let status = back.arg(0).parse().ok().filter(|status: &u16| matches!(status, 301..=303 | 307));
+            (status.filter(|_| back.name == "return").map(|_| back.arg(1))?, vec![location, back])
+        }
+    };
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`|{}".contains(&byte);
+    if !to.bytes().all(plain) {
+        return None;
+    }
+    let is_url = to.starts_with("http://") || to.starts_with("https://");
+    let of_proxy = to.strip_prefix("$scheme://$host").or(to.strip_prefix("https://$host")).unwrap_or(to);
+    match (of_proxy.starts_with("/oauth2/"), of_proxy.contains('?')) {
+        // The page itself is told what was asked for by `X-Auth-Request-Redirect`, or in `rd`.
+        (true, false) => Some((format!("{of_proxy}?rd={{uri}}"), said)),
+        (true, true) => Some((placeholders(of_proxy)?, said)),
+        (false, _) if is_url => Some((placeholders(to)?, said)),
+        (false, _) => None,
+    }
+}
+
+/// A place with placeholders instead of variables; `None` if it has others.
+fn placeholders(text: &str) -> Option<String> {
+    const WHOLE: [&str; 3] =
+        ["$scheme://$http_host$request_uri", "$scheme://$host$request_uri", "https://$host$request_uri"];
+    let text = WHOLE.iter().fold(text.to_owned(), |text, whole| text.replace(whole, "{url}"));
+    let text = text.replace("$request_uri", "{uri}");
+    (!text.contains('$')).then_some(text)
+}
+
+/// Whether a field of the response has the cookies of the answer: `add_header Set-Cookie $cookie`, after `auth_request_set
+/// $cookie $upstream_http_set_cookie`.
+pub(crate) fn is_cookie(scope: &Scope<'_>, field: &Directive) -> bool {
+    field.arg(0).eq_ignore_ascii_case("set-cookie")
+        && is_asked(scope)
+        && answers(scope)
+            .iter()
+            .any(|(variable, upstream, _)| *variable == field.arg(1) && *upstream == "set_cookie")
 }
 
 /// Fields that the other server gets; what is not among those that it always gets is not possible.
@@ -103,7 +171,7 @@ pub(crate) fn is_copied(scope: &Scope<'_>, name: &str, value: &str) -> bool {
     let field = name.to_ascii_lowercase().replace('-', "_");
     let direct = value.strip_prefix("$upstream_http_").is_some_and(|upstream| upstream == field);
     let set = answers(scope).iter().any(|(variable, upstream, _)| *variable == value && *upstream == field);
-    scope.last("auth_request").is_some_and(|asked| asked.arg(0) != "off") && (direct || set)
+    is_asked(scope) && (direct || set)
 }
 
 fn copied(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<String> {

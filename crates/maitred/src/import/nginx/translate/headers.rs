@@ -102,6 +102,11 @@ fn add(
         let why = "this field delimits the message, and is the server's own";
         return cx.say(directive, Kind::Dropped, why);
     }
+    if forward::is_cookie(scope, directive) {
+        cx.translated(directive);
+        let of_it = forward::answers(scope).into_iter().filter(|(variable, ..)| *variable == value);
+        return of_it.for_each(|(.., set)| cx.translated(set));
+    }
     let Some(value) = header_value(scope, value) else {
         let Some(value) = default_of(cx, name, value) else { return variable(cx, scope, directive, value) };
         cx.translated(directive);
