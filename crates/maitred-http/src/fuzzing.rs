@@ -5,6 +5,7 @@
 mod client;
 pub(crate) mod fastcgi;
 mod h2;
+mod h2_client;
 pub(crate) mod hpack;
 mod response;
 
@@ -12,6 +13,7 @@ pub use fastcgi::{cgi, fastcgi};
 pub use h2::h2_session;
 #[cfg(test)]
 pub(crate) use h2::http1_text;
+pub use h2_client::h2_client;
 pub use hpack::{hpack_decoder, hpack_encoder};
 pub use response::response;
 

@@ -13,7 +13,7 @@ use crate::request::{Framing, HeadLimits, HeadRoom, Request, RequestHead, field_
 use crate::response::ResponseHead;
 
 /// Small, so that short inputs reach them.
-const SETTINGS: Settings = Settings {
+pub(super) const SETTINGS: Settings = Settings {
     streams_max: 4,
     stream_window: 1000,
     connection_window: 70_000,

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use crate::framed::{self, Came, Far, field, head};
 use crate::h2::Connection;
 use crate::h2::frame::{self, code, setting};
+use crate::secure::{self, Authority};
 use crate::support::{Server, Setup, TIMEOUT, eventually};
 use crate::upstream::Upstream;
 
@@ -335,5 +336,92 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     let server = start(&upstream, "connect_timeout = \"200ms\"");
     assert_eq!(server.connect().get("/").status, 504);
     eventually("the connection is closed", || upstream.open() == 0);
+    server.stop();
+}
+
+/// A connection that ends with many requests is one failure of its server, not one for each of them.
+#[test]
+fn the_end_of_a_connection_is_one_failure() {
+    let upstream = framed::start(&[], |far| {
+        for _ in 0..10 {
+            far.request()?;
+        }
+        Ok(())
+    });
+    let server = start(&upstream, "");
+    let mut clients: Vec<_> = (0..10).map(|_| server.connect()).collect();
+    clients
+        .iter_mut()
+        .for_each(|client| client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx"));
+    for client in &mut clients {
+        assert_eq!(client.response("POST").status, 502);
+    }
+    assert_eq!((upstream.connections(), server.total("upstream_failures")), (1, 1));
+    server.stop();
+}
+
+/// `tls.http2`: chosen in the handshake, or not used.
+#[test]
+fn http_2_is_chosen_by_alpn() {
+    let authority = Authority::new();
+    let with = |protocols: &[&[u8]]| {
+        let mut config = (*secure::config(&authority.sign("inner.example", 2100), None)).clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        std::sync::Arc::new(config)
+    };
+    let begin = |upstream: &Upstream| {
+        Setup::with_files()
+            .server("threads = 1")
+            .outside("ca.pem", authority.pem.as_bytes())
+            .route("/*", "pool = \"app\"")
+            .table(&format!(
+                "[pool.app]\nconnect = \"{}\"\n\
+                 tls = {{ http2 = true, ca = \"ca.pem\", server_name = \"inner.example\" }}\n",
+                upstream.name()
+            ))
+            .start()
+    };
+    let upstream = Upstream::secure(with(&[b"h2", b"http/1.1"]), |peer| {
+        let mut far = Far::new(peer, &[])?;
+        loop {
+            let (id, fields, content) = far.request()?;
+            assert_eq!(field(&fields, ":scheme"), Some("https"));
+            far.answer(id, &format!("{} {}", field(&fields, ":path").unwrap(), content.len()))?;
+        }
+    });
+    let server = begin(&upstream);
+    let mut client = server.connect();
+    for bytes in [0, 1000, 3_000_000] {
+        assert_eq!(client.post("/form", &vec![b'x'; bytes]).text(), format!("/form {bytes}"));
+    }
+    assert_eq!(upstream.connections(), 1);
+    server.stop();
+    for other in [&[b"http/1.1".as_slice()][..], &[]] {
+        let upstream = Upstream::secure(with(other), |peer| peer.wait_for_end());
+        let server = begin(&upstream);
+        assert_eq!(server.connect().get("/").status, 502, "{other:?}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_server_may_listen_on_a_unix_socket() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("app.sock");
+    let upstream = Upstream::unix(&path, |peer| say(&mut Far::new(peer, &[])?));
+    for (path, mode) in [(directory.path(), 0o755), (&path, 0o777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let server = Setup::with_files()
+        .server("threads = 1")
+        .route("/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = \"h2+unix:{}\"\n", path.display()))
+        .start();
+    let mut client = server.connect();
+    for _ in 0..5 {
+        assert_eq!(client.post("/form", b"some").text(), "/form 4");
+    }
+    assert_eq!(upstream.connections(), 1);
     server.stop();
 }

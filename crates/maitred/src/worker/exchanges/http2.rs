@@ -17,7 +17,7 @@
 //! | GOAWAY, and its stream is above the last | `Cause::Unprocessed`: retried, whatever it is (9113-8.7) |
 //! | its stream, with REFUSED_STREAM | `Cause::Overloaded`: retried at another server, or 503 |
 //! | its stream, with another code | `Cause::Lost`: retried if that is harmless |
-//! | the connection | the same for all of them |
+//! | the connection | the same for all of them; that is one failure of the server |
 //!
 //! What is to be sent is put into frames by each stream, and leaves once per turn.
 
@@ -340,7 +340,7 @@ impl Exchanges {
             false => Cause::Unreachable { late: false },
         };
         let Some(http2) = &mut connection.http2 else { return };
-        http2.over = true;
+        (http2.over, http2.ended) = (true, true);
         let users = http2.users();
         if let Some(open) = self.upstreams.idle(at) {
             open.retain(|other| *other != key);

@@ -47,6 +47,7 @@ use crate::worker::connection::refusal::fields_of;
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::http2::Http2;
 use crate::worker::upstream::passing::Passing;
 use crate::worker::upstream::server::{Call, Dialect, Written};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
@@ -400,7 +401,10 @@ impl Exchanges {
             }
         };
         call.note_tried(at.1, status);
-        self.note_failure(at, failure, why);
+        match self.upstreams.http2(key).is_none_or(Http2::counts_failure) {
+            true => self.note_failure(at, failure, why),
+            false => self.forgive(at),
+        }
         cause
     }
 

@@ -249,6 +249,10 @@ pub(in crate::worker) struct Http2 {
     pub(in crate::worker) dirty: bool,
     /// The server takes no request any more, or the session has failed.
     pub(in crate::worker) over: bool,
+    /// It has ended, and with it all of its requests.
+    pub(in crate::worker) ended: bool,
+    /// Its end counts as a failure of the server already.
+    counted: bool,
     /// When something last came.
     pub(in crate::worker) heard_at: Instant,
 }
@@ -263,6 +267,8 @@ impl Http2 {
             readable: false,
             dirty: false,
             over: false,
+            ended: false,
+            counted: false,
             heard_at: now,
         })
     }
@@ -274,6 +280,12 @@ impl Http2 {
             None => self.session.may_open(),
             Some(most) => self.waiting.len() < most as usize,
         }
+    }
+
+    /// Whether the failure of one of its requests is one of the server: the end of a connection is, once, however many requests
+    /// it had.
+    pub(in crate::worker) fn counts_failure(&mut self) -> bool {
+        !self.ended || !std::mem::replace(&mut self.counted, true)
     }
 
     /// Whether it has no request.

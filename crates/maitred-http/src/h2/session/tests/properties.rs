@@ -1,11 +1,12 @@
-//! Random and mutated frames keep the invariants of [`crate::fuzzing::h2_session`].
+//! Random and mutated frames keep the invariants of [`crate::fuzzing::h2_session`]; those of a server, of
+//! [`crate::fuzzing::h2_client`].
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use super::*;
-use crate::fuzzing::h2_session;
+use crate::fuzzing::{h2_client, h2_session};
 
 /// Fields behind those that a request has, or behind its content.
 fn further() -> impl Strategy<Value = (&'static str, &'static str)> {
@@ -128,7 +129,62 @@ fn script() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// What a server sends: heads of responses, content, trailers, and anything else.
+fn server_script() -> impl Strategy<Value = Vec<u8>> {
+    let stream = || select(&[1_u32, 1, 3, 3, 5, 5, 7, 2, 0][..]);
+    let flags = || select(&[flag::END_HEADERS, flag::END_HEADERS | flag::END_STREAM, 0][..]);
+    let status = select(&["200", "200", "200", "103", "204", "304", "100", "503", "101", "20", "x"][..]);
+    let length = proptest::option::of(select(&["0", "5", "1000", "x"][..]));
+    let head = (status, length, vec(further(), 0..3)).prop_map(|(status, length, further)| {
+        let mut fields = std::vec![(":status", status)];
+        length.into_iter().for_each(|length| fields.push(("content-length", length)));
+        let mut bytes = block(&further);
+        let mut first = block(&fields);
+        first.append(&mut bytes);
+        first
+    });
+    let content = select(&[0, 0, flag::END_STREAM, flag::PADDED][..]);
+    let number = |number: u32| number.to_be_bytes().to_vec();
+    let frames = prop_oneof![
+        8 => (stream(), flags(), head).prop_map(|(id, flags, block)| frame(kind::HEADERS, flags, id, &block)),
+        8 => (stream(), content, vec(0_u8..12, 0..600)).prop_map(|(id, flags, bytes)| frame(kind::DATA, flags, id, &bytes)),
+        3 => (stream(), vec(further(), 1..3))
+            .prop_map(|(id, fields)| frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, id, &block(&fields))),
+        2 => (stream(), any::<u32>()).prop_map(move |(id, code)| frame(kind::RST_STREAM, 0, id, &number(code))),
+        1 => (stream(), any::<u32>()).prop_map(move |(last, code)| {
+            frame(kind::GOAWAY, 0, 0, &[number(last), number(code)].concat())
+        }),
+        1 => (1_u16..10, any::<u32>()).prop_map(|(setting, value)| settings(&[(setting, value)])),
+        1 => (stream(), 1_u32..1000).prop_map(|(id, increment)| window_update(id, increment)),
+        1 => (any::<u8>(), any::<u8>(), stream(), vec(any::<u8>(), 0..20))
+            .prop_map(|(kind, flags, id, payload)| frame(kind, flags, id, &payload)),
+    ];
+    (any::<u8>(), 1_u8..100, vec(frames, 0..30))
+        .prop_map(|(choice, part, frames)| [std::vec![choice & 0xfe, part], frames.concat()].concat())
+}
+
 proptest! {
+    #[test]
+    fn random_frames_of_a_server_keep_the_invariants(script in server_script()) {
+        h2_client(&script);
+    }
+
+    #[test]
+    fn mutated_frames_of_a_server_keep_the_invariants(mut script in server_script(), at: Index, byte: u8, how in 0..3) {
+        let at = at.index(script.len());
+        match how {
+            0 => script[at] = byte,
+            1 => script.insert(at, byte),
+            _ => drop(script.remove(at)),
+        }
+        h2_client(&script);
+    }
+
+    #[test]
+    fn random_bytes_of_a_server_keep_the_invariants(bytes in vec(any::<u8>(), 0..200)) {
+        h2_client(&bytes);
+    }
+
     #[test]
     fn random_frames_keep_the_invariants(script in script()) {
         h2_session(&script);
