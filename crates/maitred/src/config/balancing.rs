@@ -19,6 +19,8 @@ pub struct Balancing {
     pub panic_percent: u8,
     /// `outliers`
     pub outliers: Option<Outliers>,
+    /// `sticky`
+    pub sticky: Option<ServerCookie>,
     /// What the entries of `connect` say, in their order.
     pub servers: Vec<ServerSettings>,
 }
@@ -31,6 +33,7 @@ impl Default for Balancing {
             slow_start: Duration::ZERO,
             panic_percent: Balancing::PANIC_PERCENT,
             outliers: None,
+            sticky: None,
             servers: Vec::new(),
         }
     }
@@ -84,6 +87,21 @@ pub struct ServerSettings {
 impl Default for ServerSettings {
     fn default() -> ServerSettings {
         ServerSettings { weight: 1, backup: false, max_connections: None }
+    }
+}
+
+/// `sticky` of a pool of servers: the cookie that names one.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCookie {
+    /// `cookie`: its name.
+    pub name: String,
+    /// What servers are hashed with: made of `secret`, or of what the machine has.
+    pub key: [u64; 2],
+}
+
+impl std::fmt::Debug for ServerCookie {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ServerCookie({})", self.name)
     }
 }
 

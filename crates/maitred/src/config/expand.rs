@@ -14,7 +14,8 @@ const EXPANDED_BYTES_MAX: usize = 4 << 20;
 const DEPTH_MAX: usize = 4;
 
 /// Below these keys a value can be a secret: nothing shows it, neither a log, nor the status, nor the list of processes.
-const SECRET_KEYS: [&str; 8] = ["env", "set", "add", "if_absent", "header", "cookie", "query", "users"];
+const SECRET_KEYS: [&str; 9] =
+    ["secret", "env", "set", "add", "if_absent", "header", "cookie", "query", "users"];
 
 const FORMS: &str = "it takes `${NAME}`, `${NAME:-default}` or `${file:/path}`; `$${` stands for `${` itself";
 

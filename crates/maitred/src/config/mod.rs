@@ -74,7 +74,7 @@ pub use acme::{
     Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,
 };
-pub use balancing::{Balance, Balancing, HashKey, Outliers, ServerSettings};
+pub use balancing::{Balance, Balancing, HashKey, Outliers, ServerCookie, ServerSettings};
 pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};

@@ -131,24 +131,34 @@ pub(super) const STICKY_KEY: Key = Key::new(
     "sticky",
     Kind::ChoiceOrSection { words: &["cookie", "address"], table: &STICKY },
     Default::Absent("any process gets any request"),
-    "Send all requests of a client to the same process, for applications that keep state in memory (`docs/applications.md` \
+    "Send all requests of a client to the same process, or to the same server of `connect`, for applications that keep state in memory (`docs/applications.md` \
      names some). `\"cookie\"`: the response to a client's first request sets a cookie that names the process. \
      `\"address\"`: the client's address decides (`/64` for IPv6), for clients without cookies; all clients behind one NAT \
-     then share one process.",
+     then share one process. For servers there is \
+     `balance = \"hash\"` in its place. See [balancing](balancing.md#sessions).",
 );
 
 /// `sticky`
 pub(super) const STICKY: Table = Table {
     title: "sticky",
     doc: "Session affinity by a cookie. When the process of a client has ended, another process is chosen by weighted \
-          rendezvous hashing, and the cookie is set again.",
+          rendezvous hashing, and the cookie is set again; when its server is out, another one by `balance`.",
     example: "[pool.chat]\ncommand = [\"./app\"]\nworkers = 4\nsticky = { cookie = \"chat-process\" }\n",
-    keys: &[Key::new(
-        "cookie",
-        Kind::Text("the name of a cookie"),
-        Default::Required,
-        "The cookie's name; with `sticky = \"cookie\"` it is `maitred-` and the pool's name.",
-    )],
+    keys: &[
+        Key::new(
+            "cookie",
+            Kind::Text("the name of a cookie"),
+            Default::Required,
+            "The cookie's name; with `sticky = \"cookie\"` it is `maitred-` and the pool's name.",
+        ),
+        Key::new(
+            "secret",
+            Kind::Text("16 bytes and more"),
+            Default::Absent("the machine's own, of /etc/machine-id"),
+            "For servers: what their addresses are hashed with, so that the cookie does not show them. Machines with the same secret \
+             lead a client to the same server. Another secret lets all clients be spread anew.",
+        ),
+    ],
 };
 
 /// `mount`

@@ -4,6 +4,7 @@
 //! no longer in the list: a slot is given away when no thread has a list with its server, and no connection is open to it.
 
 use std::borrow::Cow;
+use std::hash::Hasher as _;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -32,6 +33,18 @@ pub struct Policy {
     pub panic_percent: u8,
     /// When a server is ejected for its responses.
     pub outliers: Option<Outliers>,
+    /// What servers are hashed with for cookies that name them, if there are such.
+    pub cookie_key: Option<[u64; 2]>,
+}
+
+impl Policy {
+    /// What a cookie says of a server: the same in all processes, and on all machines with the same key.
+    fn token_of(&self, server: &Server) -> u64 {
+        let Some([one, two]) = self.cookie_key else { return 0 };
+        let mut hasher = siphasher::sip::SipHasher13::new_with_keys(one, two);
+        hasher.write_u64(server.identity);
+        hasher.finish()
+    }
 }
 
 /// A server as the list says it is.
@@ -116,6 +129,8 @@ pub struct Row {
     pub server: Arc<Server>,
     /// What the list says.
     pub listed: Listed,
+    /// What a cookie says of it; 0 if there are none.
+    pub token: u64,
 }
 
 impl ServerTable {
@@ -174,7 +189,8 @@ impl ServerTable {
                 Some(slot) => {
                     rows[slot] = before[slot].take().map(|server| {
                         server.set_well(!listed.unwell, moment);
-                        Row { server, listed }
+                        let token = self.policy.token_of(&server);
+                        Row { server, listed, token }
                     });
                 }
                 None => new.push(listed),
@@ -199,7 +215,8 @@ impl ServerTable {
             if now.is_some() {
                 server.begin_service(moment);
             }
-            rows[slot] = Some(Row { server, listed });
+            let token = self.policy.token_of(&server);
+            rows[slot] = Some(Row { server, listed, token });
         }
         let used = rows.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         rows.truncate(used);
@@ -288,6 +305,11 @@ impl List {
         (0..).zip(&self.rows).filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
     }
 
+    /// The server that a cookie names.
+    pub fn slot_of(&self, token: u64) -> Option<u16> {
+        self.rows().find_map(|(slot, row)| (row.token == token).then_some(slot))
+    }
+
     /// The server of a slot.
     pub fn row(&self, slot: u16) -> Option<&Row> {
         self.rows.get(usize::from(slot))?.as_ref()
@@ -308,6 +330,7 @@ mod tests {
             slow_start: Duration::ZERO,
             panic_percent: 50,
             outliers: None,
+            cookie_key: None,
         };
         ServerTable::new(names.iter().map(|name| listed(name)).collect(), 0, policy)
     }

@@ -399,6 +399,7 @@ fn servers(pool: &Pool, lists: &[ServerList]) -> Option<ServerTable> {
         slow_start: of.slow_start,
         panic_percent: of.panic_percent,
         outliers: of.outliers.clone(),
+        cookie_key: of.sticky.as_ref().map(|sticky| sticky.key),
     };
     let listed = newest.map_or(&configured, |list| &list.servers).iter().map(Listed::of).collect();
     Some(ServerTable::new(listed, newest.map_or(0, |list| list.revision), policy))

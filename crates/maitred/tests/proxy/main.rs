@@ -23,6 +23,7 @@ mod redirects;
 mod retrying;
 mod reusing;
 mod secure;
+mod sessions;
 mod slow;
 mod streaming;
 #[path = "../support/mod.rs"]

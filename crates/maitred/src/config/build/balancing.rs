@@ -1,8 +1,8 @@
 //! How a pool chooses among its servers.
 
-use super::super::balancing::{Balance, Balancing, HashKey, Outliers, ServerSettings};
+use super::super::balancing::{Balance, Balancing, HashKey, Outliers, ServerCookie, ServerSettings};
 use super::super::finding::At;
-use super::super::meaning::Source;
+use super::super::meaning::{Source, Sticky};
 use super::super::reader::{Section, shorten};
 use super::super::values::is_token;
 
@@ -64,8 +64,43 @@ pub(super) fn of(section: &Section<'_>, source: &Source, servers: Vec<ServerSett
         slow_start: section.time("slow_start"),
         panic_percent: panic.value,
         outliers: section.given("outliers").map(|_| outliers),
+        sticky: None,
         servers,
     }
+}
+
+/// Bytes that `secret` has at least: as many as cannot be tried out.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// `sticky` of a pool of servers.
+pub(super) fn cookie(section: &Section<'_>, sticky: Option<Sticky>) -> Option<ServerCookie> {
+    let name = match sticky? {
+        Sticky::Cookie(name) => name,
+        Sticky::Address => {
+            let span = section.given("sticky")?;
+            let hint = "with `balance = \"hash\"` requests of an address go to one server";
+            section.cx.error_with(&span, "`sticky = \"address\"` is for application processes", hint);
+            return None;
+        }
+    };
+    let given = match section.is_table("sticky") {
+        true => section.section("sticky").text("secret"),
+        false => None,
+    };
+    if let Some(short) = given.as_ref().filter(|secret| secret.value.len() < SECRET_BYTES_MIN) {
+        let hint = "16 bytes and more, such as those of `openssl rand -hex 16`";
+        section.cx.error_with(&short.span, "`secret` is too short", hint);
+    }
+    // Without either, values can be guessed; they are still no addresses.
+    let secret = given.map(|secret| secret.value.into_bytes());
+    let secret = secret.or_else(|| std::fs::read("/etc/machine-id").ok()).unwrap_or_default();
+    let half = |number: u8| {
+        let text = [b"maitred sticky", &[number][..], &secret].concat();
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &text);
+        let first = digest.as_ref().first_chunk().copied().unwrap_or_default();
+        u64::from_be_bytes(first)
+    };
+    Some(ServerCookie { name, key: [half(0), half(1)] })
 }
 
 fn hash_key(section: &Section<'_>) -> HashKey {

@@ -37,7 +37,11 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let tls = upstream_tls::of(section, is_secure(&connect));
     let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
     let external = external::of(section, &source);
-    let balancing = balancing::of(section, &source, servers);
+    let mut balancing = balancing::of(section, &source, servers);
+    let mut sticky = sticky(section, &name.value);
+    if source.servers().is_some() {
+        balancing.sticky = balancing::cookie(section, sticky.take());
+    }
     let health = health::of(section, &source, http2);
     Pool {
         name: name.value.clone(),
@@ -70,7 +74,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         discovery,
         sendfile_root,
         named_files: named_files(section),
-        sticky: sticky(section, &name.value),
+        sticky,
         health,
         balancing,
     }
@@ -83,6 +87,15 @@ fn answers(section: &Section<'_>, cwd: &Path) -> (Source, Discovery, Vec<At<Stri
     let (source, names) = source(section, cwd, &connect);
     // What a name leads to has the weights of its records.
     let is_name = |index: &usize| names.iter().any(|(at, _)| at == index);
+    let without_effect =
+        |(index, said): &(usize, &ServerSettings)| is_name(index) && **said != ServerSettings::default();
+    for (index, _) in servers.iter().enumerate().filter(without_effect) {
+        if let Some(text) = connect.get(index) {
+            let message = format!("what is said of {} has no effect", shorten(&text.value));
+            let hint = "`weight`, `backup` and `max_connections` are for addresses; records of services (SRV) have weights and priorities";
+            section.cx.warn(&text.span, message, hint);
+        }
+    }
     let servers =
         servers.into_iter().enumerate().filter(|(index, _)| !is_name(index)).map(|(_, one)| one).collect();
     let names = names.into_iter().map(|(_, name)| name).collect();
@@ -481,10 +494,6 @@ fn no_workers(section: &Section<'_>) -> Settings {
     if let Some(span) = section.given("queue") {
         let hint = "leave it out: external servers get every request at once";
         section.cx.warn(&span, "`queue` has no meaning here", hint);
-    }
-    if let Some(span) = section.given("sticky") {
-        let hint = "leave it out: with `balance = \"hash\"` requests of a client go to one server";
-        section.cx.error_with(&span, "`sticky` is for application processes", hint);
     }
     for key in [
         "transport",

@@ -20,8 +20,10 @@ fn a_table_in_connect_says_more_of_a_server() {
         slow_start: Duration::from_secs(30),
         panic_percent: 40,
         outliers: Some(outliers),
+        sticky: old.sticky.clone(),
         servers: vec![ServerSettings::default(), settings],
     };
+    assert_eq!(old.sticky.as_ref().map(|sticky| sticky.name.as_str()), Some("old-server"));
     assert_eq!(old, expected);
     let plain = good(&pool("connect = [\"http://127.0.0.1:1\", { url = \"http://127.0.0.1:2\" }]"));
     let expected = Balancing { servers: vec![ServerSettings::default(); 2], ..Balancing::default() };
@@ -118,6 +120,8 @@ fn what_is_wrong_is_said_where_it_stands() {
     );
     let backups = "connect = [{ url = \"http://127.0.0.1:1\", backup = true }]";
     assert!(warns(backups).contains("all servers are backups"));
+    let named = "connect = [{ url = \"http://localhost:1\", weight = 3 }]\nresolve = true";
+    assert!(warns(named).contains("what is said of http://localhost:1 has no effect"));
 }
 
 #[test]
@@ -125,11 +129,12 @@ fn the_examples_of_the_page_are_good() {
     let manual = include_str!("../../../../../docs/balancing.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 5);
+    assert_eq!(examples.len(), 6);
     let read: Vec<Config> = examples.into_iter().map(good).collect();
     assert_eq!(read[0].pools[0].balancing.servers[0].weight, 3);
     assert_eq!(read[1].pools[0].balancing.balance, Balance::Hash);
     assert!(read[2].pools[0].health.is_some());
-    assert_eq!(read[3].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
-    assert_eq!(read[4].pools[0].external.retry.statuses, [502, 503]);
+    assert!(read[3].pools[0].balancing.sticky.is_some());
+    assert_eq!(read[4].pools[0].balancing.outliers.as_ref().map(|rule| rule.errors), Some(5));
+    assert_eq!(read[5].pools[0].external.retry.statuses, [502, 503]);
 }

@@ -387,12 +387,16 @@ fn what_leads_clients_is_a_cookie_or_an_address() {
         let shown = brief(&with(sticky));
         assert!(shown.len() == 1 && shown[0].starts_with(expected), "{sticky}: {shown:?}");
     }
-    let proxied = format!("{COMPLETE}[pool.a]\nconnect = \"http://127.0.0.1:1\"\nsticky = \"cookie\"\n");
-    assert!(
-        brief(&proxied)[0].starts_with("5:10 `sticky` is for application processes"),
-        "{:?}",
-        brief(&proxied)
-    );
+    let proxied =
+        |sticky: &str| format!("{COMPLETE}[pool.a]\nconnect = \"http://127.0.0.1:1\"\nsticky = {sticky}\n");
+    assert!(brief(&proxied("\"address\""))[0].contains("is for application processes"));
+    let short = "{ cookie = \"a\", secret = \"0123456789abcde\" }";
+    assert!(brief(&proxied(short))[0].contains("`secret` is too short"));
+    let of = |sticky: &str| good(&proxied(sticky)).pools[0].balancing.sticky.clone().unwrap();
+    let secret = |text: &str| format!("{{ cookie = \"a\", secret = \"{text}\" }}");
+    let (one, two) = (of(&secret("0123456789abcdef")), of(&secret("0123456789abcdeg")));
+    assert!(one != two && one == of(&secret("0123456789abcdef")) && !format!("{one:?}").contains("012"));
+    assert_eq!((of("\"cookie\"").name.as_str(), one.name.as_str()), ("maitred-a", "a"));
 }
 
 #[test]

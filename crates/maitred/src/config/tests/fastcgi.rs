@@ -148,7 +148,5 @@ fn fastcgi_applications_are_external_servers() {
         assert!(config.pools[0].upgrade.is_empty());
     }
     assert!(brief(&format!("{text}workers = 2\n"))[0].contains("`workers` is for application processes"));
-    assert!(
-        brief(&format!("{text}sticky = \"cookie\"\n"))[0].contains("`sticky` is for application processes")
-    );
+    assert!(brief(&format!("{text}sticky = \"address\"\n"))[0].contains("is for application processes"));
 }

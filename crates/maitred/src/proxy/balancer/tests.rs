@@ -14,7 +14,7 @@ fn listed(number: usize, weight: u16) -> Listed {
 }
 
 fn policy(balance: Balance) -> Policy {
-    Policy { balance, slow_start: Duration::ZERO, panic_percent: 50, outliers: None }
+    Policy { balance, slow_start: Duration::ZERO, panic_percent: 50, outliers: None, cookie_key: None }
 }
 
 /// A pool, and the view of one thread.

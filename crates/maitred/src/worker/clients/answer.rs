@@ -54,6 +54,13 @@ pub(in crate::worker) struct Route<'p> {
 /// The configuration, at the admin address.
 pub(in crate::worker) const CONFIG_PATH: &str = "/config";
 
+/// Fields of a response, and one more.
+fn joined(fields: Option<&FieldLines>, cookie: &FieldLines) -> FieldLines {
+    let mut all = fields.cloned().unwrap_or_default();
+    all.extend(cookie.all());
+    all
+}
+
 impl Clients {
     /// The fields of a response that are about its request.
     fn put_further(
@@ -343,6 +350,8 @@ impl Clients {
         let plan = exchange.routed.map(|routed| routed.plan);
         let further = exchange.dispatch.take_further();
         let headless = !attempt.filter.head_written();
+        let cookie = attempt.take_cookie();
+        let all = cookie.as_ref().map(|cookie| joined(further.as_deref(), cookie));
         let refusing = if headless { attempt.retried_statuses() } else { &[] };
         let names = attempt.call_mut().filter(|_| headless).map(|call| (call.pool, call.take_names()));
         let traits = exchange.dispatch.traits.as_mut();
@@ -359,7 +368,8 @@ impl Clients {
         });
         let (_, writer) = self.files_and_writer(index, context);
         let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
-        let writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
+        let writer =
+            writer.with(all.as_ref().or(further.as_deref()).map(FieldLines::all).unwrap_or_default());
         let mut writer = writer.coding(coding).mapping(mapping).refusing(refusing);
         let result = write(&mut attempt, &mut writer);
         if let Some(named) = writer.take_named() {
@@ -374,6 +384,7 @@ impl Clients {
             if let (Some((_, names)), Some(call)) = (names, attempt.call_mut()) {
                 call.put_names_back(names);
                 call.refused = refused;
+                call.put_cookie_back(cookie);
             }
         }
         if let Some(traits) = self.exchange(index).dispatch.traits.as_mut() {

@@ -7,6 +7,7 @@
 //! | [`relay`] | processes that answer through a relay |
 //! | [`server`] | requests to servers |
 //! | [`retries`] | which requests go to another server |
+//! | [`sessions`] | cookies that name the server of a client |
 //! | [`connections`] | connections to servers |
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
@@ -38,6 +39,7 @@ mod removal;
 mod retries;
 pub(in crate::worker) mod send;
 mod server;
+mod sessions;
 mod streams;
 mod tunnel;
 mod upstream;

@@ -95,6 +95,7 @@ impl Exchanges {
         let mut call = Call::new(pool as u16, written, safe);
         call.harmless = harmless;
         call.key = self.hash_of(index, pool, request);
+        call.session = self.session_of(index, pool as u16, request);
         call.note_client(settings, request.authority);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
@@ -149,13 +150,12 @@ impl Exchanges {
             }
             call.attempts += 1;
             let (pool, fresh) = (call.pool, call.fresh_only);
-            let server =
-                match self.choose_server(pool, &Wish { tried: &call.tried, key: call.key, sticky: None }) {
-                    Choice::Server(server) => server,
-                    Choice::Full => return Err((503, attempt)),
-                    Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
-                    Choice::Nothing => return Err((call.status, attempt)),
-                };
+            let server = match self.choose_server(pool, &call.wish()) {
+                Choice::Server(server) => server,
+                Choice::Full => return Err((503, attempt)),
+                Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
+                Choice::Nothing => return Err((call.status, attempt)),
+            };
             let at = (pool, server);
             if let Some(row) = self.upstreams.row(at) {
                 call.name_host(&row.server.upstream);
@@ -169,6 +169,9 @@ impl Exchanges {
             };
             match found {
                 Ok(upstream) => {
+                    if let Some(session) = call.session.as_deref_mut() {
+                        self.name_server(at, session);
+                    }
                     call.statuses = self.retried_statuses(call);
                     self.exchange(index).dispatch.served.note_attempt(at.1);
                     self.enter_upstream(index, upstream, attempt);

@@ -14,6 +14,7 @@ pub(in crate::worker) mod server;
 
 use std::time::{Duration, Instant};
 
+use maitred_http::fields::FieldLines;
 use maitred_http::response::Filter;
 
 use self::failure::{Cause, Reached};
@@ -276,6 +277,11 @@ impl Attempt {
             By::Server(call) => Some(call),
             _ => None,
         }
+    }
+
+    /// The cookie that goes with the head of the response.
+    pub(in crate::worker) fn take_cookie(&mut self) -> Option<FieldLines> {
+        self.call_mut()?.session.as_deref_mut()?.cookie.take()
     }
 
     /// Statuses of a response for which the request is retried: only while its body is still whole.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use maitred_http::fastcgi::stdin::Piece;
+use maitred_http::fields::FieldLines;
 use maitred_http::h2::head_bytes;
 use maitred_http::mapping::Mapping;
 use maitred_http::request::Framing;
@@ -15,6 +16,7 @@ use super::passing::{Framed, Passing};
 use super::{Feed, fastcgi, http2};
 use crate::config::{HostRule, MapRedirects, Pool, Source, Upstream};
 use crate::plan::Plan;
+use crate::proxy::Wish;
 use crate::rewrite::Rewrite;
 
 /// Bytes of a body that one server takes in one turn, so that the other connections get their turn.
@@ -116,6 +118,17 @@ impl Dialect {
     }
 }
 
+/// Which server a client comes back to.
+#[derive(Debug)]
+pub(in crate::worker) struct Session {
+    /// The slot of the server that its cookie names.
+    pub(in crate::worker) server: Option<u16>,
+    /// The client speaks TLS.
+    pub(in crate::worker) secure: bool,
+    /// What is set in the response.
+    pub(in crate::worker) cookie: Option<FieldLines>,
+}
+
 /// The part of an attempt that is only for a server.
 #[derive(Debug)]
 pub struct Call {
@@ -151,6 +164,8 @@ pub struct Call {
     pub(in crate::worker) tried: Vec<u16>,
     /// What is hashed for it.
     pub(in crate::worker) key: Option<u64>,
+    /// In a pool with `sticky`.
+    pub(in crate::worker) session: Option<Box<Session>>,
     /// Connections that it was sent over, or that were tried.
     pub(in crate::worker) attempts: u8,
     /// No idle connection is used any more: one has turned out to be closed.
@@ -186,6 +201,7 @@ impl Call {
             refused: None,
             tried: Vec::new(),
             key: None,
+            session: None,
             attempts: 0,
             fresh_only: false,
             status: 502,
@@ -193,6 +209,12 @@ impl Call {
             send_failed: false,
             half_closed: false,
         }
+    }
+
+    /// What it has to say about its server.
+    pub(in crate::worker) fn wish(&self) -> Wish<'_> {
+        let sticky = self.session.as_deref().and_then(|session| session.server);
+        Wish { tried: &self.tried, key: self.key, sticky }
     }
 
     /// The request is sent from its beginning, over another connection.
@@ -232,6 +254,13 @@ impl Call {
     /// They are needed again: no head of a response has come.
     pub(in crate::worker) fn put_names_back(&mut self, (authority, client): (String, Box<str>)) {
         (self.authority, self.client) = (authority, client);
+    }
+
+    /// The cookie is needed again: no head of a response has come.
+    pub(in crate::worker) fn put_cookie_back(&mut self, cookie: Option<FieldLines>) {
+        if let Some(session) = self.session.as_deref_mut() {
+            session.cookie = cookie;
+        }
     }
 
     /// A server has failed the request, which is not sent there again; `status` is what the client gets if no other takes it.
