@@ -257,3 +257,29 @@ fn tokens_are_checked_as_before_or_nothing_is_answered() {
         assert!(route.contains("403") || route.contains("deny = [\"@all\"]"), "{closed}\n{output}");
     }
 }
+
+#[test]
+fn what_is_retried_checked_and_kept_together_is_said_of_the_pool() {
+    let world = World::new();
+    let nginx = imported(&world, "nginx", include_str!("nginx/balancing.conf"));
+    for line in [
+        "{ url = \"http://10.0.0.11:8080\", weight = 2 }",
+        "slow_start = \"30s\"",
+        "sticky = { cookie = \"shop_server\" }",
+        "retry = { on = [\"unreachable\", \"broken\", \"timeout\", \"502\", \"503\"], attempts = 3 }",
+        "health = { path = \"/healthz\", interval = \"10s\", unhealthy_after = 3, healthy_after = 2 }",
+        "retry = { attempts = 1 }",
+    ] {
+        assert!(nginx.contains(line), "{line}\n\n{nginx}");
+    }
+    let source = ":80 {\n reverse_proxy 127.0.0.1:3000 127.0.0.1:3001 {\n lb_policy cookie shop\n lb_retries 2\n \
+                  health_uri /up\n health_interval 10s\n health_status 2xx\n }\n}\n";
+    let caddy = imported(&world, "caddy", source);
+    for line in [
+        "sticky = { cookie = \"shop\" }",
+        "retry = { attempts = 3 }",
+        "path = \"/up\", interval = \"10s\", statuses = \"200-299\", timeout = \"5s\", healthy_after = 1, unhealthy_after = 1",
+    ] {
+        assert!(caddy.contains(line), "{line}\n\n{caddy}");
+    }
+}

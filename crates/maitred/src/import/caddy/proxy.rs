@@ -32,6 +32,7 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
     let mut upstreams: Vec<String> = words.to_vec();
     let mut proxy = Proxy::default();
     let mut settings: Vec<(&str, Value)> = Vec::new();
+    let mut health: Vec<(String, Value)> = Vec::new();
     for line in directive.inside() {
         match line.name() {
             "to" => {
@@ -48,15 +49,9 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
                 cx.translated(line);
             }
             "transport" if line.word(1) == "http" => transport(cx, line, &mut settings),
-            "lb_policy" => match line.word(1) {
-                "random" | "least_conn" | "round_robin" | "random_choose" | "" => {
-                    cx.automatic(line, "the server with the fewest requests gets the next one");
-                }
-                _ => cx.not_possible(line, "the server with the fewest requests gets the next one"),
-            },
+            "lb_policy" | "lb_retries" => balancing(cx, line, &mut settings),
             "lb_try_duration"
             | "lb_try_interval"
-            | "lb_retries"
             | "fail_duration"
             | "max_fails"
             | "unhealthy_latency"
@@ -64,11 +59,13 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
             | "unhealthy_request_count" => {
                 cx.automatic(line, "servers that fail are left out for a while, and requests retried");
             }
-            name if name.starts_with("health_") => {
-                let why =
-                    "servers that fail are left out for a while; they are not asked when there is no request";
-                cx.say(line, Kind::Dropped, why);
-            }
+            name if name.starts_with("health_") => match check(name, line.word(1)) {
+                Some(entry) => {
+                    cx.translated(line);
+                    health.push(entry);
+                }
+                None => cx.not_possible(line, "`health` of a pool has no such key"),
+            },
             "flush_interval" | "buffers" | "request_buffers" | "response_buffers" | "stream_timeout"
             | "stream_close_delay" | "max_buffer_size" => {
                 cx.automatic(line, "responses are passed on as they come");
@@ -79,9 +76,85 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
             _ => cx.not_possible(line, "there is no key for this in a pool"),
         }
     }
+    // Without a path, Caddy checks nothing.
+    if health.iter().any(|(key, _)| key == "path") {
+        settings.push(("health", Value::Table(with_defaults(health))));
+    }
     let block = block(cx, directive, &upstreams, "http", settings)?;
     proxy.pool = cx.pool(&name_of(&upstreams), block);
     Ok(proxy)
+}
+
+/// `lb_policy` and `lb_retries`.
+fn balancing(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
+    if line.name() == "lb_retries" {
+        let Ok(retries) = line.word(1).parse::<u64>() else {
+            return cx.not_possible(line, "this is not a number");
+        };
+        cx.translated(line);
+        let attempts = retries.saturating_add(1).clamp(1, 16).into();
+        return settings.push(("retry", Value::Table(vec![("attempts".to_owned(), attempts)])));
+    }
+    match policy(line.word(1), line.word(2)) {
+        Some(found) => {
+            cx.translated(line);
+            settings.extend(found);
+        }
+        None if ["random", "least_conn", "random_choose", ""].contains(&line.word(1)) => {
+            cx.automatic(line, "the server with the fewest requests gets the next one");
+        }
+        None => cx.not_possible(line, "there is no such `balance`"),
+    }
+}
+
+/// `balance` and `hash_key` for a policy of Caddy.
+fn policy(word: &str, of: &str) -> Option<Vec<(&'static str, Value)>> {
+    let hash = |key: String| Some(vec![("balance", "hash".into()), ("hash_key", key.into())]);
+    match word {
+        "round_robin" => Some(vec![("balance", "round_robin".into())]),
+        "ip_hash" | "client_ip_hash" => Some(vec![("balance", "hash".into())]),
+        "uri_hash" => hash("uri".to_owned()),
+        "header" if !of.is_empty() => hash(format!("header:{of}")),
+        "query" if !of.is_empty() => hash(format!("query:{of}")),
+        "cookie" if of.is_empty() => Some(vec![("sticky", "cookie".into())]),
+        "cookie" => Some(vec![("sticky", Value::Table(vec![("cookie".to_owned(), of.into())]))]),
+        _ => None,
+    }
+}
+
+/// An entry of `health` for a directive of Caddy.
+fn check(name: &str, word: &str) -> Option<(String, Value)> {
+    let time = |least: u64, most: u64| Some(write::time(values::millis(word)?.clamp(least, most)));
+    let number = || word.parse::<u64>().ok().map(|number| number.clamp(1, 100));
+    let (key, value): (&str, Value) = match name {
+        "health_uri" if word.starts_with('/') => ("path", word.into()),
+        "health_interval" => ("interval", time(100, 3_600_000)?.into()),
+        "health_timeout" => ("timeout", time(10, 60_000)?.into()),
+        "health_passes" => ("healthy_after", number()?.into()),
+        "health_fails" => ("unhealthy_after", number()?.into()),
+        "health_method" if ["GET", "HEAD", "OPTIONS"].contains(&word) => ("method", word.into()),
+        "health_status" => match word.strip_suffix("xx") {
+            Some(first) => ("statuses", format!("{first}00-{first}99").into()),
+            None => ("statuses", word.into()),
+        },
+        _ => return None,
+    };
+    Some((key.to_owned(), value))
+}
+
+/// What Caddy does where nothing is said.
+fn with_defaults(mut health: Vec<(String, Value)>) -> Vec<(String, Value)> {
+    for (key, value) in [
+        ("interval", "30s".into()),
+        ("timeout", "5s".into()),
+        ("healthy_after", 1.into()),
+        ("unhealthy_after", 1.into()),
+    ] {
+        if !health.iter().any(|(known, _)| known == key) {
+            health.push((key.to_owned(), value));
+        }
+    }
+    health
 }
 
 /// Whether `header_up` gives each server its own name.

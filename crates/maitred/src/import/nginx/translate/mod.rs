@@ -1,6 +1,7 @@
 //! What a configuration of nginx means here.
 
 mod access;
+mod balancing;
 mod compression;
 mod conditions;
 mod context;

@@ -20,6 +20,8 @@ pub(crate) struct Servers {
     pub(crate) said: Vec<Said>,
     /// `balance`, and `hash_key`.
     pub(crate) balance: Option<(&'static str, Option<String>)>,
+    /// The cookie of `sticky`.
+    pub(crate) cookie: Option<String>,
     /// The first name that has no address here.
     pub(crate) unknown: Option<String>,
     /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
@@ -34,12 +36,14 @@ pub(crate) struct Said {
     weight: Option<u64>,
     backup: bool,
     max_connections: Option<u64>,
+    /// It is a key of the pool here.
+    slow_start_ms: Option<u64>,
 }
 
 impl Said {
     /// The server, in `connect`.
     fn value(&self, address: &str) -> Value {
-        if *self == Said::default() {
+        if (Said { slow_start_ms: None, ..self.clone() }) == Said::default() {
             return address.into();
         }
         let mut table: Vec<(String, Value)> = vec![("url".into(), address.into())];
@@ -159,10 +163,11 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
             (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
         let (name, said) = (name_of(&connect), vec![Said::default()]);
         let connect = vec![connect];
-        return Ok(Servers { name, connect, said, balance: None, unknown, host, proxy_host });
+        return Ok(Servers { name, connect, said, balance: None, cookie: None, unknown, host, proxy_host });
     };
     cx.translated(upstream);
     let (mut all, mut unknown, mut said_of, mut balance) = (Vec::new(), None, Vec::new(), None);
+    let mut cookie = None;
     for directive in upstream.inside() {
         match directive.name.as_str() {
             "server" => {
@@ -174,6 +179,7 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
                     said_of.push(said);
                 }
             }
+            "sticky" | "sticky_cookie_insert" => cookie = sticky(cx, directive).or(cookie),
             _ => balance = policy(cx, directive).or(balance),
         }
     }
@@ -184,6 +190,7 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
             connect: all,
             said: said_of,
             balance,
+            cookie,
             unknown,
             host: None,
             proxy_host: host.to_owned(),
@@ -203,15 +210,32 @@ fn policy(cx: &Context<'_>, directive: &Directive) -> Option<(&'static str, Opti
             cx.not_possible(directive, why);
             return None;
         }
-        "sticky" | "sticky_cookie_insert" => {
-            let why = "a cookie that leads to one server is set only for pools of processes (`sticky`)";
-            cx.not_possible(directive, why);
-            return None;
-        }
         _ => return None,
     };
     cx.translated(directive);
     Some(found)
+}
+
+/// The name of the cookie that leads to one server.
+fn sticky(cx: &Context<'_>, directive: &Directive) -> Option<String> {
+    let name = match (directive.name.as_str(), directive.arg(0)) {
+        ("sticky_cookie_insert", name) => name,
+        (_, "cookie") => directive.arg(1),
+        _ => {
+            cx.not_possible(
+                directive,
+                "a client is led to its server by a cookie of Maitred's, or by `balance = \"hash\"`",
+            );
+            return None;
+        }
+    };
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte == b'.';
+    if name.is_empty() || !name.bytes().all(known) {
+        cx.not_possible(directive, "this is not the name of a cookie");
+        return None;
+    }
+    cx.say(directive, Kind::Translated, "`sticky`: the cookie ends with the browser, and is for all paths");
+    Some(name.to_owned())
 }
 
 /// A `server` of an `upstream`, if it gets requests: its address, and what is said of it.
@@ -227,6 +251,10 @@ fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<(&'d str, Sa
             }
             "backup" => said.backup = true,
             "weight" => said.weight = number.map(|weight| weight.min(1000)).filter(|weight| *weight > 1),
+            "slow_start" => {
+                said.slow_start_ms =
+                    values::millis(value).map(|millis| millis.min(3_600_000)).filter(|millis| *millis > 0);
+            }
             "max_conns" => said.max_connections = number.map(|most| most.min(1_000_000)),
             _ => {}
         }
@@ -375,6 +403,7 @@ pub(crate) fn block(
         }
     }
     push_policy(servers, &mut block);
+    super::balancing::push(cx, scope, dialect, &mut block);
     let settings = Settings { cx, scope };
     for (name, key, most) in
         [("read", "request_timeout", 86_400_000), ("connect", "connect_timeout", 3_600_000)]
@@ -407,6 +436,12 @@ fn push_policy(servers: &Servers, block: &mut Block) {
     if let Some((balance, key)) = &servers.balance {
         block.push("balance", *balance, None);
         key.iter().for_each(|key| block.push("hash_key", key.as_str(), None));
+    }
+    if let Some(millis) = servers.said.iter().filter_map(|said| said.slow_start_ms).max() {
+        block.push("slow_start", write::time(millis), None);
+    }
+    if let Some(cookie) = &servers.cookie {
+        block.push("sticky", Value::Table(vec![("cookie".into(), cookie.as_str().into())]), None);
     }
 }
 
