@@ -636,6 +636,14 @@ pub enum Upstream {
 }
 
 impl Upstream {
+    /// Where it listens, in words.
+    pub fn address(&self) -> String {
+        match self {
+            Upstream::Tcp { address, .. } => address.to_string(),
+            Upstream::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
     /// What `Host` says to it if it is to be its own (9110-7.2).
     pub fn authority(&self) -> &str {
         match self {

@@ -148,6 +148,8 @@ pub struct Live {
     pub limits: Vec<LimitFacts>,
     /// How long answers of each pool take.
     pub answers: Vec<HistogramFacts>,
+    /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
+    pub servers: Vec<ServerFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// Certificates in use.
@@ -177,6 +179,8 @@ pub struct Queues {
     pub limits: Vec<LimitFacts>,
     /// How long answers of each pool take.
     pub answers: Vec<HistogramFacts>,
+    /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
+    pub servers: Vec<ServerFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
 }
@@ -209,6 +213,31 @@ pub struct LimitFacts {
     pub evicted: u64,
     /// Requests under way that are counted, of this worker process.
     pub under_way: u64,
+}
+
+/// Servers that are shown, over all pools: [`crate::bounds::SERVERS_MAX`] in each of four pools. A page of metrics stays below a
+/// megabyte.
+pub const SERVERS_SHOWN_MAX: usize = 1024;
+
+/// A server of a pool, as this worker process has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// Index of its pool.
+    pub pool: usize,
+    /// Where it listens; each once in a pool.
+    pub address: String,
+    /// Its name, if it has one.
+    pub name: String,
+    /// `up`, `draining`, `out` (for failures), `unwell` (its checks fail) or `ejected` (for its responses).
+    pub state: &'static str,
+    /// Requests that it was given.
+    pub requests: u64,
+    /// How many of them have failed.
+    pub failures: u64,
+    /// Requests that it has.
+    pub under_way: u64,
+    /// The mean time to the first byte of its responses, with `balance = "least_time"`.
+    pub response_us: Option<u64>,
 }
 
 /// What request bodies take up in one place.

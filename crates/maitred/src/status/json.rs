@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::control::Report;
 use crate::tls::server::CertificateFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts};
+use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, ServerFacts};
 use super::fields::{self, Field};
 use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::{PerSecond, Rates, Second};
@@ -231,7 +231,20 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "letters": letters,
         "addresses": pool.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "buckets": buckets(board, pool),
+        "servers": live.servers.iter().filter(|server| server.pool == number).map(server).collect::<Vec<_>>(),
         "slots": slots,
+    })
+}
+
+fn server(facts: &ServerFacts) -> Value {
+    json!({
+        "address": facts.address,
+        "name": facts.name,
+        "state": facts.state,
+        "requests": facts.requests,
+        "failures": facts.failures,
+        "under_way": facts.under_way,
+        "response_us": facts.response_us,
     })
 }
 

@@ -23,6 +23,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.bodies(live);
     page.budgets(live);
     page.limits(live);
+    page.servers(facts, live);
     page.spans(live);
     page.certificates(live);
     page.automatic(live);
@@ -138,6 +139,22 @@ impl Page {
             self.family(name, kind, help);
             for facts in &live.limits {
                 self.sample(name, &[("limit", &facts.name)], read(facts), Unit::One);
+            }
+        }
+    }
+
+    fn servers(&mut self, facts: &Facts, live: &Live) {
+        if live.servers.is_empty() {
+            return;
+        }
+        for (name, kind, unit, help, _, read) in SERVERS {
+            self.family(name, kind, help);
+            for server in &live.servers {
+                let (Some(pool), Some(value)) = (facts.pools.get(server.pool), read(server)) else {
+                    continue;
+                };
+                let labels = [("pool", pool.name.as_str()), ("server", &server.address)];
+                self.sample(name, &labels, value, unit);
             }
         }
     }
@@ -319,6 +336,50 @@ pub(super) const LIMITS: [(&str, Kind, &str, &str, ReadLimit); 6] = [
         "Requests under way that a limit with `concurrent` counts, of this worker process.",
         "under_way",
         |facts| facts.under_way,
+    ),
+];
+type ReadServer = fn(&super::facts::ServerFacts) -> Option<u64>;
+/// Of servers of pools: name, kind, unit, help, key in JSON.
+pub(super) const SERVERS: [(&str, Kind, Unit, &str, &str, ReadServer); 5] = [
+    (
+        "maitred_server_up",
+        Kind::Gauge,
+        Unit::One,
+        "1 if a server gets new requests: it neither drains, nor is out, unwell or ejected.",
+        "state",
+        |facts| Some((facts.state == "up").into()),
+    ),
+    (
+        "maitred_server_requests_total",
+        Kind::Counter,
+        Unit::One,
+        "Requests that a server was given by this worker process.",
+        "requests",
+        |facts| Some(facts.requests),
+    ),
+    (
+        "maitred_server_failures_total",
+        Kind::Counter,
+        Unit::One,
+        "Requests that a server has failed: it could not be reached, aborted them, or timed out.",
+        "failures",
+        |facts| Some(facts.failures),
+    ),
+    (
+        "maitred_server_under_way",
+        Kind::Gauge,
+        Unit::One,
+        "Requests that a server has.",
+        "under_way",
+        |facts| Some(facts.under_way),
+    ),
+    (
+        "maitred_server_response_seconds",
+        Kind::Gauge,
+        Unit::Micros,
+        "Mean time to the first byte of a server's last responses, with `balance = \"least_time\"`.",
+        "response_us",
+        |facts| facts.response_us,
     ),
 ];
 pub(super) const SPANS_SENT: (&str, &str) =

@@ -128,6 +128,7 @@ impl Status {
             budgets: queues.budgets,
             limits: queues.limits,
             answers: queues.answers,
+            servers: queues.servers,
             spans: queues.spans,
             certificates,
             automatic: self

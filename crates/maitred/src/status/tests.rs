@@ -7,7 +7,9 @@ use crate::control::Report;
 use crate::tls::server::CertificateFacts;
 use crate::trace::SpanFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{
+    BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue, ServerFacts,
+};
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
@@ -71,6 +73,18 @@ fn live() -> Live {
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
         spans: Some(SpanFacts { sent: 5, dropped: 6 }),
+        servers: ["up", "unwell"]
+            .into_iter()
+            .zip(1_u64..)
+            .map(|(state, number)| ServerFacts {
+                pool: 1,
+                address: format!("10.0.0.{number}:80"),
+                state,
+                requests: 10 * number,
+                response_us: (number == 1).then_some(1_500),
+                ..ServerFacts::default()
+            })
+            .collect(),
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,
@@ -169,6 +183,13 @@ fn json_shows_rows_totals_and_letters() {
     assert_eq!(status["pools"][0]["trouble"], serde_json::Value::Null);
     assert_eq!(status["pools"][1]["trouble"], "its command does not exist");
     assert_eq!(status["pools"][1]["letters"], "?");
+    assert_eq!(status["pools"][0]["servers"], serde_json::json!([]));
+    let servers = &status["pools"][1]["servers"];
+    assert_eq!((&servers[1]["address"], &servers[1]["state"]), (&"10.0.0.2:80".into(), &"unwell".into()));
+    assert_eq!(
+        (&servers[0]["response_us"], &servers[1]["response_us"]),
+        (&1_500.into(), &serde_json::Value::Null)
+    );
     assert_eq!(status["pools"][1]["slots"][0]["state"], "unknown");
 }
 
@@ -313,6 +334,8 @@ pool web (direct): 3 slots, 2 requests in progress
   _W.
 
 pool a\"b\\c (auto): 1 slot, 0 requests in progress
+  10.0.0.1:80: up, 0 in progress, 10 requests, 0 failed
+  10.0.0.2:80: unwell, 0 in progress, 20 requests, 0 failed
   its command does not exist
   ?
 
@@ -498,6 +521,14 @@ fn the_document_has_every_metric() {
     for (metric, kind, help, key, _) in metrics::LIMITS {
         writeln!(tables, "| `{metric}`, label `limit` | {} | `limits.*.{key}` | {help} |", kind.text())
             .expect("a String");
+    }
+    for (metric, kind, _, help, key, _) in metrics::SERVERS {
+        writeln!(
+            tables,
+            "| `{metric}`, labels `pool` and `server` | {} | `pools[].servers[].{key}` | {help} |",
+            kind.text()
+        )
+        .expect("a String");
     }
     for ((metric, help), key) in [(metrics::SPANS_SENT, "sent"), (metrics::SPANS_DROPPED, "dropped")] {
         writeln!(tables, "| `{metric}` | counter | `spans.{key}` | {help} |").expect("a String");

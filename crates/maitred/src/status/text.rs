@@ -9,6 +9,8 @@ use serde_json::Value;
 const NO_PROCESS: char = '.';
 /// What the letters mean.
 const LEGEND: &str = "_ waiting for a request  W working  S starting  D draining  . no process";
+/// Servers of a pool that are listed; `status.json` has all.
+const SERVERS_MAX: usize = 32;
 /// Letters in one line of a pool's row.
 const LETTERS_PER_LINE: usize = 64;
 
@@ -308,6 +310,18 @@ fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Res
     )?;
     if let Some(text) = accept_queues(pool) {
         writeln!(out, "  {text}")?;
+    }
+    for server in list(&pool["servers"]).iter().take(SERVERS_MAX) {
+        let count = |key: &str| show(&server[key]);
+        writeln!(
+            out,
+            "  {}: {}, {} in progress, {} requests, {} failed",
+            count("address"),
+            count("state"),
+            count("under_way"),
+            count("requests"),
+            count("failures")
+        )?;
     }
     let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
     for text in &failing {

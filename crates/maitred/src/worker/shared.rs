@@ -22,13 +22,13 @@ use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
 use crate::config::Address;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
-use crate::proxy::ServerTable;
+use crate::proxy::{Condition, ServerTable};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::serve::passed::{Helpers, Lane};
 use crate::status::Status;
-use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues};
+use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues, SERVERS_SHOWN_MAX, ServerFacts};
 use crate::status::histogram::{Histogram, HistogramFacts};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
@@ -159,6 +159,42 @@ pub struct HandedOff {
 }
 
 impl PoolShared {
+    /// The servers of the pool with this number, each address once.
+    fn servers_of((number, pool): (usize, &PoolShared)) -> Vec<ServerFacts> {
+        let Some(table) = &pool.servers else { return Vec::new() };
+        let (list, moment) = (table.list(), table.moment(Instant::now()));
+        let mut found: Vec<ServerFacts> = Vec::new();
+        for (_, row) in list.rows() {
+            let (server, address) = (&row.server, row.server.upstream.address());
+            let condition = server.condition(moment);
+            let (requests, failures) = (server.requests(), server.failures());
+            let under_way = server.under_way().into();
+            if let Some(same) = found.iter_mut().find(|other| other.address == address) {
+                same.requests += requests;
+                same.failures += failures;
+                same.under_way += under_way;
+                continue;
+            }
+            found.push(ServerFacts {
+                pool: number,
+                address,
+                name: server.name(),
+                state: match condition {
+                    _ if row.listed.drains => "draining",
+                    Condition::Up => "up",
+                    Condition::Out => "out",
+                    Condition::Unwell => "unwell",
+                    Condition::Ejected => "ejected",
+                },
+                requests,
+                failures,
+                under_way,
+                response_us: Some(server.latency(moment)).filter(|latency| *latency > 0).map(u64::from),
+            });
+        }
+        found
+    }
+
     /// What all threads have handed off.
     pub fn sample(&self) -> PoolSample {
         let sum = |read: fn(&HandedOff) -> &Cell| {
@@ -369,6 +405,13 @@ impl Shared {
                 .collect(),
             spans: self.spans.as_ref().map(Exporter::facts),
             answers: self.pools.iter().map(PoolShared::answers).collect(),
+            servers: self
+                .pools
+                .iter()
+                .enumerate()
+                .flat_map(PoolShared::servers_of)
+                .take(SERVERS_SHOWN_MAX)
+                .collect(),
             limits: self.client_limits.iter().map(|limit| limit.facts(Instant::now())).collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),

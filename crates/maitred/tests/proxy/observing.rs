@@ -110,3 +110,40 @@ fn metrics_have_a_histogram_of_what_each_pool_takes() {
     assert!(value(&metrics, "maitred_pool_response_seconds_sum{pool=\"app\"}") > 0.0, "{metrics}");
     server.stop();
 }
+
+#[test]
+fn each_server_has_its_figures() {
+    let good = Upstream::start(|peer| {
+        loop {
+            peer.request()?;
+            peer.answer("good")?;
+        }
+    });
+    let bad = Upstream::start(|peer| peer.request().map(drop));
+    let server = crate::setup(&[&good, &bad], "").start();
+    let mut client = server.connect();
+    eventually("one is out", || {
+        assert_eq!(client.get("/x").text(), "good");
+        server.status()["pools"][0]["servers"][1]["state"] == "out"
+    });
+    let status = server.status();
+    let servers = status["pools"][0]["servers"].as_array().unwrap();
+    let of = |at: usize, key: &str| servers[at][key].clone();
+    assert_eq!(servers.len(), 2);
+    assert_eq!((of(0, "address"), of(0, "state")), (good.address().to_string().into(), "up".into()));
+    assert_eq!((of(0, "requests"), of(0, "failures")), (good.requests().into(), 0.into()));
+    assert_eq!((of(1, "requests"), of(1, "failures")), (bad.requests().into(), bad.requests().into()));
+    let metrics = server.admin("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let labels = |upstream: &Upstream| format!("{{pool=\"app\",server=\"{}\"}}", upstream.address());
+    for line in [
+        format!("maitred_server_up{} 1", labels(&good)),
+        format!("maitred_server_up{} 0", labels(&bad)),
+        format!("maitred_server_failures_total{} {}", labels(&bad), bad.requests()),
+        format!("maitred_server_under_way{} 0", labels(&good)),
+    ] {
+        assert!(metrics.text().lines().any(|found| found == line), "{line}\n{}", metrics.text());
+    }
+    let (_, text) = server.command(&["status"]);
+    assert!(text.contains(&format!("  {}: out, 0 in progress", bad.address())), "{text}");
+    server.stop();
+}
