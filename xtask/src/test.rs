@@ -63,6 +63,7 @@ pub(crate) fn run() -> Result<()> {
         ("MAITRED_PEBBLE", pebble),
         ("MAITRED_OAUTH2_PROXY", oauth2_proxy),
         ("MAITRED_GRPC_INTEROP", crate::test_grpc::install(target)),
+        ("MAITRED_GRPC_WEB", crate::test_grpc::install_web(target)),
     ];
     workspace(&mut report, programs);
     python_adapter(&mut report);
@@ -86,7 +87,7 @@ fn cargo(arguments: &[&str]) -> Command {
 }
 
 /// `programs`: variables that name what was installed for tests, if it was.
-fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 3]) {
+fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 4]) {
     report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
     report.step(
         "lints",

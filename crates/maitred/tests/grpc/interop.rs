@@ -29,7 +29,7 @@ const CASES: [&str; 14] = [
     "unimplemented_service",
 ];
 
-fn programs() -> Option<PathBuf> {
+pub(crate) fn programs() -> Option<PathBuf> {
     let found = std::env::var_os("MAITRED_GRPC_INTEROP").map(PathBuf::from);
     if found.is_none() {
         skip_missing(
@@ -40,7 +40,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// The server, until it is dropped.
-struct Far {
+pub(crate) struct Far {
     child: Child,
     port: u16,
 }
@@ -53,7 +53,12 @@ impl Drop for Far {
 }
 
 impl Far {
-    fn start(programs: &Path, arguments: &[String]) -> Far {
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn start(programs: &Path, arguments: &[String]) -> Far {
         let mut command = Command::new(programs.join("server"));
         command.args(["-port", "0"]).args(arguments).env("GRPC_GO_LOG_SEVERITY_LEVEL", "info");
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();

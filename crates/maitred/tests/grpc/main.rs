@@ -1,5 +1,5 @@
 //! gRPC with the programs of others on both sides of the real binary: the interop cases of the gRPC project, by its client and
-//! server in Go, and grpcio of Python.
+//! server in Go, grpcio of Python, and Connect's client for browsers.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -10,3 +10,4 @@ mod python;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
+mod web;

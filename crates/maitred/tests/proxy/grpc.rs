@@ -27,9 +27,9 @@ const BCRYPT: &str = "$2b$04$IYX5m6kVh8zJ7ZJ2UqyMIuC7F8s7wzqgbqOXuS8dVqO8pVqzVZK
 const GRPC: &str = "application/grpc";
 
 fn server(broken: &Upstream, silent: &Upstream) -> Server {
-    // A port at which nothing listens.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    Setup::with_files()
+    let setup = Setup::with_files();
+    let gone = setup.directory.path().join("none").display().to_string();
+    setup
         .server("threads = 1")
         .file("404.html", b"<p>a page")
         .file("502.html", &[b'x'; 300_000])
@@ -57,7 +57,7 @@ fn server(broken: &Upstream, silent: &Upstream) -> Server {
             "[pool.silent]\nconnect = \"{}\"\nrequest_timeout = \"200ms\"\n",
             framed::name(silent)
         ))
-        .table(&format!("[pool.gone]\nconnect = \"h2://{gone}\"\n"))
+        .table(&format!("[pool.gone]\nconnect = \"h2+unix:{gone}\"\n"))
         .start()
 }
 
