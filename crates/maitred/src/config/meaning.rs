@@ -251,7 +251,7 @@ pub struct Site {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
-    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`
+    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`
     pub overrides: Overrides,
 }
 
@@ -307,7 +307,7 @@ pub struct Route {
     pub access: Access,
     /// `error_pages`, sorted by status; they come before those of the site.
     pub error_pages: Vec<(u16, String)>,
-    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`; they come before those of the site.
+    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`; they come before those of the site.
     pub overrides: Overrides,
 }
 

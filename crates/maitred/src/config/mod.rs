@@ -38,6 +38,7 @@ mod logs;
 mod lookup;
 mod meaning;
 mod media;
+mod mirror;
 mod networks;
 mod overrides;
 mod parts;
@@ -93,6 +94,7 @@ pub use logs::{AccessFormat, AccessLog, Log, LogField, LogFormat, LogPart, LogTa
 pub use lookup::{Lookup, System};
 pub use meaning::*;
 pub use media::MediaTypes;
+pub use mirror::{Mirror, MirrorChoice};
 pub use overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 pub use report::{Errors, Failure, Place, Problem, Warning};
 pub use retry::Retry;

@@ -1,5 +1,5 @@
 //! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`,
-//! `request_buffering`, `grpc_web`.
+//! `request_buffering`, `grpc_web`, `mirror`.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::{GIB, TIME_MAX, TIME_MIN};
+use super::mirror::MirrorChoice;
 
 /// `limits` of a site or a route. What is `None` is as it is for all around it: of a route its site, of a site the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,8 @@ pub struct Overrides {
     pub request_buffering: Option<Buffering>,
     /// `grpc_web`
     pub grpc_web: Option<bool>,
+    /// `mirror`
+    pub mirror: Option<MirrorChoice>,
 }
 
 impl Overrides {
@@ -108,6 +111,7 @@ impl Overrides {
             server_header: self.server_header.or(around.server_header),
             request_buffering: self.request_buffering.or(around.request_buffering),
             grpc_web: self.grpc_web.or(around.grpc_web),
+            mirror: self.mirror.or(around.mirror),
         }
     }
 }
@@ -248,10 +252,12 @@ mod tests {
                     server_header: Some(false),
                     request_buffering: Some(Buffering::Off),
                     grpc_web: Some(true),
+                    mirror: Some(MirrorChoice::Off),
                 });
         assert_eq!(both.limits.body_bytes_max, Some(2));
         assert_eq!((both.limits.body_timeout, both.limits.write_timeout), (time(1), time(2)));
         assert_eq!((both.access_log, both.server_header), (Some(LogChoice::Off), Some(true)));
         assert_eq!((both.request_buffering, both.grpc_web), (Some(Buffering::Off), Some(true)));
+        assert_eq!(both.mirror, Some(MirrorChoice::Off));
     }
 }

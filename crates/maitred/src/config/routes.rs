@@ -2,8 +2,8 @@
 
 use super::keys::{Default, Key, Kind, Table};
 use super::{
-    access, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, overrides,
-    rewrites, security,
+    access, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
+    overrides, rewrites, security,
 };
 
 /// `error_pages`
@@ -121,6 +121,7 @@ pub(super) const ROUTE: Table = Table {
         overrides::SERVER_HEADER,
         overrides::REQUEST_BUFFERING,
         overrides::GRPC_WEB,
+        mirror::KEY,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

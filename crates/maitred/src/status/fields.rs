@@ -335,6 +335,20 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        mirrored,
+        "maitred_thread_mirrored_total",
+        "Requests of which a copy went to another pool (`mirror`)."
+    ),
+    cell!(
+        Counter,
+        One,
+        mirrors_left_out,
+        "maitred_thread_mirrors_left_out_total",
+        "Requests without the copy that `mirror` asks for: too many were under way, or the body was too long."
+    ),
+    cell!(
+        Counter,
+        One,
         handoffs,
         "maitred_thread_handoffs_total",
         "Requests handed to an application process."

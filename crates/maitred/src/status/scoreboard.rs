@@ -208,6 +208,10 @@ maitred_sys::shared! {
         pub bytes_handed_off: Cell,
         /// Requests that an answer of `forward_auth` has decided about that was kept.
         pub auth_cached: Cell,
+        /// Requests of which a copy went to another pool.
+        pub mirrored: Cell,
+        /// Those that were to have a copy and have none.
+        pub mirrors_left_out: Cell,
         /// Requests handed to an application process.
         pub handoffs: Cell,
         /// Microseconds that these requests waited for a process, in all.

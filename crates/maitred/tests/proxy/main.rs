@@ -15,6 +15,7 @@ mod grpc_web;
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod hosts;
+mod mirroring;
 mod multiplexing;
 mod named_files;
 mod observing;

@@ -81,7 +81,7 @@ fn share_key(text: &str) -> Result<ShareKey, String> {
 }
 
 /// Hundredths of a percent: `"10%"`, `"0.25%"`.
-fn percentage(text: &str) -> Result<u16, String> {
+pub(super) fn percentage(text: &str) -> Result<u16, String> {
     let wrong = || "it takes 0% to 100%, with two decimals at the most".to_owned();
     let number = text.strip_suffix('%').ok_or_else(wrong)?.trim_end();
     let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));

@@ -23,6 +23,7 @@ mod jwt;
 mod listen;
 mod logs;
 mod media;
+mod mirror;
 mod overrides;
 mod paths;
 mod pools;

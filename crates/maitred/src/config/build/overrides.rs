@@ -1,4 +1,4 @@
-//! `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web` of sites and routes.
+//! `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror` of sites and routes.
 
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{show_bytes, show_duration};
 use super::common::given_time;
+use super::mirror;
+use super::pools::Known;
 
-pub(super) fn of(section: &Section<'_>) -> Overrides {
+pub(super) fn of(section: &Section<'_>, pools: &Known<'_>) -> Overrides {
     let server_header = section.given("server_header").map(|_| section.flag("server_header"));
     let request_buffering = buffering(section);
     Overrides {
@@ -19,6 +21,7 @@ pub(super) fn of(section: &Section<'_>) -> Overrides {
         server_header,
         request_buffering,
         grpc_web: section.given("grpc_web").map(|_| section.flag("grpc_web")),
+        mirror: mirror::of(section, pools),
     }
 }
 

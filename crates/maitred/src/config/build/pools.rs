@@ -12,6 +12,8 @@ use super::super::meaning::{
     EarlyHints, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal, Target, Transport,
     Upstream,
 };
+use super::super::mirror::MirrorChoice;
+use super::super::overrides::Overrides;
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::upstream_tls::UpstreamTls;
 use super::super::values;
@@ -649,8 +651,17 @@ pub(super) fn check_together(
         }
         let led_to = |site: &Site| {
             let asks = |access: &Access| matches!(&access.forward, Authentication::On(forward) if forward.pool == index);
-            let leads = |route: &Route| route.target == Target::Pool(index) || asks(&route.access);
-            asks(&site.access) || site.routes.iter().any(leads)
+            let copies = |overrides: &Overrides| {
+                overrides
+                    .mirror
+                    .as_ref()
+                    .and_then(MirrorChoice::target)
+                    .is_some_and(|mirror| mirror.pool == index)
+            };
+            let leads = |route: &Route| {
+                route.target == Target::Pool(index) || asks(&route.access) || copies(&route.overrides)
+            };
+            asks(&site.access) || copies(&site.overrides) || site.routes.iter().any(leads)
         };
         if !sites.iter().any(led_to) {
             root.cx.warn(

@@ -51,7 +51,7 @@ pub(super) fn routes(
             request_headers: headers::of_requests(&section.section("request_headers")),
             access: access::of(section, pools),
             error_pages: sites::error_pages(section, of_site),
-            overrides: overrides::of(section),
+            overrides: overrides::of(section, pools),
         };
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());

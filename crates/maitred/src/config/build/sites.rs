@@ -101,7 +101,7 @@ fn site(
         compress,
         request_headers: headers::of_requests(&section.section("request_headers")),
         access: access::of(section, pools),
-        overrides: overrides::of(section),
+        overrides: overrides::of(section, pools),
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::meaning::EVERYTHING;
 use super::{brief, good, read_as};
 use crate::config::{
-    Buffering, LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Overrides,
+    Buffering, LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Mirror, MirrorChoice,
+    Overrides,
 };
 
 fn log(lines: &str) -> String {
@@ -29,12 +30,14 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         response_burst_bytes: Some(8 << 10),
     };
     let site = &config.sites[0];
+    let old = config.pools.iter().position(|pool| pool.name == "old").unwrap();
     let of_site = Overrides {
         limits,
         access_log: Some(LogChoice::Named(0)),
         server_header: Some(true),
         request_buffering: Some(Buffering::Off),
         grpc_web: Some(true),
+        mirror: Some(MirrorChoice::To(Mirror { pool: old, parts: 5000, concurrent: 7 })),
     };
     assert_eq!(site.overrides, of_site);
     assert_eq!(config.access_logs[0].to, LogTarget::File("/etc/maitred/shop.log".into()));
@@ -50,6 +53,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         server_header: Some(false),
         request_buffering: Some(Buffering::On),
         grpc_web: Some(false),
+        mirror: Some(MirrorChoice::Off),
     };
     assert_eq!(route.overrides, of_route);
     assert_eq!(site.routes[0].methods, ["GET"], "its own");

@@ -23,6 +23,8 @@ pub struct Gated {
     pub waits: Option<Waits>,
     /// The limits that it counts for while it is under way.
     pub leases: Leases,
+    /// It was decided whether there is a copy of it.
+    pub mirrored: bool,
 }
 
 /// Limits that a request counts for until its response has been sent, or it ends without one: wherever that is, what is known of

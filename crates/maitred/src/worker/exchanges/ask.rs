@@ -7,9 +7,11 @@
 //!
 //! It ends with its answer, with the connection that it is about (`Exchanges::remove`), or when the gate has no more time for it.
 
+use std::time::Instant;
+
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::fields::{FRAMING_FIELDS, FieldLines};
-use maitred_http::request::{HeadLimits, Request, RequestHead};
+use maitred_http::request::{Framing, HeadLimits, Request, RequestHead};
 use maitred_http::response::{Encode, Ending, Filter, ResponseHead, ResponsePolicy};
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -33,31 +35,31 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The longest head of a question: more than any client may send.
 const HEAD_BYTES_MAX: u32 = 1 << 20;
 
-/// Fields of the client's request that are about its body, its connection, or a response that the client has: the question has
-/// none of these.
-const NOT_ASKED: [&str; 13] = [
+/// Fields of the client's request that are about its connection, or written anew.
+const OF_CONNECTIONS: [&str; 9] = [
     "content-length",
     "transfer-encoding",
-    "content-type",
-    "content-encoding",
     "expect",
     "trailer",
     "te",
     "connection",
     "upgrade",
     "keep-alive",
-    "range",
-    "if-range",
     "host",
 ];
+
+/// Those that are about its body, or a response that the client has: the question has none of these either.
+const NOT_ASKED: [&str; 4] = ["content-type", "content-encoding", "range", "if-range"];
 
 /// A question that waits for its answer.
 #[derive(Debug)]
 pub(in crate::worker) struct Question {
     socket: std::os::fd::OwnedFd,
     serial: u32,
-    /// The connection that it is about.
-    index: u32,
+    /// The connection that it is about; `None` for a copy of a request, of which nothing comes.
+    pub(super) index: Option<u32>,
+    /// Since when it is under way.
+    pub(super) since: Instant,
     filter: Filter,
     answer: Answer,
     _held: Permit,
@@ -103,31 +105,43 @@ impl Exchanges {
         request: &Request<'_, '_>,
         forward: &Forward,
     ) -> Option<u32> {
-        let head = head_of(request, &forward.path, &self.head_limits)?;
-        let held = self.shared.descriptors.take(2)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        let settings = self.shared.start.config.pools.get(forward.pool)?;
-        let id = self.forwarded.next_id();
-        let across = self.remote_request(index, request, settings, id);
+        let how = Copied { method: "GET", target: &forward.path, body: None };
+        let head = head_of(request, &how, &self.head_limits)?;
         let mut gated = Gated::default();
         gated.fields.push(b"x-forwarded-method", request.method_text.as_bytes());
         gated.fields.push(b"x-forwarded-uri", request.target.as_bytes());
-        let routed = Routed {
-            decision: Decision::Route(Choice::Pool(forward.pool)),
-            plan: self.shared.router.bare_plan(),
-        };
+        let whole = (head, RequestBody::default());
+        self.begin_question((index, Some(index)), request, whole, (forward.pool, gated))
+    }
+
+    /// Sends a request that is about that of the connection `from`, or a copy of it, to a pool. What comes of it is for the
+    /// connection `index`, if for any.
+    pub(super) fn begin_question(
+        &mut self,
+        (from, index): (u32, Option<u32>),
+        request: &Request<'_, '_>,
+        (head, body): (RequestHead, RequestBody),
+        (pool, gated): (usize, Gated),
+    ) -> Option<u32> {
+        let held = self.shared.descriptors.take(2)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+        let settings = self.shared.start.config.pools.get(pool)?;
+        let id = self.forwarded.next_id();
+        let across = self.remote_request(from, request, settings, id);
+        let routed =
+            Routed { decision: Decision::Route(Choice::Pool(pool)), plan: self.shared.router.bare_plan() };
         let sent = RequestTransfer {
             head,
             routed: Some(routed),
             path: None,
-            body: RequestBody::default(),
+            body,
             retry: RetryState::default(),
             waits_since: None,
             gated: Some(Box::new(gated)),
             across: Some(Box::new(across)),
         };
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[from as usize];
         let (address, listen) = (connection.remote.address, connection.listen);
         let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
@@ -138,7 +152,8 @@ impl Exchanges {
         let token = Token::Question { key, serial }.pack();
         epoll::add(&self.processes.clients.base.epoll, &near, token, F::IN | F::RDHUP | F::ET).ok()?;
         let (filter, answer) = (Filter::new(POLICY), Answer::default());
-        entry.insert(Question { socket: near, serial, index, filter, answer, _held: held });
+        let since = self.processes.clients.base.clock.now;
+        entry.insert(Question { socket: near, serial, index, since, filter, answer, _held: held });
         self.shared.transfer(self.number, transfer);
         Some(key)
     }
@@ -152,7 +167,7 @@ impl Exchanges {
             .is_some_and(|question| question.serial == serial && question.read(&mut rx));
         self.buffers.rx.put_back(rx);
         let question = ended.then(|| self.questions.remove(key as usize))?;
-        Some((question.index, question.answer))
+        Some((question.index?, question.answer))
     }
 
     /// The question of a connection is of no use any more: closing its socket cancels it.
@@ -188,7 +203,7 @@ impl Question {
                 Err(_) => Ok(true),
             };
             let refuses = !(200..300).contains(&self.answer.status);
-            if !refuses {
+            if !refuses || self.index.is_none() {
                 // Only its fields count.
                 self.answer.content.clear();
             }
@@ -205,9 +220,21 @@ impl Question {
     }
 }
 
-/// The head of a question: the client's, with another method and target, and without a body. As what asks Caddy and Traefik.
-/// `None` if it is too long.
-fn head_of(request: &Request<'_, '_>, path: &str, limits: &HeadLimits) -> Option<RequestHead> {
+/// How a head is copied.
+pub(super) struct Copied<'a> {
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    /// The length of its body; `None` for one that is not copied, with all that is about it.
+    pub(super) body: Option<usize>,
+}
+
+/// The head of a question: the client's, with another method and target, and without a body, as what asks Caddy and Traefik. Or
+/// that of a copy. `None` if it is too long.
+pub(super) fn head_of(
+    request: &Request<'_, '_>,
+    how: &Copied<'_>,
+    limits: &HeadLimits,
+) -> Option<RequestHead> {
     let mut out = Vec::with_capacity(1024);
     let flags = RequestFlags {
         keep: false,
@@ -217,14 +244,24 @@ fn head_of(request: &Request<'_, '_>, path: &str, limits: &HeadLimits) -> Option
         may_detach: false,
         body_stream: false,
     };
-    let mut head = begin_request(&mut out, 0, 0, flags, 0).head("GET", path);
+    let mut head = begin_request(&mut out, 0, 0, flags, 0).head(how.method, how.target);
     head.field("host", request.authority.as_bytes());
     for field in request.fields {
-        let is_asked = !NOT_ASKED.iter().any(|name| field.name.eq_ignore_ascii_case(name))
-            && !field.name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"));
-        if is_asked {
+        let is_named = |names: &[&str]| names.iter().any(|name| field.name.eq_ignore_ascii_case(name));
+        let is_copied = match how.body {
+            Some(_) => !is_named(&OF_CONNECTIONS),
+            None => {
+                !is_named(&OF_CONNECTIONS)
+                    && !is_named(&NOT_ASKED)
+                    && !field.name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("if-"))
+            }
+        };
+        if is_copied {
             head.field(field.name, field.value);
         }
+    }
+    if let Some(bytes) = how.body.filter(|bytes| *bytes > 0 || request.framing != Framing::None) {
+        head.field("content-length", bytes.to_string().as_bytes());
     }
     let fits = head.body(None).finish(HEAD_BYTES_MAX);
     let text = out.get(REQUEST_PREFIX_BYTES..).filter(|_| fits)?;

@@ -16,6 +16,7 @@
 //! | [`remote_thread`] | requests that another thread answers |
 //! | [`named_file`] | responses that name a file |
 //! | [`ask`] | questions to a pool about a request, for a gate |
+//! | [`mirror`] | copies of requests, to a pool of which nothing is wanted |
 //! | [`feed`] | request bodies that go through a relay |
 //! | [`passing`] | request bodies that go to a server while they come |
 //! | [`tunnel`] | other protocols, after an upgrade |
@@ -29,6 +30,7 @@ mod fastcgi;
 mod feed;
 mod http1;
 mod http2;
+mod mirror;
 mod named_file;
 mod overdue;
 mod passing;

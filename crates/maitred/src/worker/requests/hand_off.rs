@@ -13,11 +13,12 @@ use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::Filter;
 
 use super::Requests;
-use crate::config::{Address, Pool, Transport};
+use crate::config::{Address, Mirror, MirrorChoice, Pool, Transport};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::plan::Plan;
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
+use crate::worker::connection::incoming::Incoming;
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::wire::Wire;
@@ -47,6 +48,9 @@ impl Requests {
             return Step::FlushFirst;
         }
         self.note_traits(index, context.request, given);
+        if let Some(mirror) = given.routed.plan.overrides.mirror.as_ref().and_then(MirrorChoice::target) {
+            self.mirror(index, context.request, given.body, mirror);
+        }
         if self.shared.start.config.pools[pool].source.servers().is_some() {
             return self.proxy(index, pool, context, given);
         }
@@ -72,6 +76,23 @@ impl Requests {
             return Step::Moves(pool as u16, thread);
         }
         self.enqueue(index, (pool, None), context, given)
+    }
+
+    /// Sends a copy of a request to another pool, once, if all of its body is at hand.
+    fn mirror(&mut self, index: u32, request: &Request<'_, '_>, body: &[u8], mirror: &Mirror) {
+        if self.connections[index as usize].internal
+            || std::mem::replace(&mut self.gated(index).mirrored, true)
+        {
+            return;
+        }
+        if !mirror.takes(self.forwarded.next_id()) {
+            return;
+        }
+        let kept = &self.exchange(index).body;
+        let whole = kept.spool.is_none() && matches!(kept.incoming, Incoming::Nothing | Incoming::Complete);
+        let sent = whole && self.send_copy(index, request, body, mirror);
+        let row = self.row;
+        if sent { row.mirrored.add(1) } else { row.mirrors_left_out.add(1) }
     }
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread at
