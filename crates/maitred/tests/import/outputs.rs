@@ -283,3 +283,34 @@ fn what_is_retried_checked_and_kept_together_is_said_of_the_pool() {
         assert!(caddy.contains(line), "{line}\n\n{caddy}");
     }
 }
+
+#[test]
+fn calls_of_grpc_go_to_servers_of_http_2() {
+    let world = World::new();
+    let source = "upstream greeters { server 127.0.0.1:50061 weight=2; server 127.0.0.1:50062; }\nserver {\n listen 80;\n \
+                  location /one/ { grpc_pass grpc://127.0.0.1:50051; grpc_set_header X-Tenant shop; grpc_read_timeout 10m; }\n \
+                  location /pooled/ { grpc_pass greeters; }\n location /socket/ { grpc_pass unix:/run/greeter.sock; }\n \
+                  location /tls/ { grpc_pass grpcs://127.0.0.1:50052; grpc_ssl_name inner.example; grpc_ssl_verify on; }\n}\n";
+    let output = imported(&world, "nginx", source);
+    for part in [
+        "path = \"/one/*\"\npool = \"app-50051\"",
+        "set = { X-Tenant = \"shop\" }",
+        "connect = \"h2://127.0.0.1:50051\"\nrequest_timeout = \"10m\"",
+        "connect = [{ url = \"h2://127.0.0.1:50061\", weight = 2 }, \"h2://127.0.0.1:50062\"]",
+        "connect = \"h2+unix:/run/greeter.sock\"",
+        "connect = \"https://127.0.0.1:50052\"",
+        "tls = { http2 = true, server_name = \"inner.example\" }",
+    ] {
+        assert!(output.contains(part), "{part}\n\n{output}");
+    }
+}
+
+#[test]
+fn servers_of_http_2_stay_such_of_caddy() {
+    let world = World::new();
+    let source = ":80 {\n\treverse_proxy /one/* h2c://127.0.0.1:50051\n\treverse_proxy /socket/* unix+h2c//run/greeter.sock\n}\n";
+    let output = imported(&world, "caddy", source);
+    for part in ["connect = \"h2://127.0.0.1:50051\"", "connect = \"h2+unix:/run/greeter.sock\""] {
+        assert!(output.contains(part), "{part}\n\n{output}");
+    }
+}

@@ -294,11 +294,17 @@ pub(crate) fn block(
 /// A value of `connect`; and the name in it, if that has no address here.
 fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
-    if let Some(path) = text.strip_prefix("unix/").or_else(|| text.strip_prefix("unix+h2c/")) {
+    if let Some(path) = text.strip_prefix("unix/") {
         return Ok((format!("{scheme}+unix:{path}"), None));
     }
+    if let Some(path) = text.strip_prefix("unix+h2c/") {
+        return Ok((format!("h2+unix:{path}"), None));
+    }
+    let scheme = if text.starts_with("h2c://") { "h2" } else { scheme };
     let address = match text.split_once("://") {
-        Some(("http", address)) => address.to_owned() + if address.contains(':') { "" } else { ":80" },
+        Some(("http" | "h2c", address)) => {
+            address.to_owned() + if address.contains(':') { "" } else { ":80" }
+        }
         Some(("https", address)) => {
             let address = address.trim_end_matches('/');
             let host = address.rsplit_once(':').map_or(address, |(host, _)| host);

@@ -256,9 +256,9 @@ pub(crate) fn names_server(directive: &Directive) -> bool {
 }
 
 /// What `proxy_set_header` says.
-pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<Header> {
+pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>, named: &str) -> Vec<Header> {
     let mut rules = Vec::new();
-    for directive in scope.all("proxy_set_header") {
+    for directive in scope.all(named) {
         let (name, value) = (directive.arg(0), directive.arg(1));
         let lower = name.to_ascii_lowercase();
         let same = format!("$http_{}", lower.replace('-', "_"));

@@ -184,6 +184,9 @@ const GROUPS: &[Group] = &[
          proxy_ssl_session_reuse proxy_ssl_trusted_certificate proxy_ssl_verify_depth proxy_ssl_ciphers \
          proxy_ssl_certificate proxy_ssl_certificate_key ssl_verify_client ssl_client_certificate ssl_crl \
          proxy_request_buffering fastcgi_request_buffering uwsgi_request_buffering \
+         grpc_set_header grpc_read_timeout grpc_connect_timeout grpc_ssl_server_name grpc_ssl_verify grpc_ssl_name \
+         grpc_ssl_protocols grpc_ssl_session_reuse grpc_ssl_trusted_certificate grpc_ssl_verify_depth grpc_ssl_ciphers \
+         grpc_ssl_certificate grpc_ssl_certificate_key \
          proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass ssl_reject_handshake ssl_password_file server_name listen return rewrite if alias server location limit_except",
     ),
 ];

@@ -224,6 +224,10 @@ fn handled<'a>(
             Ok(target) => return target,
             Err(why) => why,
         },
+        "grpc_pass" => match grpc(cx, spot, handler, request) {
+            Ok(target) => return target,
+            Err(why) => why,
+        },
         "uwsgi_pass" => {
             "pools do not speak uwsgi: `command` in a pool runs the application (docs/applications.md)"
                 .to_owned()
@@ -232,6 +236,21 @@ fn handled<'a>(
     };
     cx.not_possible(handler, why);
     nothing
+}
+
+/// A route to servers of gRPC, which get the path as it is.
+fn grpc<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    handler: &'a Directive,
+    request: &mut Vec<Header>,
+) -> Result<Target, String> {
+    let servers = upstreams::grpc(cx, &spot.scope, handler)?;
+    cx.translated(handler);
+    *request = headers::of_requests(cx, &spot.scope, "grpc_set_header");
+    let block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
+    let pool = cx.pool(&servers.name, block);
+    Ok(Target::Pool { name: pool, strip: None, rewrite: None })
 }
 
 fn proxy<'a>(
@@ -243,7 +262,7 @@ fn proxy<'a>(
 ) -> Result<Target, String> {
     let destination = upstreams::proxy(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    *request = headers::of_requests(cx, &spot.scope);
+    *request = headers::of_requests(cx, &spot.scope, "proxy_set_header");
     let fields = spot.scope.all("proxy_set_header");
     let set_host = fields.iter().any(|header| header.arg(0).eq_ignore_ascii_case("host"));
     let servers = &destination.servers;

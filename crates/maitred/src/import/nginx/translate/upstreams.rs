@@ -1,4 +1,4 @@
-//! `proxy_pass`, `fastcgi_pass` and `upstream`: pools.
+//! `proxy_pass`, `fastcgi_pass`, `grpc_pass` and `upstream`: pools.
 
 use super::context::Context;
 use super::settings::Settings;
@@ -146,6 +146,20 @@ pub(crate) fn fastcgi(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive
     match values::fixed(directive.arg(0), scope) {
         Some(address) => servers(cx, &address, "fastcgi"),
         None => Err("the server is fixed here, without variables".into()),
+    }
+}
+
+/// The servers of a `grpc_pass`.
+pub(crate) fn grpc(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Servers, String> {
+    let Some(given) = values::fixed(directive.arg(0), scope) else {
+        return Err("the server is fixed here, without variables".into());
+    };
+    match given.strip_prefix("grpcs://") {
+        Some(address) if address.starts_with("unix:") => {
+            Err("servers on Unix sockets are spoken to in cleartext".into())
+        }
+        Some(address) => servers(cx, address, "https"),
+        None => servers(cx, given.strip_prefix("grpc://").unwrap_or(&given), "h2"),
     }
 }
 
@@ -310,7 +324,7 @@ fn name_of(connect: &str) -> String {
         return "php".to_owned();
     }
     let address = connect.rsplit("://").next().unwrap_or(connect);
-    if let Some(path) = connect.strip_prefix("http+unix:") {
+    if let Some(path) = connect.strip_prefix("http+unix:").or_else(|| connect.strip_prefix("h2+unix:")) {
         let file = path.rsplit('/').next().unwrap_or(path);
         return file.split('.').next().unwrap_or("app").to_owned();
     }
@@ -417,7 +431,7 @@ pub(crate) fn block(
         }
     }
     if servers.connect.iter().any(|connect| connect.starts_with("https:")) {
-        secure(cx, scope, &mut block);
+        secure(cx, scope, dialect, &mut block);
     }
     named_files(cx, scope, &mut block);
     if let Some(given) = scope.last("underscores_in_headers").filter(|given| given.arg(0) == "on") {
@@ -446,28 +460,29 @@ fn push_policy(servers: &Servers, block: &mut Block) {
 }
 
 /// `tls` of a pool. Without `proxy_ssl_verify`, nginx takes any certificate.
-fn secure(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
+fn secure(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str, block: &mut Block) {
     let mut table: Vec<(String, Value)> = Vec::new();
+    if dialect == "grpc" {
+        table.push(("http2".into(), true.into()));
+    }
     let fixed = |name: &str| {
-        let given = scope.last(name)?;
+        let given = scope.last(&format!("{dialect}_ssl_{name}"))?;
         let value = values::fixed(given.arg(0), scope)?;
         cx.translated(given);
         Some(value)
     };
     // `$proxy_host` and its like are the name anyway.
-    if let Some(name) = fixed("proxy_ssl_name") {
+    if let Some(name) = fixed("name") {
         table.push(("server_name".into(), name.into()));
     }
-    let verify = scope.last("proxy_ssl_verify").inspect(|given| cx.translated(given));
+    let verify = scope.last(&format!("{dialect}_ssl_verify")).inspect(|given| cx.translated(given));
     if verify.is_none_or(|given| given.arg(0) != "on") {
         table.push(("verify".into(), false.into()));
     }
     let mut files = Vec::new();
-    for (name, key) in [
-        ("proxy_ssl_trusted_certificate", "ca"),
-        ("proxy_ssl_certificate", "certificate"),
-        ("proxy_ssl_certificate_key", "key"),
-    ] {
+    for (name, key) in
+        [("trusted_certificate", "ca"), ("certificate", "certificate"), ("certificate_key", "key")]
+    {
         files.extend(fixed(name).map(|path| (key.to_owned(), super::context::absolute(&path))));
     }
     let missing = files.iter().find(|(_, path)| !cx.machine.has_file(path)).map(|(_, path)| path.clone());
