@@ -184,3 +184,17 @@ fn a_body_that_has_gone_on_is_not_sent_twice() {
     assert_eq!(retries(&server), 1);
     server.stop();
 }
+
+#[test]
+fn a_server_whose_answers_are_retried_is_ejected_for_them() {
+    let (bad, good) = (answering("500 Oops"), [answering("200 Fine"), answering("200 Fine")]);
+    let lines = "retry = { on = [\"500\"] }\noutliers = { errors = 2 }";
+    let server = setup(&[&bad, &good[0], &good[1]], lines).start();
+    let mut client = server.connect();
+    for _ in 0..30 {
+        assert_eq!(client.get("/x").status, 200);
+    }
+    assert_eq!((bad.requests(), retries(&server)), (2, 2));
+    server.wait_for("a server is ejected");
+    server.stop();
+}

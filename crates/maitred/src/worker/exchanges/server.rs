@@ -40,7 +40,7 @@ use rustix::net::sockopt;
 use super::Exchanges;
 use crate::config::{Balance, HashKey, Pool, Source as PoolSource};
 use crate::handoff::client_of;
-use crate::proxy::{Choice, Failure, Wish, key_of};
+use crate::proxy::{Choice, Failure, Server, Wish, key_of};
 use crate::rewrite::cookie;
 use crate::serve::RequestContext;
 use crate::worker::connection::refusal::fields_of;
@@ -385,9 +385,12 @@ impl Exchanges {
             return Cause::Stale;
         }
         if let Cause::Status(status) = cause {
-            // That is an answer, and says what the server can do for this request only.
+            // That is an answer: the server can be reached.
             call.note_tried(at.1, status);
             self.forgive(at);
+            if let Some(server) = self.upstreams.row(at).map(|row| Arc::clone(&row.server)) {
+                self.judge_status(at.0, &server, status);
+            }
             return cause;
         }
         if cause == Cause::Unprocessed {
@@ -614,14 +617,20 @@ impl Exchanges {
             let took = self.exchange(index).dispatch.given_for_us(now);
             server.note_latency(Duration::from_micros(took.into()), moment);
         }
-        let bad = status.is_some_and(|status| status >= 500);
-        let ejected = rule.as_ref().and_then(|rule| server.judge(bad, rule, moment));
-        let pool = shared.pool_name(pool);
         if comes_back {
+            let pool = shared.pool_name(pool);
             self.log_limited(|| tracing::info!(pool, server = server.name(), "a server is available again"));
         }
-        if let Some(time) = ejected {
-            let (server, out_ms) = (server.name(), time.as_millis() as u64);
+        self.judge_status(pool, &server, status.unwrap_or_default());
+    }
+
+    /// Counts a response for `outliers` of its pool.
+    fn judge_status(&mut self, pool: u16, server: &Server, status: u16) {
+        let (shared, now) = (self.shared, self.clock.now);
+        let Some(table) = shared.servers(pool) else { return };
+        let Some(rule) = &table.policy.outliers else { return };
+        if let Some(time) = server.judge(status >= 500, rule, table.moment(now)) {
+            let (pool, server, out_ms) = (shared.pool_name(pool), server.name(), time.as_millis() as u64);
             self.log_limited(|| {
                 tracing::warn!(pool, server, out_ms, "a server is ejected: it answers with errors")
             });
