@@ -67,7 +67,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     tls::check_together(root.cx, &listens, &sites, &certified);
     let of_server = root.section("limits");
     let limits = limits(&of_server, &server.trusted_proxies.networks);
-    overrides::check(root, &of_server, &limits);
+    overrides::check(root, &of_server, &limits, &pools);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     accounts::assign(root, &section, &named, &mut server, &pools);

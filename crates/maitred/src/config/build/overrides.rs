@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::finding::Span;
-use super::super::meaning::Limits;
+use super::super::meaning::{Limits, Pool};
 use super::super::overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
@@ -52,7 +52,7 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
 }
 
 /// Checks `limits` of sites and routes against those of the server that bound them.
-pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits) {
+pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits, pools: &[Pool]) {
     for site in root.sections("site") {
         let routes = site.sections("route");
         let of_site = buffering(&site);
@@ -63,6 +63,18 @@ pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits
             sizes(&own, of_server, limits, passes);
             times(&own, limits);
         }
+        routes.iter().for_each(|route| translates(route, pools));
+    }
+}
+
+/// `grpc_web` of a route to a pool that cannot have calls of gRPC.
+fn translates(section: &Section<'_>, pools: &[Pool]) {
+    let Some(span) = section.given("grpc_web").filter(|_| section.flag("grpc_web")) else { return };
+    let Some(name) = section.text("pool") else { return };
+    if pools.iter().any(|pool| pool.name == name.value && !pool.http2) {
+        let message = format!("`grpc_web`: the pool \"{}\" does not speak HTTP/2", shorten(&name.value));
+        let hint = "gRPC needs HTTP/2: `connect = \"h2://…\"`, or `tls = { http2 = true }` with `https://`";
+        section.cx.error_with(&span, message, hint);
     }
 }
 

@@ -184,3 +184,22 @@ fn a_time_that_a_shorter_one_forestalls_is_a_warning() {
         "{said:?}"
     );
 }
+
+#[test]
+fn calls_of_grpc_web_need_a_pool_of_http_2() {
+    let with = |connect: &str| {
+        format!(
+            "listen = [{{ address = \":1\" }}]\n[pool.app]\nconnect = \"{connect}\"\n[[site]]\n[[site.route]]\n\
+             path = \"/*\"\npool = \"app\"\ngrpc_web = true\n"
+        )
+    };
+    good(&with("h2://127.0.0.1:50051"));
+    assert_eq!(
+        brief(&with("http://127.0.0.1:50051")),
+        [
+            "8:12 `grpc_web`: the pool \"app\" does not speak HTTP/2 | gRPC needs HTTP/2: `connect = \"h2://…\"`, or `tls = { \
+          http2 = true }` with `https://`"
+        ]
+    );
+    good(&with("http://127.0.0.1:50051").replace("grpc_web = true", "grpc_web = false"));
+}
