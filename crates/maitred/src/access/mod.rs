@@ -1,5 +1,5 @@
-//! Who may use a site or a route: the gates of a plan, compiled when the configuration is loaded. What is here is pure; the gates
-//! are asked in `worker::requests::gates`, which has their order.
+//! Who may use a site or a route, and when: the gates of a plan, compiled when the configuration is loaded. What is here is pure;
+//! the gates are asked in `worker::requests::gates`, which has their order.
 //!
 //! | file | gate |
 //! |---|---|
@@ -18,6 +18,8 @@ pub mod forward;
 pub mod jwt;
 pub mod known;
 pub mod limits;
+
+use std::time::Duration;
 
 use self::addresses::Addresses;
 use self::basic::Basic;
@@ -39,6 +41,8 @@ pub struct Gates {
     pub tokens: Option<Tokens>,
     /// `forward_auth`
     pub forward: Option<Forward>,
+    /// `delay`
+    pub delay: Option<Duration>,
     /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
     pub satisfy_any: bool,
 }
@@ -47,6 +51,8 @@ impl Gates {
     /// Compiles them; `None` if there is none. What the route says takes the place of what its site says, gate by gate.
     pub fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Box<Gates>> {
         let limits = Limits::new(site, route);
+        let of_route = route.and_then(|route| route.overrides.delay);
+        let delay = of_route.or(site.and_then(|site| site.overrides.delay)).filter(|delay| !delay.is_zero());
         let (site, route) = (site.map(|site| &site.access), route.map(|route| &route.access));
         let of_route = route.and_then(|route| route.addresses.as_ref());
         let of_site = site.and_then(|site| site.addresses.as_ref());
@@ -57,8 +63,9 @@ impl Gates {
         let tokens = of_route.jwt.or(&of_site.jwt).map(Tokens::new);
         let forward = of_route.forward.or(&of_site.forward).map(Forward::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
-        let gates = Gates { addresses, limits, basic, tokens, forward, satisfy_any };
-        let any = gates.addresses.is_some() || gates.limits.is_some() || gates.authenticate();
+        let gates = Gates { addresses, limits, basic, tokens, forward, delay, satisfy_any };
+        let bounded = gates.addresses.is_some() || gates.limits.is_some();
+        let any = bounded || gates.authenticate() || gates.delay.is_some();
         any.then(|| Box::new(gates))
     }
 }

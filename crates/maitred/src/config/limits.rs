@@ -82,6 +82,8 @@ pub const COMPRESS_ENCODERS_MAX: u64 = 32;
 /// Bytes of a thread's access-log lines that wait for the writer.
 pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
 
+/// Requests that `delay` holds.
+pub const DELAYED_REQUESTS_MAX: u64 = 1024;
 /// Bytes a second of what one application process writes that are logged.
 pub const OUTPUT_BYTES_PER_SECOND_MAX: u64 = MIB;
 
@@ -464,6 +466,15 @@ pub const LIMITS: Table = Table {
             "Buffer of each thread for access-log lines that wait for the writer. Lines that do not fit are dropped and \
              counted.",
             "Some 5,000 lines: more than a writer with a busy disk falls behind. Memory: this size, once per thread.",
+        ),
+        limit(
+            "delayed_requests_max",
+            Kind::Whole { min: 0, max: 1_000_000 },
+            Default::Whole(DELAYED_REQUESTS_MAX),
+            "Requests that `delay` of a site or a route holds at a time. Further ones go on at once, and are counted \
+             (`delays_left_out`).",
+            "A test of ten requests a second that wait for a minute and a half fits. An eighth of a thread's connections: a delay \
+             that stays in a configuration takes the room of no others. Memory: a head for each, mostly 1 KiB.",
         ),
         limit(
             "output_bytes_per_second_max",

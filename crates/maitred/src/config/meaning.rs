@@ -251,7 +251,7 @@ pub struct Site {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
-    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`
+    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`, `delay`
     pub overrides: Overrides,
 }
 
@@ -307,7 +307,8 @@ pub struct Route {
     pub access: Access,
     /// `error_pages`, sorted by status; they come before those of the site.
     pub error_pages: Vec<(u16, String)>,
-    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`; they come before those of the site.
+    /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`, `delay`; they come before those of
+    /// the site.
     pub overrides: Overrides,
 }
 
@@ -760,6 +761,8 @@ pub struct Limits {
     pub compress_file_bytes_max: u64,
     /// Per thread: bytes of access-log lines that wait for the writer.
     pub log_buffer_bytes_max: u32,
+    /// Requests that `delay` holds at a time.
+    pub delayed_requests_max: u32,
     /// Bytes a second of what one application process writes that are logged.
     pub output_bytes_per_second_max: u32,
 }

@@ -1,5 +1,5 @@
 //! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`,
-//! `request_buffering`, `grpc_web`, `mirror`.
+//! `request_buffering`, `grpc_web`, `mirror`, `delay`.
 
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub struct Overrides {
     pub grpc_web: Option<bool>,
     /// `mirror`
     pub mirror: Option<MirrorChoice>,
+    /// `delay`; 0 is none.
+    pub delay: Option<Duration>,
 }
 
 impl Overrides {
@@ -112,6 +114,7 @@ impl Overrides {
             request_buffering: self.request_buffering.or(around.request_buffering),
             grpc_web: self.grpc_web.or(around.grpc_web),
             mirror: self.mirror.or(around.mirror),
+            delay: self.delay.or(around.delay),
         }
     }
 }
@@ -158,6 +161,24 @@ pub(super) const GRPC_WEB: Key = Key::new(
     "Whether calls of gRPC-Web (`application/grpc-web`, `application/grpc-web-text`) to a pool of HTTP/2 become calls of gRPC, and \
      the responses those of gRPC-Web: see [gRPC-Web](grpc.md#grpc-web). Calls from other origins need `cors` as well.",
 );
+
+/// The longest `delay`: longer than all timeouts of clients that are worth a test, and shorter than the least that a stop waits
+/// for a stream.
+const DELAY_MAX: Duration = Duration::from_secs(60);
+
+/// `delay`
+pub(super) const DELAY: Key = Key {
+    reason: "A minute is longer than clients wait that are worth a test. A delayed request takes its connection, and its head in \
+             memory; their number is bounded by `delayed_requests_max`.",
+    ..Key::new(
+        "delay",
+        Kind::Time { min: Duration::ZERO, max: DELAY_MAX },
+        Default::Absent("none"),
+        "How long each request waits before it is answered or goes on, for tests of what is slow: a file, a fixed response, a \
+         pool. With `share` of `match`, a part of the requests. `0`: none, whatever the site says. See \
+         [fault injection](routing.md#fault-injection).",
+    )
+};
 
 const TIME: Kind = Kind::Time { min: TIME_MIN, max: TIME_MAX };
 const AROUND: Default = Default::Absent("as in `[limits]`");
@@ -253,11 +274,12 @@ mod tests {
                     request_buffering: Some(Buffering::Off),
                     grpc_web: Some(true),
                     mirror: Some(MirrorChoice::Off),
+                    delay: time(3),
                 });
         assert_eq!(both.limits.body_bytes_max, Some(2));
         assert_eq!((both.limits.body_timeout, both.limits.write_timeout), (time(1), time(2)));
         assert_eq!((both.access_log, both.server_header), (Some(LogChoice::Off), Some(true)));
         assert_eq!((both.request_buffering, both.grpc_web), (Some(Buffering::Off), Some(true)));
-        assert_eq!(both.mirror, Some(MirrorChoice::Off));
+        assert_eq!((both.mirror, both.delay), (Some(MirrorChoice::Off), time(3)));
     }
 }

@@ -122,6 +122,7 @@ pub(super) const ROUTE: Table = Table {
         overrides::REQUEST_BUFFERING,
         overrides::GRPC_WEB,
         mirror::KEY,
+        overrides::DELAY,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

@@ -396,6 +396,7 @@ pub const SITE: Table = Table {
         overrides::REQUEST_BUFFERING,
         overrides::GRPC_WEB,
         mirror::KEY,
+        overrides::DELAY,
         headers::RESPONSE_KEY,
         expires::KEY,
         cors::KEY,

@@ -349,6 +349,20 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        delayed,
+        "maitred_thread_delayed_total",
+        "Requests that have waited for `delay` of their site or route."
+    ),
+    cell!(
+        Counter,
+        One,
+        delays_left_out,
+        "maitred_thread_delays_left_out_total",
+        "Requests that `delay` did not hold: `delayed_requests_max` of them waited."
+    ),
+    cell!(
+        Counter,
+        One,
         handoffs,
         "maitred_thread_handoffs_total",
         "Requests handed to an application process."

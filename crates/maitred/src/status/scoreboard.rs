@@ -212,6 +212,10 @@ maitred_sys::shared! {
         pub mirrored: Cell,
         /// Those that were to have a copy and have none.
         pub mirrors_left_out: Cell,
+        /// Requests that `delay` has held.
+        pub delayed: Cell,
+        /// Those that were to be held, and were not.
+        pub delays_left_out: Cell,
         /// Requests handed to an application process.
         pub handoffs: Cell,
         /// Microseconds that these requests waited for a process, in all.

@@ -343,6 +343,7 @@ fn shared_state(
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
         unsent: Budget::new(start.config.limits.unsent_memory_bytes_max),
         unsent_files: Budget::new(start.config.limits.unsent_files_bytes_max),
+        delayed: Budget::new(start.config.limits.delayed_requests_max.into()),
         disk: helpers.disk,
         verifier: helpers.verifier,
         passed: helpers.passed,

@@ -87,6 +87,8 @@ pub struct Shared {
     pub unsent: Arc<Budget>,
     /// The budget of files without a name that processes have passed for such clients.
     pub unsent_files: Arc<Budget>,
+    /// The budget of requests that `delay` holds.
+    pub delayed: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// Helper threads for passwords.

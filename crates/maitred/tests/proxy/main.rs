@@ -8,6 +8,7 @@ mod checks;
 mod deadlines;
 mod failing;
 mod fastcgi;
+mod faults;
 mod framed;
 mod grpc;
 mod grpc_web;

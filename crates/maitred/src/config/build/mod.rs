@@ -142,6 +142,7 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         inline_file_bytes_max: section.number("inline_file_bytes_max").value,
         compress_encoders_max: section.number("compress_encoders_max").value,
         compress_file_bytes_max: section.number("compress_file_bytes_max").value,
+        delayed_requests_max: section.number("delayed_requests_max").value,
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
     };

@@ -1,4 +1,5 @@
-//! `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror` of sites and routes.
+//! `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`, `delay` of sites and
+//! routes.
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ pub(super) fn of(section: &Section<'_>, pools: &Known<'_>) -> Overrides {
         request_buffering,
         grpc_web: section.given("grpc_web").map(|_| section.flag("grpc_web")),
         mirror: mirror::of(section, pools),
+        delay: given_time(section, "delay"),
     }
 }
 

@@ -145,6 +145,7 @@ fn target(
     only_with(section, chosen, &["pool"], &["request_headers"]);
     // Of a request that is routed again, the last route decides.
     only_with(section, chosen, &["root", "redirect", "respond", "pool"], &KEYS);
+    only_with(section, chosen, &["root", "redirect", "respond", "pool"], &["delay"]);
     // All of them are read, so that all errors are found.
     let root = files_target(section, (site, pools), patterns);
     let redirect = redirect_target(section, regex);

@@ -67,7 +67,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(limits.connections_per_address_max, 30);
     assert_eq!(limits.connections_per_address_exempt, [("192.0.2.0".parse().unwrap(), 24)]);
     assert_eq!(limits.tunnel_idle_timeout, Duration::from_secs(29));
-    assert_eq!(config.limits.file_cache_files_max, 13);
+    assert_eq!((config.limits.file_cache_files_max, config.limits.delayed_requests_max), (13, 34));
     let log = Log {
         access: AccessFormat::Json,
         access_file: Some("/etc/maitred/access.log".into()),

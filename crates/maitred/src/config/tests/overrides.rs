@@ -38,6 +38,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         request_buffering: Some(Buffering::Off),
         grpc_web: Some(true),
         mirror: Some(MirrorChoice::To(Mirror { pool: old, parts: 5000, concurrent: 7 })),
+        delay: Some(Duration::from_millis(150)),
     };
     assert_eq!(site.overrides, of_site);
     assert_eq!(config.access_logs[0].to, LogTarget::File("/etc/maitred/shop.log".into()));
@@ -54,6 +55,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         request_buffering: Some(Buffering::On),
         grpc_web: Some(false),
         mirror: Some(MirrorChoice::Off),
+        delay: Some(Duration::ZERO),
     };
     assert_eq!(route.overrides, of_route);
     assert_eq!(site.routes[0].methods, ["GET"], "its own");

@@ -80,6 +80,7 @@ pub(super) fn limits() -> Limits {
         compress_encoders_max: 1,
         compress_file_bytes_max: 1 << 16,
         log_buffer_bytes_max: 1,
+        delayed_requests_max: 1,
         output_bytes_per_second_max: 1,
     }
 }

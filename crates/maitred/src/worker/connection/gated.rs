@@ -1,8 +1,12 @@
 //! What the gates of its route have said of a request.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use maitred_http::fields::FieldLines;
 
 use crate::access::known::Digest;
+use crate::budget::Permit;
 use crate::exchange::Field;
 use crate::worker::limits::Lease;
 
@@ -101,6 +105,19 @@ pub struct Waits {
     pub kept_as: Option<Place>,
     /// The number of the check of its password: what comes of an earlier one is not about this request.
     pub check: Option<u32>,
+    /// It is delayed.
+    pub held: Option<Held>,
+}
+
+/// A request that is delayed.
+#[derive(Debug, Clone)]
+pub struct Held {
+    /// When it goes on.
+    pub until: Instant,
+    /// Its client may have gone: when its time is over, it ends.
+    pub leaves: bool,
+    /// It counts for `delayed_requests_max`.
+    pub permit: Arc<Permit>,
 }
 
 /// Where an answer of another server is kept.

@@ -10,7 +10,7 @@
 //! | `Head` | read | read | read | – | read | 408¹ | log, drop |
 //! | `Body` | read | read | read | – | read | 408² | log, drop |
 //! | `Spooling`, `Disk` | note | note | note | – | – | – | log, drop |
-//! | `Gate` | note | note | log, drop | – | – | refused | log, drop |
+//! | `Gate` | note | note⁵ | log, drop | – | – | refused | log, drop |
 //! | `Queued` | note | note | leave | – | – | 503 | leave |
 //! | `HandedOff` | note | tell | tell | – | – | overdue | log, drop |
 //! | `Upstream` | move³ | tell, move³ | drop⁴ | move | move | overdue | drop |
@@ -22,6 +22,7 @@
 //!
 //! ¹ Refused, if a PROXY header is missing. ² Closed, if the request has its answer already. ³ If it is a tunnel, or the
 //! body of its request goes on while it comes; otherwise noted. ⁴ A tunnel's is what was sent last, which may still be read.
+//! ⁵ A delayed request ends soon.
 //!
 //! *note*: the bytes stay in the kernel, and `Connection::readable` is set for the next read, since an edge comes only once.
 
@@ -111,6 +112,8 @@ pub enum Reaction {
     TellEndedAndMove,
     /// Ends, unless it is a tunnel, which may still have something to read.
     AbortUnlessTunnel,
+    /// What has come is noted; a request that is delayed gets no more than a short time.
+    NoteGatedEnd,
     /// Leaves the queue, and ends.
     LeaveQueue,
     /// Sends the status that is waiting.
@@ -185,7 +188,7 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
         }
         P::Gate => {
             let drop = R::DropUnanswered;
-            [R::Note, R::Note, drop, R::Nothing, R::Nothing, R::GatedTooLong, drop]
+            [R::Note, R::NoteGatedEnd, drop, R::Nothing, R::Nothing, R::GatedTooLong, drop]
         }
         P::Queued => {
             [R::Note, R::Note, R::LeaveQueue, R::Nothing, R::Nothing, R::QueuedTooLong, R::LeaveQueue]

@@ -8,6 +8,7 @@
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
 //! | token | `jwt`, likewise | 401; 403 if it does not say enough; 503 if there are no keys yet |
 //! | another server | `forward_auth`, likewise | its answer; 502, 503, 504 |
+//! | delay | `delay` ([`delays`](super::delays)) | – |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
 //! worker process that was replaced is asked about anew. What a gate says is a [`Verdict`]. A request that is refused becomes one
@@ -61,10 +62,12 @@ enum Gate {
     Token,
     /// `forward_auth`
     Server,
+    /// `delay`
+    Delay,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 5] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server];
+const ORDER: [Gate; 6] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server, Gate::Delay];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -140,6 +143,7 @@ impl Requests {
                 Some(forward) => self.ask_server(index, request, forward),
                 None => Verdict::Pass,
             },
+            Gate::Delay => gates.delay.map_or(Verdict::Pass, |time| self.delay(index, time)),
         }
     }
 
@@ -231,6 +235,9 @@ impl Requests {
         }
         self.enter(index, State::Gate);
         let (waits, routed) = (self.gated(index).waits.clone(), self.exchange(index).routed);
+        if let Some(held) = waits.as_ref().and_then(|waits| waits.held.as_ref()) {
+            return self.wheel.arm(index, held.until);
+        }
         let forward = routed.and_then(|routed| routed.plan.gates.as_deref()?.forward.as_ref());
         let asked = waits.is_some_and(|waits| waits.question.is_some());
         let timeout = forward.filter(|_| asked).map_or(CHECK_TIMEOUT, |forward| forward.timeout);

@@ -14,6 +14,7 @@
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
 //! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
+//! | [`delays`] | the gate that holds a request for a while |
 //! | [`questions`] | whether it may, by the word of another server |
 //! | [`tokens`] | the gate of signed tokens |
 //! | [`errors`] | errors about a request whose body is on its way |
@@ -29,6 +30,7 @@
 pub(in crate::worker) mod admin;
 mod answer;
 mod configuration;
+mod delays;
 mod disk;
 mod drain;
 mod errors;

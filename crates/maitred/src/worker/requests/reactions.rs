@@ -46,6 +46,9 @@ impl Requests {
 
     /// A deadline has passed; the table in `connection` has the deadlines of each state.
     pub(in crate::worker) fn on_deadline(&mut self, index: u32) {
+        if self.end_delay(index) {
+            return;
+        }
         if !self.is_taken_slowly(index) && !self.is_put_off(index) {
             self.row.timeouts.add(1);
             self.react(index, Event::Deadline, false);
@@ -92,6 +95,7 @@ impl Requests {
                 self.on_client_ended(index);
                 self.move_upstream(index);
             }
+            Reaction::NoteGatedEnd => self.shorten_delay(index),
             Reaction::LeaveQueue => self.give_up(index),
             Reaction::SendStatus => self.on_watcher(index),
             Reaction::Drop => self.close(index),
