@@ -10,7 +10,7 @@ use crate::upstream::{Peer, Upstream};
 
 const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
-const STDOUT: u8 = 6;
+pub(crate) const STDOUT: u8 = 6;
 const STDERR: u8 = 7;
 const END_REQUEST: u8 = 3;
 
@@ -62,7 +62,7 @@ pub(crate) fn head(peer: &mut Peer) -> io::Result<Asked> {
     Ok(Asked { begin, params: pairs(&stream(peer, PARAMS)?), content: Vec::new() })
 }
 
-fn request(peer: &mut Peer) -> io::Result<Asked> {
+pub(crate) fn request(peer: &mut Peer) -> io::Result<Asked> {
     let head = head(peer)?;
     Ok(Asked { content: stream(peer, STDIN)?, ..head })
 }
@@ -88,7 +88,7 @@ fn pairs(mut bytes: &[u8]) -> HashMap<String, String> {
     found
 }
 
-fn of(kind: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn of(kind: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     let records = content.as_ref().chunks(60_000).map(|content| {
         let [high, low] = u16::try_from(content.len()).unwrap().to_be_bytes();
         [&[1, kind, 0, 1, high, low, 0, 0], content].concat()
@@ -96,7 +96,7 @@ fn of(kind: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     records.collect::<Vec<_>>().concat()
 }
 
-fn end(status: u8) -> Vec<u8> {
+pub(crate) fn end(status: u8) -> Vec<u8> {
     of(END_REQUEST, [0, 0, 0, 0, status, 0, 0, 0])
 }
 

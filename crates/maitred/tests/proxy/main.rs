@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod balancing;
+mod broken;
 mod checks;
 mod deadlines;
 mod failing;

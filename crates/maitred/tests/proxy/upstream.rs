@@ -161,7 +161,7 @@ where
         let (counts, serve) = (counts.clone(), serve.clone());
         std::thread::spawn(move || {
             let mut peer = Peer { stream, buffer: Vec::new(), counts: counts.clone(), number };
-            peer.set_timeout();
+            peer.prepare();
             // Its end is the test's business, whichever way it comes.
             let _ = serve(&mut peer);
             // It is open as long as its descriptor is.
@@ -172,12 +172,15 @@ where
 }
 
 impl Peer {
-    fn set_timeout(&self) {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
-            Stream::Tls(stream) => stream.sock.set_read_timeout(Some(TIMEOUT)).unwrap(),
-            Stream::Unix(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
-        }
+    /// What it reads has to come in time, and what it sends leaves at once.
+    fn prepare(&self) {
+        let tcp = match &self.stream {
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
+            Stream::Unix(stream) => return stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
+        };
+        tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
+        tcp.set_nodelay(true).unwrap();
     }
 
     /// The next request. An error at the end of the connection.

@@ -22,7 +22,6 @@
 //! What is to be sent is put into frames by each stream, and leaves once per turn.
 
 use std::io;
-use std::time::Instant;
 
 use maitred_http::h2::{Code, Event, STREAMS_AT_ONCE_MAX, Session, StreamKey};
 use maitred_http::request::RequestHead;
@@ -152,7 +151,6 @@ impl Exchanges {
             }
             rx.clear();
             rx.append(&mut http2.rest);
-            let kept = rx.len();
             rx.reserve(super::super::step::JOINED_BYTES);
             let received = connection.receive(&mut rx);
             let more = match received {
@@ -168,9 +166,6 @@ impl Exchanges {
                     false
                 }
             };
-            if rx.len() > kept {
-                http2_heard(connection, self.processes.clients.base.clock.now);
-            }
             if !rx.is_empty()
                 && let Err(why) = self.take_frames(key, &rx, &mut touched)
             {
@@ -179,6 +174,12 @@ impl Exchanges {
             if !more || ended.is_some() {
                 break;
             }
+        }
+        let now = self.clock.now;
+        if !touched.is_empty()
+            && let Some(http2) = self.upstreams.http2(key)
+        {
+            http2.heard_at = now;
         }
         self.buffers.rx.put_back(rx);
         if self.upstreams.get(key).is_some_and(|connection| connection.has_more_http2()) {
@@ -382,10 +383,6 @@ impl Exchanges {
         }
         self.drop_upstream(key);
     }
-}
-
-fn http2_heard(connection: &mut UpstreamConnection, now: Instant) {
-    connection.http2.iter_mut().for_each(|http2| http2.heard_at = now);
 }
 
 /// Sends what is in the session's buffer. `Ok(true)`: all of it has left.

@@ -310,7 +310,7 @@ impl UpstreamConnection {
     pub(in crate::worker) fn prepare_http2(&mut self) -> Result<bool, String> {
         let Some(http2) = self.http2.as_deref_mut() else { return Ok(false) };
         if let Some(secured) = &mut self.tls {
-            if !secured.shake_hands_before(self.socket.as_fd(), &mut http2.rest)? {
+            if !secured.shake_hands_before(self.socket.as_fd(), self.hung_up, &mut http2.rest)? {
                 return Ok(false);
             }
             if !secured.chose_http2() {
@@ -339,7 +339,7 @@ impl UpstreamConnection {
     pub(in crate::worker) fn receive(&mut self, rx: &mut Vec<u8>) -> Result<(usize, bool), Errno> {
         let hung_up = self.hung_up;
         if let Some(secured) = &mut self.tls {
-            let received = secured.receive(self.socket.as_fd(), rx);
+            let received = secured.receive(self.socket.as_fd(), hung_up, rx);
             return received.map(|(bytes, more)| (bytes, more || hung_up));
         }
         let room = rx.capacity() - rx.len();
@@ -373,7 +373,7 @@ impl UpstreamConnection {
     pub(in crate::worker) fn prepare(&mut self) -> Result<bool, String> {
         match &mut self.tls {
             None => Ok(true),
-            Some(secured) => secured.shake_hands(self.socket.as_fd()),
+            Some(secured) => secured.shake_hands(self.socket.as_fd(), self.hung_up),
         }
     }
 }

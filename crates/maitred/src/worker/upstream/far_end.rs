@@ -121,13 +121,18 @@ impl Secured {
         Ok(Box::new(Secured { tls, closed: false }))
     }
 
-    /// Goes on with the handshake. True once it is over.
+    /// Goes on with the handshake. True once it is over. `hung_up`: the end of the connection was reported, perhaps together with
+    /// bytes.
     ///
     /// # Errors
     /// Why there is none, for the operator.
-    pub(in crate::worker) fn shake_hands(&mut self, socket: BorrowedFd<'_>) -> Result<bool, String> {
+    pub(in crate::worker) fn shake_hands(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        hung_up: bool,
+    ) -> Result<bool, String> {
         let mut early = Vec::new();
-        let over = self.shake_hands_before(socket, &mut early)?;
+        let over = self.shake_hands_before(socket, hung_up, &mut early)?;
         match early.is_empty() {
             true => Ok(over),
             false => Err("it has sent something before a request".to_owned()),
@@ -146,6 +151,7 @@ impl Secured {
     pub(in crate::worker) fn shake_hands_before(
         &mut self,
         socket: BorrowedFd<'_>,
+        hung_up: bool,
         early: &mut Vec<u8>,
     ) -> Result<bool, String> {
         loop {
@@ -153,7 +159,7 @@ impl Secured {
             if !self.tls.is_handshaking() {
                 return Ok(true);
             }
-            let step = self.read(socket, early);
+            let step = self.read(socket, hung_up, early);
             if step.is_err() {
                 // The alert that says what was wrong.
                 let _ = self.flush(socket);
@@ -167,8 +173,8 @@ impl Secured {
         }
     }
 
-    /// Reads and decrypts once; what comes of it is appended to `rx`.
-    fn read(&mut self, socket: BorrowedFd<'_>, rx: &mut Vec<u8>) -> Result<Step, String> {
+    /// Reads and decrypts once; what comes of it is appended to `rx`. A short read has emptied the socket, except for its end.
+    fn read(&mut self, socket: BorrowedFd<'_>, hung_up: bool, rx: &mut Vec<u8>) -> Result<Step, String> {
         let mut ciphertext = [0; CIPHERTEXT_BYTES];
         let received = match recv(socket, &mut ciphertext[..], RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Ok(Step::End),
@@ -189,11 +195,11 @@ impl Secured {
             let read = self.tls.reader().read(rx.get_mut(before..).unwrap_or_default()).unwrap_or(0);
             rx.truncate(before + read);
         }
-        Ok(if received == CIPHERTEXT_BYTES { Step::More } else { Step::Drained })
+        Ok(if received == CIPHERTEXT_BYTES || hung_up { Step::More } else { Step::Drained })
     }
 
     /// Appends what has come, about as much as there is room for. How many bytes that were, 0 at the end, and whether there may
-    /// be more.
+    /// be more. `hung_up` as above.
     ///
     /// # Errors
     /// `AGAIN` if nothing is there; `PROTO` for what is no TLS; `CONNABORTED` if the connection has ended without
@@ -201,6 +207,7 @@ impl Secured {
     pub(in crate::worker) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
+        hung_up: bool,
         rx: &mut Vec<u8>,
     ) -> Result<(usize, bool), Errno> {
         let (before, room) = (rx.len(), rx.capacity());
@@ -208,7 +215,7 @@ impl Secured {
             if self.closed {
                 return Ok((rx.len() - before, true));
             }
-            let step = self.read(socket, rx).map_err(|_| Errno::PROTO)?;
+            let step = self.read(socket, hung_up, rx).map_err(|_| Errno::PROTO)?;
             let came = rx.len() - before;
             match step {
                 Step::More if rx.len() + CIPHERTEXT_BYTES <= room => {}
@@ -228,7 +235,7 @@ impl Secured {
 
     /// Whether nothing has come but what TLS itself sends, as tickets for other sessions.
     pub(in crate::worker) fn is_silent(&mut self, socket: BorrowedFd<'_>) -> bool {
-        matches!(self.receive(socket, &mut Vec::new()), Err(Errno::AGAIN))
+        matches!(self.receive(socket, false, &mut Vec::new()), Err(Errno::AGAIN))
     }
 
     /// Whether something encrypted waits for the socket.

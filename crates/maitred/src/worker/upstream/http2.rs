@@ -253,7 +253,7 @@ pub(in crate::worker) struct Http2 {
     pub(in crate::worker) ended: bool,
     /// Its end counts as a failure of the server already.
     counted: bool,
-    /// When something last came.
+    /// When something last came of any response: acknowledgements and parts of frames are no signs of it.
     pub(in crate::worker) heard_at: Instant,
 }
 
