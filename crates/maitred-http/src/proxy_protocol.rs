@@ -1,8 +1,8 @@
 //! The PROXY protocol, versions 1 and 2: what a proxy sends before anything else, to say whose connection it passes on
 //! (`proxy-protocol.txt` of HAProxy, "The PROXY protocol, versions 1 & 2").
 //!
-//! Only the client's address is taken from a header. The destination, and the TLVs of version 2, are checked for their
-//! form or skipped.
+//! [`write()`] makes headers for servers. Of one that has come, only the client's address is taken; the destination, and the TLVs
+//! of version 2, are checked for their form or skipped.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -157,6 +157,10 @@ fn client_v2(family: u8, payload: &[u8]) -> Result<Option<SocketAddr>, Bad> {
         _ => Err(Bad("a PROXY header of an unknown family")),
     }
 }
+
+mod write;
+
+pub use write::{Passed, Version, write};
 
 #[cfg(test)]
 mod tests;

@@ -111,7 +111,52 @@ fn version_2_is_bounded_and_known() {
     assert!(parse(&long[..V2_FIXED_BYTES]).is_err());
 }
 
+fn written(version: Version, passed: Passed) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(version, passed, &mut out);
+    out
+}
+
+#[test]
+fn headers_for_servers_are_those_of_the_document() {
+    let passed = |source: &str, destination: &str| {
+        Passed::Client(source.parse().unwrap(), destination.parse().unwrap())
+    };
+    let ours = passed("192.0.2.1:56324", "198.51.100.1:443");
+    assert_eq!(written(Version::V1, ours), b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n");
+    assert_eq!(written(Version::V2, ours), v2(0x21, 0x11, &INET));
+    let mapped = passed("[::ffff:192.0.2.1]:56324", "198.51.100.1:443");
+    assert_eq!(written(Version::V2, mapped), v2(0x21, 0x11, &INET), "one that a listener of both has seen");
+    let six = passed("[2001:db8::1]:56324", "[::1]:443");
+    assert_eq!(written(Version::V1, six), b"PROXY TCP6 2001:db8::1 ::1 56324 443\r\n");
+    assert_eq!(written(Version::V2, six), v2(0x21, 0x21, &inet6("2001:db8::1")));
+    let mixed = passed("192.0.2.1:1", "[::1]:2");
+    assert_eq!(written(Version::V1, mixed), b"PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n");
+    for none in [Passed::Unknown, Passed::Local] {
+        assert_eq!(written(Version::V1, none), b"PROXY UNKNOWN\r\n");
+    }
+    assert_eq!(written(Version::V2, Passed::Local), v2(0x20, 0, b""));
+    assert_eq!(written(Version::V2, Passed::Unknown), v2(0x21, 0, b""));
+}
+
+fn any_address() -> impl Strategy<Value = SocketAddr> {
+    let ip = prop_oneof![any::<Ipv4Addr>().prop_map(IpAddr::V4), any::<Ipv6Addr>().prop_map(IpAddr::V6)];
+    (ip, any::<u16>()).prop_map(SocketAddr::from)
+}
+
 proptest! {
+    #[test]
+    fn what_is_written_is_read_back(source in any_address(), destination in any_address(), behind in any::<[u8; 3]>()) {
+        for version in [Version::V1, Version::V2] {
+            let mut bytes = written(version, Passed::Client(source, destination));
+            let header = bytes.len();
+            bytes.extend(behind);
+            let client = Some(SocketAddr::new(source.ip().to_canonical(), source.port()));
+            prop_assert_eq!(parse(&bytes), Ok(Some((Header { client }, header))));
+            prop_assert!(header <= V1_BYTES_MAX);
+        }
+    }
+
     #[test]
     fn any_bytes_have_one_answer(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
         fuzzing::proxy_protocol(&bytes);

@@ -9,9 +9,10 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use maitred_http::proxy_protocol::{Passed, write};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsConnector;
@@ -101,10 +102,15 @@ async fn judge_grpc(response: Response<Incoming>) -> Result<(), String> {
 
 async fn connect(asking: &Asking, target: &Target) -> Result<Box<dyn Stream>, String> {
     let wrong = |error: std::io::Error| format!("no connection: {error}");
-    let stream: Box<dyn Stream> = match &target.address {
+    let mut stream: Box<dyn Stream> = match &target.address {
         Address::Inet(address) => Box::new(TcpStream::connect(address).await.map_err(wrong)?),
         Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(wrong)?),
     };
+    if let Some(protocol) = asking.pool.proxy_protocol {
+        let mut header = Vec::new();
+        write(protocol.version(), Passed::Local, &mut header);
+        stream.write_all(&header).await.map_err(wrong)?;
+    }
     let (Some(config), Some((settings, _))) = (&asking.tls, &asking.pool.tls) else { return Ok(stream) };
     let name = settings.server_name.clone().unwrap_or_else(|| host_of(target).to_owned());
     let name = ServerName::try_from(name).map_err(|error| format!("its name: {error}"))?;

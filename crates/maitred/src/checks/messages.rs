@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::agents::process::Document;
-use crate::config::{Address, Health, UpstreamTls};
+use crate::config::{Address, Health, ProxyProtocol, UpstreamTls};
 use crate::tls::upstream::UpstreamMaterial;
 
 /// Largest message, in bytes: [`PART_MAX`] servers with the longest names.
@@ -34,6 +34,8 @@ pub struct Checked {
     pub health: Health,
     /// Whether the servers speak HTTP/2.
     pub http2: bool,
+    /// What connections to them begin with.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// Over TLS: how, and what the master has read for it. The authorities of the system are read by the agent.
     pub tls: Option<(UpstreamTls, UpstreamMaterial)>,
 }

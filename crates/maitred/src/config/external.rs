@@ -1,5 +1,6 @@
 //! Keys of a pool about what its servers are told, and what becomes of their responses.
 
+use maitred_http::proxy_protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
@@ -20,6 +21,27 @@ pub struct External {
     pub cookie_paths: Vec<(String, String)>,
     /// `retry`
     pub retry: Retry,
+    /// `proxy_protocol`: what connections begin with.
+    pub proxy_protocol: Option<ProxyProtocol>,
+}
+
+/// `proxy_protocol` of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProxyProtocol {
+    /// `"v1"`
+    V1,
+    /// `"v2"`
+    V2,
+}
+
+impl ProxyProtocol {
+    /// The version of its headers.
+    pub fn version(self) -> Version {
+        match self {
+            ProxyProtocol::V1 => Version::V1,
+            ProxyProtocol::V2 => Version::V2,
+        }
+    }
 }
 
 impl External {
@@ -75,6 +97,15 @@ pub(super) const HOST: Key = Key::new(
     "What `Host` says to an HTTP server. `\"client\"`: what the client has sent. `\"server\"`: host and port in `connect`, for servers \
      that have several sites and know this one by that name. Anything else is the host itself. `request_headers` of a route can \
      set another one; `X-Forwarded-Host` is the client's in any case. See [upstreams](upstreams.md#host).",
+);
+
+/// `proxy_protocol`
+pub(super) const PROXY_PROTOCOL: Key = Key::new(
+    "proxy_protocol",
+    Kind::Choice(&["v1", "v2"]),
+    Default::Absent("no header"),
+    "With `connect` to HTTP/1 or FastCGI servers: connections begin with a header of the PROXY protocol of this version, which names \
+     the client. Each request has a connection of its own. See [upstreams](upstreams.md#proxy-protocol).",
 );
 
 /// `map_redirects`

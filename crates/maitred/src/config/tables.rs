@@ -565,6 +565,7 @@ pub const POOL: Table = Table {
         discovery::RESOLVE,
         discovery::ENDPOINTS,
         external::HOST,
+        external::PROXY_PROTOCOL,
         external::MAP_REDIRECTS,
         external::REDIRECTS,
         external::COOKIES_KEY,

@@ -61,6 +61,9 @@ fn the_host_of_a_server_is_its_own_where_the_file_says_so() {
         ":80 {\n reverse_proxy 127.0.0.1:3000 127.0.0.1:3001 {\n header_up Host {upstream_hostport}\n }\n}\n";
     let output = imported(&world, "caddy", source);
     assert!(output.contains("host = \"server\""), "{output}");
+    let source = ":80 {\n reverse_proxy 127.0.0.1:3000 {\n transport http {\n proxy_protocol v2\n }\n }\n}\n";
+    let output = imported(&world, "caddy", source);
+    assert!(output.contains("proxy_protocol = \"v2\""), "{output}");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod multiplexing;
 mod named_files;
 mod observing;
 mod passing;
+mod proxy_headers;
 mod redirects;
 mod retrying;
 mod reusing;

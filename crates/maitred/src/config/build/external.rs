@@ -1,6 +1,6 @@
 //! What only a pool of servers has.
 
-use super::super::external::{External, HostRule, MapRedirects};
+use super::super::external::{External, HostRule, MapRedirects, ProxyProtocol};
 use super::super::meaning::Source;
 use super::super::reader::{Section, shorten};
 
@@ -8,9 +8,10 @@ use super::super::reader::{Section, shorten};
 const OF_HTTP: [&str; 1] = ["host"];
 
 /// Keys for all servers.
-const OF_SERVERS: [&str; 4] = ["map_redirects", "redirects", "cookies", "retry"];
+const OF_SERVERS: [&str; 5] = ["map_redirects", "redirects", "cookies", "retry", "proxy_protocol"];
 
-pub(super) fn of(section: &Section<'_>, source: &Source) -> External {
+/// `http2`: whether the servers are spoken to by HTTP/2.
+pub(super) fn of(section: &Section<'_>, source: &Source, http2: bool) -> External {
     let is_http = matches!(source, Source::Http(_));
     let warn = |keys: &[&str], what: &str| {
         for (key, span) in keys.iter().filter_map(|key| Some((key, section.given(key)?))) {
@@ -37,7 +38,23 @@ pub(super) fn of(section: &Section<'_>, source: &Source) -> External {
         cookie_domains: pairs(&cookies, "domain", is_domain, "a domain"),
         cookie_paths: pairs(&cookies, "path", is_path, "a path"),
         retry: super::retry::of(section),
+        proxy_protocol: proxy_protocol(section, http2),
     }
+}
+
+/// `proxy_protocol`
+fn proxy_protocol(section: &Section<'_>, http2: bool) -> Option<ProxyProtocol> {
+    let version = match section.choice("proxy_protocol")? {
+        "v1" => ProxyProtocol::V1,
+        _ => ProxyProtocol::V2,
+    };
+    if let Some(span) = section.given("proxy_protocol").filter(|_| http2) {
+        let message =
+            "`proxy_protocol` names one client, and a connection of HTTP/2 has the requests of many";
+        let hint = "use HTTP/1 (`http://…`, or no `http2` in `tls`); the servers find the client in `X-Forwarded-For`";
+        section.cx.error_with(&span, message, hint);
+    }
+    Some(version)
 }
 
 /// Pairs of which each half passes `is`, which is told whether it is what takes the place of the other.

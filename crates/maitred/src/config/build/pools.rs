@@ -38,7 +38,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let sendfile_root = sendfile_root(section);
     let tls = upstream_tls::of(section, is_secure(&connect));
     let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
-    let external = external::of(section, &source);
+    let external = external::of(section, &source, http2);
     let mut balancing = balancing::of(section, &source, servers);
     let mut sticky = sticky(section, &name.value);
     if source.servers().is_some() {

@@ -32,6 +32,24 @@ fn what_is_for_http_servers_has_no_effect_elsewhere() {
 }
 
 #[test]
+fn a_header_names_the_client_of_a_connection_that_is_not_shared() {
+    let said = |connect: &str, keys: &str| good(&pool(connect, keys)).pools[0].external.proxy_protocol;
+    assert_eq!(said("http://127.0.0.1:1", ""), None);
+    assert_eq!(said("http://127.0.0.1:1", "proxy_protocol = \"v1\""), Some(ProxyProtocol::V1));
+    assert_eq!(said("fastcgi://127.0.0.1:1", "proxy_protocol = \"v2\""), Some(ProxyProtocol::V2));
+    assert_eq!(said("https://127.0.0.1:1", "proxy_protocol = \"v2\""), Some(ProxyProtocol::V2));
+    let shown = "`proxy_protocol` names one client, and a connection of HTTP/2 has the requests of many | use HTTP/1 (`http://…`, or no \
+                 `http2` in `tls`); the servers find the client in `X-Forwarded-For`";
+    for (connect, keys) in [("h2://127.0.0.1:1", ""), ("https://127.0.0.1:1", "tls = { http2 = true }")] {
+        let errors = brief(&pool(connect, &format!("proxy_protocol = \"v2\"\n{keys}")));
+        assert!(matches!(errors.as_slice(), [one] if one.ends_with(shown)), "{errors:?}");
+    }
+    let text = format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nuser = \"app\"\nproxy_protocol = \"v2\"\n");
+    let shown = "`proxy_protocol` has no effect | it is for a pool with `connect` to HTTP or FastCGI servers";
+    assert!(warnings(&text).iter().any(|one| one.ends_with(shown)), "{:?}", warnings(&text));
+}
+
+#[test]
 fn redirects_are_mapped_as_the_pool_says() {
     let external = |keys: &str| good(&pool("http://127.0.0.1:1", keys)).pools[0].external.clone();
     assert!(!external("").maps_nothing());

@@ -275,6 +275,7 @@ fn sites_and_routes_reach_their_meaning() {
             budget_percent: 30,
             per_try_timeout: Some(Duration::from_secs(4)),
         },
+        proxy_protocol: Some(ProxyProtocol::V1),
     };
     let given: Vec<_> = config
         .pools

@@ -181,6 +181,10 @@ fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
             ("tls_server_name", _) if values::fixed(inside.word(1)).is_some() => {
                 secure(cx, inside, settings, ("server_name", inside.word(1).into()));
             }
+            ("proxy_protocol", _) if matches!(inside.word(1), "v1" | "v2") => {
+                cx.translated(inside);
+                settings.push(("proxy_protocol", inside.word(1).into()));
+            }
             ("tls" | "tls_server_name" | "tls_client_auth" | "tls_trust_pool" | "proxy_protocol", _) => {
                 cx.not_possible(inside, "write it in `tls` of the pool");
             }

@@ -127,5 +127,6 @@ fn checked(prepared: &Prepared, number: usize, pool: &Pool) -> Option<Checked> {
         let own = material.without_system_roots(&settings);
         (settings, own)
     });
-    Some(Checked { name: pool.name.clone(), health, http2: pool.http2, tls })
+    let proxy_protocol = pool.external.proxy_protocol;
+    Some(Checked { name: pool.name.clone(), health, http2: pool.http2, proxy_protocol, tls })
 }

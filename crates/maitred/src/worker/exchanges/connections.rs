@@ -29,7 +29,9 @@ use crate::config::{Pool, Upstream};
 use crate::proxy::Server;
 use crate::worker::foreign;
 use crate::worker::token::Token;
-use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL, UpstreamConnection};
+use crate::worker::upstream::connections::{
+    IDLE_PER_UPSTREAM_MAX, Preface, SWEEP_INTERVAL, UpstreamConnection,
+};
 use crate::worker::upstream::far_end::Secured;
 
 /// Number of the server of a connection that leads to no server.
@@ -74,11 +76,31 @@ impl Exchanges {
         Some(key)
     }
 
-    /// A new connection to this server for the client connection at `index`.
+    /// A connection to this server for the client connection at `index`: an idle one, unless it has to be a new one.
+    ///
+    /// # Errors
+    /// Those of [`Exchanges::open_upstream`].
+    pub(in crate::worker) fn connect_upstream(
+        &mut self,
+        at: (u16, u16),
+        index: u32,
+        fresh: bool,
+        preface: Option<&[u8]>,
+    ) -> io::Result<u32> {
+        let idle = if fresh { None } else { self.take_idle(at, index) };
+        idle.map_or_else(|| self.open_upstream(at, index, preface), Ok)
+    }
+
+    /// A new connection to this server for the client connection at `index`, which begins with `preface` if there is one.
     ///
     /// # Errors
     /// What socket(2) or connect(2) say at once.
-    pub(in crate::worker) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
+    pub(in crate::worker) fn open_upstream(
+        &mut self,
+        at: (u16, u16),
+        index: u32,
+        preface: Option<&[u8]>,
+    ) -> io::Result<u32> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
         let row = self.upstreams.row(at).ok_or(io::ErrorKind::NotFound)?;
         let server = Arc::clone(&row.server);
@@ -86,11 +108,12 @@ impl Exchanges {
         let foreign = matches!(server.upstream, Upstream::Unix(_));
         let secured = pool.and_then(|pool| self.secured(at.0, pool, &server.upstream)).transpose()?;
         let (socket, connected) = open(&server.upstream)?;
-        // A handshake comes first.
-        let connected = connected && secured.is_none();
+        // A preface or a handshake comes first.
+        let connected = connected && secured.is_none() && preface.is_none();
         let key = self.insert_upstream((socket, held), at, index, connected)?;
         if let Some(connection) = self.upstreams.get(key) {
             (connection.foreign, connection.tls, connection.server) = (foreign, secured, Some(server));
+            connection.preface = preface.map(Preface::new);
         }
         self.row.upstream_connections.add(1);
         Ok(key)
@@ -135,6 +158,7 @@ impl Exchanges {
         epoll::add(&self.processes.clients.base.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
         entry.insert(UpstreamConnection {
             socket,
+            preface: None,
             tls: None,
             http2: None,
             serial,
@@ -171,15 +195,16 @@ impl Exchanges {
         }
     }
 
-    /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
+    /// The response is complete, and the server keeps the connection: for the next request, if there is room for it, and the
+    /// connection is not that of one client.
     pub(in crate::worker) fn keep_upstream(&mut self, key: u32) {
         let (now, drains) = (self.clock.now, self.drain.is_some());
         let Some(connection) = self.upstreams.get(key) else { return };
-        let (at, hung_up) = (connection.at, connection.hung_up);
+        let (at, hung_up, of_one) = (connection.at, connection.hung_up, connection.preface.is_some());
         connection.used = true;
         let Some(server) = connection.server.take() else { return self.drop_upstream(key) };
         let idle = self.upstreams.idle_of(at, &server).filter(|idle| idle.len() < IDLE_PER_UPSTREAM_MAX);
-        let keeps = idle.is_some() && !hung_up && !drains;
+        let keeps = idle.is_some() && !hung_up && !drains && !of_one;
         if keeps {
             idle.into_iter().for_each(|idle| idle.push(key));
         }

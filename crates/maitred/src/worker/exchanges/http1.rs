@@ -83,6 +83,22 @@ fn end_head(mut head: HeadPart<'_>, request: &Request<'_, '_>, payload_bytes_max
     }
 }
 
+/// What is said of the connection to a server.
+fn put_connection(head: &mut HeadPart<'_>, request: &Request<'_, '_>, settings: &Pool) {
+    // There are servers that send trailers to none but those that ask for them.
+    let trailers = asks_for_trailers(request);
+    if trailers {
+        head.field("te", b"trailers");
+    }
+    // With `proxy_protocol`, the connection is this client's, and not kept.
+    match (trailers, settings.external.proxy_protocol.is_some()) {
+        (true, true) => head.field("connection", b"te, close"),
+        (true, false) => head.field("connection", b"te"),
+        (false, true) => head.field("connection", b"close"),
+        (false, false) => {}
+    }
+}
+
 /// Of a request that is not handed to a process.
 const NO_FLAGS: RequestFlags = RequestFlags {
     keep: false,
@@ -126,10 +142,8 @@ impl Exchanges {
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
         self.append_outbound(index, &mut head, outbound);
-        if outbound.switch.is_none() && asks_for_trailers(request) {
-            // There are servers that send trailers to none but those that ask for them.
-            head.field("te", b"trailers");
-            head.field("connection", b"te");
+        if outbound.switch.is_none() {
+            put_connection(&mut head, request, settings);
         }
         const PREFIX: &str = "x-forwarded-prefix";
         let told =

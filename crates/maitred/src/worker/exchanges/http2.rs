@@ -62,7 +62,7 @@ impl Exchanges {
         let key = match open.into_iter().find(takes) {
             Some(key) => key,
             None => {
-                let key = self.open_upstream(at, index)?;
+                let key = self.open_upstream(at, index, None)?;
                 let now = self.clock.now;
                 if let Some(connection) = self.upstreams.get(key) {
                     connection.http2 = Some(Http2::new(Session::towards_server(&settings(), now), now));

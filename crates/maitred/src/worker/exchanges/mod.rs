@@ -9,6 +9,7 @@
 //! | [`retries`] | which requests go to another server |
 //! | [`sessions`] | cookies that name the server of a client |
 //! | [`connections`] | connections to servers |
+//! | [`proxy_header`] | what such a connection begins with, to name the client |
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
 //! | [`http2`] | connections of HTTP/2 to servers |
@@ -34,6 +35,7 @@ mod mirror;
 mod named_file;
 mod overdue;
 mod passing;
+mod proxy_header;
 mod pump;
 mod relay;
 mod remote_thread;

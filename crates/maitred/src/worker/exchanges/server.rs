@@ -99,6 +99,7 @@ impl Exchanges {
         call.note_client(settings, request.authority);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
+        attempt.preface = self.proxy_header(index, settings, request);
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err((status, _)) = self.attempt(index, attempt) {
@@ -144,12 +145,13 @@ impl Exchanges {
         loop {
             let now = self.clock.now;
             attempt.renew(now);
+            let preface = attempt.preface.clone();
             let Some(call) = attempt.call_mut() else { return Err((500, attempt)) };
             if self.retry_of(call.pool).is_none_or(|retry| call.attempts >= retry.attempts) {
                 return Err((call.status, attempt));
             }
             call.attempts += 1;
-            let (pool, fresh) = (call.pool, call.fresh_only);
+            let (pool, fresh) = (call.pool, call.fresh_only || preface.is_some());
             let server = match self.choose_server(pool, &call.wish()) {
                 Choice::Server(server) => server,
                 Choice::Full => return Err((503, attempt)),
@@ -163,8 +165,7 @@ impl Exchanges {
             let found = match call.dialect {
                 Dialect::Http2(_) => self.join_http2(at, index),
                 Dialect::Http1(_) | Dialect::FastCgi(_) => {
-                    let idle = if fresh { None } else { self.take_idle(at, index) };
-                    idle.map_or_else(|| self.open_upstream(at, index), Ok)
+                    self.connect_upstream(at, index, fresh, preface.as_deref())
                 }
             };
             match found {

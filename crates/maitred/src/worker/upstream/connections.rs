@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use slab::Slab;
 
 use crate::budget::Permit;
@@ -38,6 +38,8 @@ const SPARE_BUFFER_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) socket: OwnedFd,
+    /// What goes ahead of all else; it belongs to one client then.
+    pub(in crate::worker) preface: Option<Box<Preface>>,
     /// TLS over it.
     pub(in crate::worker) tls: Option<Box<Secured>>,
     /// It is of HTTP/2, and has streams; `index` is none then.
@@ -63,6 +65,33 @@ pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) idle_since: Instant,
     /// Its descriptor in the budget of descriptors.
     pub(in crate::worker) _held: Permit,
+}
+
+/// Bytes that a connection begins with, ahead of TLS: a header of the PROXY protocol.
+#[derive(Debug)]
+pub(in crate::worker) struct Preface {
+    bytes: Box<[u8]>,
+    sent: usize,
+}
+
+impl Preface {
+    /// Nothing of these bytes has been sent.
+    pub(in crate::worker) fn new(bytes: &[u8]) -> Box<Preface> {
+        Box::new(Preface { bytes: bytes.into(), sent: 0 })
+    }
+
+    /// Sends what the socket takes; more follows at once. True when all of it has been sent.
+    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+        while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match send(socket, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT | SendFlags::MORE) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// The servers of one pool, in one thread.
@@ -371,6 +400,11 @@ impl UpstreamConnection {
     /// # Errors
     /// Why the server cannot be used, for the operator.
     pub(in crate::worker) fn prepare(&mut self) -> Result<bool, String> {
+        if let Some(preface) = &mut self.preface
+            && !preface.send(self.socket.as_fd()).map_err(|error| error.to_string())?
+        {
+            return Ok(false);
+        }
         match &mut self.tls {
             None => Ok(true),
             Some(secured) => secured.shake_hands(self.socket.as_fd(), self.hung_up),
@@ -389,6 +423,7 @@ mod tests {
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let connection = UpstreamConnection {
             socket,
+            preface: None,
             tls: None,
             http2: None,
             serial: 7,

@@ -12,6 +12,7 @@ pub(in crate::worker) mod remote_thread;
 pub(in crate::worker) mod retries;
 pub(in crate::worker) mod server;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use maitred_http::fields::FieldLines;
@@ -76,6 +77,8 @@ pub struct Attempt {
     pub tunnel: Option<Box<Tunnel>>,
     /// The file that its response names instead of having content.
     pub named: Option<Box<NamedFile>>,
+    /// What each connection to a server for it begins with (`proxy_protocol`).
+    pub preface: Option<Arc<[u8]>>,
     /// Its key in the table of its kind: of relays, or of connections to servers and threads.
     pub key: u32,
     /// What only one kind of them has.
@@ -105,8 +108,22 @@ pub struct Feed {
 impl Attempt {
     /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
     pub fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
-        let (begun, drained, passing, tunnel, named, key) = (false, false, None, None, None, 0);
-        Attempt { filter, keep, begun, drained, heard_at: now, feed, passing, tunnel, named, key, by }
+        let (begun, drained, passing, tunnel, named, preface, key) =
+            (false, false, None, None, None, None, 0);
+        Attempt {
+            filter,
+            keep,
+            begun,
+            drained,
+            heard_at: now,
+            feed,
+            passing,
+            tunnel,
+            named,
+            preface,
+            key,
+            by,
+        }
     }
 
     /// Where the response comes from.
