@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::h2::Connection;
+use crate::support::processes::send_signal;
 use crate::support::{Server, Setup, eventually};
 use crate::upstream::Upstream;
 
@@ -307,5 +308,29 @@ fn keys_are_fetched_when_they_are_missing_and_stay_when_they_cannot_be() {
     let (outcome, said) = server.command(&["reload"]);
     assert!(outcome.success(), "{said}");
     assert_eq!(status(&server, "ES256"), 200);
+    server.terminate(Signal::TERM);
+}
+
+/// What an agent has fetched stays when it is killed, and the next one goes on with its work.
+#[test]
+fn keys_stay_when_the_process_that_fetches_them_is_killed() {
+    let content = Arc::new(Mutex::new(set(&["RS256"])));
+    let provider = provider(&content);
+    let rules = "issuer = \"https://issuer.example/\", audience = \"web\"";
+    let gate = format!("jwt = {{ jwks_url = \"{}/keys?a=b\", {rules} }}", provider.name());
+    let server = Setup::with_files().site(&gate).start();
+    eventually("the keys are there", || status(&server, "RS256") == 200);
+    *content.lock().unwrap() = "503".to_owned();
+    let killed = server.agent("keys");
+    send_signal(killed, Signal::KILL);
+    server.wait_for("the process that fetches keys");
+    assert_eq!(status(&server, "RS256"), 200);
+    eventually("there is another one", || server.agent("keys") != killed);
+    // Which finds nothing.
+    server.wait_for("keys for tokens cannot be fetched");
+    assert_eq!([status(&server, "RS256"), status(&server, "ES256")], [200, 401]);
+    *content.lock().unwrap() = set(&["ES256"]);
+    eventually("it fetches them when there are any", || status(&server, "ES256") == 200);
+    assert_eq!(status(&server, "RS256"), 401);
     server.terminate(Signal::TERM);
 }

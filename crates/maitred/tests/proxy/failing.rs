@@ -1,25 +1,14 @@
 //! What the client gets when its server fails.
 
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 
-use rustix::net::{AddressFamily, SocketType};
 use rustix::process::Signal;
 
 use crate::support::processes::descriptors;
 use crate::support::{Setup, eventually};
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, nowhere};
 use crate::{setup, start};
-
-/// A socket that has a port and does not listen: no other process gets the port, and connections to it are refused.
-fn nowhere() -> (OwnedFd, String) {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
-    (socket, format!("http://{address}"))
-}
 
 #[test]
 fn a_dead_kept_connection_is_replaced_for_what_is_safe() {
@@ -61,10 +50,10 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
 
 #[test]
 fn nobody_there_is_502() {
-    let (_socket, name) = nowhere();
+    let (_socket, address) = nowhere();
     let setup = Setup::with_files()
         .route("/*", "pool = \"app\"")
-        .table(&format!("[pool.app]\nconnect = \"{name}\"\n"));
+        .table(&format!("[pool.app]\nconnect = \"http://{address}\"\n"));
     let server = setup.start();
     for _ in 0..3 {
         assert_eq!(server.connect().get("/x").status, 502);
@@ -295,7 +284,7 @@ fn failing_servers_have_the_page_of_the_site() {
         .limit("body_bytes_max = 1000")
         .table("[[site]]\nhosts = [\"down.test\"]\nroot = \"root\"\nerror_pages = { 502 = \"/502.html\" }\n")
         .route("/*", "pool = \"down\"")
-        .table(&format!("[pool.down]\nconnect = \"{nowhere}\"\n"))
+        .table(&format!("[pool.down]\nconnect = \"http://{nowhere}\"\n"))
         .start();
     let get = |target: &str| server.connect().get(target);
     for target in ["/garbage", "/nothing"] {

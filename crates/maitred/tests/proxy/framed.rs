@@ -1,6 +1,7 @@
 //! A server of HTTP/2 whose every frame the test decides.
 
 use std::io;
+use std::net::SocketAddr;
 
 use crate::h2::frame::{self, Frame, PREFACE, flag, kind};
 use crate::h2::hpack::{self, Decoder};
@@ -34,7 +35,16 @@ pub(crate) fn start(
     settings: &'static [(u16, u32)],
     serve: impl Fn(&mut Far<'_>) -> io::Result<()> + Send + Sync + 'static,
 ) -> Upstream {
-    Upstream::start(move |peer| serve(&mut Far::new(peer, settings)?))
+    on(SocketAddr::from(([127, 0, 0, 1], 0)), settings, serve)
+}
+
+/// The same, at this address.
+pub(crate) fn on(
+    address: SocketAddr,
+    settings: &'static [(u16, u32)],
+    serve: impl Fn(&mut Far<'_>) -> io::Result<()> + Send + Sync + 'static,
+) -> Upstream {
+    Upstream::on(address, move |peer| serve(&mut Far::new(peer, settings)?))
 }
 
 impl Far<'_> {

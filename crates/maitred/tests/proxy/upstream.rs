@@ -2,10 +2,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::support::TIMEOUT;
 
@@ -292,4 +295,12 @@ impl Peer {
         while !self.piece()?.is_empty() {}
         Ok(())
     }
+}
+
+/// A socket that has a port and does not listen: no other process gets the port, and connections to it are refused.
+pub(crate) fn nowhere() -> (OwnedFd, SocketAddr) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    (socket, address)
 }

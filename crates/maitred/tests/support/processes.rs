@@ -30,6 +30,21 @@ impl Server {
         self.children().into_iter().filter(is_worker).collect()
     }
 
+    /// The agent of this name, such as `names`, once it is there.
+    #[track_caller]
+    pub(crate) fn agent(&self, name: &str) -> i32 {
+        let line = format!("maitred: {name}");
+        let is_agent = |child: &i32| {
+            fs::read(folder(*child).join("cmdline")).is_ok_and(|found| found.starts_with(line.as_bytes()))
+        };
+        let mut found = None;
+        eventually("the agent is there", || {
+            found = self.children().into_iter().find(is_agent);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
     /// The application processes: children that run another program.
     pub(crate) fn applications(&self) -> Vec<i32> {
         let program = |pid: i32| fs::read_link(folder(pid).join("exe")).ok();

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use crate::framed::{self, field};
 use crate::support::eventually;
 use crate::support::load::SetOnDrop;
+use crate::upstream::Upstream;
 use crate::{Server, listed, says, setup};
 
 #[track_caller]
@@ -100,4 +102,38 @@ fn requests_follow_the_commands_and_none_is_lost() {
         assert!(clients.join().unwrap() > 0);
     });
     server.stop();
+}
+
+/// `host = "server"`: also one that is not of the configuration.
+#[test]
+fn servers_that_were_added_are_told_their_own_names() {
+    let one = || {
+        Upstream::start(|peer| {
+            loop {
+                let asked = peer.request()?;
+                peer.answer(asked.field("host").unwrap())?;
+            }
+        })
+    };
+    let two = || {
+        framed::start(&[], |far| {
+            loop {
+                let (id, fields, _) = far.request()?;
+                far.answer(id, field(&fields, ":authority").unwrap())?;
+            }
+        })
+    };
+    for (scheme, first, second) in [("http", one(), one()), ("h2", two(), two())] {
+        let (first, second) = (first.address().to_string(), second.address().to_string());
+        let server = setup(&format!("connect = \"{scheme}://{first}\"\nhost = \"server\"")).start();
+        assert_eq!(server.connect().get("/x").text(), first);
+        done(&server, &["add", &second]);
+        done(&server, &["remove", &first]);
+        eventually("the other one is asked", || {
+            let said = server.connect().get("/x").text().to_owned();
+            assert!([&first, &second].contains(&&said), "{said}");
+            said == second
+        });
+        server.stop();
+    }
 }

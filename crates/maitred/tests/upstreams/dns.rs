@@ -1,12 +1,13 @@
 //! A name server whose answers the test decides, by UDP and TCP.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// Types of records (RFC 1035 section 3.2.2, RFC 2782).
+/// Types of records (RFC 1035 section 3.2.2, RFC 3596, RFC 2782).
 const A: u16 = 1;
+const AAAA: u16 = 28;
 const SRV: u16 = 33;
 /// What fits in a datagram here; for more, the client comes by TCP.
 const DATAGRAM_BYTES: usize = 512;
@@ -15,6 +16,7 @@ const DATAGRAM_BYTES: usize = 512;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Records {
     pub(crate) addresses: Vec<Ipv4Addr>,
+    pub(crate) addresses6: Vec<Ipv6Addr>,
     /// Priority, weight, port, target.
     pub(crate) services: Vec<(u16, u16, u16, String)>,
     /// In seconds.
@@ -97,9 +99,10 @@ fn answer(question: &[u8], answers: &Mutex<Answers>, most: usize) -> Vec<u8> {
     let (kind, end) = (u16::from_be_bytes([question[at + 1], question[at + 2]]), at + 5);
     let records = (answers.lock().unwrap())(&name.join("."));
     let found = records.is_some();
-    let Records { addresses, services, ttl } = records.unwrap_or_default();
+    let Records { addresses, addresses6, services, ttl } = records.unwrap_or_default();
     let mut data: Vec<Vec<u8>> = match kind {
         A => addresses.iter().map(|address| address.octets().to_vec()).collect(),
+        AAAA => addresses6.iter().map(|address| address.octets().to_vec()).collect(),
         SRV => services.iter().map(service).collect(),
         _ => Vec::new(),
     };
@@ -140,9 +143,12 @@ fn service((priority, weight, port, target): &(u16, u16, u16, String)) -> Vec<u8
 
 /// Addresses of a name that are good for no time.
 pub(crate) fn addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Option<Records> {
-    let addresses = addresses.into_iter().filter_map(|address| match address {
-        IpAddr::V4(address) => Some(address),
-        IpAddr::V6(_) => None,
-    });
-    Some(Records { addresses: addresses.collect(), ..Records::default() })
+    let mut records = Records::default();
+    for address in addresses {
+        match address {
+            IpAddr::V4(address) => records.addresses.push(address),
+            IpAddr::V6(address) => records.addresses6.push(address),
+        }
+    }
+    Some(records)
 }

@@ -2,9 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod agents;
+mod churn;
 mod commands;
 mod dns;
 mod file;
+#[path = "../proxy/framed.rs"]
+#[allow(dead_code, reason = "shared with the tests of proxying")]
+mod framed;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
+mod h2;
+mod ipv6;
 mod names;
 #[path = "../support/mod.rs"]
 mod support;

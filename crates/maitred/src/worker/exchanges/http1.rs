@@ -24,13 +24,13 @@ fn host_of(settings: &Pool) -> &str {
     settings.source.server(0).map_or("localhost", Upstream::authority)
 }
 
-/// Where the host stands in a head that begins with a request line and that field, if each of several servers gets its own.
+/// Where the host stands in a head that begins with a request line and that field, if each server gets its own: which one that is
+/// is not known yet, and it need not be one of the configuration.
 fn place_of_host(head: &[u8], start: usize, settings: &Pool, rules: &RequestEdits) -> Option<Range<usize>> {
     const NAME: &[u8] = b"host: ";
     if settings.external.host != HostRule::Server || rules.host.is_some() {
         return None;
     }
-    settings.source.server(1)?;
     let end_of =
         |from: usize, last: u8| Some(from + head.get(from..)?.iter().position(|byte| *byte == last)?);
     let field = end_of(start, b'\n')? + 1;
