@@ -111,6 +111,7 @@ fn response(out: &mut Vec<u8>) -> Result<()> {
         keep: true,
         trailers: false,
         switch: None,
+        bounds: maitred_http::limits::ResponseBounds::DEFAULT,
     };
     let mut filter = Filter::new(wanted);
     let date = b"Fri, 20 Nov 2026 12:00:00 GMT";

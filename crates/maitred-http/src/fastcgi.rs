@@ -29,12 +29,13 @@
 //! encode::put_stdin_end(&mut out);
 //!
 //! // What comes back, in parts of any size.
+//! let bounds = maitred_http::limits::ResponseBounds::DEFAULT;
 //! let (mut decoder, mut buffer, mut status) = (Decoder::new(), head::HeadBuffer::default(), None);
 //! let mut input: &[u8] = b"\x01\x06\0\x01\0\x15\x03\0Content-Type: a/b\r\n\r\n\0\0\0";
 //! while let Some(event) = decoder.next(&mut input).unwrap() {
 //!     let Event::Stdout(part) = event else { continue };
-//!     if let Some(content) = buffer.feed(part).unwrap() {
-//!         let (head, _) = head::parse(buffer.head()).unwrap().expect("the whole head");
+//!     if let Some(content) = buffer.feed(part, &bounds).unwrap() {
+//!         let (head, _) = head::parse(buffer.head(), &bounds).unwrap().expect("the whole head");
 //!         status = Some((head.status, content.len()));
 //!     }
 //! }

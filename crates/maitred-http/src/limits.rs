@@ -27,16 +27,45 @@ pub const TRAILER_BYTES_MAX: u32 = 8192;
 /// Fields of a trailer section that are passed on; a section with more of them is taken for one without any. gRPC has three.
 pub const TRAILERS_MAX: usize = 32;
 
-/// Bytes of one response head of an application, its empty line included; so much is buffered of a head that
-/// has not arrived as a whole. Applications put tokens of any size into cookies.
+/// Bytes of one response head of an application, its empty line included, unless a configuration says otherwise; so much is
+/// buffered of a head that has not arrived as a whole. Applications put tokens of any size into cookies.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Fields of one response head of an application: 1000 × 32 bytes of stack, where there are more than [`RESPONSE_FIELDS_MANY`].
-/// Some set a cookie for each of a hundred things, or write a policy as a field for each of its rules.
+/// Fields of one response head of an application, likewise. Some set a cookie for each of a hundred things, or write a policy as
+/// a field for each of its rules.
 pub const RESPONSE_FIELDS_MAX: usize = 1000;
 
-/// As many fields hardly any response has; one with more is parsed a second time.
+/// The most that any configuration can allow: a head of which each connection to a server can have one in memory.
+pub const RESPONSE_HEAD_BYTES_MOST: usize = 1 << 20;
+
+/// The most that any configuration can allow: 4096 × 32 bytes while such a head is parsed.
+pub const RESPONSE_FIELDS_MOST: usize = 4096;
+
+/// As many fields hardly any response has: 128 × 32 bytes of stack. One with more is parsed a second time.
 pub const RESPONSE_FIELDS_MANY: usize = 128;
+
+/// What a response head of an application may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseBounds {
+    /// Its bytes, with its empty line.
+    pub head_bytes_max: u32,
+    /// Its fields.
+    pub fields_max: u16,
+}
+
+impl ResponseBounds {
+    /// Those without a configuration.
+    pub const DEFAULT: ResponseBounds = ResponseBounds {
+        head_bytes_max: RESPONSE_HEAD_BYTES_MAX as u32,
+        fields_max: RESPONSE_FIELDS_MAX as u16,
+    };
+}
+
+impl Default for ResponseBounds {
+    fn default() -> ResponseBounds {
+        ResponseBounds::DEFAULT
+    }
+}
 
 /// Interim responses (1xx) before a final one, so that an application cannot go on for ever. Hints that come in more pieces are
 /// no earlier than the response.
@@ -48,6 +77,8 @@ pub const INTERIM_HEAD_BYTES_MAX: usize = 16 << 10;
 const _: () = assert!(CHUNK_SIZE_DIGITS_MAX as u32 * 4 <= u64::BITS);
 const _: () = assert!(METHOD_BYTES_MAX >= "UPDATEREDIRECTREF".len());
 const _: () = assert!(FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 4096);
-const _: () = assert!(RESPONSE_FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 32 << 10);
-const _: () = assert!(RESPONSE_FIELDS_MANY < RESPONSE_FIELDS_MAX);
+const _: () = assert!(RESPONSE_FIELDS_MOST * size_of::<httparse::Header<'_>>() <= 128 << 10);
+const _: () =
+    assert!(RESPONSE_FIELDS_MANY < RESPONSE_FIELDS_MAX && RESPONSE_FIELDS_MAX <= RESPONSE_FIELDS_MOST);
+const _: () = assert!(RESPONSE_FIELDS_MOST <= u16::MAX as usize);
 const _: () = assert!(INTERIM_HEAD_BYTES_MAX <= RESPONSE_HEAD_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! The header of a CGI response (RFC 3875 section 6), with which the output of an application begins.
 
 use crate::bytes::{ByteSet, byte_set};
-use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use crate::limits::ResponseBounds;
 use crate::response::Bad;
 
 /// The bytes of a field name: those of a token (9110-5.6.2).
@@ -50,19 +50,20 @@ impl<'b> Head<'b> {
 ///
 /// # Errors
 /// [`Bad::HeadTooBig`], [`Bad::TooManyFields`], [`Bad::Syntax`], [`Bad::Status`], [`Bad::Framing`]: caused by the application.
-pub fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Bad> {
-    let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
-    match (Scan::default().end(window), bytes.len() < RESPONSE_HEAD_BYTES_MAX) {
-        (Some(end), _) => Ok(Some((judge(window.get(..end).unwrap_or_default())?, end))),
+pub fn parse<'b>(bytes: &'b [u8], bounds: &ResponseBounds) -> Result<Option<(Head<'b>, usize)>, Bad> {
+    let most = bounds.head_bytes_max as usize;
+    let window = bytes.get(..most).unwrap_or(bytes);
+    match (Scan::default().end(window), bytes.len() < most) {
+        (Some(end), _) => Ok(Some((judge(window.get(..end).unwrap_or_default(), bounds.fields_max)?, end))),
         (None, true) => Ok(None),
-        (None, false) => Err(Bad::HeadTooBig),
+        (None, false) => Err(Bad::HeadTooBig(bounds.head_bytes_max)),
     }
 }
 
 /// A header that arrives in several records. Each byte is looked at once, while [`parse`] would start over with each part.
 #[derive(Debug, Default)]
 pub struct HeadBuffer {
-    /// At most [`RESPONSE_HEAD_BYTES_MAX`].
+    /// At most as many as its bounds allow.
     bytes: Vec<u8>,
     scan: Scan,
 }
@@ -73,17 +74,17 @@ impl HeadBuffer {
     ///
     /// # Errors
     /// [`Bad::HeadTooBig`].
-    pub fn feed<'b>(&mut self, output: &'b [u8]) -> Result<Option<&'b [u8]>, Bad> {
-        let before = self.bytes.len();
-        let free = RESPONSE_HEAD_BYTES_MAX.saturating_sub(before);
+    pub fn feed<'b>(&mut self, output: &'b [u8], bounds: &ResponseBounds) -> Result<Option<&'b [u8]>, Bad> {
+        let (before, most) = (self.bytes.len(), bounds.head_bytes_max as usize);
+        let free = most.saturating_sub(before);
         self.bytes.extend_from_slice(output.get(..free).unwrap_or(output));
         match self.scan.end(&self.bytes) {
             Some(end) => {
                 self.bytes.truncate(end);
                 Ok(Some(output.get(end.saturating_sub(before)..).unwrap_or_default()))
             }
-            None if self.bytes.len() < RESPONSE_HEAD_BYTES_MAX => Ok(None),
-            None => Err(Bad::HeadTooBig),
+            None if self.bytes.len() < most => Ok(None),
+            None => Err(Bad::HeadTooBig(bounds.head_bytes_max)),
         }
     }
 
@@ -157,15 +158,15 @@ struct Seen<'b> {
 }
 
 /// Judges a header that is there as a whole, with its empty line.
-fn judge(bytes: &[u8]) -> Result<Head<'_>, Bad> {
+fn judge(bytes: &[u8], fields_max: u16) -> Result<Head<'_>, Bad> {
     if bytes.starts_with(b"HTTP/") {
         return Err(Bad::Syntax("a status line where CGI has Status: (PHP: set cgi.rfc2616_headers = 0)"));
     }
     let lines = bytes.strip_suffix(b"\n").map_or(bytes, |bytes| bytes.strip_suffix(b"\r").unwrap_or(bytes));
     let mut seen = Seen::default();
     for (at, line) in (Lines { rest: lines }).enumerate() {
-        if at == RESPONSE_FIELDS_MAX {
-            return Err(Bad::TooManyFields);
+        if at == usize::from(fields_max) {
+            return Err(Bad::TooManyFields(fields_max));
         }
         let (name, value) = check(line)?;
         let is = |expected: &str| name.eq_ignore_ascii_case(expected);

@@ -8,8 +8,10 @@ use crate::fastcgi::head::{self, HeadBuffer};
 use crate::fastcgi::record::{CONTENT_BYTES_MAX, HEADER_BYTES, RecordHeader, kind};
 use crate::fastcgi::script::{self, Refused, Script};
 use crate::fastcgi::variables::{self, Variables};
-use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX, ResponseBounds};
 use crate::response;
+
+const BOUNDS: &ResponseBounds = &ResponseBounds::DEFAULT;
 
 /// Name and value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
@@ -201,18 +203,19 @@ pub fn cgi(data: &[u8]) {
 }
 
 fn head(data: &[u8]) {
-    let whole = head::parse(data);
-    let answer = (0..data.len()).map(|end| head::parse(&data[..end])).find(|answer| *answer != Ok(None));
+    let whole = head::parse(data, BOUNDS);
+    let answer =
+        (0..data.len()).map(|end| head::parse(&data[..end], BOUNDS)).find(|answer| *answer != Ok(None));
     assert!(answer.is_none_or(|answer| answer == whole), "the way the bytes arrive changes the answer");
     for part_bytes in [1, 7, data.len() / 2 + 1] {
         let mut buffer = HeadBuffer::default();
-        let mut parts = data.chunks(part_bytes).map(|part| (part.len(), buffer.feed(part)));
+        let mut parts = data.chunks(part_bytes).map(|part| (part.len(), buffer.feed(part, BOUNDS)));
         let found = parts.find(|part| part.1 != Ok(None));
         let Some((_, Ok(Some(_)))) = found else {
-            assert!(matches!(whole, Ok(None) | Err(response::Bad::HeadTooBig)));
+            assert!(matches!(whole, Ok(None) | Err(response::Bad::HeadTooBig(_))));
             continue;
         };
-        let again = head::parse(buffer.head());
+        let again = head::parse(buffer.head(), BOUNDS);
         assert_eq!(again, whole);
         assert!(
             again.is_err() || again == Ok(again.ok().flatten().map(|head| (head.0, buffer.head().len())))

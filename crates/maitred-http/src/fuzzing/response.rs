@@ -33,6 +33,7 @@ pub fn response(data: &[u8]) {
         keep: choice & 4 != 0,
         trailers: choice & 8 != 0,
         switch: None,
+        bounds: crate::limits::ResponseBounds::DEFAULT,
     };
     let whole = pass(wanted, input, usize::MAX);
     let seen = check(wanted, &whole);

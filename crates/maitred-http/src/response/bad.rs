@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::limits::{
-    INTERIM_HEAD_BYTES_MAX, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
-};
+use crate::limits::{INTERIM_HEAD_BYTES_MAX, INTERIM_RESPONSES_MAX};
 
 /// How an application broke the rules of a response. It is always an error of the application, never of the client: the
 /// client gets 502, or has its connection cut if the head has been written.
@@ -14,10 +12,10 @@ pub enum Bad {
     NoResponse,
     /// It ended inside a head.
     HeadIncomplete,
-    /// A head over [`RESPONSE_HEAD_BYTES_MAX`].
-    HeadTooBig,
-    /// More fields than [`RESPONSE_FIELDS_MAX`].
-    TooManyFields,
+    /// A head over so many bytes.
+    HeadTooBig(u32),
+    /// More fields than this.
+    TooManyFields(u16),
     /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
     TooManyOptions,
     /// A head that is not well-formed (9112-4, 9112-5), in words.
@@ -48,10 +46,8 @@ impl fmt::Display for Bad {
         match self {
             Self::NoResponse => f.write_str("no response"),
             Self::HeadIncomplete => f.write_str("response ends inside its head"),
-            Self::HeadTooBig => write!(f, "response head over {RESPONSE_HEAD_BYTES_MAX} bytes"),
-            Self::TooManyFields => {
-                write!(f, "more than {RESPONSE_FIELDS_MAX} fields in a response head")
-            }
+            Self::HeadTooBig(most) => write!(f, "response head over {most} bytes"),
+            Self::TooManyFields(most) => write!(f, "more than {most} fields in a response head"),
             Self::TooManyOptions => f.write_str("too many options of Connection in a response head"),
             Self::Syntax(reason) => write!(f, "response head: {reason}"),
             Self::Status(status) => write!(f, "response with status {status:03}"),

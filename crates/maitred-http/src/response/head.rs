@@ -7,10 +7,7 @@ use crate::bytes::is_name;
 use crate::fastcgi;
 use crate::fields::{FieldLines, NameBits};
 use crate::h1::Persistence;
-use crate::limits::{
-    CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MANY, RESPONSE_FIELDS_MAX,
-    RESPONSE_HEAD_BYTES_MAX,
-};
+use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MANY};
 
 /// How the body that follows a head is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +60,12 @@ pub(super) fn take(
         // The parser would skip empty lines.
         return Err(Bad::Syntax("no status line"));
     }
-    let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
-    match take_within::<RESPONSE_FIELDS_MANY>(window, wanted, out) {
-        Err(Bad::TooManyFields) => take_many(window, wanted, out),
+    let window = bytes.get(..wanted.bounds.head_bytes_max as usize).unwrap_or(bytes);
+    let most = usize::from(wanted.bounds.fields_max);
+    let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; RESPONSE_FIELDS_MANY];
+    match take_within(window, wanted, room.get_mut(..most.min(RESPONSE_FIELDS_MANY)).unwrap_or_default(), out)
+    {
+        Err(Bad::TooManyFields(_)) if most > RESPONSE_FIELDS_MANY => take_many(window, wanted, out),
         taken => taken,
     }
 }
@@ -77,20 +77,22 @@ fn take_many(
     wanted: ResponsePolicy,
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
-    take_within::<RESPONSE_FIELDS_MAX>(window, wanted, out)
+    let mut room = vec![const { MaybeUninit::uninit() }; usize::from(wanted.bounds.fields_max)];
+    take_within(window, wanted, &mut room, out)
 }
 
-/// The same, if there are no more fields than this.
-#[inline]
-fn take_within<const FIELDS: usize>(
-    window: &[u8],
+/// The same, if there are no more fields than there is room for.
+#[inline(always)]
+fn take_within<'b>(
+    window: &'b [u8],
     wanted: ResponsePolicy,
+    room: &mut [MaybeUninit<httparse::Header<'b>>],
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
-    let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; FIELDS];
+    let bounds = wanted.bounds;
     let mut parsed = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
-    match parser.parse_response_with_uninit_headers(&mut parsed, window, &mut room) {
+    match parser.parse_response_with_uninit_headers(&mut parsed, window, room) {
         Ok(httparse::Status::Complete(head_bytes)) => {
             let bytes = window.get(..head_bytes).unwrap_or_default();
             let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
@@ -100,16 +102,18 @@ fn take_within<const FIELDS: usize>(
             let source = Source { bytes, status, http10, trailers, fields: parsed.headers };
             Ok(Some((source.pass(parsed.reason, wanted, out)?, head_bytes)))
         }
-        Ok(httparse::Status::Partial) if window.len() >= RESPONSE_HEAD_BYTES_MAX => Err(Bad::HeadTooBig),
+        Ok(httparse::Status::Partial) if window.len() >= bounds.head_bytes_max as usize => {
+            Err(Bad::HeadTooBig(bounds.head_bytes_max))
+        }
         Ok(httparse::Status::Partial) => Ok(None),
-        Err(error) => Err(refusal(error)),
+        Err(error) => Err(refusal(error, bounds.fields_max)),
     }
 }
 
 #[cold]
-fn refusal(error: httparse::Error) -> Bad {
+fn refusal(error: httparse::Error, fields_max: u16) -> Bad {
     match error {
-        httparse::Error::TooManyHeaders => Bad::TooManyFields,
+        httparse::Error::TooManyHeaders => Bad::TooManyFields(fields_max),
         httparse::Error::Version => Bad::Syntax("HTTP version other than 1.0 and 1.1"),
         httparse::Error::HeaderName => Bad::Syntax("invalid byte in a field name, or a folded line"),
         httparse::Error::HeaderValue => Bad::Syntax("invalid byte in a field value"),

@@ -17,7 +17,7 @@ use crate::body::{self, Decoder};
 use crate::fastcgi;
 use crate::fields::FieldLines;
 use crate::h1::{self, Persistence};
-use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
+use crate::limits::{INTERIM_RESPONSES_MAX, ResponseBounds};
 use crate::request;
 
 /// What the request, and the server, require of a response.
@@ -39,6 +39,8 @@ pub struct ResponsePolicy {
     pub trailers: bool,
     /// The one protocol that the request asks for, and that the client gets if the application agrees (101).
     pub switch: Option<&'static str>,
+    /// What its head may have.
+    pub bounds: ResponseBounds,
 }
 
 /// What writes responses to a client.
@@ -179,7 +181,7 @@ struct Sink {
     body_bytes: u64,
 }
 
-const _: () = assert!(size_of::<Filter>() <= 112, "one of them is in each relay");
+const _: () = assert!(size_of::<Filter>() <= 120, "one of them is in each relay");
 
 impl Filter {
     /// A filter for one response.
@@ -197,6 +199,11 @@ impl Filter {
             lasts: false,
             trailers: None,
         }
+    }
+
+    /// What the head of the response may have.
+    pub fn bounds(&self) -> &ResponseBounds {
+        &self.wanted.bounds
     }
 
     /// The same for another response to the request: nothing of this one is with the client.
@@ -421,11 +428,11 @@ impl Filter {
     /// As [`head::take`], for a head of which a part is buffered; the bytes that it took are those of `input`.
     #[cold]
     fn more_of_a_head(&mut self, input: &[u8], out: &mut impl Encode) -> Result<Option<(Head, usize)>, Bad> {
-        let before = self.buffered.len();
-        let room = RESPONSE_HEAD_BYTES_MAX.saturating_sub(before);
+        let (before, most) = (self.buffered.len(), self.wanted.bounds.head_bytes_max as usize);
+        let room = most.saturating_sub(before);
         let input = input.get(..room).unwrap_or(input);
         self.buffered.extend_from_slice(input);
-        if self.buffered.len() < RESPONSE_HEAD_BYTES_MAX && memchr::memchr(b'\n', input).is_none() {
+        if self.buffered.len() < most && memchr::memchr(b'\n', input).is_none() {
             // No line ends here, let alone a head. That keeps single bytes from costing a pass each.
             return Ok(None);
         }

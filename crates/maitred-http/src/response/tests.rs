@@ -24,6 +24,7 @@ const GET: ResponsePolicy = ResponsePolicy {
     keep: true,
     trailers: false,
     switch: None,
+    bounds: crate::limits::ResponseBounds::DEFAULT,
 };
 const HEAD: ResponsePolicy = ResponsePolicy { head_request: true, ..GET };
 const GET_10: ResponsePolicy = ResponsePolicy { http10: true, ..GET };

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use maitred_http::limits::ResponseBounds;
 use serde::{Deserialize, Serialize};
 
 use super::access::Access;
@@ -454,6 +455,10 @@ pub struct Pool {
     pub request_total_timeout: Option<Duration>,
     /// `connect_timeout`: how long an external server may take to accept a connection.
     pub connect_timeout: Duration,
+    /// `response_head_bytes_max`: bytes of the head of a response.
+    pub response_head_bytes_max: u32,
+    /// `response_fields_max`: its fields.
+    pub response_fields_max: u16,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
     /// `health_interval`: how often an idle worker is asked whether it is still there; zero is never.
@@ -525,6 +530,11 @@ pub struct RequestHeaders {
 }
 
 impl Pool {
+    /// What the head of a response may have.
+    pub fn response_bounds(&self) -> ResponseBounds {
+        ResponseBounds { head_bytes_max: self.response_head_bytes_max, fields_max: self.response_fields_max }
+    }
+
     /// Bytes of `sendfile_root`: it stands in each request's meta lines, which have 4096 bytes in all.
     pub const SENDFILE_ROOT_BYTES_MAX: usize = 1024;
 

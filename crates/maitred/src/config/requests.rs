@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use maitred_http::limits::{self, RESPONSE_FIELDS_MOST, RESPONSE_HEAD_BYTES_MOST};
+
 use super::keys::{Default, Key, Kind, Table};
 
 const TIME_MIN: Duration = Duration::from_millis(1);
@@ -16,6 +18,30 @@ pub(super) const REQUEST_TIMEOUT: Key = Key::new(
      is. Then the request is cancelled: the client gets 504, or its response is aborted if a part was sent. A process that \
      takes one request at a time is killed and replaced; `docs/pools.md` says when another one is.",
 );
+
+/// `response_head_bytes_max`
+pub(super) const RESPONSE_HEAD_BYTES_MAX: Key = Key {
+    reason: "Applications put tokens of any size into cookies. Memory: one head for each response that begins.",
+    ..Key::new(
+        "response_head_bytes_max",
+        Kind::Size { min: 1024, max: RESPONSE_HEAD_BYTES_MOST as u64 },
+        Default::Size(limits::RESPONSE_HEAD_BYTES_MAX as u64),
+        "Bytes of the head of a response, over HTTP/2 as its header list is counted. The client gets 502 instead of a longer one. \
+         What a process writes to the client's own socket is not looked at.",
+    )
+};
+
+/// `response_fields_max`
+pub(super) const RESPONSE_FIELDS_MAX: Key = Key {
+    reason: "Some applications set a cookie for each of a hundred things, or write a policy as a field for each of its rules. \
+             Memory: 32 bytes for each while a head is parsed.",
+    ..Key::new(
+        "response_fields_max",
+        Kind::Whole { min: 16, max: RESPONSE_FIELDS_MOST as u64 },
+        Default::Whole(limits::RESPONSE_FIELDS_MAX as u64),
+        "Fields of the head of a response. The client gets 502 instead of one with more.",
+    )
+};
 
 /// `request_total_timeout`
 pub(super) const REQUEST_TOTAL_TIMEOUT: Key = Key::new(

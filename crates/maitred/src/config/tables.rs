@@ -571,6 +571,8 @@ pub const POOL: Table = Table {
         external::COOKIES_KEY,
         requests::REQUEST_TIMEOUT,
         requests::REQUEST_TOTAL_TIMEOUT,
+        requests::RESPONSE_HEAD_BYTES_MAX,
+        requests::RESPONSE_FIELDS_MAX,
         Key::new(
             "connect_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },

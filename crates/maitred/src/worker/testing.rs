@@ -43,6 +43,7 @@ pub(super) const POLICY: ResponsePolicy = ResponsePolicy {
     keep: true,
     trailers: false,
     switch: None,
+    bounds: maitred_http::limits::ResponseBounds::DEFAULT,
 };
 
 pub(super) fn filter() -> Filter {

@@ -101,7 +101,12 @@ pub(crate) fn end(status: u8) -> Vec<u8> {
 }
 
 pub(crate) fn answer(peer: &mut Peer, text: &str) -> io::Result<()> {
-    peer.send([of(STDOUT, format!("Content-Type: text/plain\r\n\r\n{text}")), end(0)].concat())
+    answer_with(peer, &format!("Content-Type: text/plain\r\n\r\n{text}"))
+}
+
+/// The same with a header of its own.
+pub(crate) fn answer_with(peer: &mut Peer, output: &str) -> io::Result<()> {
+    peer.send([of(STDOUT, output), end(0)].concat())
 }
 
 pub(crate) fn setup(upstreams: &[&Upstream], lines: &str) -> Setup {

@@ -24,6 +24,7 @@ mod observing;
 mod passing;
 mod proxy_headers;
 mod redirects;
+mod response_heads;
 mod retrying;
 mod reusing;
 mod secure;

@@ -11,7 +11,7 @@ use super::TIMEOUT;
 use super::response::{Framing, Response};
 
 /// Largest head that is accepted.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+const HEAD_BYTES_MAX: usize = 2 << 20;
 
 /// One connection.
 #[derive(Debug)]

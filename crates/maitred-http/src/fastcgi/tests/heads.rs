@@ -1,8 +1,12 @@
 //! Response headers of CGI.
 
-use super::super::head::*;
-use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use super::super::head::{Head, HeadBuffer};
+use crate::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX, ResponseBounds};
 use crate::response::Bad;
+
+fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Bad> {
+    super::super::head::parse(bytes, &ResponseBounds::DEFAULT)
+}
 
 fn whole(text: &[u8]) -> Head<'_> {
     let (head, used) = parse(text).unwrap().unwrap();
@@ -173,12 +177,12 @@ fn a_header_is_bounded() {
     }
     assert!(parse(format!("{field}\r\n").as_bytes()).unwrap().is_some());
     assert!(parse(format!("{field}\r\n{field}").as_bytes()).unwrap().is_some());
-    assert_eq!(refused(format!("{field}B:\r\n\r\n")), Bad::HeadTooBig);
-    assert_eq!(refused(format!("{field}{field}\r\n")), Bad::HeadTooBig);
+    assert_eq!(refused(format!("{field}B:\r\n\r\n")), Bad::HeadTooBig(RESPONSE_HEAD_BYTES_MAX as u32));
+    assert_eq!(refused(format!("{field}{field}\r\n")), Bad::HeadTooBig(RESPONSE_HEAD_BYTES_MAX as u32));
 
     let many = "A: b\n".repeat(RESPONSE_FIELDS_MAX);
     assert_eq!(whole(format!("{many}\n").as_bytes()).fields().count(), RESPONSE_FIELDS_MAX);
-    assert_eq!(refused(format!("{many}A: b\n\n")), Bad::TooManyFields);
+    assert_eq!(refused(format!("{many}A: b\n\n")), Bad::TooManyFields(RESPONSE_FIELDS_MAX as u16));
 }
 
 #[test]
@@ -188,12 +192,12 @@ fn a_header_in_parts_is_collected() {
         let (first, second) = text.split_at(split);
         let mut buffer = HeadBuffer::default();
         assert_eq!(buffer.incomplete(), Bad::NoResponse);
-        let mut content = buffer.feed(first).unwrap().map(<[u8]>::to_vec);
+        let mut content = buffer.feed(first, &ResponseBounds::DEFAULT).unwrap().map(<[u8]>::to_vec);
         if let Some(content) = &mut content {
             content.extend_from_slice(second);
         } else {
             assert_eq!(buffer.incomplete(), if split == 0 { Bad::NoResponse } else { Bad::HeadIncomplete });
-            content = buffer.feed(second).unwrap().map(<[u8]>::to_vec);
+            content = buffer.feed(second, &ResponseBounds::DEFAULT).unwrap().map(<[u8]>::to_vec);
         }
         assert_eq!(content.as_deref(), Some(&b"content"[..]), "{split}");
         assert_eq!(parse(buffer.head()).unwrap().unwrap().1, 21);
@@ -204,8 +208,13 @@ fn a_header_in_parts_is_collected() {
 fn a_header_without_end_is_not_collected_for_ever() {
     let mut buffer = HeadBuffer::default();
     let part = [b'x'; 1000];
-    let answers: Vec<_> =
-        (0..100).map(|_| buffer.feed(&part)).take_while(|answer| *answer == Ok(None)).collect();
+    let answers: Vec<_> = (0..100)
+        .map(|_| buffer.feed(&part, &ResponseBounds::DEFAULT))
+        .take_while(|answer| *answer == Ok(None))
+        .collect();
     assert_eq!(answers.len(), RESPONSE_HEAD_BYTES_MAX / 1000);
-    assert_eq!((buffer.feed(&part), buffer.head().len()), (Err(Bad::HeadTooBig), RESPONSE_HEAD_BYTES_MAX));
+    assert_eq!(
+        (buffer.feed(&part, &ResponseBounds::DEFAULT), buffer.head().len()),
+        (Err(Bad::HeadTooBig(RESPONSE_HEAD_BYTES_MAX as u32)), RESPONSE_HEAD_BYTES_MAX)
+    );
 }

@@ -26,7 +26,7 @@ use super::streams::{Standing, Stream, UNKNOWN};
 use super::{Code, Event, Fatal, SENT_AHEAD_BYTES, Session, Settings, StreamKey, protocol_error};
 use crate::fields::FieldLines;
 use crate::h2::frame::{PREFACE, WINDOW_MAX};
-use crate::h2::hpack::Decoded;
+use crate::h2::hpack::{Bounds, Decoded};
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::response::FramedHead;
 
@@ -236,7 +236,9 @@ impl Session {
 
     fn take_response(&mut self, now: Instant, key: StreamKey, block: &Block<'_>) -> Taken {
         let mut lines = ResponseLines::default();
-        let bounds = self.bounds();
+        // `:status` is not counted as a field.
+        let fields_max = self.settings.header_count_max as usize + 1;
+        let bounds = Bounds { fields_max, ..self.bounds() };
         let decoded = self.decoder.decode(block.bytes, bounds, |name, value| lines.field(name, value));
         let complete = decoded.map_err(compression_error)? == Decoded::Complete;
         let Some(known) = self.streams.get(key) else { return Ok(None) };

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::fastcgi::head;
+use crate::limits::ResponseBounds;
 
 /// What becomes of a CGI response whose content comes in these parts.
 fn pass_cgi(wanted: ResponsePolicy, cgi: &str, parts: &[&str]) -> Passed {
-    let (head, _) = head::parse(cgi.as_bytes()).unwrap().expect("the whole head");
+    let (head, _) = head::parse(cgi.as_bytes(), &ResponseBounds::DEFAULT).unwrap().expect("the whole head");
     let (mut filter, mut out) = (Filter::new(wanted), Vec::new());
     filter.begin(&head, &mut encoder(&mut out)).unwrap();
     assert!(filter.head_written());
@@ -77,7 +78,7 @@ fn responses_without_content_end_with_their_head() {
 
 #[test]
 fn no_success_stands_for_a_switch_that_did_not_happen() {
-    let (head, _) = head::parse(b"Content-Type: a/b\n\n").unwrap().unwrap();
+    let (head, _) = head::parse(b"Content-Type: a/b\n\n", &ResponseBounds::DEFAULT).unwrap().unwrap();
     let mut filter = Filter::new(ResponsePolicy { framed: true, switch: Some("websocket"), ..GET });
     let mut out = Vec::new();
     assert_eq!(filter.begin(&head, &mut encoder(&mut out)), Err(Bad::NotSwitched));

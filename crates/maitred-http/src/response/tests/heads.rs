@@ -1,7 +1,10 @@
 //! What becomes of the fields.
 
 use super::*;
-use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX};
+use crate::limits::{
+    CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
+    ResponseBounds,
+};
 
 /// Of a complete response: its head's lines, without the `Date` that was added.
 fn lines(wanted: ResponsePolicy, response: &str) -> Vec<String> {
@@ -258,11 +261,16 @@ fn framing_is_unambiguous() {
 fn heads_are_bounded() {
     let fields = |count| format!("HTTP/1.1 204 x\r\n{}\r\n", "A: b\r\n".repeat(count));
     assert_eq!(pass(GET, &fields(RESPONSE_FIELDS_MAX)).end, Ok(()));
-    assert_eq!(refused(GET, &fields(RESPONSE_FIELDS_MAX + 1)), Bad::TooManyFields);
+    assert_eq!(
+        refused(GET, &fields(RESPONSE_FIELDS_MAX + 1)),
+        Bad::TooManyFields(RESPONSE_FIELDS_MAX as u16)
+    );
 
     let (start, end) = ("HTTP/1.1 204 x\r\nA: ", "\r\n\r\n");
     let value = "a".repeat(RESPONSE_HEAD_BYTES_MAX - start.len() - end.len());
-    for (value, expected) in [(value.clone(), Ok(())), (format!("{value}a"), Err(Bad::HeadTooBig))] {
+    for (value, expected) in
+        [(value.clone(), Ok(())), (format!("{value}a"), Err(Bad::HeadTooBig(RESPONSE_HEAD_BYTES_MAX as u32)))]
+    {
         let head = format!("{start}{value}{end}");
         assert_eq!(pass(GET, &head).end, expected);
         let (first, second) = head.as_bytes().split_at(1000);
@@ -271,7 +279,35 @@ fn heads_are_bounded() {
         assert_eq!(pass_parts(GET, &single).end, expected);
     }
     let without_end = pass(GET, &format!("{start}{value}aaaa"));
-    assert_eq!(without_end.end, Err(Bad::HeadTooBig));
+    assert_eq!(without_end.end, Err(Bad::HeadTooBig(RESPONSE_HEAD_BYTES_MAX as u32)));
+}
+
+#[test]
+fn heads_are_bounded_as_the_configuration_says() {
+    for (head_bytes_max, fields_max) in [(1024, 16), (4096, 128), (4096, 129), (1 << 20, 4096)] {
+        let wanted = ResponsePolicy { bounds: ResponseBounds { head_bytes_max, fields_max }, ..GET };
+        let fields = |count: u16| format!("HTTP/1.1 204 x\r\n{}\r\n", "A: b\r\n".repeat(count.into()));
+        assert_eq!(pass(wanted, &fields(fields_max)).end, Ok(()));
+        assert_eq!(refused(wanted, &fields(fields_max + 1)), Bad::TooManyFields(fields_max));
+        let (start, end) = ("HTTP/1.1 204 x\r\nA: ", "\r\n\r\n");
+        let value = "a".repeat(head_bytes_max as usize - start.len() - end.len());
+        for (value, expected) in
+            [(value.clone(), Ok(())), (format!("{value}a"), Err(Bad::HeadTooBig(head_bytes_max)))]
+        {
+            let head = format!("{start}{value}{end}");
+            assert_eq!(pass(wanted, &head).end, expected);
+            let parts: Vec<&[u8]> = head.as_bytes().chunks(999).collect();
+            assert_eq!(pass_parts(wanted, &parts).end, expected);
+        }
+    }
+    let wanted =
+        ResponsePolicy { bounds: ResponseBounds { head_bytes_max: 1 << 20, fields_max: 4096 }, ..GET };
+    let named = format!("HTTP/1.1 204 x\r\nConnection: b\r\n{}B: c\r\n\r\n", "A: b\r\n".repeat(3000));
+    let passed = pass(wanted, &named);
+    assert!(
+        !passed.out.contains("B: c") && passed.out.contains("A: b"),
+        "one far behind is named by Connection"
+    );
 }
 
 #[test]

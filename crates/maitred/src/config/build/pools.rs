@@ -57,6 +57,8 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         request_timeout: section.time("request_timeout"),
         request_total_timeout: super::given_time(section, "request_total_timeout"),
         connect_timeout: section.time("connect_timeout"),
+        response_head_bytes_max: section.number("response_head_bytes_max").value,
+        response_fields_max: section.number("response_fields_max").value,
         start_timeout: section.time("start_timeout"),
         health_interval: section.time("health_interval"),
         open_files: open_files(section),
@@ -65,11 +67,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         mount: mount(section),
         upgrade: upgrade(section, !http2 && !fastcgi),
         request_headers: request_headers(&section.section("request_headers")),
-        early_hints: match section.choice("early_hints") {
-            Some("always") => EarlyHints::Always,
-            Some("never") => EarlyHints::Never,
-            _ => EarlyHints::Http2,
-        },
+        early_hints: early_hints(section),
         tls,
         http2,
         external,
@@ -79,6 +77,14 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         sticky,
         health,
         balancing,
+    }
+}
+
+fn early_hints(section: &Section<'_>) -> EarlyHints {
+    match section.choice("early_hints") {
+        Some("always") => EarlyHints::Always,
+        Some("never") => EarlyHints::Never,
+        _ => EarlyHints::Http2,
     }
 }
 

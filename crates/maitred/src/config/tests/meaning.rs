@@ -230,6 +230,7 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!((apart.early_hints, &apart.sendfile_root), (EarlyHints::Http2, &None));
     assert_eq!((&pool.sticky, &apart.sticky), (&Some(Sticky::Cookie("at".into())), &None));
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
+    assert_eq!((pool.response_head_bytes_max, pool.response_fields_max), (128 << 10, 200));
     assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
     let workers = Settings {
         start: 1,

@@ -480,7 +480,7 @@ fn the_examples_about_external_servers_are_good() {
     let manual = include_str!("../../../../../docs/upstreams.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     examples.into_iter().for_each(|example| drop(good(example)));
 }
 

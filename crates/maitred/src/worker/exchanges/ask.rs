@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::fields::{FRAMING_FIELDS, FieldLines};
+use maitred_http::limits::{RESPONSE_FIELDS_MOST, ResponseBounds};
 use maitred_http::request::{Framing, HeadLimits, Request, RequestHead};
 use maitred_http::response::{Encode, Ending, Filter, ResponseHead, ResponsePolicy};
 use rustix::event::epoll;
@@ -178,6 +179,10 @@ impl Exchanges {
     }
 }
 
+/// The head of an answer has passed the bounds of its pool, and has got some fields since.
+const BOUNDS: ResponseBounds =
+    ResponseBounds { head_bytes_max: 2 << 20, fields_max: 2 * RESPONSE_FIELDS_MOST as u16 };
+
 /// What is required of an answer: it is read here.
 const POLICY: ResponsePolicy = ResponsePolicy {
     head_request: false,
@@ -188,6 +193,7 @@ const POLICY: ResponsePolicy = ResponsePolicy {
     keep: false,
     trailers: false,
     switch: None,
+    bounds: BOUNDS,
 };
 
 impl Question {

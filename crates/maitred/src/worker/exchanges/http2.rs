@@ -30,6 +30,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::Exchanges;
+use crate::config::Pool;
 use crate::worker::upstream::connections::{SWEEP_INTERVAL, UpstreamConnection};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::http2::{Http2, Inbox, settings};
@@ -63,9 +64,11 @@ impl Exchanges {
             Some(key) => key,
             None => {
                 let key = self.open_upstream(at, index, None)?;
-                let now = self.clock.now;
+                let (now, pools) = (self.clock.now, &self.shared.start.config.pools);
+                let bounds = pools.get(usize::from(at.0)).map(Pool::response_bounds).unwrap_or_default();
                 if let Some(connection) = self.upstreams.get(key) {
-                    connection.http2 = Some(Http2::new(Session::towards_server(&settings(), now), now));
+                    let session = Session::towards_server(&settings(&bounds), now);
+                    connection.http2 = Some(Http2::new(session, now));
                     // `connected` says that the server's settings have come.
                     let open = std::mem::take(&mut connection.connected);
                     connection.index = None;

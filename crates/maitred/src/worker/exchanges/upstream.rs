@@ -214,6 +214,7 @@ impl Exchanges {
             keep,
             continues: request.expects_continue && self.passes_body(index),
             switch: protocol(request, pool),
+            bounds: pool.response_bounds(),
         }
     }
 }

@@ -136,8 +136,10 @@ impl Reply {
         if self.headed {
             return filter.feed(part, out).map(drop).map_err(Failed::bad);
         }
-        let Some(content) = self.head.feed(part).map_err(Failed::bad)? else { return Ok(()) };
-        let parsed = head::parse(self.head.head()).map_err(Failed::bad)?;
+        let Some(content) = self.head.feed(part, filter.bounds()).map_err(Failed::bad)? else {
+            return Ok(());
+        };
+        let parsed = head::parse(self.head.head(), filter.bounds()).map_err(Failed::bad)?;
         let (head, _) = parsed.ok_or_else(|| Failed::bad(self.head.incomplete()))?;
         filter.begin(&head, out).map_err(Failed::bad)?;
         (self.headed, self.head) = (true, HeadBuffer::default());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use maitred_http::fields::FieldLines;
 use maitred_http::grpc::{self, Form, web};
 use maitred_http::h2::{Floods, Session, Settings, StreamKey};
-use maitred_http::limits::{RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX};
+use maitred_http::limits::ResponseBounds;
 use maitred_http::request::Request;
 use maitred_http::response::{Encode, Filter, FramedHead};
 
@@ -20,13 +20,13 @@ use super::failure::Cause;
 /// that is 10 ms away can send 25 MB/s on it.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
-/// What a session with a server begins with.
-pub(in crate::worker) fn settings() -> Settings {
+/// What a session with a server begins with, whose response heads may have so much.
+pub(in crate::worker) fn settings(bounds: &ResponseBounds) -> Settings {
     Settings {
         stream_window: STREAM_WINDOW_BYTES,
-        header_list_bytes_max: RESPONSE_HEAD_BYTES_MAX as u32,
-        header_count_max: RESPONSE_FIELDS_MAX as u32,
-        header_block_bytes_max: 2 * RESPONSE_HEAD_BYTES_MAX as u32,
+        header_list_bytes_max: bounds.head_bytes_max,
+        header_count_max: bounds.fields_max.into(),
+        header_block_bytes_max: 2 * bounds.head_bytes_max,
         connect_protocol: false,
         floods: Floods::default(),
         ..Settings::default()
