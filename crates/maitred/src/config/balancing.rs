@@ -143,7 +143,7 @@ pub(super) const SERVER: Table = Table {
             Kind::Whole { min: 1, max: 1_000_000 },
             Absent::Absent("any number"),
             "Requests that it may have at a time, over all threads. When all servers have as many as they may have, further \
-             requests get 503 with `Retry-After`.",
+             requests wait (`queue` of the pool).",
         ),
     ],
 };

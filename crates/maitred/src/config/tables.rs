@@ -552,7 +552,7 @@ pub const POOL: Table = Table {
             "queue",
             Kind::Section(&QUEUE),
             Default::Absent("all defaults"),
-            "Requests that wait for a process.",
+            "Requests that wait for a process, or for a server with `max_connections`.",
         ),
         super::upstream_tls::UPSTREAM_TLS_KEY,
         balancing::BALANCE,
@@ -633,14 +633,15 @@ pub const POOL: Table = Table {
 /// `queue`
 pub const QUEUE: Table = Table {
     title: "queue",
-    doc: "Requests that wait for a process of a pool. Beyond either bound the client gets 503 with `Retry-After`.",
+    doc: "Requests that wait for a process of a pool, or for one of its servers if each has a limit (`max_connections`). Beyond \
+          either bound the client gets 503 with `Retry-After`.",
     example: "[pool.web]\ncommand = [\"./app\"]\nqueue = { max = 100, timeout = \"2s\" }\n",
     keys: &[
         Key::new(
             "max",
             Kind::Whole { min: 0, max: 1_000_000 },
             Default::Whole(1024),
-            "Requests that may wait. With 0, a request is refused at once if no process is idle.",
+            "Requests that may wait. With 0, a request is refused at once if no process is idle, or no server has room.",
         ),
         Key::new(
             "timeout",

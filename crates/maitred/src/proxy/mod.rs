@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `balancer` | which server gets a request, as one thread decides it |
 //! | `group` | servers of one rank: draws by weight, and the ring of hashed keys |
+//! | `line` | the order of the requests that wait for a server |
 //! | `server` | what all threads know of one server |
 //! | `table` | the servers of a pool, which can change |
 //! | `turns` | turns by weight |
@@ -13,6 +14,7 @@
 
 mod balancer;
 mod group;
+mod line;
 mod server;
 mod table;
 mod turns;

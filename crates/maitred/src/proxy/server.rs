@@ -3,7 +3,7 @@
 //! Requests under way change with each request, and what is known of health hardly ever: they are in cache lines of their own, so
 //! that threads which only look at a server's health share it.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -148,6 +148,11 @@ impl Server {
         self.work.under_way.load(Relaxed)
     }
 
+    /// Whether it may have one more, of so many.
+    pub(super) fn has_room(&self, max: u32) -> bool {
+        self.work.under_way.load(SeqCst) < max
+    }
+
     /// Requests that it was given in all.
     pub fn requests(&self) -> u64 {
         self.work.requests.load(Relaxed)
@@ -170,7 +175,8 @@ impl Server {
 
     /// A request has ended.
     pub fn leave(&self) {
-        self.work.under_way.fetch_sub(1, AcqRel);
+        // In one order with what `Line` looks at.
+        self.work.under_way.fetch_sub(1, SeqCst);
     }
 
     /// Whether failures leave it a request now; one that was out gets one at a time.

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::group::{Group, Member};
+use super::line::Line;
 use super::server::{Moment, Server};
 use crate::bounds::SERVERS_MAX;
 use crate::config::{Address, Balance, Outliers, Upstream};
@@ -99,6 +100,8 @@ pub struct ServerTable {
     present: Mutex<Present>,
     /// Requests under way at all servers, where keys are hashed.
     total: AtomicU32,
+    /// Requests that wait because all servers have as many as they may have.
+    pub line: Line,
     /// The names of the first list, by slot.
     names: Vec<String>,
 }
@@ -120,6 +123,8 @@ pub struct List {
     pub(super) rows: Vec<Option<Row>>,
     /// Those that get requests: all but the backups, and these.
     pub(super) groups: [Group; 2],
+    /// Whether each of those takes a limited number of requests, so that all may be full.
+    bounded: bool,
 }
 
 /// A server in the list.
@@ -136,7 +141,7 @@ pub struct Row {
 impl ServerTable {
     /// A pool with these servers, of a list of the master with this number.
     pub fn new(servers: Vec<Listed>, told: u64, policy: Policy) -> ServerTable {
-        let empty = List { revision: 0, rows: Vec::new(), groups: Default::default() };
+        let empty = List { revision: 0, rows: Vec::new(), groups: Default::default(), bounded: false };
         let present = Present { list: Arc::new(empty), leaving: Vec::new(), told };
         let (revision, total) = (AtomicU64::new(0), AtomicU32::new(0));
         let names = servers.iter().map(|listed| Server::new(listed.upstream.clone()).name()).collect();
@@ -146,6 +151,7 @@ impl ServerTable {
             revision,
             present: Mutex::new(present),
             total,
+            line: Line::default(),
             names,
         };
         table.replace(servers, None);
@@ -258,11 +264,21 @@ impl ServerTable {
 
     /// Counts a request at a server of this pool; false if it has as many as it may have.
     pub fn enter(&self, row: &Row) -> bool {
-        let entered = row.server.enter(row.listed.max);
+        self.enter_any(row, row.listed.max)
+    }
+
+    fn enter_any(&self, row: &Row, max: u32) -> bool {
+        let entered = row.server.enter(max);
         if entered && self.policy.balance == Balance::Hash {
             self.total.fetch_add(1, AcqRel);
         }
         entered
+    }
+
+    /// Counts a request at the server that it is at already once more, so that its place is not given to another one between
+    /// two connections.
+    pub fn hold(&self, row: &Row) {
+        self.enter_any(row, u32::MAX);
     }
 
     /// A request at a server of this pool has ended.
@@ -297,7 +313,21 @@ impl List {
             Group::new(found.map(member).collect(), hashes)
         };
         let groups = [group(false), group(true)];
-        List { revision, rows, groups }
+        let members = groups.iter().flat_map(|group| &group.members);
+        let mut listed = members.filter_map(|member| rows.get(usize::from(member.slot))?.as_ref());
+        let bounded = listed.all(|row| row.listed.max < u32::MAX);
+        List { revision, rows, groups, bounded }
+    }
+
+    /// Whether all servers that get requests may have as many as they may have.
+    pub fn is_bounded(&self) -> bool {
+        self.bounded
+    }
+
+    /// Whether a server that gets requests may have one more.
+    pub fn has_place(&self) -> bool {
+        let mut members = self.groups.iter().flat_map(|group| &group.members);
+        members.any(|member| self.row(member.slot).is_some_and(|row| row.server.has_room(row.listed.max)))
     }
 
     /// All servers, with their slots.

@@ -50,6 +50,8 @@ pub enum Message {
     PoolUnavailable(u16),
     /// The servers of this pool are others.
     ServersChanged(u16),
+    /// A server of this pool has room, and a request that waits here is the next.
+    ServerRoom(u16),
     /// Another thread has room for a request that waits here.
     Offer {
         /// Index of the pool.

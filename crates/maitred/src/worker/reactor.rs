@@ -273,7 +273,7 @@ impl Reactor {
             Message::GuestComes(id, link) => self.on_guest(id, link),
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
             Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
-            Message::ServersChanged(pool) => self.refresh_servers(pool),
+            Message::ServersChanged(pool) | Message::ServerRoom(pool) => self.serve_line(pool),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::Checked { index, serial, check, right } => {
@@ -411,7 +411,7 @@ impl Reactor {
             let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
             self.guarded(Token::Upstream { key, serial }, |thread| match stale {
                 true => thread.replace_upstream(index),
-                false => thread.send_request(index),
+                false => thread.pass_request(index),
             });
         }
     }

@@ -155,31 +155,6 @@ fn a_key_leads_to_one_server() {
 }
 
 #[test]
-fn a_server_gets_no_more_requests_than_it_may_have() {
-    let (release, gate) = channel::<()>();
-    let gate = std::sync::Mutex::new(gate);
-    let slow = Upstream::start(move |peer| {
-        loop {
-            peer.request()?;
-            gate.lock().unwrap().recv().unwrap();
-            peer.answer("slow")?;
-        }
-    });
-    let pool = format!("[pool.app]\nconnect = [{{ url = \"{}\", max_connections = 1 }}]\n", slow.name());
-    let server = Setup::with_files().route("/*", "pool = \"app\"").table(&pool).start();
-    let mut first = server.connect();
-    first.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
-    eventually("it is there", || slow.requests() == 1);
-    let refused = server.connect().get("/y");
-    assert_eq!((refused.status, refused.field("retry-after").is_some()), (503, true));
-    release.send(()).unwrap();
-    assert_eq!(first.response("GET").text(), "slow");
-    release.send(()).unwrap();
-    assert_eq!(server.connect().get("/z").text(), "slow");
-    server.stop();
-}
-
-#[test]
 fn a_server_that_answers_with_errors_is_ejected() {
     let bad = Upstream::start(|peer| {
         loop {

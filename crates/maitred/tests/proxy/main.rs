@@ -23,6 +23,7 @@ mod named_files;
 mod observing;
 mod passing;
 mod proxy_headers;
+mod queueing;
 mod redirects;
 mod response_heads;
 mod retrying;

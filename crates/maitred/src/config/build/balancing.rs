@@ -69,6 +69,15 @@ pub(super) fn of(section: &Section<'_>, source: &Source, servers: Vec<ServerSett
     }
 }
 
+/// `queue` of a pool of servers that never are all full. What a file of endpoints says is not known here.
+pub(super) fn check_queue(section: &Section<'_>, balancing: &Balancing, from_file: bool) {
+    let bounded = balancing.servers.iter().all(|server| server.max_connections.is_some());
+    if let Some(span) = section.given("queue").filter(|_| !bounded && !from_file) {
+        let hint = "requests wait only if each of the servers has `max_connections`";
+        section.cx.warn(&span, "`queue` has no effect", hint);
+    }
+}
+
 /// Bytes that `secret` has at least: as many as cannot be tried out.
 const SECRET_BYTES_MIN: usize = 16;
 

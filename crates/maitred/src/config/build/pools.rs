@@ -43,6 +43,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let mut sticky = sticky(section, &name.value);
     if source.servers().is_some() {
         balancing.sticky = balancing::cookie(section, sticky.take());
+        balancing::check_queue(section, &balancing, discovery.file.is_some());
     }
     let health = health::of(section, &source, http2);
     Pool {
@@ -498,10 +499,6 @@ fn no_workers(section: &Section<'_>) -> Settings {
     if let (Some(span), Some(connect)) = (section.given("workers"), section.given("connect")) {
         let message = "`workers` is for application processes";
         section.cx.conflict(&span, message, "external servers are named here", &connect);
-    }
-    if let Some(span) = section.given("queue") {
-        let hint = "leave it out: external servers get every request at once";
-        section.cx.warn(&span, "`queue` has no meaning here", hint);
     }
     for key in [
         "transport",

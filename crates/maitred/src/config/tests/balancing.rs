@@ -129,8 +129,10 @@ fn the_examples_of_the_page_are_good() {
     let manual = include_str!("../../../../../docs/balancing.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 6);
-    let read: Vec<Config> = examples.into_iter().map(good).collect();
+    assert_eq!(examples.len(), 7);
+    let mut read: Vec<Config> = examples.into_iter().map(good).collect();
+    let queue = &read.remove(1).pools[0];
+    assert_eq!((queue.queue_max, queue.queue_timeout), (200, Duration::from_secs(10)));
     assert_eq!(read[0].pools[0].balancing.servers[0].weight, 3);
     assert_eq!(read[1].pools[0].balancing.balance, Balance::Hash);
     assert!(read[2].pools[0].health.is_some());

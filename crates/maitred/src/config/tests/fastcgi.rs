@@ -138,7 +138,7 @@ fn fastcgi_applications_are_external_servers() {
     assert!(warnings.is_empty(), "{warnings:?}");
     assert_eq!(config.pools[0].connect_timeout, std::time::Duration::from_millis(250));
     for (key, message) in [
-        ("queue = { max = 5 }", "`queue` has no meaning here"),
+        ("queue = { max = 5 }", "`queue` has no effect"),
         ("sendfile_root = \"/srv\"", "`sendfile_root` has no effect"),
         ("upgrade = [\"websocket\"]", "`upgrade` has no effect"),
         ("early_hints = \"always\"", "`early_hints` has no effect"),

@@ -335,7 +335,7 @@ fn warnings_do_not_stop_anything() {
 }
 
 #[test]
-fn http_servers_have_no_processes_and_no_queue() {
+fn http_servers_have_no_processes_and_a_queue_if_they_have_bounds() {
     let text = format!(
         "{START}[[site]]\n[[site.route]]\npath = \"/*\"\npool = \"web\"\n[pool.web]\nconnect = \"http://127.0.0.1:1\"\n"
     );
@@ -343,7 +343,10 @@ fn http_servers_have_no_processes_and_no_queue() {
     assert!(warnings.is_empty());
     assert_eq!(config.pools[0].workers.slots(), 0);
     let (_, warnings) = read_as(&format!("{text}queue = {{ max = 5 }}\n"), false).unwrap();
-    assert!(one_line(&warnings[0].0).contains("`queue` has no meaning here"));
+    assert!(one_line(&warnings[0].0).contains("`queue` has no effect"));
+    let bounded =
+        text.replace("\"http://127.0.0.1:1\"", "[{ url = \"http://127.0.0.1:1\", max_connections = 2 }]");
+    assert!(read_as(&format!("{bounded}queue = {{ max = 5 }}\n"), false).unwrap().1.is_empty());
     for line in ["transport = \"direct\"", "health_interval = \"1s\"", "env = { A = \"b\" }"] {
         let (_, warnings) = read_as(&format!("{text}{line}\n"), false).unwrap();
         assert!(

@@ -28,6 +28,7 @@ use crate::budget::Permit;
 use crate::config::{Pool, Upstream};
 use crate::proxy::Server;
 use crate::worker::foreign;
+use crate::worker::inbox::Message;
 use crate::worker::token::Token;
 use crate::worker::upstream::connections::{
     IDLE_PER_UPSTREAM_MAX, Preface, SWEEP_INTERVAL, UpstreamConnection,
@@ -178,8 +179,11 @@ impl Exchanges {
 
     /// A request at a server has ended.
     pub(in crate::worker) fn end_at_server(&self, pool: u16, server: Option<&Server>) {
-        if let (Some(table), Some(server)) = (self.shared.servers(pool), server) {
-            table.leave(server);
+        let (Some(table), Some(server)) = (self.shared.servers(pool), server) else { return };
+        table.leave(server);
+        // Also in this thread, the request that waits gets its turn by a message: what ends here is in the middle of something.
+        if let Some(thread) = table.line.front() {
+            self.shared.inboxes[thread].send(Message::ServerRoom(pool));
         }
     }
 

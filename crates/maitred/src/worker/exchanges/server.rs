@@ -40,7 +40,7 @@ use rustix::net::sockopt;
 use super::Exchanges;
 use crate::config::{Balance, HashKey, Pool, Source as PoolSource};
 use crate::handoff::client_of;
-use crate::proxy::{Choice, Failure, Server, Wish, key_of};
+use crate::proxy::{Choice, Failure, List, Server, Wish, key_of};
 use crate::rewrite::cookie;
 use crate::serve::RequestContext;
 use crate::worker::connection::refusal::fields_of;
@@ -53,24 +53,30 @@ use crate::worker::upstream::server::{Call, Dialect, Written};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
 impl Exchanges {
-    /// Passes a request on to a server of this pool.
+    /// Passes a request on to a server of this pool. `None` if all have as many as they may have: it has to wait.
     pub(in crate::worker) fn proxy(
         &mut self,
         index: u32,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Step {
+    ) -> Option<Step> {
         if !self.register(index) {
             self.close(index);
-            return Step::Gone;
+            return Some(Step::Gone);
         }
         let request = context.request;
+        let (key, session) =
+            (self.hash_of(index, pool, request), self.session_of(index, pool as u16, request));
+        let sticky = session.as_deref().and_then(|session| session.server);
+        let held = self.claim_place(index, pool as u16, &Wish { tried: &[], key, sticky }).ok()?;
         let settings = &self.shared.start.config.pools[pool];
         let written = match self.write_request(index, settings, context, given) {
             Ok(written) => written,
             Err(status) => {
-                return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, status);
+                held.into_iter().for_each(|slot| self.give_back((pool as u16, slot)));
+                let given = RequestInput { last: true, ..given };
+                return Some(self.pool_error(index, pool, request, given, status));
             }
         };
         let passes = self.passes_body(index);
@@ -80,12 +86,12 @@ impl Exchanges {
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let safe = settings.external.retry.methods.iter().any(|method| method == request.method_text);
         let harmless = matches!(request.method, Method::Get | Method::Head | Method::Options);
-        let now = self.clock.now;
+        let (now, queue_us) = (self.clock.now, self.waited_us(index));
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.body.content.clear();
-        exchange.dispatch.begin(pool as u16, 0, now);
+        exchange.dispatch.begin(pool as u16, queue_us, now);
         let feed = exchange.body.spool.take().map(|spool| Feed { spool, sent: 0 });
         let passing = exchange
             .body
@@ -94,22 +100,43 @@ impl Exchanges {
             .then(|| Passing::new(written.framed(request.framing), written.is_text()));
         let mut call = Call::new(pool as u16, written, safe);
         call.harmless = harmless;
-        call.key = self.hash_of(index, pool, request);
-        call.session = self.session_of(index, pool as u16, request);
+        (call.key, call.session, call.held) = (key, session, held);
         call.note_client(settings, request.authority);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
         attempt.preface = self.proxy_header(index, settings, request);
         self.row.proxied.add(1);
-        self.shared.pools[pool].handed[self.number].requests.add(1);
+        let handed = &self.shared.pools[pool].handed[self.number];
+        handed.requests.add(1);
+        handed.wait_us.add(queue_us);
         if let Err((status, _)) = self.attempt(index, attempt) {
-            return self.pool_error(index, pool, request, given, status);
+            return Some(self.pool_error(index, pool, request, given, status));
         }
         self.send_request(index);
         if hung_up {
             self.on_client_ended(index);
         }
-        Step::Waits
+        Some(Step::Waits)
+    }
+
+    /// Counts a request at a server, by whose slot it is given back, if the pool's servers take a limited number each. An error
+    /// means that none has a place, or that other requests wait for one.
+    fn claim_place(&mut self, index: u32, pool: u16, wish: &Wish<'_>) -> Result<Option<u16>, ()> {
+        self.refresh_servers(pool);
+        if !self.upstreams.list(pool).is_some_and(List::is_bounded) {
+            return Ok(None);
+        }
+        // One that has waited is the first of them.
+        let has_waited =
+            self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.waits_since.is_some());
+        if !has_waited && self.shared.servers(pool).is_some_and(|table| !table.line.is_empty()) {
+            return Err(());
+        }
+        match self.choose_server(pool, wish) {
+            Choice::Server(slot) => Ok(Some(slot)),
+            Choice::Full => Err(()),
+            Choice::Nothing => Ok(None),
+        }
     }
 
     /// The request as the server gets it.
@@ -152,7 +179,11 @@ impl Exchanges {
             }
             call.attempts += 1;
             let (pool, fresh) = (call.pool, call.fresh_only || preface.is_some());
-            let server = match self.choose_server(pool, &call.wish()) {
+            let choice = match call.held.take() {
+                Some(slot) => Choice::Server(slot),
+                None => self.choose_server(pool, &call.wish()),
+            };
+            let server = match choice {
                 Choice::Server(server) => server,
                 Choice::Full => return Err((503, attempt)),
                 Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
@@ -382,6 +413,7 @@ impl Exchanges {
             // The server may have closed an idle connection while the request was on its way.
             call.fresh_only = true;
             call.attempts = call.attempts.saturating_sub(1);
+            call.stays = true;
             self.forgive(at);
             return Cause::Stale;
         }
@@ -396,6 +428,7 @@ impl Exchanges {
         }
         if cause == Cause::Unprocessed {
             // That it ends a connection is no failure: the same server takes the request over another one.
+            call.stays = true;
             self.forgive(at);
             return cause;
         }
@@ -418,11 +451,27 @@ impl Exchanges {
     /// Sends the request over another connection.
     pub(in crate::worker) fn retry_server(&mut self, index: u32, key: u32) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
+        let stays = attempt.call_mut().is_some_and(|call| std::mem::take(&mut call.stays));
+        if stays {
+            self.hold_place(key, &mut attempt);
+        }
         match attempt.speaks_http2() {
             true => self.leave_stream(index, key, &mut attempt),
             false => self.drop_upstream(key),
         }
         self.attempt_again(index, attempt);
+    }
+
+    /// A request leaves its connection for another one to the same server: it keeps its place there.
+    pub(super) fn hold_place(&mut self, key: u32, attempt: &mut Attempt) {
+        let Some(at) = self.upstreams.get(key).map(|connection| connection.at) else { return };
+        let (Some(table), Some(call)) = (self.shared.servers(at.0), attempt.call_mut()) else { return };
+        // An unlimited one has room anyhow, and another may be better now.
+        let row = self.upstreams.row(at).filter(|row| row.listed.max < u32::MAX);
+        if let Some(row) = row {
+            table.hold(row);
+            call.held = Some(at.1);
+        }
     }
 
     /// Sends a request that has no connection any more over another one.
@@ -443,8 +492,9 @@ impl Exchanges {
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
         }
-        self.drop_upstream(key);
         let Some(mut attempt) = self.take_attempt(index) else { return };
+        self.hold_place(key, &mut attempt);
+        self.drop_upstream(key);
         if let Some(call) = attempt.call_mut() {
             call.attempts = call.attempts.saturating_sub(1);
             call.fresh_only = true;

@@ -129,6 +129,7 @@ impl Exchanges {
             self.forgive(at);
         }
         let Some(mut attempt) = self.take_attempt(index) else { return };
+        self.hold_place(key, &mut attempt);
         self.leave_stream(index, key, &mut attempt);
         let takes_any =
             self.upstreams.get(key).and_then(|found| found.streams_max()).is_some_and(|max| max > 0);

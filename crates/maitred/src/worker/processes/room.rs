@@ -18,6 +18,13 @@ impl Processes {
         self.exchange(index).dispatch.waits_since.get_or_insert(now);
     }
 
+    /// How long a request has waited, in microseconds.
+    pub(in crate::worker) fn waited_us(&self, index: u32) -> u64 {
+        let since = self.exchange_of(index).and_then(|exchange| exchange.dispatch.waits_since);
+        let waited = since.map(|since| self.clock.now.saturating_duration_since(since));
+        waited.unwrap_or_default().as_micros() as u64
+    }
+
     /// Another thread that can take a request of this pool now; or one that is the home of some of its processes, if this one is
     /// not.
     pub(in crate::worker) fn better_home(&self, pool: usize) -> Option<usize> {
@@ -60,6 +67,9 @@ impl Processes {
     pub(in crate::worker) fn leave_queue(&mut self, index: u32) {
         if let State::Queued { pool, pin } = self.connections[index as usize].state {
             self.shared.quit_queue(usize::from(pool));
+            if let Some(table) = self.shared.servers(pool) {
+                table.line.leave(self.number);
+            }
             let local = &mut self.pools.pools[usize::from(pool)];
             if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
                 local.queue.remove(at);

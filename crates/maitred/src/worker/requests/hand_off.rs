@@ -52,7 +52,10 @@ impl Requests {
             self.mirror(index, context.request, given.body, mirror);
         }
         if self.shared.start.config.pools[pool].source.servers().is_some() {
-            return self.proxy(index, pool, context, given);
+            return match self.proxy(index, pool, context, given) {
+                Some(step) => step,
+                None => self.wait_for_server(index, pool, context, given),
+            };
         }
         if let Some((slot, home)) = self.pinned(index, pool, context.request) {
             if home != self.number {
@@ -183,7 +186,7 @@ impl Requests {
     }
 
     /// Answers 503. The reason is in the log and in the status only: it may name commands and files, which are not for clients.
-    fn refuse_queued(
+    pub(super) fn refuse_queued(
         &mut self,
         index: u32,
         pool: usize,
@@ -265,13 +268,6 @@ impl Requests {
         }
         self.count_handoff(index, key, queue_us);
         Step::Waits
-    }
-
-    /// How long a request has waited for a process, in microseconds.
-    fn waited_us(&self, index: u32) -> u64 {
-        let since = self.exchange_of(index).and_then(|exchange| exchange.dispatch.waits_since);
-        let waited = since.map(|since| self.clock.now.saturating_duration_since(since));
-        waited.unwrap_or_default().as_micros() as u64
     }
 
     /// A process has the request now.

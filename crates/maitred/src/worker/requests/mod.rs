@@ -11,6 +11,7 @@
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`answer`] | what answers a request |
 //! | [`hand_off`] | requests to application processes |
+//! | [`server_queue`] | requests that wait for a server |
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
 //! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
@@ -45,6 +46,7 @@ mod questions;
 mod reactions;
 mod receive;
 mod scripts;
+mod server_queue;
 mod spool;
 mod streams;
 mod tokens;

@@ -259,6 +259,11 @@ impl Upstreams {
         self.pools.get(usize::from(at.0))?.as_ref()?.balancer.list().row(at.1)
     }
 
+    /// The servers of a pool, as this thread knows them.
+    pub(in crate::worker) fn list(&self, pool: u16) -> Option<&List> {
+        Some(self.pools.get(usize::from(pool))?.as_ref()?.balancer.list())
+    }
+
     /// When idle connections have to be looked at.
     pub(in crate::worker) fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep

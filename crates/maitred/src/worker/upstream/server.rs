@@ -147,7 +147,7 @@ pub struct Call {
     /// Where it begins in `out`.
     pub(in crate::worker) start: usize,
     /// Where in `out` the host stands, if each server gets its own.
-    host: Option<Range<usize>>,
+    host: Option<Range<u32>>,
     /// Up to where `out` has been sent.
     pub(in crate::worker) sent: usize,
     /// It may be sent twice, by its method (`retry.methods`).
@@ -162,6 +162,10 @@ pub struct Call {
     pub(in crate::worker) refused: Option<u16>,
     /// Servers of the pool that have failed it.
     pub(in crate::worker) tried: Vec<u16>,
+    /// The server, by its slot, where it is counted already: it goes there next.
+    pub(in crate::worker) held: Option<u16>,
+    /// It goes to the same server again, over another connection.
+    pub(in crate::worker) stays: bool,
     /// What is hashed for it.
     pub(in crate::worker) key: Option<u64>,
     /// In a pool with `sticky`.
@@ -192,7 +196,7 @@ impl Call {
             client: Box::default(),
             out,
             start,
-            host,
+            host: host.map(|place| place.start as u32..place.end as u32),
             sent: start,
             safe,
             harmless: false,
@@ -200,6 +204,8 @@ impl Call {
             statuses: &[],
             refused: None,
             tried: Vec::new(),
+            held: None,
+            stays: false,
             key: None,
             session: None,
             attempts: 0,
@@ -233,8 +239,8 @@ impl Call {
         }
         let Some(place) = &mut self.host else { return };
         let authority = server.authority();
-        self.out.splice(place.clone(), authority.bytes());
-        place.end = place.start + authority.len();
+        self.out.splice(place.start as usize..place.end as usize, authority.bytes());
+        place.end = place.start + authority.len() as u32;
     }
 
     /// The request names this host; whether that is needed depends on the pool.
