@@ -1,8 +1,8 @@
 //! The order of the requests that wait for a server of a pool: of each, the thread that has it.
 //!
-//! A place at a server becomes free in one thread, and the request that has waited longest may be in another one. So the thread of
-//! that one gets a message, and takes the place if it is still free. Requests that come meanwhile go to the end of the line, so
-//! that none is passed over.
+//! A place at a server becomes free in one thread, and the request that has waited longest may be in another one. So the thread
+//! of that one gets a message, and takes the place if it is still free. Requests that come meanwhile go to the end of the line,
+//! so that none is passed over.
 //!
 //! No wake-up is lost: a thread enters the line before it looks for a place the last time, and one that frees a place looks at
 //! the line afterwards. Both are in one order ([`SeqCst`]), so at least one of them sees what the other has done.

@@ -27,8 +27,15 @@ pub(super) fn connect(section: &Section<'_>) -> Vec<(At<String>, ServerSettings)
     section.texts_or_sections("connect").into_iter().filter_map(of).collect()
 }
 
-pub(super) fn of(section: &Section<'_>, source: &Source, servers: Vec<ServerSettings>) -> Balancing {
-    if source.servers().is_none() {
+pub(super) fn of(
+    section: &Section<'_>,
+    source: &Source,
+    servers: Vec<ServerSettings>,
+    from_file: bool,
+) -> Balancing {
+    if source.servers().is_some() {
+        check_queue(section, &servers, from_file);
+    } else {
         for (key, span) in KEYS.iter().filter_map(|key| Some((key, section.given(key)?))) {
             let why = "it is for a pool with `connect` to HTTP or FastCGI servers";
             section.cx.warn(&span, format!("`{key}` has no effect"), why);
@@ -70,8 +77,8 @@ pub(super) fn of(section: &Section<'_>, source: &Source, servers: Vec<ServerSett
 }
 
 /// `queue` of a pool of servers that never are all full. What a file of endpoints says is not known here.
-pub(super) fn check_queue(section: &Section<'_>, balancing: &Balancing, from_file: bool) {
-    let bounded = balancing.servers.iter().all(|server| server.max_connections.is_some());
+fn check_queue(section: &Section<'_>, servers: &[ServerSettings], from_file: bool) {
+    let bounded = servers.iter().all(|server| server.max_connections.is_some());
     if let Some(span) = section.given("queue").filter(|_| !bounded && !from_file) {
         let hint = "requests wait only if each of the servers has `max_connections`";
         section.cx.warn(&span, "`queue` has no effect", hint);

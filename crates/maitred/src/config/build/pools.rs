@@ -39,11 +39,10 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let tls = upstream_tls::of(section, is_secure(&connect));
     let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
     let external = external::of(section, &source, http2);
-    let mut balancing = balancing::of(section, &source, servers);
+    let mut balancing = balancing::of(section, &source, servers, discovery.file.is_some());
     let mut sticky = sticky(section, &name.value);
     if source.servers().is_some() {
         balancing.sticky = balancing::cookie(section, sticky.take());
-        balancing::check_queue(section, &balancing, discovery.file.is_some());
     }
     let health = health::of(section, &source, http2);
     Pool {

@@ -49,7 +49,7 @@ use crate::worker::step::{RequestInput, Step};
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::http2::Http2;
 use crate::worker::upstream::passing::Passing;
-use crate::worker::upstream::server::{Call, Dialect, Written};
+use crate::worker::upstream::server::{Call, Dialect, Session, Written};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 
 impl Exchanges {
@@ -66,15 +66,12 @@ impl Exchanges {
             return Some(Step::Gone);
         }
         let request = context.request;
-        let (key, session) =
-            (self.hash_of(index, pool, request), self.session_of(index, pool as u16, request));
-        let sticky = session.as_deref().and_then(|session| session.server);
-        let held = self.claim_place(index, pool as u16, &Wish { tried: &[], key, sticky }).ok()?;
+        let claimed = self.claim_place(index, pool, request)?;
         let settings = &self.shared.start.config.pools[pool];
         let written = match self.write_request(index, settings, context, given) {
             Ok(written) => written,
             Err(status) => {
-                held.into_iter().for_each(|slot| self.give_back((pool as u16, slot)));
+                claimed.held.into_iter().for_each(|slot| self.give_back((pool as u16, slot)));
                 let given = RequestInput { last: true, ..given };
                 return Some(self.pool_error(index, pool, request, given, status));
             }
@@ -84,8 +81,6 @@ impl Exchanges {
         let keep = self.persistence(index, request, given.last && !passes) != Persistence::Close;
         let given = RequestInput { last: given.last || passes, ..given };
         let filter = Filter::new(self.wanted(index, request, keep, settings));
-        let safe = settings.external.retry.methods.iter().any(|method| method == request.method_text);
-        let harmless = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let (now, queue_us) = (self.clock.now, self.waited_us(index));
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
@@ -98,10 +93,7 @@ impl Exchanges {
             .incoming
             .is_passed()
             .then(|| Passing::new(written.framed(request.framing), written.is_text()));
-        let mut call = Call::new(pool as u16, written, safe);
-        call.harmless = harmless;
-        (call.key, call.session, call.held) = (key, session, held);
-        call.note_client(settings, request.authority);
+        let call = call_of(pool as u16, written, (settings, request), claimed);
         let mut attempt = Box::new(Attempt::new(filter, keep, feed, By::Server(call), now));
         attempt.passing = passing;
         attempt.preface = self.proxy_header(index, settings, request);
@@ -119,24 +111,29 @@ impl Exchanges {
         Some(Step::Waits)
     }
 
-    /// Counts a request at a server, by whose slot it is given back, if the pool's servers take a limited number each. An error
-    /// means that none has a place, or that other requests wait for one.
-    fn claim_place(&mut self, index: u32, pool: u16, wish: &Wish<'_>) -> Result<Option<u16>, ()> {
+    /// What a request says of its server, and a place there, if the pool's servers take a limited number each. `None`: they have
+    /// none, or other requests wait for one.
+    fn claim_place(&mut self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<Claimed> {
+        let key = self.hash_of(index, pool, request);
+        let pool = pool as u16;
+        let mut claimed = Claimed { key, session: self.session_of(index, pool, request), held: None };
         self.refresh_servers(pool);
         if !self.upstreams.list(pool).is_some_and(List::is_bounded) {
-            return Ok(None);
+            return Some(claimed);
         }
         // One that has waited is the first of them.
         let has_waited =
             self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.waits_since.is_some());
         if !has_waited && self.shared.servers(pool).is_some_and(|table| !table.line.is_empty()) {
-            return Err(());
+            return None;
         }
-        match self.choose_server(pool, wish) {
-            Choice::Server(slot) => Ok(Some(slot)),
-            Choice::Full => Err(()),
-            Choice::Nothing => Ok(None),
+        let sticky = claimed.session.as_deref().and_then(|session| session.server);
+        match self.choose_server(pool, &Wish { tried: &[], key, sticky }) {
+            Choice::Server(slot) => claimed.held = Some(slot),
+            Choice::Full => return None,
+            Choice::Nothing => {}
         }
+        Some(claimed)
     }
 
     /// The request as the server gets it.
@@ -174,25 +171,11 @@ impl Exchanges {
             attempt.renew(now);
             let preface = attempt.preface.clone();
             let Some(call) = attempt.call_mut() else { return Err((500, attempt)) };
-            if self.retry_of(call.pool).is_none_or(|retry| call.attempts >= retry.attempts) {
-                return Err((call.status, attempt));
-            }
-            call.attempts += 1;
-            let (pool, fresh) = (call.pool, call.fresh_only || preface.is_some());
-            let choice = match call.held.take() {
-                Some(slot) => Choice::Server(slot),
-                None => self.choose_server(pool, &call.wish()),
+            let at = match self.next_server(call) {
+                Ok(server) => (call.pool, server),
+                Err(status) => return Err((status, attempt)),
             };
-            let server = match choice {
-                Choice::Server(server) => server,
-                Choice::Full => return Err((503, attempt)),
-                Choice::Nothing if call.tried.is_empty() => return Err((503, attempt)),
-                Choice::Nothing => return Err((call.status, attempt)),
-            };
-            let at = (pool, server);
-            if let Some(row) = self.upstreams.row(at) {
-                call.name_host(&row.server.upstream);
-            }
+            let fresh = call.fresh_only || preface.is_some();
             let found = match call.dialect {
                 Dialect::Http2(_) => self.join_http2(at, index),
                 Dialect::Http1(_) | Dialect::FastCgi(_) => {
@@ -231,6 +214,33 @@ impl Exchanges {
                 }
             }
         }
+    }
+
+    /// The server that a request goes to next, where it is counted.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    fn next_server(&mut self, call: &mut Call) -> Result<u16, u16> {
+        let (pool, held) = (call.pool, call.held.take());
+        if self.retry_of(pool).is_none_or(|retry| call.attempts >= retry.attempts) {
+            held.into_iter().for_each(|slot| self.give_back((pool, slot)));
+            return Err(call.status);
+        }
+        call.attempts += 1;
+        let choice = match held {
+            Some(slot) => Choice::Server(slot),
+            None => self.choose_server(pool, &call.wish()),
+        };
+        let server = match choice {
+            Choice::Server(server) => server,
+            Choice::Full => return Err(503),
+            Choice::Nothing if call.tried.is_empty() => return Err(503),
+            Choice::Nothing => return Err(call.status),
+        };
+        if let Some(row) = self.upstreams.row((pool, server)) {
+            call.name_host(&row.server.upstream);
+        }
+        Ok(server)
     }
 
     /// The server for a request, by the present list of the pool's servers; the request is counted there.
@@ -699,6 +709,29 @@ impl Exchanges {
             None => {}
         }
     }
+}
+
+/// What a request says of its server, and where it is counted already.
+struct Claimed {
+    key: Option<u64>,
+    session: Option<Box<Session>>,
+    /// The slot.
+    held: Option<u16>,
+}
+
+/// A request to servers of this pool.
+fn call_of(
+    pool: u16,
+    written: Written,
+    (settings, request): (&Pool, &Request<'_, '_>),
+    claimed: Claimed,
+) -> Call {
+    let safe = settings.external.retry.methods.iter().any(|method| method == request.method_text);
+    let mut call = Call::new(pool, written, safe);
+    call.harmless = matches!(request.method, Method::Get | Method::Head | Method::Options);
+    (call.key, call.session, call.held) = (claimed.key, claimed.session, claimed.held);
+    call.note_client(settings, request.authority);
+    call
 }
 
 /// Whether the cause is in this process: no descriptors, or no memory, are left.
