@@ -1,11 +1,12 @@
 //! One question to one server, bounded in time and size.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST, TE, USER_AGENT};
 use http::{Request, Response, Version};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -20,10 +21,8 @@ use tokio_rustls::TlsConnector;
 use super::grpc;
 use super::messages::{Checked, Target};
 use crate::agents::errors::with_causes;
-use crate::config::{Address, Question};
+use crate::config::{Address, Health, Question};
 
-/// What is read of the body of a response: that it ends is waited for only so far.
-const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the fields of a response over HTTP/2.
 const HEADERS_BYTES_MAX: u32 = 64 * 1024;
 
@@ -55,19 +54,14 @@ async fn ask(asking: &Asking, target: &Target) -> Result<(), String> {
     let stream = connect(asking, target).await?;
     match &asking.pool.health.question {
         Question::Tcp => Ok(()),
-        Question::Http { method, path, host, statuses } => {
+        Question::Http { method, path, host, statuses, contains } => {
             let request = request(method, path, asking, target, host.as_deref())?;
             let (response, _connection) = exchange(stream, asking.pool.http2, request).await?;
             let status = response.status().as_u16();
             if !statuses.iter().any(|(first, last)| (*first..=*last).contains(&status)) {
                 return Err(format!("it answers with {status}"));
             }
-            match Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await {
-                Ok(_) => Ok(()),
-                // There is enough of it.
-                Err(error) if error.is::<LengthLimitError>() => Ok(()),
-                Err(error) => Err(format!("it aborts its response: {}", with_causes(&*error))),
-            }
+            judge_body(response.into_body(), contains).await
         }
         Question::Grpc { service } => {
             let mut request = request("POST", grpc::PATH, asking, target, None)?;
@@ -77,6 +71,26 @@ async fn ask(asking: &Asking, target: &Target) -> Result<(), String> {
             let (response, _connection) = exchange(stream, true, request).await?;
             judge_grpc(response).await
         }
+    }
+}
+
+/// Reads a body up to its end, or as far as [`Health::BODY_BYTES_MAX`], and looks for a text in that.
+async fn judge_body(mut body: Incoming, contains: &str) -> Result<(), String> {
+    let (mut kept, mut bytes) = (Vec::new(), 0);
+    while bytes < Health::BODY_BYTES_MAX
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|error| format!("it aborts its response: {}", with_causes(&error)))?;
+        let Some(data) = frame.data_ref() else { continue };
+        let piece = data.get(..Health::BODY_BYTES_MAX - bytes).unwrap_or(data);
+        bytes += piece.len();
+        if !contains.is_empty() {
+            kept.extend_from_slice(piece);
+        }
+    }
+    match memchr::memmem::find(&kept, contains.as_bytes()) {
+        Some(_) => Ok(()),
+        None => Err(format!("its body does not contain {contains:?}")),
     }
 }
 
@@ -102,11 +116,16 @@ async fn judge_grpc(response: Response<Incoming>) -> Result<(), String> {
 
 async fn connect(asking: &Asking, target: &Target) -> Result<Box<dyn Stream>, String> {
     let wrong = |error: std::io::Error| format!("no connection: {error}");
+    let port = asking.pool.health.port;
     let mut stream: Box<dyn Stream> = match &target.address {
-        Address::Inet(address) => Box::new(TcpStream::connect(address).await.map_err(wrong)?),
+        Address::Inet(address) => {
+            let address = SocketAddr::new(address.ip(), port.unwrap_or(address.port()));
+            Box::new(TcpStream::connect(address).await.map_err(wrong)?)
+        }
         Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(wrong)?),
     };
-    if let Some(protocol) = asking.pool.proxy_protocol {
+    // What listens elsewhere is no server of requests, and expects no header.
+    if let Some(protocol) = asking.pool.proxy_protocol.filter(|_| port.is_none()) {
         let mut header = Vec::new();
         write(protocol.version(), Passed::Local, &mut header);
         stream.write_all(&header).await.map_err(wrong)?;

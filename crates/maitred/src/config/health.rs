@@ -11,6 +11,8 @@ use super::keys::{Default, Key, Kind, Table};
 pub struct Health {
     /// What it is asked.
     pub question: Question,
+    /// `port`: where it is asked, if not where requests go.
+    pub port: Option<u16>,
     /// `interval`: from the beginning of a check to that of the next one.
     pub interval: Duration,
     /// `timeout`: how long a whole check may take.
@@ -34,6 +36,8 @@ pub enum Question {
         host: Option<String>,
         /// `statuses`: ranges of good ones, with both ends.
         statuses: Vec<(u16, u16)>,
+        /// `body_contains`: what is somewhere in the first [`Health::BODY_BYTES_MAX`] of the body; empty for any body.
+        contains: String,
     },
     /// For a connection; over TLS for a handshake.
     Tcp,
@@ -47,6 +51,10 @@ pub enum Question {
 impl Health {
     /// Bytes of `path`: as much as any server takes.
     pub const PATH_BYTES_MAX: usize = 2048;
+    /// What is read of a body.
+    pub const BODY_BYTES_MAX: usize = 64 * 1024;
+    /// Bytes of `body_contains`.
+    pub const CONTAINS_BYTES_MAX: usize = 1024;
     /// Bytes of `service`: names of gRPC are not longer.
     pub const SERVICE_BYTES_MAX: usize = 255;
 }
@@ -100,6 +108,19 @@ pub(super) const HEALTH: Table = Table {
             Kind::TextOrTexts("`\"200\"` or `\"200-299\"`"),
             Default::Texts(&["200-399"]),
             "The statuses of a good response.",
+        ),
+        Key::new(
+            "body_contains",
+            Kind::Text("text"),
+            Default::Text(""),
+            "What has to stand in the body of that response, within its first 64 KiB. Empty: any body is good.",
+        ),
+        Key::new(
+            "port",
+            Kind::Whole { min: 1, max: 65_535 },
+            Default::Absent("that of the server"),
+            "The port of the server's address where it is asked: for one that says elsewhere how it is. With `proxy_protocol`, such \
+             a check begins without a header. Servers on Unix sockets are asked there.",
         ),
         Key::new(
             "service",

@@ -270,18 +270,18 @@ fn what_is_retried_checked_and_kept_together_is_said_of_the_pool() {
         "slow_start = \"30s\"",
         "sticky = { cookie = \"shop_server\" }",
         "retry = { on = [\"unreachable\", \"broken\", \"timeout\", \"502\", \"503\"], attempts = 3 }",
-        "health = { path = \"/healthz\", interval = \"10s\", unhealthy_after = 3, healthy_after = 2 }",
+        "health = { path = \"/healthz\", interval = \"10s\", port = 9001, unhealthy_after = 3, healthy_after = 2 }",
         "retry = { attempts = 1 }",
     ] {
         assert!(nginx.contains(line), "{line}\n\n{nginx}");
     }
     let source = ":80 {\n reverse_proxy 127.0.0.1:3000 127.0.0.1:3001 {\n lb_policy cookie shop\n lb_retries 2\n \
-                  health_uri /up\n health_interval 10s\n health_status 2xx\n }\n}\n";
+                  health_uri /up\n health_interval 10s\n health_status 2xx\n health_port 9001\n health_body fine\n }\n}\n";
     let caddy = imported(&world, "caddy", source);
     for line in [
         "sticky = { cookie = \"shop\" }",
         "retry = { attempts = 3 }",
-        "path = \"/up\", interval = \"10s\", statuses = \"200-299\", timeout = \"5s\", healthy_after = 1, unhealthy_after = 1",
+        "path = \"/up\", interval = \"10s\", statuses = \"200-299\", port = 9001, body_contains = \"fine\", timeout = \"5s\", healthy_after = 1, unhealthy_after = 1",
     ] {
         assert!(caddy.contains(line), "{line}\n\n{caddy}");
     }

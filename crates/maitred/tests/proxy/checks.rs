@@ -211,6 +211,78 @@ fn a_connection_is_a_check_too() {
 }
 
 #[test]
+fn another_port_says_how_the_server_is() {
+    let app = Upstream::start(|peer| {
+        loop {
+            peer.request()?;
+            peer.answer("app")?;
+        }
+    });
+    let (status, checks) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicUsize::new(0)));
+    let (says, counts) = (status.clone(), checks.clone());
+    let beside = Upstream::start(move |peer| {
+        let asked = peer.request()?;
+        // The name of the server itself, and no header of the PROXY protocol.
+        assert!(asked.line.starts_with("GET /up ") && asked.field("host").is_some());
+        counts.fetch_add(1, SeqCst);
+        peer.send(format!("HTTP/1.1 {} X\r\nContent-Length: 0\r\n\r\n", says.load(SeqCst)))
+    });
+    let health = format!("health = {{ path = \"/up\", port = {}, {QUICK} }}", beside.address().port());
+    let server = found(Setup::with_files(), &format!("\"{}\"", app.name()), &health);
+    eventually("it is checked", || checks.load(SeqCst) >= 3);
+    assert_eq!(listed(&server), [("well".to_owned(), None)]);
+    assert_eq!((server.connect().get("/").text(), app.requests()), ("app", 1));
+    status.store(503, SeqCst);
+    expect(&server, "unwell", "it answers with 503");
+    server.stop();
+    let server = found(
+        Setup::with_files(),
+        &format!("\"http://127.0.0.1:{}\"", app.address().port()),
+        &format!("proxy_protocol = \"v2\"\n{health}"),
+    );
+    status.store(200, SeqCst);
+    let before = checks.load(SeqCst);
+    eventually("it is checked", || checks.load(SeqCst) >= before + 3);
+    assert_eq!(listed(&server), [("well".to_owned(), None)]);
+    server.stop();
+}
+
+#[test]
+fn a_body_is_good_that_contains_a_text() {
+    const KIB: usize = 1024;
+    for (body, well) in [
+        ("state: fine".to_owned(), true),
+        (format!("{}fine", "x".repeat(64 * KIB - 4)), true),
+        (format!("{}fine", "x".repeat(64 * KIB - 3)), false),
+        (format!("{}fine", "x".repeat(KIB * KIB)), false),
+        ("FINE".to_owned(), false),
+        (String::new(), false),
+    ] {
+        // In pieces, which a text may lie across.
+        let pieces: Vec<String> =
+            body.as_bytes().chunks(10_001).map(|piece| String::from_utf8(piece.to_vec()).unwrap()).collect();
+        let app = Upstream::start(move |peer| {
+            peer.request()?;
+            peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            for piece in &pieces {
+                peer.send(format!("{:x}\r\n{piece}\r\n", piece.len()))?;
+            }
+            peer.send("0\r\n\r\n")
+        });
+        let health = format!("health = {{ body_contains = \"fine\", {QUICK} }}");
+        let server = found(Setup::with_files(), &format!("\"{}\"", app.name()), &health);
+        match well {
+            true => {
+                eventually("it is checked", || app.requests() >= 4);
+                assert_eq!(listed(&server), [("well".to_owned(), None)], "{}", body.len());
+            }
+            false => expect(&server, "unwell", "its body does not contain \"fine\""),
+        }
+        server.stop();
+    }
+}
+
+#[test]
 fn a_server_that_does_not_end_its_answer_in_time_is_unwell() {
     let silent = Upstream::start(|peer| {
         peer.request()?;

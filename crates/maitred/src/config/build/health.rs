@@ -3,7 +3,7 @@
 use super::super::external::HostRule;
 use super::super::finding::At;
 use super::super::health::{Health, Question};
-use super::super::meaning::Source;
+use super::super::meaning::{Source, Upstream};
 use super::super::reader::{Section, shorten};
 
 /// `health`; `http2`: whether the servers are spoken to by HTTP/2.
@@ -17,6 +17,7 @@ pub(super) fn of(section: &Section<'_>, source: &Source, http2: bool) -> Option<
     let table = section.section("health");
     Some(Health {
         question: question(&table, source.fastcgi().is_some(), http2),
+        port: port(&table, source),
         interval: table.time("interval"),
         timeout: table.time("timeout"),
         healthy_after: table.number("healthy_after").value,
@@ -29,8 +30,8 @@ fn question(table: &Section<'_>, fastcgi: bool, http2: bool) -> Question {
     let kind = kind.unwrap_or(if fastcgi { "tcp" } else { "http" });
     let of_others = match kind {
         "http" => ["service"].as_slice(),
-        "tcp" => &["path", "method", "host", "statuses", "service"],
-        _ => &["path", "method", "host", "statuses"],
+        "tcp" => &["path", "method", "host", "statuses", "body_contains", "service"],
+        _ => &["path", "method", "host", "statuses", "body_contains"],
     };
     for (key, span) in of_others.iter().filter_map(|key| Some((key, table.given(key)?))) {
         let why = format!("this check is of the kind \"{kind}\"");
@@ -52,8 +53,34 @@ fn question(table: &Section<'_>, fastcgi: bool, http2: bool) -> Question {
             path: path(table),
             host: host(table),
             statuses: table.texts("statuses").iter().filter_map(|text| statuses(table, text)).collect(),
+            contains: contains(table),
         },
     }
+}
+
+/// `port`: of a server on a Unix socket there is none.
+fn port(table: &Section<'_>, source: &Source) -> Option<u16> {
+    let span = table.given("port")?;
+    let unix = |server: &Upstream| matches!(server, Upstream::Unix(_));
+    if source.servers().is_some_and(|servers| !servers.is_empty() && servers.iter().all(unix)) {
+        let message = "`port`: the servers of this pool have Unix sockets, and no ports";
+        table.cx.error_with(&span, message, "its checks go there: leave `port` out");
+    }
+    Some(table.number("port").value)
+}
+
+/// `body_contains`
+fn contains(table: &Section<'_>) -> String {
+    let Some(text) = table.text("body_contains") else { return String::new() };
+    if text.value.len() > Health::CONTAINS_BYTES_MAX {
+        let message = format!("`body_contains` has more than {} bytes", Health::CONTAINS_BYTES_MAX);
+        table.cx.error(&text.span, message);
+    }
+    if !text.value.is_empty() && table.choice("method") == Some("HEAD") {
+        let message = "`body_contains`: a response to HEAD has no body";
+        table.cx.error_with(&text.span, message, "write method = \"GET\"");
+    }
+    text.value
 }
 
 fn path(table: &Section<'_>) -> String {

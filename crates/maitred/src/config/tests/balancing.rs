@@ -37,11 +37,13 @@ fn checks_have_a_question_and_rules() {
     let of = |name: &str| pools.iter().find(|pool| pool.name == name).unwrap().health.clone().unwrap();
     let expected = Health {
         question: Question::Http {
-            method: "HEAD".into(),
+            method: "OPTIONS".into(),
             path: "/up?a".into(),
             host: Some("up.internal".into()),
             statuses: vec![(200, 200), (300, 302)],
+            contains: "fine".into(),
         },
+        port: Some(9001),
         interval: Duration::from_secs(7),
         timeout: Duration::from_secs(1),
         healthy_after: 4,
@@ -55,8 +57,13 @@ fn checks_have_a_question_and_rules() {
     let http = plain("http://127.0.0.1:1");
     assert_eq!((http.interval, http.timeout), (Duration::from_secs(5), Duration::from_secs(2)));
     assert_eq!((http.healthy_after, http.unhealthy_after), (2, 3));
-    let question =
-        Question::Http { method: "GET".into(), path: "/".into(), host: None, statuses: vec![(200, 399)] };
+    let question = Question::Http {
+        method: "GET".into(),
+        path: "/".into(),
+        host: None,
+        statuses: vec![(200, 399)],
+        contains: String::new(),
+    };
     assert_eq!((http.question, plain("fastcgi://127.0.0.1:1").question), (question, Question::Tcp));
 }
 
@@ -67,6 +74,10 @@ fn what_is_wrong_about_checks_is_said_where_it_stands() {
     };
     let http = "http://127.0.0.1:1";
     assert!(one("fastcgi://127.0.0.1:1", "kind = \"http\"").contains("FastCGI applications are checked"));
+    assert!(one("http+unix:/run/a.sock", "port = 1").contains("have Unix sockets, and no ports"));
+    assert!(one(http, "method = \"HEAD\", body_contains = \"x\"").contains("a response to HEAD has no body"));
+    let long = format!("body_contains = \"{}\"", "a".repeat(Health::CONTAINS_BYTES_MAX + 1));
+    assert!(one(http, &long).contains("more than 1024 bytes"));
     assert!(one(http, "kind = \"grpc\"").contains("do not speak HTTP/2"));
     assert!(one(http, "path = \"up\"").contains("nothing to ask for"));
     assert!(one(http, "path = \"/a b\"").contains("nothing to ask for"));

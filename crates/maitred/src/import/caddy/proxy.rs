@@ -2,6 +2,7 @@
 
 use super::tree::Directive;
 use super::values;
+use crate::config::Health;
 use crate::import::drafts::{Header, How};
 use crate::import::model::{Block, Value};
 use crate::import::report::Kind;
@@ -133,6 +134,9 @@ fn check(name: &str, word: &str) -> Option<(String, Value)> {
         "health_passes" => ("healthy_after", number()?.into()),
         "health_fails" => ("unhealthy_after", number()?.into()),
         "health_method" if ["GET", "HEAD", "OPTIONS"].contains(&word) => ("method", word.into()),
+        "health_port" => ("port", word.parse::<u16>().ok().filter(|port| *port > 0).map(u64::from)?.into()),
+        // Other bodies are regular expressions.
+        "health_body" if is_plain(word) => ("body_contains", word.into()),
         "health_status" => match word.strip_suffix("xx") {
             Some(first) => ("statuses", format!("{first}00-{first}99").into()),
             None => ("statuses", word.into()),
@@ -140,6 +144,13 @@ fn check(name: &str, word: &str) -> Option<(String, Value)> {
         _ => return None,
     };
     Some((key.to_owned(), value))
+}
+
+/// Whether a regular expression is a text that stands for itself.
+fn is_plain(word: &str) -> bool {
+    !word.is_empty()
+        && word.len() <= Health::CONTAINS_BYTES_MAX
+        && !word.contains(|letter| r"\.+*?()|[]{}^$".contains(letter))
 }
 
 /// What Caddy does where nothing is said.

@@ -83,6 +83,11 @@ fn health(given: &Directive) -> Result<Vec<(String, Value)>, String> {
                 let millis = values::millis(value).ok_or("its interval is not a time")?;
                 table.push(("interval".to_owned(), write::time(millis.clamp(100, 3_600_000)).into()));
             }
+            "port" => {
+                let port =
+                    value.parse::<u16>().ok().filter(|port| *port > 0).ok_or("its port is no number")?;
+                table.push(("port".to_owned(), u64::from(port).into()));
+            }
             "type" if value == "grpc" => table.insert(0, ("kind".to_owned(), "grpc".into())),
             "grpc_service" => table.push(("service".to_owned(), value.into())),
             "jitter" | "mandatory" | "persistent" | "keepalive_time" => {}
