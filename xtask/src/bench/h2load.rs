@@ -21,6 +21,17 @@ pub(super) fn run(
     streams: u32,
     length: Length,
 ) -> Result<Report> {
+    run_with(bench, url, (connections, streams), length, &[])
+}
+
+/// The same with further arguments.
+pub(super) fn run_with(
+    bench: &Bench,
+    url: &str,
+    (connections, streams): (u32, u32),
+    length: Length,
+    further: &[String],
+) -> Result<Report> {
     let mut command = Command::new("taskset");
     command.args(["-c", &bench.client_cpus, "h2load"]);
     command.arg(format!("-t{}", bench.client_threads.min(connections)));
@@ -29,7 +40,7 @@ pub(super) fn run(
         Length::Seconds(seconds) => command.arg(format!("-D{seconds}")),
         Length::Requests(requests) => command.arg(format!("-n{requests}")),
     };
-    let output = command.arg(url).output()?;
+    let output = command.args(further).arg(url).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let said =
         || format!("h2load (package nghttp2-client): {text}{}", String::from_utf8_lossy(&output.stderr));

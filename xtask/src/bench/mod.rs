@@ -26,6 +26,7 @@ mod server;
 mod specweb;
 mod syscalls;
 mod tuning;
+mod upstreams;
 mod verdicts;
 
 use std::fs;
@@ -135,6 +136,7 @@ impl Bench {
             // There is no listener; a scenario with a proxy names its own.
             backend: ([127, 0, 0, 1], 9).into(),
             backend_path: String::new(),
+            passing: server::Passing::plain(),
             maitred_threads: 1,
             maitred_server: String::new(),
             maitred_listen: String::new(),
@@ -211,7 +213,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 20] = [
+const SCENARIOS: [(&str, &str, Run); 22] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -237,6 +239,12 @@ const SCENARIOS: [(&str, &str, Run); 20] = [
         Run::Grid(handoff::crossover),
     ),
     ("proxy", "the peers as proxies, beside handoff", Run::Grid(handoff::proxies)),
+    (
+        "upstreams",
+        "what a proxy does besides: many servers, TLS, mapping, traces, copies",
+        Run::Grid(upstreams::run),
+    ),
+    ("grpc", "unary calls of gRPC, beside the peers that pass them on", Run::Grid(upstreams::grpc)),
     ("adapters", "each adapter's application alone, behind Maitred, behind nginx", Run::Grid(adapters::run)),
     ("buckets", "one accept queue, or one for each thread (2014)", Run::Grid(tuning::buckets)),
     ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),

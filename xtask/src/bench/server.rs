@@ -51,6 +51,8 @@ pub(super) struct Setup {
     pub(super) backend: SocketAddr,
     /// What peers put before the rest of the path behind `/app/`.
     pub(super) backend_path: String,
+    /// How they do that.
+    pub(super) passing: Passing,
     /// Event-loop threads of Maitred.
     pub(super) maitred_threads: usize,
     /// Lines in `[server]`, in `[[listen]]`, and at the end of Maitred's configuration.
@@ -61,6 +63,34 @@ pub(super) struct Setup {
     pub(super) environment: Vec<(String, String)>,
     /// What is asked for to see whether the server answers.
     pub(super) ready: String,
+}
+
+/// What peers pass on, and how.
+#[derive(Debug, Clone)]
+pub(super) struct Passing {
+    /// What its paths begin with.
+    pub(super) prefix: String,
+    /// The application speaks HTTP/2 in cleartext, and HAProxy does so with its clients.
+    pub(super) http2: bool,
+    /// nginx: its servers.
+    pub(super) servers: String,
+    /// nginx: the directives of the location.
+    pub(super) location: String,
+    /// nginx: lines beside the location.
+    pub(super) beside: String,
+}
+
+impl Passing {
+    /// Paths below `/app/` to one server of HTTP/1 in cleartext, without anything else.
+    pub(super) fn plain() -> Passing {
+        Passing {
+            prefix: "/app/".to_owned(),
+            http2: false,
+            servers: "server @BACKEND@;".to_owned(),
+            location: "proxy_pass http://application@BACKEND_PATH@;".to_owned(),
+            beside: String::new(),
+        }
+    }
 }
 
 impl Setup {
@@ -240,6 +270,7 @@ impl Running {
             command.current_dir(directory).envs(environment);
         })?;
         let mut running = Running::of(name, address, front, false);
+        running.protocol = setup.protocol;
         running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
         Ok(running)
     }
