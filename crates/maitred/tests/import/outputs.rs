@@ -317,3 +317,41 @@ fn servers_of_http_2_stay_such_of_caddy() {
         assert!(output.contains(part), "{part}\n\n{output}");
     }
 }
+
+#[test]
+fn names_that_are_looked_up_again_and_statuses_that_count_stay() {
+    let world = World::new();
+    let source = "upstream shop {\n zone shop 64k;\n resolver 127.0.0.53 valid=30s;\n server shop.none.example:8080 resolve max_fails=3 \
+                  fail_timeout=20s;\n server srv.none.example service=http resolve;\n}\n\
+                  server {\n listen 80;\n resolver 127.0.0.53;\n set $backend http://api.none.example:9000;\n \
+                  location /api/ { proxy_pass $backend; }\n \
+                  location / { proxy_pass http://shop; proxy_next_upstream error http_503; proxy_next_upstream_timeout 5s; }\n}\n";
+    let nginx = imported(&world, "nginx", source);
+    for line in [
+        "connect = [\"http://shop.none.example:8080\", \"http+srv://_http._tcp.srv.none.example\"]\nresolve = true",
+        "outliers = { errors = 3, time = \"20s\" }",
+        "connect = \"http://api.none.example:9000\"\nresolve = true",
+    ] {
+        assert!(nginx.contains(line), "{line}\n\n{nginx}");
+    }
+    let source = [
+        ":80 {",
+        "reverse_proxy /a/* {\ndynamic a api.none.example 9000\nlb_try_duration 5s\nmax_fails 3\nfail_duration 20s",
+        "unhealthy_status 5xx\n}",
+        "reverse_proxy /b/* {\ndynamic srv {\nservice http\nproto tcp\nname srv.none.example\nrefresh 1m\n}\n}",
+        "reverse_proxy /c/* 127.0.0.1:50051 {\ntransport http {\nversions h2c 2\n}\n}",
+        "reverse_proxy /d/* https://127.0.0.1:50052 {\ntransport http {\nversions 2\n}\n}",
+        "}\n",
+    ];
+    let caddy = imported(&world, "caddy", &source.join("\n"));
+    for line in [
+        "connect = \"http://api.none.example:9000\"",
+        "resolve = true",
+        "outliers = { errors = 3, time = \"20s\" }",
+        "[pool.srv-none-example]\nconnect = \"http+srv://_http._tcp.srv.none.example\"",
+        "connect = \"h2://127.0.0.1:50051\"",
+        "connect = \"https://127.0.0.1:50052\"\ntls = { http2 = true }",
+    ] {
+        assert!(caddy.contains(line), "{line}\n\n{caddy}");
+    }
+}

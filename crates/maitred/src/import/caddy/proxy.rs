@@ -36,6 +36,7 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
     let mut health: Vec<(String, Value)> = Vec::new();
     for line in directive.inside() {
         match line.name() {
+            "dynamic" => upstreams.extend(dynamic(cx, line)),
             "to" => {
                 upstreams.extend(line.args().iter().cloned());
                 cx.translated(line);
@@ -57,9 +58,7 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
             | "max_fails"
             | "unhealthy_latency"
             | "unhealthy_status"
-            | "unhealthy_request_count" => {
-                cx.automatic(line, "servers that fail are left out for a while, and requests retried");
-            }
+            | "unhealthy_request_count" => failures(cx, directive, line),
             name if name.starts_with("health_") => match check(name, line.word(1)) {
                 Some(entry) => {
                     cx.translated(line);
@@ -81,10 +80,109 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
     if health.iter().any(|(key, _)| key == "path") {
         settings.push(("health", Value::Table(with_defaults(health))));
     }
-    let block = block(cx, directive, &upstreams, "http", settings)?;
+    if is_ejected(directive) {
+        settings.push(("outliers", Value::Table(outliers(directive))));
+    }
+    let scheme = if speaks_http2(directive, "h2c") { "h2" } else { "http" };
+    let block = block(cx, directive, &upstreams, scheme, settings)?;
     proxy.pool = cx.pool(&name_of(&upstreams), block);
     Ok(proxy)
 }
+
+/// The word behind a directive in the block.
+fn said<'d>(directive: &'d Directive, name: &str) -> Option<&'d str> {
+    directive.inside().iter().find(|line| line.name() == name).map(|line| line.word(1))
+}
+
+/// What is said of servers that fail.
+fn failures(cx: &Shared, directive: &Directive, line: &Directive) {
+    match line.name() {
+        "lb_try_duration" | "lb_try_interval" => {
+            cx.automatic(line, "another server is tried at once, as often as `attempts` of `retry` says");
+        }
+        "fail_duration" | "max_fails" | "unhealthy_status" if is_ejected(directive) => cx.translated(line),
+        _ => cx.automatic(line, "servers that fail are left out for a while, and requests retried"),
+    }
+}
+
+/// Whether statuses put a server out for a while.
+fn is_ejected(directive: &Directive) -> bool {
+    let time = said(directive, "fail_duration").and_then(values::millis);
+    time.is_some_and(|millis| millis > 0)
+        && said(directive, "unhealthy_status").is_some_and(|word| word.starts_with('5'))
+}
+
+/// `outliers` for `fail_duration` and `max_fails`.
+fn outliers(directive: &Directive) -> Vec<(String, Value)> {
+    let fails = said(directive, "max_fails").and_then(|word| word.parse::<u64>().ok()).unwrap_or(1);
+    let millis = said(directive, "fail_duration").and_then(values::millis).unwrap_or(30_000);
+    vec![
+        ("errors".to_owned(), fails.clamp(1, 10_000).into()),
+        ("time".to_owned(), write::time(millis.clamp(1_000, 300_000)).into()),
+    ]
+}
+
+/// Whether `versions` of a transport leave nothing but this version of HTTP/2.
+fn speaks_http2(directive: &Directive, version: &str) -> bool {
+    let transports =
+        directive.inside().iter().filter(|line| line.name() == "transport" && line.word(1) == "http");
+    let mut versions = transports.flat_map(Directive::inside).filter(|inside| inside.name() == "versions");
+    versions.any(|given| {
+        let all: Vec<&str> = given.args().iter().map(String::as_str).collect();
+        all.contains(&version) && !all.contains(&"1.1")
+    })
+}
+
+/// The names of `dynamic a` and `dynamic srv`, which are resolved again and again.
+fn dynamic(cx: &Shared, line: &Directive) -> Option<String> {
+    match source(cx, line) {
+        Ok(found) => {
+            cx.translated(line);
+            Some(found)
+        }
+        Err(why) => {
+            cx.not_possible(line, why);
+            None
+        }
+    }
+}
+
+/// # Errors
+/// Why it is not possible.
+fn source(cx: &Shared, line: &Directive) -> Result<String, String> {
+    if !["a", "srv"].contains(&line.word(1)) {
+        return Err("one source of servers is named at a time: `a` or `srv`".into());
+    }
+    let of = |name: &str, at: usize| {
+        let inside = said(line, name).or_else(|| Some(line.word(at)).filter(|word| !word.is_empty()));
+        inside.and_then(values::fixed)
+    };
+    for inside in line.inside() {
+        match inside.name() {
+            "resolvers" => cx.say(inside, Kind::Dropped, "`resolver` of [server] says that for all pools"),
+            "refresh" | "dial_timeout" | "dial_fallback_delay" | "grace_period" | "versions" => {
+                cx.automatic(inside, "names are resolved again when their records end");
+            }
+            _ => cx.translated(inside),
+        }
+    }
+    match line.word(1) {
+        "a" => {
+            let (name, port) = (of("name", 2), of("port", 3).unwrap_or_else(|| "80".to_owned()));
+            let name = name.ok_or("it names no host")?;
+            let is_port = port.parse::<u16>().is_ok_and(|port| port != 0);
+            if is_port { Ok(format!("{RESOLVED}{name}:{port}")) } else { Err("it names no port".into()) }
+        }
+        _ => match (said(line, "service"), said(line, "proto"), said(line, "name")) {
+            (Some(service), Some(proto), Some(name)) => Ok(format!("{SERVICE}_{service}._{proto}.{name}")),
+            _ => Ok(format!("{SERVICE}{}", of("name", 2).ok_or("it names no service")?)),
+        },
+    }
+}
+
+/// How servers of `dynamic` begin between here and [`block`].
+const RESOLVED: &str = "dynamic a://";
+const SERVICE: &str = "dynamic srv://";
 
 /// `lb_policy` and `lb_retries`.
 fn balancing(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
@@ -196,6 +294,7 @@ fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
                 cx.translated(inside);
                 settings.push(("proxy_protocol", inside.word(1).into()));
             }
+            ("versions", _) => cx.translated(inside),
             ("tls" | "tls_server_name" | "tls_client_auth" | "tls_trust_pool" | "proxy_protocol", _) => {
                 cx.not_possible(inside, "write it in `tls` of the pool");
             }
@@ -207,7 +306,10 @@ fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
 /// Adds to `tls` of a pool.
 fn secure(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>, entry: (&str, Value)) {
     cx.translated(line);
-    let entry = (entry.0.to_owned(), entry.1);
+    add_tls(settings, (entry.0.to_owned(), entry.1));
+}
+
+fn add_tls(settings: &mut Vec<(&str, Value)>, entry: (String, Value)) {
     match settings.iter_mut().find(|(key, _)| *key == "tls") {
         Some((_, Value::Table(table))) => table.push(entry),
         _ => settings.push(("tls", Value::Table(vec![entry]))),
@@ -278,7 +380,9 @@ pub(crate) fn block(
 ) -> Result<Block, String> {
     let mut connect = Vec::new();
     let mut unknown = None;
+    let (mut settings, mut resolve) = (settings, false);
     for upstream in upstreams {
+        resolve |= upstream.starts_with(RESOLVED);
         let (address, missing) = server(cx, upstream, scheme)?;
         unknown = unknown.or(missing);
         if !connect.contains(&address) {
@@ -287,6 +391,14 @@ pub(crate) fn block(
     }
     if connect.is_empty() {
         return Err("it names no server".into());
+    }
+    if resolve {
+        // What has no address here may have one later.
+        unknown = None;
+        settings.push(("resolve", true.into()));
+    }
+    if speaks_http2(directive, "2") && connect.iter().any(|one| one.starts_with("https")) {
+        add_tls(&mut settings, ("http2".to_owned(), true.into()));
     }
     let mut block = Block::new("").from(&directive.place, &directive.shown());
     match unknown {
@@ -308,6 +420,12 @@ pub(crate) fn block(
 
 /// A value of `connect`; and the name in it, if that has no address here.
 fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
+    if let Some(name) = upstream.strip_prefix(RESOLVED) {
+        return Ok((format!("{scheme}://{name}"), None));
+    }
+    if let Some(name) = upstream.strip_prefix(SERVICE) {
+        return Ok((format!("{scheme}+srv://{name}"), None));
+    }
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
     if let Some(path) = text.strip_prefix("unix/") {
         return Ok((format!("{scheme}+unix:{path}"), None));
@@ -354,6 +472,8 @@ pub(crate) fn name_of(upstreams: &[String]) -> String {
         return path.rsplit('/').next().and_then(|file| file.split('.').next()).unwrap_or("app").to_owned();
     }
     let address = first.rsplit("://").next().unwrap_or(first);
+    // A service is called by its host.
+    let address = address.rsplit("._tcp.").next().unwrap_or(address);
     match address.rsplit_once(':') {
         Some(("" | "localhost" | "127.0.0.1" | "[::1]", port)) => format!("app-{port}"),
         Some((host, _)) => host.replace('.', "-"),

@@ -5,6 +5,7 @@ use crate::import::model::{Block, Value};
 use crate::import::nginx::scope::Scope;
 use crate::import::nginx::tree::Directive;
 use crate::import::nginx::values;
+use crate::import::report::Kind;
 use crate::import::write;
 
 /// Methods that nginx retries with `non_idempotent`.
@@ -25,6 +26,12 @@ pub(super) fn push(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str, block: &m
         let tries = if tries == 0 { 16 } else { tries.min(16) };
         retry.push(("attempts".to_owned(), tries.into()));
         cx.translated(given);
+    }
+    if let Some(given) = scope.last(&format!("{dialect}_next_upstream_timeout"))
+        && values::millis(given.arg(0)) != Some(0)
+    {
+        let why = "retries end with `attempts` and `budget_percent`; `request_total_timeout` bounds a whole request";
+        cx.say(given, Kind::Dropped, why);
     }
     if !retry.is_empty() {
         block.push("retry", Value::Table(retry), None);

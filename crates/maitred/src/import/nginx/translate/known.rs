@@ -60,7 +60,11 @@ const GROUPS: &[Group] = &[
          proxy_next_upstream_timeout fastcgi_next_upstream fastcgi_next_upstream_tries fastcgi_next_upstream_timeout \
          proxy_pass_header proxy_pass_request_headers",
     ),
-    (Automatic, "names are looked up when the configuration is loaded", "resolver resolver_timeout"),
+    (
+        Automatic,
+        "the name servers of the system are asked; `resolver` of [server] names others",
+        "resolver resolver_timeout",
+    ),
     (
         Automatic,
         "sessions, tickets and key exchange of TLS, and HTTP/2, need no settings",

@@ -24,6 +24,8 @@ pub(crate) struct Servers {
     pub(crate) cookie: Option<String>,
     /// The first name that has no address here.
     pub(crate) unknown: Option<String>,
+    /// Names are resolved again and again.
+    pub(crate) resolve: bool,
     /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
     pub(crate) host: Option<String>,
     /// What `$proxy_host` stands for: the host in `proxy_pass`, or the name of the `upstream`.
@@ -36,14 +38,26 @@ pub(crate) struct Said {
     weight: Option<u64>,
     backup: bool,
     max_connections: Option<u64>,
-    /// It is a key of the pool here.
+    /// These are keys of the pool here.
+    of_pool: OfPool,
+}
+
+/// What is said of a server, and holds for its pool here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct OfPool {
     slow_start_ms: Option<u64>,
+    /// `max_fails` and `fail_timeout`, where one of them is given.
+    fails: Option<u64>,
+    out_ms: Option<u64>,
+    /// `resolve` or `service`.
+    resolve: bool,
+    service: Option<String>,
 }
 
 impl Said {
     /// The server, in `connect`.
     fn value(&self, address: &str) -> Value {
-        if (Said { slow_start_ms: None, ..self.clone() }) == Said::default() {
+        if (Said { of_pool: OfPool::default(), ..self.clone() }) == Said::default() {
             return address.into();
         }
         let mut table: Vec<(String, Value)> = vec![("url".into(), address.into())];
@@ -87,7 +101,10 @@ pub(crate) fn proxy(
         _ => return Err("the server is fixed here, and this is no address of an HTTP server".into()),
     };
     let (host, path) = split(address);
-    let servers = servers(cx, host, scheme)?;
+    let mut servers = servers(cx, host, scheme)?;
+    // A name behind a variable is looked up again and again if there is a resolver.
+    servers.resolve |=
+        directive.arg(0).contains('$') && servers.is_named() && scope.last("resolver").is_some();
     if scheme == "https" && servers.connect.iter().any(|connect| connect.starts_with("https+unix:")) {
         return Err("servers on Unix sockets are spoken to in cleartext".into());
     }
@@ -177,7 +194,8 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
             (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
         let (name, said) = (name_of(&connect), vec![Said::default()]);
         let connect = vec![connect];
-        return Ok(Servers { name, connect, said, balance: None, cookie: None, unknown, host, proxy_host });
+        let (balance, cookie, resolve) = (None, None, false);
+        return Ok(Servers { name, connect, said, balance, cookie, unknown, resolve, host, proxy_host });
     };
     cx.translated(upstream);
     let (mut all, mut unknown, mut said_of, mut balance) = (Vec::new(), None, Vec::new(), None);
@@ -186,7 +204,10 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
         match directive.name.as_str() {
             "server" => {
                 let Some((address, said)) = server(cx, directive) else { continue };
-                let (address, missing) = connect(cx, address, scheme);
+                let (address, missing) = match &said.of_pool.service {
+                    Some(service) => (format!("{scheme}+srv://{}", service_of(service, address)), None),
+                    None => connect(cx, address, scheme),
+                };
                 unknown = unknown.or(missing);
                 if !all.contains(&address) {
                     all.push(address);
@@ -206,6 +227,7 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
             balance,
             cookie,
             unknown,
+            resolve: false,
             host: None,
             proxy_host: host.to_owned(),
         }),
@@ -265,16 +287,57 @@ fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<(&'d str, Sa
             }
             "backup" => said.backup = true,
             "weight" => said.weight = number.map(|weight| weight.min(1000)).filter(|weight| *weight > 1),
+            "resolve" => said.of_pool.resolve = true,
+            "service" if !value.is_empty() => said.of_pool.service = Some(value.to_owned()),
+            "max_fails" => said.of_pool.fails = value.parse().ok(),
+            "fail_timeout" => said.of_pool.out_ms = values::millis(value),
             "slow_start" => {
-                said.slow_start_ms =
+                said.of_pool.slow_start_ms =
                     values::millis(value).map(|millis| millis.min(3_600_000)).filter(|millis| *millis > 0);
             }
             "max_conns" => said.max_connections = number.map(|most| most.min(1_000_000)),
             _ => {}
         }
     }
-    cx.translated(directive);
+    match said.of_pool.fails.is_some() || said.of_pool.out_ms.is_some() {
+        true => cx.say(
+            directive,
+            Kind::Translated,
+            "a server that cannot be reached is out for a while, whatever `max_fails` and `fail_timeout` say; for statuses in \
+             `proxy_next_upstream` they are `outliers`",
+        ),
+        false => cx.translated(directive),
+    }
     Some((directive.arg(0), said))
+}
+
+/// The name of the records for `service` of a `server`.
+fn service_of(service: &str, address: &str) -> String {
+    let host = without_port(address);
+    match service.contains('.') || service.starts_with('_') {
+        true => format!("{service}.{host}"),
+        false => format!("_{service}._tcp.{host}"),
+    }
+}
+
+impl Servers {
+    /// Whether there is a name to resolve.
+    fn is_named(&self) -> bool {
+        self.connect.iter().any(|one| {
+            let (scheme, address) = one.split_once("://").unwrap_or_default();
+            let host = without_port(address.trim_end_matches('/'));
+            let is_service = scheme.ends_with("+srv");
+            !host.is_empty()
+                && !is_service
+                && !host.starts_with('[')
+                && host.parse::<std::net::IpAddr>().is_err()
+        })
+    }
+
+    /// Whether its names are resolved again and again.
+    fn resolves(&self) -> bool {
+        self.resolve || (self.is_named() && self.said.iter().any(|said| said.of_pool.resolve))
+    }
 }
 
 /// `hash_key` for what `hash` of nginx names.
@@ -397,27 +460,10 @@ pub(crate) fn block(
         ([one], [said]) if *said == Said::default() => one.as_str().into(),
         (all, said) => Value::List(all.iter().zip(said).map(|(one, said)| said.value(one)).collect()),
     };
-    match &servers.unknown {
-        None => block.push("connect", value, None),
-        Some(name) => {
-            let scheme =
-                servers.connect.first().and_then(|one| one.split([':', '+']).next()).unwrap_or("http");
-            block.push_off(
-                "connect",
-                value,
-                None,
-                &format!("the name {name} has an address on this machine"),
-            );
-            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
-            cx.say(
-                directive,
-                Kind::Translated,
-                format!("but {name} has no address on this machine: see the comment at the pool"),
-            );
-        }
-    }
+    push_servers(cx, servers, directive, value, &mut block);
     push_policy(servers, &mut block);
     super::balancing::push(cx, scope, dialect, &mut block);
+    outliers(scope, servers, dialect, &mut block);
     let settings = Settings { cx, scope };
     for (name, key, most) in
         [("read", "request_timeout", 86_400_000), ("connect", "connect_timeout", 3_600_000)]
@@ -445,13 +491,60 @@ pub(crate) fn block(
     block
 }
 
+/// `connect` and `resolve` of a pool.
+fn push_servers(cx: &Context<'_>, servers: &Servers, directive: &Directive, value: Value, block: &mut Block) {
+    match &servers.unknown {
+        // What has no address here may have one later.
+        _ if servers.resolves() => {
+            block.push("connect", value, None);
+            block.push("resolve", true, None);
+        }
+        None => block.push("connect", value, None),
+        Some(name) => {
+            let scheme =
+                servers.connect.first().and_then(|one| one.split([':', '+']).next()).unwrap_or("http");
+            block.push_off(
+                "connect",
+                value,
+                None,
+                &format!("the name {name} has an address on this machine"),
+            );
+            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
+            cx.say(
+                directive,
+                Kind::Translated,
+                format!("but {name} has no address on this machine: see the comment at the pool"),
+            );
+        }
+    }
+}
+
+/// `outliers` for `max_fails` and `fail_timeout`, if statuses count for them.
+fn outliers(scope: &Scope<'_>, servers: &Servers, dialect: &str, block: &mut Block) {
+    let given =
+        |of: fn(&OfPool) -> Option<u64>| servers.said.iter().filter_map(|said| of(&said.of_pool)).max();
+    let next = scope.last(&format!("{dialect}_next_upstream"));
+    let counts = next.is_some_and(|next| next.args.iter().any(|arg| arg.starts_with("http_5")));
+    let (fails, out_ms) = (given(|said| said.fails), given(|said| said.out_ms));
+    if !counts || fails == Some(0) || (fails, out_ms) == (None, None) {
+        return;
+    }
+    let errors = fails.unwrap_or(1).min(10_000);
+    let time = write::time(out_ms.unwrap_or(10_000).clamp(1_000, 300_000));
+    block.push(
+        "outliers",
+        Value::Table(vec![("errors".into(), errors.into()), ("time".into(), time.into())]),
+        None,
+    );
+}
+
 /// `balance` and `hash_key` of a pool.
 fn push_policy(servers: &Servers, block: &mut Block) {
     if let Some((balance, key)) = &servers.balance {
         block.push("balance", *balance, None);
         key.iter().for_each(|key| block.push("hash_key", key.as_str(), None));
     }
-    if let Some(millis) = servers.said.iter().filter_map(|said| said.slow_start_ms).max() {
+    if let Some(millis) = servers.said.iter().filter_map(|said| said.of_pool.slow_start_ms).max() {
         block.push("slow_start", write::time(millis), None);
     }
     if let Some(cookie) = &servers.cookie {
