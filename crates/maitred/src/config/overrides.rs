@@ -1,5 +1,5 @@
 //! What is said for the whole server, and otherwise for a site or a route: limits, `server_header`, `access_log`,
-//! `request_buffering`, `grpc_web`, `mirror`, `delay`.
+//! `request_buffering`, `response_buffering`, `grpc_web`, `mirror`, `delay`.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::{GIB, TIME_MAX, TIME_MIN};
 use super::mirror::MirrorChoice;
+use super::response_buffering::ResponseBuffering;
 
 /// `limits` of a site or a route. What is `None` is as it is for all around it: of a route its site, of a site the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,8 @@ pub struct Overrides {
     pub server_header: Option<bool>,
     /// `request_buffering`
     pub request_buffering: Option<Buffering>,
+    /// `response_buffering`
+    pub response_buffering: Option<ResponseBuffering>,
     /// `grpc_web`
     pub grpc_web: Option<bool>,
     /// `mirror`
@@ -112,6 +115,7 @@ impl Overrides {
             access_log: self.access_log.or(around.access_log),
             server_header: self.server_header.or(around.server_header),
             request_buffering: self.request_buffering.or(around.request_buffering),
+            response_buffering: self.response_buffering.or(around.response_buffering),
             grpc_web: self.grpc_web.or(around.grpc_web),
             mirror: self.mirror.or(around.mirror),
             delay: self.delay.or(around.delay),
@@ -272,6 +276,7 @@ mod tests {
                     access_log: Some(LogChoice::Off),
                     server_header: Some(false),
                     request_buffering: Some(Buffering::Off),
+                    response_buffering: Some(ResponseBuffering::OFF),
                     grpc_web: Some(true),
                     mirror: Some(MirrorChoice::Off),
                     delay: time(3),

@@ -3,7 +3,7 @@
 use super::keys::{Default, Key, Kind, Table};
 use super::{
     access, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
-    overrides, rewrites, security,
+    overrides, response_buffering, rewrites, security,
 };
 
 /// `error_pages`
@@ -121,6 +121,7 @@ pub(super) const ROUTE: Table = Table {
         overrides::SERVER_HEADER,
         overrides::REQUEST_BUFFERING,
         overrides::GRPC_WEB,
+        response_buffering::KEY,
         mirror::KEY,
         overrides::DELAY,
         headers::RESPONSE_KEY,

@@ -11,7 +11,8 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
     access, balancing, client_limits, compress, cors, discovery, expires, external, fastcgi, files, headers,
-    health, jwt, media, mirror, overrides, parts, reload, requests, retry, routes, security, trace,
+    health, jwt, media, mirror, overrides, parts, reload, requests, response_buffering, retry, routes,
+    security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -395,6 +396,7 @@ pub const SITE: Table = Table {
         overrides::SERVER_HEADER,
         overrides::REQUEST_BUFFERING,
         overrides::GRPC_WEB,
+        response_buffering::KEY,
         mirror::KEY,
         overrides::DELAY,
         headers::RESPONSE_KEY,

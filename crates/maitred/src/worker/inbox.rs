@@ -90,6 +90,15 @@ pub enum Message {
         /// What the descriptors are.
         verdicts: Vec<Arrival>,
     },
+    /// A helper has written a piece of a response that is kept for a slow client.
+    Spilled {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number: if the connection is closed, the message is void.
+        serial: u32,
+        /// How it went.
+        result: std::io::Result<()>,
+    },
     /// A helper has read a piece of a file that an application process has passed.
     Fetched {
         /// Index of the connection.

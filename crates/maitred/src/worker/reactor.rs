@@ -281,6 +281,7 @@ impl Reactor {
             }
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
+            Message::Spilled { index, serial, result } => self.on_spilled(index, serial, result),
             Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
             Message::CommandWaits { index, serial, interim, text } => {
                 self.on_command_waits(index, serial, interim, &text);

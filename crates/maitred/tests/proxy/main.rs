@@ -5,6 +5,7 @@
 
 mod balancing;
 mod broken;
+mod buffering;
 mod checks;
 mod deadlines;
 mod failing;

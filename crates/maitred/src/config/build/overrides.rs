@@ -7,6 +7,7 @@ use super::super::finding::Span;
 use super::super::meaning::{Limits, Pool};
 use super::super::overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 use super::super::reader::{Section, shorten};
+use super::super::response_buffering::ResponseBuffering;
 use super::super::suggest::nearest;
 use super::super::values::{show_bytes, show_duration};
 use super::common::given_time;
@@ -21,10 +22,19 @@ pub(super) fn of(section: &Section<'_>, pools: &Known<'_>) -> Overrides {
         access_log: access_log(section),
         server_header,
         request_buffering,
+        response_buffering: response_buffering(section),
         grpc_web: section.given("grpc_web").map(|_| section.flag("grpc_web")),
         mirror: mirror::of(section, pools),
         delay: given_time(section, "delay"),
     }
+}
+
+fn response_buffering(section: &Section<'_>) -> Option<ResponseBuffering> {
+    if !section.is_table("response_buffering") {
+        return section.choice("response_buffering").map(|_| ResponseBuffering::OFF);
+    }
+    let table = section.section("response_buffering");
+    Some(ResponseBuffering { memory: table.number("memory").value, disk: table.number("disk").value })
 }
 
 fn buffering(section: &Section<'_>) -> Option<Buffering> {

@@ -6,7 +6,7 @@ use super::meaning::EVERYTHING;
 use super::{brief, good, read_as};
 use crate::config::{
     Buffering, LimitOverrides, LogChoice, LogField, LogFormat, LogPart, LogTarget, Mirror, MirrorChoice,
-    Overrides,
+    Overrides, ResponseBuffering,
 };
 
 fn log(lines: &str) -> String {
@@ -37,6 +37,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         server_header: Some(true),
         request_buffering: Some(Buffering::Off),
         grpc_web: Some(true),
+        response_buffering: Some(ResponseBuffering { memory: 1 << 20, disk: 0 }),
         mirror: Some(MirrorChoice::To(Mirror { pool: old, parts: 5000, concurrent: 7 })),
         delay: Some(Duration::from_millis(150)),
     };
@@ -54,6 +55,7 @@ fn what_differs_for_a_site_and_a_route_reaches_its_meaning() {
         server_header: Some(false),
         request_buffering: Some(Buffering::On),
         grpc_web: Some(false),
+        response_buffering: Some(ResponseBuffering::OFF),
         mirror: Some(MirrorChoice::Off),
         delay: Some(Duration::ZERO),
     };
@@ -204,4 +206,17 @@ fn calls_of_grpc_web_need_a_pool_of_http_2() {
         ]
     );
     good(&with("http://127.0.0.1:50051").replace("grpc_web = true", "grpc_web = false"));
+}
+
+#[test]
+fn the_example_of_slow_clients_is_good() {
+    let manual = include_str!("../../../../../docs/routing.md");
+    let section = manual.split("## When a client is slower than the pool\n").nth(1).unwrap();
+    let example = section.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let config = good(&format!("listen = [{{ address = \":1\" }}]\n{example}"));
+    let kept = |overrides: &Overrides| overrides.response_buffering;
+    let site = ResponseBuffering { memory: 256 << 10, disk: 1 << 30 };
+    assert_eq!(kept(&config.sites[0].overrides), Some(site));
+    let routes = config.sites[0].routes.iter().map(|route| kept(&route.overrides));
+    assert_eq!(routes.collect::<Vec<_>>(), [Some(ResponseBuffering::OFF), None]);
 }

@@ -31,7 +31,7 @@ impl Clients {
     /// Whether the client has yet to take something, over TLS as well: then the client is waited for, and not the upstream.
     pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
         let exchange = self.exchange_of(index);
-        exchange.is_some_and(|exchange| exchange.outgoing.has_bytes()) || self.encrypted(index) > 0
+        exchange.is_some_and(|exchange| !exchange.outgoing.is_empty()) || self.encrypted(index) > 0
     }
 
     /// What the attempt of a connection has of its process.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
 use std::time::Instant;
 
 use maitred_handoff::{TAIL_TOTAL_BYTES_MAX, TAILS_MAX};
@@ -10,7 +11,7 @@ use maitred_http::fields::FieldLines;
 
 use super::throttle::Throttle;
 use crate::budget::Permit;
-use crate::serve::{CachedBytes, Segment};
+use crate::serve::{CachedBytes, Segment, ServedFile};
 
 /// What of a response is still to be sent: bytes, and pieces behind them.
 #[derive(Debug, Default)]
@@ -35,6 +36,25 @@ pub struct Outgoing {
     pub unsent: Option<Permit>,
     /// How fast the response may leave, if its route says that.
     pub throttle: Option<Box<Throttle>>,
+    /// What of it goes to the client by way of the disk.
+    pub overflow: Option<Box<Overflow>>,
+}
+
+/// A file for what of a response is too much for memory; the part of it that is unsent is a segment.
+#[derive(Debug)]
+pub struct Overflow {
+    /// The file, which has no name.
+    pub file: Rc<ServedFile>,
+    /// How much was written.
+    pub end: u64,
+    /// What a helper writes now.
+    pub writing: Option<Box<[u8]>>,
+    /// It takes no more.
+    pub full: bool,
+    /// Its bytes in the budget of the disk.
+    pub kept: Permit,
+    /// Its descriptor in the budget of descriptors.
+    pub _held: Permit,
 }
 
 /// What of a response is still to be sent, made when there is something: most requests, and all that wait for a process, have
@@ -133,6 +153,7 @@ impl Outgoing {
             trailers: None,
             unsent: None,
             throttle: None,
+            overflow: None,
         }
     }
 
@@ -142,6 +163,7 @@ impl Outgoing {
         release(&mut self.segments);
         (self.sent, self.resident_until, self.resident_at, self.awaits_disk) = (0, 0, None, false);
         (self.returned, self.trailers, self.unsent, self.throttle) = (None, None, None, None);
+        self.overflow = None;
     }
 
     /// Whether a process has returned something that is still to be sent.
@@ -180,6 +202,36 @@ impl Outgoing {
         if !self.has_bytes() {
             self.bytes.clear();
             self.sent = 0;
+        }
+    }
+
+    /// Further bytes, behind those that are there. The room of those that were sent is used again.
+    pub(in crate::worker) fn append(&mut self, bytes: &[u8]) {
+        if self.sent > 0 && self.sent >= self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            self.sent = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// So many bytes more are in the file: they are sent behind everything else.
+    pub(in crate::worker) fn note_spilled(&mut self, bytes: u64) {
+        let Some(overflow) = self.overflow.as_deref_mut() else { return };
+        let offset = overflow.end;
+        overflow.end += bytes;
+        match self.segments.back_mut() {
+            Some(Segment::File { file, end, .. }) if Rc::ptr_eq(file, &overflow.file) => *end = overflow.end,
+            _ => {
+                let (file, end) = (Rc::clone(&overflow.file), overflow.end);
+                self.segments.push_back(Segment::File { file, offset, end });
+            }
+        }
+    }
+
+    /// The client has everything: the file is not needed any more.
+    pub(in crate::worker) fn leave_file(&mut self) {
+        if self.is_empty() && self.overflow.as_ref().is_some_and(|overflow| overflow.writing.is_none()) {
+            self.overflow = None;
         }
     }
 

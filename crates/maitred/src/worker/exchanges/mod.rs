@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`upstream`] | what upstreams have in common |
 //! | [`pump`] | what comes from an upstream, on its way to the client |
+//! | [`buffering`] | what is kept of it for a slow client |
 //! | [`relay`] | processes that answer through a relay |
 //! | [`server`] | requests to servers |
 //! | [`retries`] | which requests go to another server |
@@ -26,6 +27,7 @@
 //! | [`removal`] | connections that are closed |
 
 pub(in crate::worker) mod ask;
+mod buffering;
 mod connections;
 mod fastcgi;
 mod feed;

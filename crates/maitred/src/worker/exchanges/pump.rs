@@ -1,7 +1,8 @@
 //! What comes from an upstream, on its way to the client: read, checked, and sent on at the client's speed.
 //!
-//! Nothing more is read while anything read before has yet to be sent. So a slow client is seen by the upstream as a full
-//! socket, and no more than one read is kept here.
+//! Nothing more is read while anything read before has yet to be sent, unless the route keeps more
+//! ([`buffering`](super::buffering)). So a slow client is seen by the upstream as a full socket, and no more than one read is
+//! kept here.
 
 use rustix::net::{Shutdown, shutdown};
 
@@ -9,6 +10,7 @@ use super::Exchanges;
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
 use crate::worker::connection::After;
+use crate::worker::connection::outgoing::Outgoing;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::wire::{Sent, Then};
 use crate::worker::upstream::failure::Cause;
@@ -32,7 +34,12 @@ impl Exchanges {
         }
         let (mut moved, mut read) = (0, Read::More);
         while let Some(source) = self.source_of(index) {
-            if !self.send_what_is_left(index) {
+            match self.send_what_is_left(index) {
+                Left::Nothing => {}
+                Left::Something if self.runs_ahead(index) => {}
+                Left::Something | Left::NotNow => return,
+            }
+            if self.is_spilling(index) {
                 return;
             }
             if self.is_answered(index) {
@@ -62,8 +69,8 @@ impl Exchanges {
         }
     }
 
-    /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
-    fn send_what_is_left(&mut self, index: u32) -> bool {
+    /// Sends what is left of what was read before.
+    fn send_what_is_left(&mut self, index: u32) -> Left {
         // The rest that TLS had may have been sent since.
         let counted = self.exchange_of(index).is_some_and(|exchange| exchange.outgoing.unsent.is_some());
         let held = self.has_output(index) || counted;
@@ -71,24 +78,25 @@ impl Exchanges {
             Sent::All => {}
             Sent::Waits => {
                 self.count_unsent(index);
-                return false;
+                return Left::Something;
             }
             Sent::Share => {
                 self.look_again(index);
-                return false;
+                return Left::NotNow;
             }
             Sent::Broken => {
                 self.abort(index);
-                return false;
+                return Left::NotNow;
             }
         }
         if held {
             self.recount_unsent(index);
+            self.exchange(index).outgoing.existing().into_iter().for_each(Outgoing::leave_file);
             // The time that the upstream waited for the client does not count as its silence.
             self.note_heard(index);
             self.wait_for_upstream(index);
         }
-        true
+        Left::Nothing
     }
 
     /// Whether nothing more belongs to the response, and nothing else can come in its place.
@@ -224,7 +232,7 @@ impl Exchanges {
         result.unwrap_or(Ok(()))
     }
 
-    /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
+    /// Sends what was written at once, as far as it goes, behind what waits already.
     pub(in crate::worker) fn send_encoded(&mut self, index: u32) {
         let mut tx = std::mem::take(&mut self.buffers.tx);
         self.send_now(index, &tx);
@@ -236,12 +244,16 @@ impl Exchanges {
         if bytes.is_empty() {
             return;
         }
+        let waits = self.exchange_of(index).is_some_and(|exchange| !exchange.outgoing.is_empty());
+        if waits {
+            return self.keep_for_client(index, bytes);
+        }
         let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
         self.progress(index);
         // An error is reported again, and handled, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
         if !rest.is_empty() {
-            self.exchange(index).outgoing.bytes.extend_from_slice(rest);
+            self.keep_for_client(index, rest);
         }
     }
 
@@ -350,6 +362,22 @@ impl Exchanges {
                 self.upstreams.recycle(*attempt);
             }
         }
-        self.end_response(index);
+        match self.has_output(index) {
+            true => {
+                self.start_writing(index);
+                self.count_unsent(index);
+            }
+            false => self.end_response(index),
+        }
     }
+}
+
+/// What a look at the client has shown.
+enum Left {
+    /// It has everything that was read.
+    Nothing,
+    /// It takes no more for now.
+    Something,
+    /// Nothing else is to be done in this turn.
+    NotNow,
 }
