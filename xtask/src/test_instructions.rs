@@ -63,9 +63,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
     let program = target.join("instructions/examples/hot_path");
     let mut counted = BTreeMap::new();
     for part in PARTS {
-        let each =
-            (count(&program, part, MANY)? as f64 - count(&program, part, FEW)? as f64) / (MANY - FEW) as f64;
-        counted.insert(part.to_owned(), each.round());
+        counted.insert(part.to_owned(), each(&program, &[part])?.round());
     }
     if std::env::var_os(WRITE).is_some() {
         let note =
@@ -129,14 +127,20 @@ fn differences(recorded: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>
     wrong.collect()
 }
 
+/// Instructions of one of the times that a program does something, whose last argument is their number.
+pub(crate) fn each(program: &Path, arguments: &[&str]) -> Result<f64> {
+    let (few, many) = (count(program, arguments, FEW)?, count(program, arguments, MANY)?);
+    Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
+}
+
 /// Instructions of a whole run in user space.
-fn count(program: &Path, part: &str, times: u64) -> Result<u64> {
-    let output = callgrind(program).args([part, &times.to_string()]).output()?;
+fn count(program: &Path, arguments: &[&str], times: u64) -> Result<u64> {
+    let output = callgrind(program).args(arguments).arg(times.to_string()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let counted =
         said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
     let counted = counted.filter(|_| output.status.success()).and_then(|count| count.parse().ok());
-    counted.ok_or_else(|| format!("callgrind counted nothing for {part}: {said}").into())
+    counted.ok_or_else(|| format!("callgrind counted nothing for {}: {said}", arguments.join(" ")).into())
 }
 
 #[cfg(test)]

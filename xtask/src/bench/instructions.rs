@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
 
@@ -9,11 +10,59 @@ use super::peers::Kind;
 use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
+use crate::test_instructions::each;
 
 const CONNECTIONS: usize = 8;
 /// Requests for each connection: the difference between two runs is free of what starting and stopping cost.
 const FEW: usize = 125;
 const MANY: usize = 375;
+
+/// Ways of choosing a server, as `crates/maitred/examples/balancing.rs` names them, and the servers of a pool.
+const CHOICES: [(&str, &str, &str); 9] = [
+    ("least requests, 1 server", "least-requests", "1"),
+    ("least requests, 8 servers", "least-requests", "8"),
+    ("least requests, 100 servers", "least-requests", "100"),
+    ("round robin, 1 server", "round-robin", "1"),
+    ("round robin, 8 servers", "round-robin", "8"),
+    ("round robin, 100 servers", "round-robin", "100"),
+    ("hash, 1 server", "hash", "1"),
+    ("hash, 8 servers", "hash", "8"),
+    ("hash, 100 servers", "hash", "100"),
+];
+/// What 100 servers instead of one may add to a request: three hundredths of its parts in `bench/instructions/baseline.toml`
+/// (`request`, `response`, `frame-write`).
+const MORE_SERVERS_MAX: f64 = 415.0;
+
+/// The choice of a server, in pools of several sizes. It takes the whole crate in the profile for counting, which is minutes of
+/// compilation: so it is no part of the tests.
+pub(super) fn choices(bench: &Bench) -> Result<Outcome> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build = ["build", "--quiet", "--profile", "instructions", "-p", "maitred", "--example", "balancing"];
+    if !Command::new(cargo).args(build).status()?.success() {
+        return Err("the example does not compile".into());
+    }
+    let program = bench.target.join("instructions/examples/balancing");
+    let mut rows = Vec::new();
+    for (server, policy, servers) in CHOICES {
+        let cost = each(&program, &[policy, servers])?;
+        rows.push(Row { server, cost, note: "a choice, and its end".to_owned(), failures: 0 });
+    }
+    let of = |wanted: &str| rows.iter().find(|row| row.server == wanted).map_or(0.0, |row| row.cost);
+    let more = (of("least requests, 100 servers") - of("least requests, 1 server")).max(0.0);
+    let note = "what 100 servers take more than one, with the default `balance`".to_owned();
+    rows.insert(0, Row { server: "maitred", cost: more, note, failures: 0 });
+    let raw = rows.iter().map(|row| (row.server.to_owned(), json!(row.cost))).collect();
+    let what = "instructions in user space for the choice of a server (callgrind)";
+    let budget = Budget::Absolute(MORE_SERVERS_MAX);
+    Ok(Outcome::new(
+        "choices",
+        what,
+        budget,
+        "instructions per request",
+        rows,
+        serde_json::Value::Object(raw),
+    ))
+}
 
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let mut rows = Vec::new();

@@ -213,10 +213,11 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 22] = [
+const SCENARIOS: [(&str, &str, Run); 23] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
+    ("choices", "instructions for the choice of a server, of 1 to 100", Run::Figure(instructions::choices)),
     ("tls-idle-memory", "memory of an idle connection over TLS", Run::Figure(idle::run_tls)),
     ("tls-syscalls", "system calls per request over TLS", Run::Figure(syscalls::run_tls)),
     ("h2-syscalls", "system calls per request over HTTP/2", Run::Figure(syscalls::run_http2)),
