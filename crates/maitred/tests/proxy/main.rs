@@ -25,6 +25,8 @@ mod observing;
 mod passing;
 mod proxy_headers;
 mod queueing;
+#[path = "../ownership/random.rs"]
+mod random;
 mod redirects;
 mod response_heads;
 mod retrying;

@@ -1,5 +1,6 @@
 //! Servers that fail, in every way and of every kind: plain, over TLS, of HTTP/2, of FastCGI.
 
+mod arbitrary;
 mod cuts;
 mod early;
 mod framing;
