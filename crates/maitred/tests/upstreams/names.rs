@@ -94,3 +94,22 @@ fn a_service_has_ports_weights_and_backups() {
     eventually("a worker process has taken over", || server.status()["generation"] == 2);
     server.stop();
 }
+
+/// No answer at all: requests do not wait for one, nor does a reload.
+#[test]
+fn a_name_server_that_says_nothing_holds_nothing_up() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let fixed = crate::says("fixed");
+    let pool = format!("connect = [\"http://app.test:8000\", \"{}\"]\nresolve = true", fixed.name());
+    let server = setup(&pool).server(&format!("resolver = \"{}\"", silent.local_addr().unwrap())).start();
+    silent.set_read_timeout(Some(crate::support::TIMEOUT)).unwrap();
+    silent.recv(&mut [0; 512]).expect("it is asked");
+    assert_eq!(server.connect().get("/x").text(), "fixed");
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    assert_eq!(server.connect().get("/x").text(), "fixed");
+    assert_eq!(listed(&server), [format!("{} 1 active configuration", fixed.address())]);
+    server.wait_for("the name cannot be resolved; its servers stay as they are");
+    // It has logged an error.
+    assert!(server.terminate(Signal::TERM).status.success());
+}
