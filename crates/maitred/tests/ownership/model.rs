@@ -95,6 +95,8 @@ pub(crate) struct Request {
     pub(crate) across: bool,
     /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
     pub(crate) server: Option<usize>,
+    /// These take few requests at a time, and a queue the next ones.
+    pub(crate) bounded: bool,
     /// It goes there while the client sends it.
     pub(crate) passing: bool,
     /// All servers that could be relied on have lost it, or refused it.
@@ -121,6 +123,7 @@ impl Request {
             late: false,
             across: false,
             server: None,
+            bounded: false,
             passing: false,
             exhausted: false,
             refused: false,
@@ -180,6 +183,9 @@ impl Request {
             (_, 504) => self.timed_out,
             (Fate::Waiting, 408) => self.late,
             (Fate::Lost, 408) => self.late && self.passing,
+            // All servers are full, and so is the queue; or all others are, for one that is to be sent again.
+            (Fate::Waiting, 503) if self.bounded => true,
+            (Fate::Lost, 503) if self.bounded => self.may_be_sent_twice(),
             (Fate::Waiting, 502 | 503) => self.may_be_unseen,
             (Fate::Lost, 502) => !self.may_be_sent_twice() || self.exhausted,
             // A body that was passed on is not here any more, so that no other server can get it.

@@ -8,6 +8,7 @@ use super::time;
 use super::world::World;
 use crate::handoff::RELAY_BIT;
 use crate::handoff::link::TAG_BITS;
+use crate::proxy::List;
 use crate::serve::passed::Helpers;
 use crate::worker::connection::State;
 use crate::worker::connection::table::Phase;
@@ -67,6 +68,10 @@ impl World<'_> {
                 let any = |index: &u32| reactor.pin_of(*index).is_none();
                 reactor.pools.pools[pool].queue.iter().any(any)
             };
+            let places = |reactor: &Reactor| reactor.upstreams.list(pool as u16).is_some_and(List::has_place);
+            if queued > 0 && threads().any(places) {
+                self.fail(&format!("{queued} requests wait for pool {pool}, of which a server has a place"));
+            }
             let room: u32 = threads().map(|reactor| reactor.pools.room(pool).0).sum();
             if room > 0 && threads().any(|reactor| anybody(&reactor)) {
                 self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
@@ -153,7 +158,7 @@ fn has_upstream_ended(reactor: &Reactor, index: u32) -> bool {
         Ok((bytes, _)) => bytes == 0,
         Err(error) => error != Errno::AGAIN,
     };
-    ended && !reactor.has_output(index) && !reactor.is_tunnel(index)
+    ended && !reactor.has_output(index) && !reactor.is_tunnel(index) && !is_spilling(reactor, index)
 }
 
 /// Whether a helper is to read or write something for a connection.
@@ -161,6 +166,14 @@ fn awaits_helper(reactor: &Reactor, index: u32) -> bool {
     let at = reactor.connections.get(index as usize).map(|connection| connection.state.phase());
     matches!(at, Some(Phase::Disk | Phase::Spooling))
         || reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk)
+        || is_spilling(reactor, index)
+}
+
+/// Whether a helper is to write what was read last.
+fn is_spilling(reactor: &Reactor, index: u32) -> bool {
+    let exchange = reactor.exchange_of(index);
+    let overflow = exchange.and_then(|exchange| exchange.outgoing.overflow.as_deref());
+    overflow.is_some_and(|overflow| overflow.writing.is_some())
 }
 
 fn is_consistent(reactor: &Reactor) -> Result<(), String> {

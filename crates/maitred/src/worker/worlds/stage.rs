@@ -61,6 +61,10 @@ pub(super) struct PoolKind {
     pub(super) fastcgi: bool,
     /// Bodies go to them while they come.
     unbuffered: bool,
+    /// Each server takes two requests at a time; others wait.
+    pub(super) bounded: bool,
+    /// Responses are kept for slow clients.
+    keeps: bool,
 }
 
 /// What differs between configurations.
@@ -94,6 +98,8 @@ impl Kind {
             servers: 0,
             fastcgi: false,
             unbuffered: false,
+            bounded: false,
+            keeps: number % 4 == 1,
         };
         let threads = random.within(1..4);
         let pools = random.within(1..4);
@@ -117,6 +123,7 @@ impl Kind {
                     (pool.servers, pool.slots) = (random.weighted(&[(3, 1), (3, 2), (2, 3)]), 0);
                     pool.fastcgi = family == WITH_FASTCGI;
                     pool.unbuffered = number.is_multiple_of(2);
+                    pool.bounded = number % 3 == 1;
                 }
             }
         }
@@ -148,18 +155,31 @@ impl Kind {
         for at in 0..self.pools.len() {
             text += &format!("[[site.route]]\npath = \"/p{at}/*\"\npool = \"p{at}\"\n");
             text += if self.pools[at].unbuffered { "request_buffering = \"off\"\n" } else { "" };
+            if self.pools[at].keeps {
+                // Without helpers nothing can be written.
+                let disk = if self.files { "16KiB" } else { "0" };
+                text += &format!("response_buffering = {{ memory = \"4KiB\", disk = \"{disk}\" }}\n");
+            }
         }
         for (at, pool) in self.pools.iter().enumerate() {
-            let PoolKind { slots, queue, transport, sticky, servers, fastcgi, .. } = pool;
+            let PoolKind { slots, queue, transport, sticky, servers, fastcgi, bounded, .. } = pool;
             if *servers > 0 {
                 let scheme = if *fastcgi { "fastcgi+unix" } else { "http+unix" };
-                let name = |place| format!("\"{scheme}:{}\"", socket_path(sockets, at, place).display());
+                let url = |place| format!("\"{scheme}:{}\"", socket_path(sockets, at, place).display());
+                let name = |place| match bounded {
+                    true => format!("{{ url = {}, max_connections = 2 }}", url(place)),
+                    false => url(place),
+                };
                 let names: Vec<String> = (0..usize::from(*servers)).map(name).collect();
                 let seconds = REQUEST_TIMEOUT.as_secs();
                 text += &format!(
                     "[pool.p{at}]\nconnect = [{}]\nrequest_timeout = \"{seconds}s\"\n",
                     names.join(", ")
                 );
+                if *bounded {
+                    let seconds = QUEUE_TIMEOUT.as_secs();
+                    text += &format!("queue = {{ max = {queue}, timeout = \"{seconds}s\" }}\n");
+                }
                 continue;
             }
             text += &format!(

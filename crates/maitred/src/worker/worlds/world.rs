@@ -381,6 +381,7 @@ impl World<'_> {
         request.content = file.map(|file| Arc::clone(&self.stage.files[file]));
         if let Some(pool) = server {
             request.server = Some(pool);
+            request.bounded = self.stage.kind.pools[pool].bounded;
             request.passing = self.stage.kind.passes(pool, request.asked.body.len());
             request.may_be_unseen = self.may_be_unreachable(pool);
             request.exhausted = request.may_be_unseen;
