@@ -312,6 +312,7 @@ impl Exchanges {
         self.log_kept(index, 0);
         let exchange = self.exchange(index);
         exchange.dispatch.forget_pool();
+        exchange.outgoing.existing().into_iter().for_each(Outgoing::leave_file);
         let (after, unfinished) =
             (exchange.after.take().unwrap_or(After::Keep), !exchange.body.incoming.is_nothing());
         if unfinished && after != After::Keep {

@@ -437,7 +437,8 @@ impl Exchanges {
             return cause;
         }
         if cause == Cause::Unprocessed {
-            // That it ends a connection is no failure: the same server takes the request over another one.
+            // That it ends a connection is no failure: the same server takes the request over another one, if no other has
+            // room.
             call.stays = true;
             self.forgive(at);
             return cause;
@@ -462,7 +463,7 @@ impl Exchanges {
     pub(in crate::worker) fn retry_server(&mut self, index: u32, key: u32) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let stays = attempt.call_mut().is_some_and(|call| std::mem::take(&mut call.stays));
-        if stays {
+        if stays && !self.has_place(&attempt) {
             self.hold_place(key, &mut attempt);
         }
         match attempt.speaks_http2() {
@@ -470,6 +471,12 @@ impl Exchanges {
             false => self.drop_upstream(key),
         }
         self.attempt_again(index, attempt);
+    }
+
+    /// Whether a server of the request's pool takes another one.
+    fn has_place(&self, attempt: &Attempt) -> bool {
+        let By::Server(call) = &attempt.by else { return false };
+        self.upstreams.list(call.pool).is_some_and(List::has_place)
     }
 
     /// A request leaves its connection for another one to the same server: it keeps its place there.
