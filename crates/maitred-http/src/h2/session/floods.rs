@@ -14,7 +14,12 @@ pub const FORGIVEN_IN: Duration = Duration::from_secs(10);
 
 /// Window updates that one DATA frame may be answered with: the connection's and the stream's, and some clients send
 /// one per read.
-const WINDOW_UPDATES_PER_DATA: u32 = 8;
+const WINDOW_UPDATES_PER_DATA: i32 = 8;
+
+/// Window updates that DATA frames sent have made up for before they come: a client with large windows may get all of a
+/// response before it reads anything, and opens them piece by piece then. As many as 64 MiB of the smallest full frames allow;
+/// to take them all costs the server milliseconds.
+const PREPAID_MAX: i32 = WINDOW_UPDATES_PER_DATA << 12;
 
 /// How many priority frames belong to a request, and how many window updates: clients change priorities, and open
 /// windows ahead.
@@ -87,7 +92,8 @@ const ACTS: [Act; 8] = [
 #[derive(Debug)]
 pub(super) struct Ledger {
     limits: Floods,
-    levels: [u32; ACTS.len()],
+    /// Below zero: what was made up for before it came.
+    levels: [i32; ACTS.len()],
     /// Until when time has been made up for.
     since: Instant,
 }
@@ -106,8 +112,8 @@ impl Ledger {
         self.forgive(now);
         let limit = self.limit(act);
         let level = &mut self.levels[act as usize];
-        *level += 1;
-        if *level <= limit {
+        *level = level.saturating_add(1);
+        if i64::from(*level) <= i64::from(limit) {
             return Ok(());
         }
         Err(Fatal { code: Code::EnhanceYourCalm, reason: act.name() })
@@ -129,14 +135,16 @@ impl Ledger {
     /// A DATA frame was sent.
     #[inline]
     pub(super) fn data_sent(&mut self) {
-        self.make_up(Act::WindowUpdate, WINDOW_UPDATES_PER_DATA);
+        let level = &mut self.levels[Act::WindowUpdate as usize];
+        *level = (*level - WINDOW_UPDATES_PER_DATA).max(-PREPAID_MAX);
         self.make_up(Act::Ping, 1);
     }
 
     #[inline]
     fn make_up(&mut self, act: Act, count: u32) {
         let level = &mut self.levels[act as usize];
-        *level = level.saturating_sub(count);
+        // What was made up for beforehand stays.
+        *level = level.saturating_sub_unsigned(count).max((*level).min(0));
     }
 
     fn forgive(&mut self, now: Instant) {
@@ -181,5 +189,24 @@ impl Act {
             Self::Priority => "too many priorities",
             Self::Ignored => "too many frames without meaning",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_may_be_opened_long_after_the_content_was_sent() {
+        let now = Instant::now();
+        let floods = Floods::default();
+        let mut ledger = Ledger::new(floods, now);
+        // 32 MiB in frames of 16 KiB, of which each opens two windows when the client has time.
+        (0..2048).for_each(|_| ledger.data_sent());
+        (0..4096).for_each(|at| assert!(ledger.charge(Act::WindowUpdate, now).is_ok(), "{at}"));
+        // What is made up for beforehand has a bound, too.
+        (0..1_000_000).for_each(|_| ledger.data_sent());
+        let accepted = (0..).take_while(|_| ledger.charge(Act::WindowUpdate, now).is_ok()).count();
+        assert_eq!(accepted as u32, PREPAID_MAX.unsigned_abs() + floods.window_updates_max);
     }
 }

@@ -15,6 +15,7 @@ use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
 use crate::worker::reactor::Reactor;
+use crate::worker::shared::Shared;
 use crate::worker::upstream::{Attempt, Source};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -41,42 +42,7 @@ impl World<'_> {
         if shared.in_transit.load(Relaxed) > 0 {
             self.fail("a connection is on its way, and nobody expects it");
         }
-        for pool in 0..self.stage.kind.pools.len() {
-            let threads = || reactors.iter().flatten();
-            let busy = |reactor: &Reactor| {
-                let all = reactor.upstreams.connections.iter();
-                all.filter(|(_, found)| usize::from(found.at.0) == pool && found.index.is_some()).count()
-            };
-            let busy = threads().map(busy).sum::<usize>();
-            let said: Option<u32> =
-                shared.pools[pool].servers.as_ref().map(|servers| servers.loads().iter().sum());
-            if let Some(said) = said
-                && busy != said as usize
-            {
-                self.fail(&format!(
-                    "servers of pool {pool} are said to have {said} requests, and have {busy}"
-                ));
-            }
-            let queued: usize = threads().map(|reactor| reactor.pools.pools[pool].queue.len()).sum();
-            if queued as u64 != shared.queued(pool) {
-                self.fail(&format!(
-                    "{} requests are said to wait for pool {pool}, {queued} do",
-                    shared.queued(pool)
-                ));
-            }
-            let anybody = |reactor: &&Reactor| {
-                let any = |index: &u32| reactor.pin_of(*index).is_none();
-                reactor.pools.pools[pool].queue.iter().any(any)
-            };
-            let places = |reactor: &Reactor| reactor.upstreams.list(pool as u16).is_some_and(List::has_place);
-            if queued > 0 && threads().any(places) {
-                self.fail(&format!("{queued} requests wait for pool {pool}, of which a server has a place"));
-            }
-            let room: u32 = threads().map(|reactor| reactor.pools.room(pool).0).sum();
-            if room > 0 && threads().any(|reactor| anybody(&reactor)) {
-                self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
-            }
-        }
+        (0..self.stage.kind.pools.len()).for_each(|pool| self.check_quiet_pool(shared, reactors, pool));
         let helps = shared.disk.queued() > 0 || shared.passed.iter().any(Helpers::has_jobs);
         for reactor in reactors.iter().flatten() {
             let mut all = reactor.connections.iter().map(|(index, _)| index as u32);
@@ -96,6 +62,41 @@ impl World<'_> {
             if let Some(index) = all.find(left) {
                 self.fail(&format!("connection {index} waits for a server that has closed"));
             }
+        }
+    }
+
+    fn check_quiet_pool(&self, shared: &Shared, reactors: &[Option<Reactor>], pool: usize) {
+        let threads = || reactors.iter().flatten();
+        let busy = |reactor: &Reactor| {
+            let all = reactor.upstreams.connections.iter();
+            all.filter(|(_, found)| usize::from(found.at.0) == pool && found.index.is_some()).count()
+        };
+        let busy = threads().map(busy).sum::<usize>();
+        let said: Option<u32> =
+            shared.pools[pool].servers.as_ref().map(|servers| servers.loads().iter().sum());
+        if let Some(said) = said
+            && busy != said as usize
+        {
+            self.fail(&format!("servers of pool {pool} are said to have {said} requests, and have {busy}"));
+        }
+        let queued: usize = threads().map(|reactor| reactor.pools.pools[pool].queue.len()).sum();
+        if queued as u64 != shared.queued(pool) {
+            self.fail(&format!(
+                "{} requests are said to wait for pool {pool}, {queued} do",
+                shared.queued(pool)
+            ));
+        }
+        let anybody = |reactor: &&Reactor| {
+            let any = |index: &u32| reactor.pin_of(*index).is_none();
+            reactor.pools.pools[pool].queue.iter().any(any)
+        };
+        let places = |reactor: &Reactor| reactor.upstreams.list(pool as u16).is_some_and(List::has_place);
+        if queued > 0 && threads().any(places) {
+            self.fail(&format!("{queued} requests wait for pool {pool}, of which a server has a place"));
+        }
+        let room: u32 = threads().map(|reactor| reactor.pools.room(pool).0).sum();
+        if room > 0 && threads().any(|reactor| anybody(&reactor)) {
+            self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
         }
     }
 
