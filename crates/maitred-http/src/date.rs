@@ -114,7 +114,8 @@ fn two_digits(value: u64) -> [u8; 2] {
 }
 
 /// Reads a date in any of the three formats of 9110-5.6.7: IMF-fixdate, and the obsolete ones of RFC 850 and
-/// of C's `asctime`. The name of the day must be one, but need not be the right one. Dates before 1970 are 0.
+/// of C's `asctime`. The name of the day must be one, but need not be the right one; names, and GMT, may be in any case: the
+/// grammar says otherwise, but nothing else can be meant. Dates before 1970 are 0.
 ///
 /// `now` decides about years with two digits: one that seems more than 50 years ahead is the last one in the
 /// past with these digits.
@@ -134,8 +135,7 @@ fn parse_fixdate(value: &[u8]) -> Option<Parts> {
     let (day, rest) = (number(rest.get(..2)?)?, rest.get(2..)?.strip_prefix(b" ")?);
     let (month, rest) = (month(rest.get(..3)?)?, rest.get(3..)?.strip_prefix(b" ")?);
     let (year, rest) = (number(rest.get(..4)?)?, rest.get(4..)?.strip_prefix(b" ")?);
-    let time = rest.strip_suffix(b" GMT")?;
-    parts(DAY_NAMES.iter().any(|name| *name == day_name), year, month, day, time)
+    parts(is_one_of(&DAY_NAMES, day_name), year, month, day, before_gmt(rest)?)
 }
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
@@ -145,8 +145,9 @@ fn parse_rfc850(value: &[u8], now: u64) -> Option<Parts> {
     let (day, rest) = (number(rest.get(..2)?)?, rest.get(2..)?.strip_prefix(b"-")?);
     let (month, rest) = (month(rest.get(..3)?)?, rest.get(3..)?.strip_prefix(b"-")?);
     let (short_year, rest) = (number(rest.get(..2)?)?, rest.get(2..)?.strip_prefix(b" ")?);
-    let time = rest.strip_suffix(b" GMT")?;
-    let parts = |year| parts(LONG_DAY_NAMES.contains(&day_name), year, month, day, time);
+    let time = before_gmt(rest)?;
+    let day_name_is_one = is_one_of(&LONG_DAY_NAMES, day_name);
+    let parts = |year| parts(day_name_is_one, year, month, day, time);
 
     let today = Parts::of(now);
     let year = today.year / 100 * 100 + short_year;
@@ -171,7 +172,7 @@ fn parse_asctime(value: &[u8]) -> Option<Parts> {
     let rest = rest.get(2..)?.strip_prefix(b" ")?;
     let (time, rest) = rest.split_at_checked(8)?;
     let year = rest.strip_prefix(b" ").filter(|year| year.len() == 4)?;
-    parts(DAY_NAMES.iter().any(|name| *name == day_name), number(year)?, month, day, time)
+    parts(is_one_of(&DAY_NAMES, day_name), number(year)?, month, day, time)
 }
 
 fn parts(day_name_is_one: bool, year: u64, month: usize, day: u64, time: &[u8]) -> Option<Parts> {
@@ -181,7 +182,16 @@ fn parts(day_name_is_one: bool, year: u64, month: usize, day: u64, time: &[u8]) 
 }
 
 fn month(name: &[u8]) -> Option<usize> {
-    MONTH_NAMES.iter().position(|month| *month == name)
+    MONTH_NAMES.iter().position(|month| month.eq_ignore_ascii_case(name))
+}
+
+fn is_one_of(names: &[impl AsRef<[u8]>], name: &[u8]) -> bool {
+    names.iter().any(|other| other.as_ref().eq_ignore_ascii_case(name))
+}
+
+fn before_gmt(text: &[u8]) -> Option<&[u8]> {
+    let (time, zone) = text.split_last_chunk::<4>()?;
+    zone.eq_ignore_ascii_case(b" GMT").then_some(time)
 }
 
 /// The value of at most four digits.

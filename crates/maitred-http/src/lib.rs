@@ -4,6 +4,7 @@
 
 pub mod body;
 mod bytes;
+pub mod cache;
 pub mod conditional;
 pub mod date;
 pub mod etag;

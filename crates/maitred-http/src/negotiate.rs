@@ -58,7 +58,7 @@ fn is_coding(name: &[u8], coding: &str) -> bool {
 }
 
 /// `q=0.123`; 1000 without a weight, `None` if it is malformed.
-fn weight(parameter: Option<&[u8]>) -> Option<Quality> {
+pub(crate) fn weight(parameter: Option<&[u8]>) -> Option<Quality> {
     let Some(parameter) = parameter else { return Some(1000) };
     let value = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="))?;
     let (whole, decimals): (_, &[u8]) = match value {

@@ -1,0 +1,302 @@
+//! The rules of a shared HTTP cache (RFC 9111), as pure functions: what may be stored and for how long, which stored response
+//! answers which request, how one is validated, updated and invalidated. Times come in as seconds since 1970; the store, the
+//! clock, and the collapsing of requests are the server's. Sections cited as "9111-x" are those of RFC 9111, and likewise
+//! RFC 9110 (semantics), 9211 (`Cache-Status`), 9213 (targeted fields), 9875 (`Cache-Groups`) and 5861 (stale responses).
+//!
+//! A request goes through it in this order:
+//!
+//! 1. [`Wanted::of`] and [`Wanted::consult`]: does the cache have a say at all?
+//! 2. [`put_key`], the stored [`Vary`]'s names, and [`put_variant_key`]: which stored response is it?
+//! 3. [`judge`]: is that one given, with or without a request behind it, or validated by [`put_conditions`]?
+//! 4. [`answer`]: what is given of it: 200, 304, 206 or 416.
+//! 5. The upstream's response: [`storable`] and [`put_stored_fields`]; with 304 [`updates`] and [`freshen`]; with an error
+//!    [`may_serve_on_error`]; behind an unsafe method [`invalidates`] and [`for_each_invalidated`].
+//! 6. [`put_cache_status`] says what was done.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`age`] | how old a response is |
+//! | [`answer`] | what of a stored response answers a request |
+//! | [`directives`] | `Cache-Control`, its targeted forms, and `Pragma` |
+//! | [`freshness`] | how long a response is fresh |
+//! | [`invalidate`] | what an unsafe request makes invalid |
+//! | [`key`] | the key of a request |
+//! | [`lifetime`] | what is remembered of a response's times |
+//! | [`reuse`] | whether a stored response is given |
+//! | [`status`] | `Cache-Status` |
+//! | [`storable`] | whether a response is stored, and which of its fields |
+//! | [`structured`] | values of RFC 9651 |
+//! | [`tags`] | names that responses are purged by |
+//! | [`update`] | validation |
+//! | [`vary`] | variants of one key |
+
+mod age;
+mod answer;
+mod directives;
+mod freshness;
+mod invalidate;
+mod key;
+mod lifetime;
+mod reuse;
+mod status;
+mod storable;
+mod structured;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod update;
+mod vary;
+
+pub use answer::{Answer, answer, put_not_modified_fields};
+pub use directives::SECONDS_MAX;
+pub use freshness::{HEURISTIC_SECS_MAX, is_heuristically_cacheable};
+pub use invalidate::{Target, for_each_invalidated, for_each_invalidated_group, invalidates, names_itself};
+pub use key::{KeyRules, PARAMETERS_MAX, QueryRule, put_key};
+pub use lifetime::{LIFETIME_BYTES, Lifetime};
+pub use reuse::{Use, is_error, judge, may_serve_on_error};
+pub use status::{CacheStatus, Fwd, Outcome, put_cache_status};
+pub use storable::{put_stored_fields, storable};
+pub use tags::{TAG_BYTES_MAX, TAGS_MAX, Tag, for_each_tag};
+pub use update::{
+    Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, put_unstored_fields,
+    updates,
+};
+pub use vary::{VARIANT_VALUES_MAX, VARY_NAMES_MAX, Vary, put_variant_key, vary};
+
+use directives::RequestDirectives;
+
+use crate::request::{Framing, Method, Request};
+
+/// What the operator says for a route. All times are seconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rules {
+    /// A response that says nothing of its lifetime gets one by its `Last-Modified` (9111-4.2.2). Off by default.
+    pub heuristic: bool,
+    /// The lifetime of a response that says nothing of its own, if its status may be stored without saying so
+    /// ([`is_heuristically_cacheable`]).
+    pub default_ttl: Option<u32>,
+    /// The same for statuses, whichever they are; these come before `default_ttl`. The first that fits counts.
+    pub ttl_by_status: Box<[StatusTtl]>,
+    /// Takes the place of whatever lifetime a response says, or has by the other rules. `no-store`, `private` and `no-cache`
+    /// still count, unless directives are ignored altogether.
+    pub override_ttl: Option<u32>,
+    /// For responses that have no `stale-while-revalidate` of their own.
+    pub stale_while_revalidate: Option<u32>,
+    /// For responses that have no `stale-if-error` of their own.
+    pub stale_if_error: Option<u32>,
+    /// Responses with `Set-Cookie` are stored, the field included.
+    pub store_set_cookie: bool,
+    /// Responses to requests with `Authorization` are stored as others are, even if they do not allow that (9111-3.5).
+    pub store_authorization: bool,
+    /// `Cache-Control`, its targeted forms, `Expires` and `Pragma` of responses count for nothing.
+    pub ignore_response_directives: bool,
+    /// `Cache-Control` and `Pragma` of requests count for nothing: clients cannot make the cache ask its server.
+    pub ignore_request_directives: bool,
+    /// `Accept-Language` in [`Vary`] is taken for a set with weights, without regard to the order and case of its tags.
+    pub normalise_language: bool,
+    /// Names of targeted fields that this cache follows instead of `Cache-Control`, the most specific one first (9213-2.2).
+    pub targets: Box<[Box<str>]>,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            heuristic: false,
+            default_ttl: None,
+            ttl_by_status: Box::default(),
+            override_ttl: None,
+            stale_while_revalidate: None,
+            stale_if_error: None,
+            store_set_cookie: false,
+            store_authorization: false,
+            ignore_response_directives: false,
+            ignore_request_directives: false,
+            normalise_language: false,
+            targets: Box::new(["CDN-Cache-Control".into()]),
+        }
+    }
+}
+
+/// A lifetime for statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatusTtl {
+    /// The first status that has it.
+    pub from: u16,
+    /// The last one.
+    pub to: u16,
+    /// In seconds.
+    pub ttl: u32,
+}
+
+/// When a request went out, and when the head of its response was there, in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// When the request was sent.
+    pub request_time: u64,
+    /// When the response was received.
+    pub response_time: u64,
+}
+
+/// What of a request the rules look at. It borrows nothing, so that it can wait with the exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// Its method.
+    pub method: Method,
+    /// It has an `Authorization`.
+    pub authorization: bool,
+    /// It is a GET with a `Range`.
+    pub range: bool,
+    /// It has an `If-Match` or `If-Unmodified-Since`, which only an origin server evaluates (9111-4.3.2).
+    pub precondition: bool,
+    /// It has content.
+    pub content: bool,
+    /// It asks for another protocol.
+    pub upgrade: bool,
+    /// It was a POST, whose response may answer later GETs ([`Wanted::as_get`]).
+    pub by_post: bool,
+    pub(crate) control: RequestDirectives,
+}
+
+/// Whether the cache has a say about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consult {
+    /// A stored response may answer it, and its response may be stored.
+    Use,
+    /// Neither.
+    Bypass(Why),
+}
+
+impl Wanted {
+    /// Reads a request.
+    pub fn of(request: &Request<'_, '_>, rules: &Rules) -> Wanted {
+        let named = |name: &str| request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(name));
+        let control = match rules.ignore_request_directives {
+            true => RequestDirectives::default(),
+            false => {
+                RequestDirectives::of(request.fields.iter().map(|field| (field.name.as_bytes(), field.value)))
+            }
+        };
+        Wanted {
+            method: request.method,
+            authorization: named("authorization"),
+            range: request.method == Method::Get && request.known.range.is_some(),
+            precondition: request.known.if_match.is_some() || request.known.if_unmodified_since.is_some(),
+            content: request.framing != Framing::None,
+            upgrade: request.upgrade,
+            by_post: false,
+            control,
+        }
+    }
+
+    /// A plain GET, as the server sends by itself to refresh a response.
+    pub fn get() -> Wanted {
+        Wanted {
+            method: Method::Get,
+            authorization: false,
+            range: false,
+            precondition: false,
+            content: false,
+            upgrade: false,
+            by_post: false,
+            control: RequestDirectives::default(),
+        }
+    }
+
+    /// Whether the cache has a say.
+    pub fn consult(&self) -> Consult {
+        let why = match self.method {
+            Method::Get | Method::Head => match () {
+                () if self.upgrade => Why::Upgrade,
+                () if self.content => Why::RequestContent,
+                () if self.precondition => Why::Precondition,
+                () if self.control.no_store => Why::RequestNoStore,
+                () => return Consult::Use,
+            },
+            _ => Why::Method,
+        };
+        Consult::Bypass(why)
+    }
+
+    /// The POST as a GET that its response may answer, if that response [names itself](names_itself): to be given to
+    /// [`storable`]. `None` for other methods, and if nothing of the exchange may be stored (9110-9.3.3).
+    pub fn as_get(&self) -> Option<Wanted> {
+        let stores = self.method == Method::Post && !self.upgrade && !self.control.no_store;
+        stores.then_some(Wanted { method: Method::Get, content: false, by_post: true, ..*self })
+    }
+
+    /// The client wants what is stored, or nothing (`only-if-cached`, 9111-5.2.1.7): without a stored response the answer is 504.
+    pub fn only_if_cached(&self) -> bool {
+        self.control.only_if_cached
+    }
+}
+
+/// Why a request or response has nothing to do with the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// Another method than GET and HEAD.
+    Method,
+    /// The request has content.
+    RequestContent,
+    /// `If-Match` or `If-Unmodified-Since`.
+    Precondition,
+    /// `no-store` of the request.
+    RequestNoStore,
+    /// The request asks for another protocol.
+    Upgrade,
+    /// The response to a HEAD has no content to store.
+    Head,
+    /// An interim response.
+    Interim,
+    /// 206.
+    Partial,
+    /// 304.
+    NotModified,
+    /// What answered a request with `Range` is not what answers one without.
+    Range,
+    /// `must-understand` with a status that is not known.
+    NotUnderstood,
+    /// `no-store` of the response.
+    NoStore,
+    /// `private`.
+    Private,
+    /// A request with `Authorization`, and a response that does not allow it.
+    Authorization,
+    /// `Set-Cookie`.
+    SetCookie,
+    /// `Vary: *`, or too many names in it.
+    Vary,
+    /// It does not say how long it is good.
+    NoLifetime,
+    /// It is stale already, and has nothing to be validated by.
+    Stale,
+}
+
+impl Why {
+    /// In plain English.
+    pub fn text(self) -> &'static str {
+        match self {
+            Why::Method => "only GET and HEAD are answered from the cache",
+            Why::RequestContent => "the request has content",
+            Why::Precondition => {
+                "the request has If-Match or If-Unmodified-Since, which only its server can judge"
+            }
+            Why::RequestNoStore => "the request says no-store",
+            Why::Upgrade => "the request asks for another protocol",
+            Why::Head => "the response to HEAD has no content",
+            Why::Interim => "interim responses are not stored",
+            Why::Partial => "partial responses (206) are not stored",
+            Why::NotModified => "a 304 is about a response that is not stored",
+            Why::Range => "the response is about the Range of its request",
+            Why::NotUnderstood => "the response says must-understand, and its status is not known",
+            Why::NoStore => "the response says no-store",
+            Why::Private => "the response says private",
+            Why::Authorization => {
+                "the request has Authorization, and the response does not say public, s-maxage or must-revalidate"
+            }
+            Why::SetCookie => "the response sets a cookie",
+            Why::Vary => "the response varies with everything (Vary: *)",
+            Why::NoLifetime => "the response does not say how long it is good",
+            Why::Stale => "the response is stale already, and has neither ETag nor Last-Modified",
+        }
+    }
+}
