@@ -84,23 +84,10 @@ pub(super) struct Directives {
     pub(super) stale_if_error: Option<u32>,
 }
 
-/// The argument of a directive.
-#[derive(Clone, Copy)]
-enum Argument<'a> {
-    None,
-    Text(&'a [u8]),
-    /// Of a targeted field; below 0 it is none.
-    Seconds(Option<u32>),
-}
-
 impl Directives {
-    fn take(&mut self, name: &[u8], argument: Argument<'_>) {
+    fn take(&mut self, name: &[u8], argument: Option<&[u8]>) {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        let number = match argument {
-            Argument::None => None,
-            Argument::Text(text) => seconds(text),
-            Argument::Seconds(number) => number,
-        };
+        let number = argument.and_then(seconds);
         if is("max-age") {
             // Of several the first counts, and one that is no number is stale at once (9111-4.2.1).
             self.max_age.get_or_insert(number.unwrap_or(0));
@@ -113,7 +100,7 @@ impl Directives {
         } else if is("no-store") {
             self.no_store = true;
         } else if is("no-cache") || is("private") {
-            let named = matches!(argument, Argument::Text(names) if field_names(names).next().is_some());
+            let named = argument.is_some_and(|names| field_names(names).next().is_some());
             let whole = if is("private") { &mut self.private } else { &mut self.no_cache };
             *(if named { &mut self.names_fields } else { whole }) = true;
         } else if is("public") {
@@ -138,36 +125,40 @@ impl Directives {
         let mut directives = Directives::default();
         head.for_each(|name, line| {
             if name.eq_ignore_ascii_case(b"cache-control") {
-                walk(line, |name, argument| {
-                    directives.take(name, argument.map_or(Argument::None, Argument::Text))
-                });
+                walk(line, |name, argument| directives.take(name, argument));
             }
         });
         (directives, None)
     }
 
-    /// Those of a targeted field; `None` if it is not there, is empty, or is no dictionary (9213-2.1). Of several members with
-    /// one key the last counts there (9651-3.2).
+    /// Takes a member of a targeted field. A number of another type is ignored; a word is not, whatever value it has.
+    fn take_member(&mut self, key: &[u8], value: Bare<'_>) {
+        // Of several members with one key the last counts there (9651-3.2).
+        let number = match key {
+            b"max-age" => Some(&mut self.max_age),
+            b"s-maxage" => Some(&mut self.s_maxage),
+            b"stale-while-revalidate" => Some(&mut self.stale_while_revalidate),
+            b"stale-if-error" => Some(&mut self.stale_if_error),
+            _ => None,
+        };
+        match (number, value) {
+            (Some(slot), Bare::Integer(seconds)) => {
+                *slot = Some(seconds.clamp(0, i64::from(SECONDS_MAX)) as u32);
+            }
+            (Some(_), _) | (None, Bare::Boolean(false)) => {}
+            (None, Bare::String(names) | Bare::Token(names)) => self.take(key, Some(names)),
+            (None, _) => self.take(key, None),
+        }
+    }
+
+    /// Those of a targeted field; `None` if it is not there, is empty, or is no dictionary (9213-2.1).
     fn targeted(head: &ResponseHead<'_>, target: &[u8]) -> Option<Directives> {
         let (mut directives, mut any, mut valid) = (Directives::default(), false, true);
         head.for_each(|name, line| {
             if valid && name.eq_ignore_ascii_case(target) {
                 let parsed = structured::dictionary(line, |key, value| {
                     any = true;
-                    match key {
-                        b"max-age" => directives.max_age = None,
-                        b"s-maxage" => directives.s_maxage = None,
-                        _ => {}
-                    }
-                    match value {
-                        Bare::Boolean(true) => directives.take(key, Argument::None),
-                        Bare::Integer(number) => {
-                            let number = u32::try_from(number.min(i64::from(SECONDS_MAX))).ok();
-                            directives.take(key, Argument::Seconds(number));
-                        }
-                        Bare::String(text) | Bare::Token(text) => directives.take(key, Argument::Text(text)),
-                        _ => {}
-                    }
+                    directives.take_member(key, value);
                 });
                 valid = parsed.is_some();
             }

@@ -53,8 +53,8 @@ impl Lifetime {
     /// When it becomes good for nothing but validation, in seconds since 1970: what a store may forget first.
     pub fn useful_until(&self) -> u64 {
         let grace = self.stale_while_revalidate.max(self.stale_if_error);
-        let seconds = self.fresh_for.saturating_sub(self.initial_age);
-        self.response_time.saturating_add(u64::from(seconds)).saturating_add(u64::from(grace))
+        let seconds = u64::from(self.fresh_for) + u64::from(grace);
+        self.response_time.saturating_add(seconds.saturating_sub(u64::from(self.initial_age)))
     }
 
     /// The same, stale from now on: what a HEAD has shown to be out of date (9111-4.3.5), or a purge that keeps what it can.
@@ -63,8 +63,8 @@ impl Lifetime {
         Lifetime { fresh_for: 0, stale_while_revalidate: 0, ..*self }
     }
 
-    /// As bytes: the fields in their order, little-endian, then a word of flags (1 must_revalidate, 2 no_cache, 4 heuristic) and a
-    /// word of zeros.
+    /// As bytes: the fields in their order, little-endian, then a word of flags (1 must_revalidate, 2 no_cache, 4 heuristic)
+    /// and a word of zeros.
     pub fn encode(&self) -> [u8; LIFETIME_BYTES] {
         let mut bytes = [0; LIFETIME_BYTES];
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };

@@ -29,6 +29,7 @@
 //! | [`tags`] | names that responses are purged by |
 //! | [`update`] | validation |
 //! | [`vary`] | variants of one key |
+//! | [`why`] | reasons |
 
 mod age;
 mod answer;
@@ -46,6 +47,7 @@ mod tags;
 mod tests;
 mod update;
 mod vary;
+mod why;
 
 pub use answer::{Answer, answer, put_not_modified_fields};
 pub use directives::SECONDS_MAX;
@@ -62,6 +64,7 @@ pub use update::{
     updates,
 };
 pub use vary::{VARIANT_VALUES_MAX, VARY_NAMES_MAX, Vary, put_variant_key, vary};
+pub use why::Why;
 
 use directives::RequestDirectives;
 
@@ -227,76 +230,5 @@ impl Wanted {
     /// The client wants what is stored, or nothing (`only-if-cached`, 9111-5.2.1.7): without a stored response the answer is 504.
     pub fn only_if_cached(&self) -> bool {
         self.control.only_if_cached
-    }
-}
-
-/// Why a request or response has nothing to do with the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// Another method than GET and HEAD.
-    Method,
-    /// The request has content.
-    RequestContent,
-    /// `If-Match` or `If-Unmodified-Since`.
-    Precondition,
-    /// `no-store` of the request.
-    RequestNoStore,
-    /// The request asks for another protocol.
-    Upgrade,
-    /// The response to a HEAD has no content to store.
-    Head,
-    /// An interim response.
-    Interim,
-    /// 206.
-    Partial,
-    /// 304.
-    NotModified,
-    /// What answered a request with `Range` is not what answers one without.
-    Range,
-    /// `must-understand` with a status that is not known.
-    NotUnderstood,
-    /// `no-store` of the response.
-    NoStore,
-    /// `private`.
-    Private,
-    /// A request with `Authorization`, and a response that does not allow it.
-    Authorization,
-    /// `Set-Cookie`.
-    SetCookie,
-    /// `Vary: *`, or too many names in it.
-    Vary,
-    /// It does not say how long it is good.
-    NoLifetime,
-    /// It is stale already, and has nothing to be validated by.
-    Stale,
-}
-
-impl Why {
-    /// In plain English.
-    pub fn text(self) -> &'static str {
-        match self {
-            Why::Method => "only GET and HEAD are answered from the cache",
-            Why::RequestContent => "the request has content",
-            Why::Precondition => {
-                "the request has If-Match or If-Unmodified-Since, which only its server can judge"
-            }
-            Why::RequestNoStore => "the request says no-store",
-            Why::Upgrade => "the request asks for another protocol",
-            Why::Head => "the response to HEAD has no content",
-            Why::Interim => "interim responses are not stored",
-            Why::Partial => "partial responses (206) are not stored",
-            Why::NotModified => "a 304 is about a response that is not stored",
-            Why::Range => "the response is about the Range of its request",
-            Why::NotUnderstood => "the response says must-understand, and its status is not known",
-            Why::NoStore => "the response says no-store",
-            Why::Private => "the response says private",
-            Why::Authorization => {
-                "the request has Authorization, and the response does not say public, s-maxage or must-revalidate"
-            }
-            Why::SetCookie => "the response sets a cookie",
-            Why::Vary => "the response varies with everything (Vary: *)",
-            Why::NoLifetime => "the response does not say how long it is good",
-            Why::Stale => "the response is stale already, and has neither ETag nor Last-Modified",
-        }
     }
 }

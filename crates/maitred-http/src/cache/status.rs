@@ -66,8 +66,8 @@ pub struct CacheStatus<'a> {
     pub detail: Option<&'a str>,
 }
 
-/// Appends the value of `Cache-Status`: the members of caches nearer to the server, which are the lines that the response has, and
-/// behind them the member of this one (9211-2).
+/// Appends the value of `Cache-Status`: the members of caches nearer to the server, which are the lines that the response has,
+/// and behind them the member of this one (9211-2).
 pub fn put_cache_status<'l>(
     lines: impl IntoIterator<Item = &'l [u8]>,
     status: &CacheStatus<'_>,

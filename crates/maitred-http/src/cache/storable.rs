@@ -53,39 +53,20 @@ pub(super) fn store_by(
     times: Times,
     rules: &Rules,
 ) -> Result<Lifetime, Why> {
-    let said = &facts.directives;
-    // Where the status is known `must-understand` stands above `no-store` (9111-5.2.2.3).
-    if said.must_understand && status::reason(head.status) == "Unknown" {
-        return Err(Why::NotUnderstood);
-    }
-    if said.no_store && !said.must_understand {
-        return Err(Why::NoStore);
-    }
-    if said.private {
-        return Err(Why::Private);
-    }
-    let must_revalidate = said.must_revalidate || said.proxy_revalidate;
-    let allowed = said.public || said.must_revalidate || said.s_maxage.is_some();
-    if wanted.authorization && !rules.store_authorization && !allowed {
-        return Err(Why::Authorization);
-    }
-    if facts.set_cookie && !rules.store_set_cookie && !names_set_cookie(facts, head, rules) {
-        return Err(Why::SetCookie);
-    }
-    if vary(head) == Vary::Any {
-        return Err(Why::Vary);
-    }
+    judge_directives(facts, wanted, head, rules)?;
     if wanted.by_post && facts.explicit(rules, times.response_time).is_none() {
         return Err(Why::NoLifetime);
     }
+    let said = &facts.directives;
     let (fresh_for, heuristic) = match facts.lifetime(head.status, rules, times.response_time) {
         Some(lifetime) => lifetime,
         // To be validated each time; a lifetime means nothing then.
         None if said.no_cache => (0, false),
         None => return Err(Why::NoLifetime),
     };
-    // What a response says itself counts even beside `s-maxage`, which by the letter forbids all stale responses (9111-5.2.2.10);
-    // those who write both mean both.
+    let must_revalidate = said.must_revalidate || said.proxy_revalidate;
+    // What a response says itself counts even beside `s-maxage`, which by the letter forbids all stale responses
+    // (9111-5.2.2.10); those who write both mean both.
     let grace = |own: Option<u32>, rule: Option<u32>| match own {
         _ if must_revalidate || said.no_cache => 0,
         Some(own) => own,
@@ -104,16 +85,30 @@ pub(super) fn store_by(
         no_cache: said.no_cache,
         heuristic,
     };
-    let until = lifetime.useful_until();
-    let reusable = !lifetime.no_cache && until > times.response_time && lifetime.may_be_useful();
+    let reusable = !lifetime.no_cache && lifetime.useful_until() > times.response_time;
     if reusable || facts.validator { Ok(lifetime) } else { Err(Why::Stale) }
 }
 
-impl Lifetime {
-    /// Whether it was fresh when it was received, or has any time to be given stale in.
-    fn may_be_useful(&self) -> bool {
-        let grace = self.stale_while_revalidate.max(self.stale_if_error);
-        u64::from(self.fresh_for) + u64::from(grace) > u64::from(self.initial_age)
+/// What a response says about being stored at all, by a shared cache, behind this request.
+fn judge_directives(
+    facts: &Facts,
+    wanted: &Wanted,
+    head: &ResponseHead<'_>,
+    rules: &Rules,
+) -> Result<(), Why> {
+    let said = &facts.directives;
+    let allows = said.public || said.must_revalidate || said.s_maxage.is_some();
+    match () {
+        // Where the status is known `must-understand` stands above `no-store` (9111-5.2.2.3).
+        () if said.must_understand && status::reason(head.status) == "Unknown" => Err(Why::NotUnderstood),
+        () if said.no_store && !said.must_understand => Err(Why::NoStore),
+        () if said.private => Err(Why::Private),
+        () if wanted.authorization && !rules.store_authorization && !allows => Err(Why::Authorization),
+        () if facts.set_cookie && !rules.store_set_cookie && !names_set_cookie(facts, head, rules) => {
+            Err(Why::SetCookie)
+        }
+        () if vary(head) == Vary::Any => Err(Why::Vary),
+        () => Ok(()),
     }
 }
 

@@ -1,1 +1,6 @@
+//! Tests of the rules.
 
+mod exchanges;
+mod model;
+mod script;
+mod suite;
