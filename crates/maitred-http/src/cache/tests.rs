@@ -2,5 +2,6 @@
 
 mod exchanges;
 mod model;
+mod oracle;
 mod script;
 mod suite;
