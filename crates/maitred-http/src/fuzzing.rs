@@ -2,6 +2,7 @@
 //! the test suite with random and mutated input. Each panics if an invariant does not hold; the server calls
 //! none of them.
 
+mod cache;
 mod client;
 pub(crate) mod fastcgi;
 mod h2;
@@ -9,6 +10,7 @@ mod h2_client;
 pub(crate) mod hpack;
 mod response;
 
+pub use cache::cache;
 pub use fastcgi::{cgi, fastcgi};
 pub use h2::h2_session;
 #[cfg(test)]

@@ -100,7 +100,7 @@ impl Directives {
         } else if is("no-store") {
             self.no_store = true;
         } else if is("no-cache") || is("private") {
-            let named = argument.is_some_and(|names| field_names(names).next().is_some());
+            let named = argument.is_some_and(names_plain_fields);
             let whole = if is("private") { &mut self.private } else { &mut self.no_cache };
             *(if named { &mut self.names_fields } else { whole }) = true;
         } else if is("public") {
@@ -165,6 +165,16 @@ impl Directives {
         });
         (any && valid).then_some(directives)
     }
+}
+
+/// Whether the argument of `no-cache` or `private` names fields that the response makes sense without: one that names others is
+/// about the whole response.
+fn names_plain_fields(argument: &[u8]) -> bool {
+    const NEEDED: [&str; 6] =
+        ["cache-control", "content-encoding", "content-length", "content-range", "content-type", "vary"];
+    let needed = |name: &[u8]| NEEDED.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let mut names = field_names(argument).peekable();
+    names.peek().is_some() && !names.any(needed)
 }
 
 /// The names of fields that the argument of `no-cache` or `private` has.

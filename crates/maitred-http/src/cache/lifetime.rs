@@ -34,15 +34,19 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`]. A clock that was set back makes nothing younger than it was.
+    /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. A clock that was set back makes nothing younger
+    /// than it was.
     pub fn age(&self, now: u64) -> u32 {
-        let resident = now.saturating_sub(self.response_time).min(u64::from(SECONDS_MAX)) as u32;
-        self.initial_age.saturating_add(resident).min(SECONDS_MAX)
+        self.whole_age(now).min(u64::from(SECONDS_MAX)) as u32
+    }
+
+    fn whole_age(&self, now: u64) -> u64 {
+        now.saturating_sub(self.response_time).saturating_add(u64::from(self.initial_age))
     }
 
     /// How many seconds it is fresh from now on; negative if it has not been for so many.
     pub fn ttl(&self, now: u64) -> i64 {
-        i64::from(self.fresh_for) - i64::from(self.age(now))
+        i64::from(self.fresh_for).saturating_sub_unsigned(self.whole_age(now))
     }
 
     /// Whether it is fresh: its lifetime is greater than its age (9111-4.2).

@@ -58,6 +58,7 @@ pub use lifetime::{LIFETIME_BYTES, Lifetime};
 pub use reuse::{Use, is_error, judge, may_serve_on_error};
 pub use status::{CacheStatus, Fwd, Outcome, put_cache_status};
 pub use storable::{put_stored_fields, storable};
+pub(crate) use structured::members;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, Tag, for_each_tag};
 pub use update::{
     Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, put_unstored_fields,

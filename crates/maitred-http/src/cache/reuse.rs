@@ -32,7 +32,7 @@ pub fn judge(lifetime: &Lifetime, wanted: &Wanted, now: u64) -> Use {
     if !validates && ttl > 0 && ttl >= min_fresh {
         return Use::Fresh { age };
     }
-    let stale_for = -ttl;
+    let stale_for = ttl.saturating_neg();
     if !validates && ttl <= 0 && min_fresh == 0 {
         let bears = asked.max_stale.is_some_and(|max_stale| stale_for <= i64::from(max_stale));
         if bears && !lifetime.must_revalidate {
@@ -55,7 +55,7 @@ pub fn may_serve_on_error(lifetime: &Lifetime, wanted: &Wanted, now: u64) -> boo
     // The client's own word counts unless the response forbids it; the response's own is 0 where something forbids it.
     let clients = asked.stale_if_error.filter(|_| !lifetime.must_revalidate).unwrap_or(0);
     let grace = i64::from(lifetime.stale_if_error.max(clients));
-    let stale_for = -lifetime.ttl(now);
+    let stale_for = lifetime.ttl(now).saturating_neg();
     let old = asked.max_age.is_some_and(|max_age| lifetime.age(now) > max_age);
     grace > 0 && stale_for <= grace && !lifetime.no_cache && !asked.no_cache && !old
 }

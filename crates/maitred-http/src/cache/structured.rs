@@ -15,7 +15,7 @@ pub(super) enum Bare<'a> {
 /// Gives each member of a dictionary: its key, and its value. `None` if the line is no dictionary; members may have been given
 /// by then.
 pub(super) fn dictionary<'a>(line: &'a [u8], mut each: impl FnMut(&'a [u8], Bare<'a>)) -> Option<()> {
-    members(line, |input| {
+    each_member(line, |input| {
         let key = key(input)?;
         let value = match strip(input, b'=') {
             true => item(input)?,
@@ -29,12 +29,19 @@ pub(super) fn dictionary<'a>(line: &'a [u8], mut each: impl FnMut(&'a [u8], Bare
 
 /// The same for a list.
 pub(super) fn list<'a>(line: &'a [u8], mut each: impl FnMut(Bare<'a>)) -> Option<()> {
-    members(line, |input| {
+    each_member(line, |input| {
         let value = item(input)?;
         parameters(input)?;
         each(value);
         Some(())
     })
+}
+
+/// How many members a list has; `None` if it is none.
+pub(crate) fn members(line: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    list(line, |_| count += 1)?;
+    Some(count)
 }
 
 /// A text between quotes without its backslashes.
@@ -46,7 +53,7 @@ pub(super) fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> {
     })
 }
 
-fn members<'a>(line: &'a [u8], mut member: impl FnMut(&mut &'a [u8]) -> Option<()>) -> Option<()> {
+fn each_member<'a>(line: &'a [u8], mut member: impl FnMut(&mut &'a [u8]) -> Option<()>) -> Option<()> {
     let mut input = spaces(line);
     while !input.is_empty() {
         member(&mut input)?;

@@ -3,5 +3,6 @@
 mod exchanges;
 mod model;
 mod oracle;
+mod properties;
 mod script;
 mod suite;
