@@ -201,3 +201,79 @@ fn string<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Option<Vec<(String, String)>> {
+        let mut members = Vec::new();
+        dictionary(line.as_bytes(), |key, value| {
+            members.push((String::from_utf8_lossy(key).into_owned(), format!("{value:?}")));
+        })?;
+        Some(members)
+    }
+
+    #[test]
+    fn dictionaries_are_read() {
+        let members =
+            read("a, b=1;c;d=\"e\" ,\t*f=?0, g=-12, h=(1 \"i\";j k), l=1.5, m=:aGk=:, n=@12, o=%\"p%c3\"")
+                .unwrap();
+        let keys: Vec<&str> = members.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["a", "b", "*f", "g", "h", "l", "m", "n", "o"]);
+        let values: Vec<&str> = members.iter().map(|(_, value)| value.as_str()).collect();
+        assert_eq!(values[..4], ["Boolean(true)", "Integer(1)", "Boolean(false)", "Integer(-12)"]);
+        assert!(values[4..].iter().all(|value| *value == "Other"));
+        assert_eq!(read("").map(|members| members.len()), Some(0));
+        let mut text = Vec::new();
+        assert_eq!(
+            dictionary(b"a=\"b\\\"c\\\\\"", |_, value| {
+                let Bare::String(inner) = value else { panic!("{value:?}") };
+                text.extend(unescaped(inner));
+            }),
+            Some(())
+        );
+        assert_eq!(text, b"b\"c\\");
+    }
+
+    #[test]
+    fn one_mistake_spoils_the_line() {
+        for line in [
+            "a,",
+            ",a",
+            "a,,b",
+            "a b",
+            "A=1",
+            "1=1",
+            "a=",
+            "a= 1",
+            "a =1",
+            "a=-",
+            "a=1.",
+            "a=1.2345",
+            "a=1234567890123456",
+            "a=1234567890123.1",
+            "a=\"b",
+            "a=\"b\\c\"",
+            "a=\"\u{e9}\"",
+            "a=?2",
+            "a=:b",
+            "a=(1",
+            "a=(1,2)",
+            "a=@1.5",
+            "a;B",
+            "a;b=",
+            "a=&",
+            "\u{e9}",
+        ] {
+            assert_eq!(read(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn lists_are_counted() {
+        assert_eq!(members(b"\"a\", b;c=1 , (d e)"), Some(3));
+        assert_eq!(members(b""), Some(0));
+        assert_eq!(members(b"\"a\" \"b\""), None);
+    }
+}

@@ -3,6 +3,7 @@
 mod exchanges;
 mod model;
 mod oracle;
+mod parts;
 mod properties;
 mod script;
 mod suite;

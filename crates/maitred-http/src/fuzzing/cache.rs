@@ -9,8 +9,8 @@ use crate::response::ResponseHead;
 const NOW: u64 = 1_795_161_600;
 const SIZE: u64 = 100;
 
-/// An exchange, and a second response to it: three bytes that choose the rules, the status and the time between, then a target and
-/// lines of fields, with an empty line between the request, the response, and the second one.
+/// An exchange, and a second response to it: three bytes that choose the rules, the status and the time between, then a target
+/// and lines of fields, with an empty line between the request, the response, and the second one.
 pub fn cache(data: &[u8]) {
     let [choice, status, later, text @ ..] = data else { return };
     let text = String::from_utf8_lossy(text);
