@@ -8,15 +8,15 @@
 //! 1. [`Wanted::of`] and [`Wanted::consult`]: does the cache have a say at all?
 //! 2. [`put_key`], the stored [`Vary`]'s names, and [`put_variant_key`]: which stored response is it?
 //! 3. [`judge`]: is that one given, with or without a request behind it, or validated by [`put_conditions`]?
-//! 4. [`answer`]: what is given of it: 200, 304, 206 or 416.
-//! 5. The upstream's response: [`storable`] and [`put_stored_fields`]; with 304 [`updates`] and [`freshen`]; with an error
+//! 4. [`answer()`]: what is given of it: 200, 304, 206 or 416.
+//! 5. The upstream's response: [`storable()`] and [`put_stored_fields`]; with 304 [`updates`] and [`freshen`]; with an error
 //!    [`may_serve_on_error`]; behind an unsafe method [`invalidates`] and [`for_each_invalidated`].
 //! 6. [`put_cache_status`] says what was done.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`age`] | how old a response is |
-//! | [`answer`] | what of a stored response answers a request |
+//! | [`answer`](mod@answer) | what of a stored response answers a request |
 //! | [`directives`] | `Cache-Control`, its targeted forms, and `Pragma` |
 //! | [`freshness`] | how long a response is fresh |
 //! | [`invalidate`] | what an unsafe request makes invalid |
@@ -24,11 +24,11 @@
 //! | [`lifetime`] | what is remembered of a response's times |
 //! | [`reuse`] | whether a stored response is given |
 //! | [`status`] | `Cache-Status` |
-//! | [`storable`] | whether a response is stored, and which of its fields |
+//! | [`storable`](mod@storable) | whether a response is stored, and which of its fields |
 //! | [`structured`] | values of RFC 9651 |
 //! | [`tags`] | names that responses are purged by |
 //! | [`update`] | validation |
-//! | [`vary`] | variants of one key |
+//! | [`vary`](mod@vary) | variants of one key |
 //! | [`why`] | reasons |
 
 mod age;
@@ -222,7 +222,7 @@ impl Wanted {
     }
 
     /// The POST as a GET that its response may answer, if that response [names itself](names_itself): to be given to
-    /// [`storable`]. `None` for other methods, and if nothing of the exchange may be stored (9110-9.3.3).
+    /// [`storable()`]. `None` for other methods, and if nothing of the exchange may be stored (9110-9.3.3).
     pub fn as_get(&self) -> Option<Wanted> {
         let stores = self.method == Method::Post && !self.upgrade && !self.control.no_store;
         stores.then_some(Wanted { method: Method::Get, content: false, by_post: true, ..*self })
