@@ -7,6 +7,7 @@ mod skips;
 mod step;
 mod test;
 mod test_acme;
+mod test_cache;
 mod test_deny;
 mod test_go;
 mod test_grpc;
@@ -38,6 +39,8 @@ struct Arguments {
 enum Task {
     /// Measure Maitred against the floor and against peers
     Bench(Box<bench::Arguments>),
+    /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
+    CacheTests(test_cache::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
@@ -62,6 +65,7 @@ fn target() -> std::path::PathBuf {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::CacheTests(arguments) => test_cache::run_some(&target(), &arguments),
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),
         Task::Instructions => test_instructions::run(&target()),

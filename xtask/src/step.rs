@@ -124,7 +124,7 @@ fn outcome(status: ExitStatus) -> &'static str {
 }
 
 /// How a process has ended; `None` if it has not within that time.
-fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
+pub(crate) fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let end = Instant::now() + most;
     loop {
@@ -139,7 +139,7 @@ fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
 }
 
 /// A process and all that descend from it, parents first.
-fn tree(root: u32) -> Vec<u32> {
+pub(crate) fn tree(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
     while let Some(&pid) = found.get(at) {
