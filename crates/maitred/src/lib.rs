@@ -36,6 +36,7 @@
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
 //! | [`overload`] | what is dropped or refused when memory, descriptors or time are short: a pure function |
+//! | [`cache`] | responses that are kept: the store |
 //! | [`rates`] | how often requests of one client may come: a table that all threads share |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
@@ -51,6 +52,7 @@ pub mod agents;
 pub mod backoff;
 pub mod bounds;
 pub mod budget;
+pub mod cache;
 pub mod checks;
 pub mod cli;
 pub mod clock;

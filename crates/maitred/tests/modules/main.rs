@@ -29,7 +29,7 @@ const ORDER: &[&[&str]] = &[
     &["pool"],
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.
-    &["access", "affinity", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
+    &["access", "affinity", "cache", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
     &["agents", "trace"],
     &["acme", "checks", "key_agent", "names", "plan", "status"],
     &["route"],
