@@ -107,6 +107,13 @@ pub(super) struct Marks {
     pub(super) generation: u64,
 }
 
+impl Marks {
+    /// Of two entries of a key, the newer one has the greater one.
+    pub(super) fn age(&self) -> (u64, u64) {
+        (self.file, self.stamp)
+    }
+}
+
 impl Entry {
     pub(super) fn new(key: &[u8], head: Head, body: Body, marks: Marks) -> Entry {
         Entry {

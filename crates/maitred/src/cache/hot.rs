@@ -12,8 +12,9 @@ use super::key::{Hash, Key};
 
 /// Parts at most. Threads meet at a lock as often as two of them look for keys of one part in the same moment.
 const PARTS_MAX: u64 = 64;
-/// Largest entries that a part has to have room for; fewer parts are made where memory is short.
+/// Largest entries, and files, that a part has to have room for; fewer parts are made where there is less.
 const LARGEST_PER_PART: u64 = 8;
+const FILES_PER_PART: u64 = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -50,7 +51,8 @@ struct Slot {
 impl Hot {
     /// Room for so many bytes and descriptors; one entry has at most about `largest` bytes.
     pub(super) fn new(bytes_max: u64, files_max: u32, largest: u64) -> Hot {
-        let parts = (bytes_max / (largest.max(1) * LARGEST_PER_PART)).clamp(1, PARTS_MAX);
+        let by_bytes = bytes_max / (largest.max(1) * LARGEST_PER_PART);
+        let parts = by_bytes.min(u64::from(files_max) / FILES_PER_PART).clamp(1, PARTS_MAX);
         let part =
             || Part { bytes_max: bytes_max / parts, files_max: files_max / parts as u32, ..Part::default() };
         Hot { parts: (0..parts).map(|_| Mutex::new(part())).collect() }
@@ -76,15 +78,13 @@ impl Hot {
         }
     }
 
-    /// Forgets the entries for which this is true.
-    pub(super) fn remove_all(&self, which: impl Fn(&Entry) -> bool) {
-        for part in &self.parts {
-            let mut part = part.lock().unwrap_or_else(PoisonError::into_inner);
-            for index in 0..part.slots.len() as u32 {
-                if part.slot(index).is_some_and(|slot| which(&slot.entry)) {
-                    part.drop_slot(index);
-                }
-            }
+    /// Forgets the entry of this key if it was asked for before this number.
+    pub(super) fn remove_older(&self, hash: Hash, number: u64) {
+        if let Some(mut part) = self.part(hash)
+            && let Some(index) = part.index(hash)
+            && part.slot(index).is_some_and(|slot| slot.entry.marks.stamp < number)
+        {
+            part.drop_slot(index);
         }
     }
 
@@ -131,7 +131,7 @@ impl Part {
         let hash = entry.marks.hash;
         let before = self.index(hash);
         if let Some(slot) = before.and_then(|index| self.slot(index))
-            && slot.entry.marks.stamp > entry.marks.stamp
+            && slot.entry.marks.age() > entry.marks.age()
         {
             return false;
         }

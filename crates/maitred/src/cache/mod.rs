@@ -14,24 +14,57 @@
 //! |---|---|
 //! | [`store`] | what the event loops call |
 //! | [`job`] | work for helper threads |
-//! | [`entry`] | what is stored |
-//! | [`key`] | under which key |
-//! | [`table`] | the index, in shared memory |
-//! | [`queues`] | which entry has to go |
+//! | [`rebuild`] | the directory is read |
+//! | [`purge`] | files are tested against a rule |
+//! | [`walk`] | reading all of a directory, in parts |
+//! | [`writing`] | a response that is stored as it comes |
+//! | [`jobs`] | the file of one key is written, given another head, removed |
+//! | [`read`] | a file becomes an entry |
+//! | [`core`] | what all handles share |
+//! | [`directory_state`] | what a directory keeps of itself |
+//! | [`index`] | the table, and which of its entries has to go |
+//! | [`table`] | slots in shared memory |
+//! | [`queues`] | S3-FIFO |
 //! | [`hot`] | hot entries in memory |
+//! | [`rules`] | purges of more than one key |
+//! | [`storing`] | whether anything is stored |
+//! | [`disk`] | operations on files |
 //! | [`format`] | what a file consists of |
+//! | [`entry`] | what is stored |
+//! | [`fetch`] | what a response is stored by |
+//! | [`key`] | under which key |
+//! | [`settings`] | what a store has |
 
 pub use entry::{BODY_OFFSET, Body, Entry, Head, Kind, Lifetime};
-pub use job::{Job, Outcome, Trouble};
+pub use fetch::Fetch;
+pub use job::{Job, Outcome};
 pub use key::{Hash, KEY_BYTES_MAX, Key};
-pub use store::{Counts, Fetch, Found, Purge, PurgeError, Settings, Store, Writing};
+pub use rules::{Purge, PurgeError};
+pub use settings::Settings;
+pub use store::{Counts, Found, Store};
+pub use storing::Trouble;
 pub use table::Table;
+pub use writing::Writing;
 
+mod core;
+mod directory_state;
+mod disk;
 mod entry;
+mod fetch;
 mod format;
 mod hot;
+mod index;
 mod job;
+mod jobs;
 mod key;
+mod purge;
 mod queues;
+mod read;
+mod rebuild;
+mod rules;
+mod settings;
 mod store;
+mod storing;
 mod table;
+mod walk;
+mod writing;

@@ -238,6 +238,7 @@ impl Queues {
     }
 
     /// Bytes of memory that it takes.
+    #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> u64 {
         (self.nodes.capacity() * size_of::<Node>() + self.ghosts.capacity() * size_of::<Ghost>()) as u64
     }

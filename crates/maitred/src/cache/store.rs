@@ -1,46 +1,32 @@
 //! What the event loops call.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Instant;
 
-use super::entry::{Body, Entry, Head, Marks};
-use super::hot::Hot;
+use super::core::{Core, count};
+use super::directory_state::DirectoryState;
+use super::disk::Directory;
+use super::entry::{Body, Entry, Head};
+use super::fetch::Fetch;
+use super::format::is_storable;
+use super::index::Index;
 use super::job::Job;
-use super::key::{Key, Seed};
-use super::table::Table;
-
-/// What a store has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// Where its files are. It has to exist; no other store and no other program writes there.
-    pub directory: PathBuf,
-    /// Bytes of its files, counted in blocks of 4 KiB.
-    pub bytes_max: u64,
-    /// Entries; what its table was made for.
-    pub entries_max: u32,
-    /// Bytes of hot entries in memory.
-    pub memory_bytes_max: u64,
-    /// Larger bodies are sent from their files.
-    pub inline_bytes_max: u32,
-    /// Files that hot entries hold open.
-    pub files_max: u32,
-}
+use super::jobs::{LoadJob, PutJob, RemoveJob, UpdateJob};
+use super::key::{KEY_BYTES_MAX, Key};
+use super::purge::PurgeJob;
+use super::rebuild::RebuildJob;
+use super::rules::{Purge, PurgeError, Subject, Verdict};
+use super::settings::Settings;
+use super::table::{BLOCK_BYTES, Table};
+use super::writing::Writing;
 
 /// A store; a handle that clones cheaply.
 #[derive(Debug, Clone)]
 pub struct Store {
     core: Arc<Core>,
-}
-
-#[derive(Debug)]
-struct Core {
-    settings: Settings,
-    table: Table,
-    seed: Seed,
-    hot: Hot,
 }
 
 /// What is known about a key.
@@ -54,38 +40,6 @@ pub enum Found {
     Entry(Arc<Entry>),
     /// There may be something on the disk: this job says [`Outcome::Loaded`](super::Outcome).
     OnDisk(Job),
-}
-
-/// What a response is stored by: made when it is asked for, so that what is purged meanwhile is not stored.
-#[derive(Debug, Clone)]
-pub struct Fetch {
-    key: Key,
-    stamp: u64,
-    generation: u64,
-}
-
-/// What is purged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Purge {
-    /// The entry of this key. Is it a note of varying, its variants are not found any more; the bounds of the store remove them.
-    Exact(Box<[u8]>),
-    /// What has keys that begin so.
-    Prefix(Box<[u8]>),
-    /// What has keys with this host: between `://` and the next `/`. Letters may be upper or lower case.
-    Host(Box<[u8]>),
-    /// What has this tag.
-    Tag(Box<[u8]>),
-    /// All.
-    All,
-}
-
-/// Why there is no purge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PurgeError {
-    /// Too many purges are under way.
-    Busy,
-    /// Its text is too long.
-    TooLong,
 }
 
 /// Numbers for the status.
@@ -123,76 +77,27 @@ pub struct Counts {
     pub off: bool,
 }
 
-/// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. It holds a file: drop it on a
-/// helper thread, as [`Writing::abandon`] has it.
-#[derive(Debug)]
-pub struct Writing {
-    fetch: Fetch,
-}
-
-impl Writing {
-    /// Appends to the body, on a helper thread.
-    ///
-    /// # Errors
-    /// What the system says; `StorageFull` if it is larger than the store. Nothing is stored then.
-    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let _ = bytes;
-        Ok(())
-    }
-
-    /// The file, once something was written to it, for those who read it while it grows: the body begins at
-    /// [`BODY_OFFSET`](super::BODY_OFFSET).
-    pub fn file(&self) -> Option<&Arc<File>> {
-        None
-    }
-
-    /// Bytes that were appended.
-    pub fn len(&self) -> u64 {
-        0
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Publishes it, on a helper thread. The entry can be served in any case; it is not stored if it was purged meanwhile.
-    ///
-    /// # Errors
-    /// What the system says. Nothing is stored then.
-    pub fn finish(self, head: Head) -> io::Result<Arc<Entry>> {
-        let body = Body::Memory(Arc::from([]));
-        Ok(Arc::new(Entry::new(&self.fetch.key.text, head, body, self.fetch.marks(0))))
-    }
-
-    /// Drops it on a helper thread.
-    pub fn abandon(self) -> Option<Job> {
-        None
-    }
-}
-
-impl Fetch {
-    /// Its key.
-    pub fn key(&self) -> &Key {
-        &self.key
-    }
-
-    fn marks(&self, file: u64) -> Marks {
-        Marks { hash: self.key.hash, file, stamp: self.stamp, generation: self.generation }
-    }
-}
-
 impl Store {
-    /// Opens the store of a directory, with the table that the master has for it. Reads one small file. Run [`Store::rebuild`]
-    /// then.
+    /// Opens the store of a directory, with the table that the master has for it. Reads a few small files, and writes one if the table
+    /// is new. Run [`Store::rebuild`] then.
     ///
     /// # Errors
     /// What the system says about the directory; `InvalidData` if the table is none.
     pub fn open(settings: Settings, table: OwnedFd) -> io::Result<Store> {
         let table = Table::open(table)?;
-        let hot =
-            Hot::new(settings.memory_bytes_max, settings.files_max, u64::from(settings.inline_bytes_max));
-        Ok(Store { core: Arc::new(Core { settings, table, seed: Seed(0, 0), hot }) })
+        let directory = Directory::open(&settings.directory)?;
+        let state = DirectoryState::read(&directory)?;
+        if !table.is_of(state.seed.mark()) {
+            let (first, written) = state.take_numbers(&directory);
+            // A disk that is full is found so with the first entry, too. What is there can be served.
+            drop(written);
+            table.begin_numbers_at(first);
+            table.reset(state.seed.mark());
+        }
+        let index = Index::new(table, settings.bytes_max, settings.entries_max);
+        let core = Core::new(settings, directory, index, state.seed);
+        core.read_rules(core.index.table.rules())?;
+        Ok(Store { core: Arc::new(core) })
     }
 
     /// The key of a text.
@@ -202,51 +107,114 @@ impl Store {
 
     /// What is known about a key. `now` is in seconds since 1970.
     pub fn find(&self, key: &Key, now: u64) -> Found {
-        match self.core.hot.find(key) {
-            Some(entry) => Found::Entry(entry),
-            None if self.core.table.is_passed(key.hash, now) => Found::Pass,
-            None => Found::Nothing,
+        let core = &self.core;
+        let table = &core.index.table;
+        let is_current = core.rules.is_current(table.rules().0);
+        if is_current && let Some(entry) = self.find_hot(key, now) {
+            count(&core.counters.hits);
+            table.touch(entry.place.load(Relaxed));
+            return Found::Entry(entry);
         }
+        match table.find(key.hash) {
+            Some((place, record)) if u64::from(record.keep_until) > now && table.is_confirmed(place) => {
+                return Found::OnDisk(LoadJob { core: Arc::clone(core), key: key.clone() }.into());
+            }
+            _ => {}
+        }
+        count(&core.counters.misses);
+        if table.is_passed(key.hash, now) { Found::Pass } else { Found::Nothing }
+    }
+
+    /// What is hot, and was not purged since.
+    #[inline]
+    fn find_hot(&self, key: &Key, now: u64) -> Option<Arc<Entry>> {
+        let core = &self.core;
+        let entry = core.hot.find(key)?;
+        let is_valid = entry.head.keep_until > now
+            && core.index.table.generation(key.hash) == entry.marks.generation
+            && (entry.tested.load(Relaxed) >= core.rules.latest() || self.test(&entry));
+        if is_valid {
+            return Some(entry);
+        }
+        core.hot.remove(key.hash, Some(entry.marks.file));
+        None
+    }
+
+    /// Tests an entry against the rules that are new.
+    #[cold]
+    fn test(&self, entry: &Entry) -> bool {
+        let latest = self.core.rules.latest();
+        let tested = entry.tested.load(Relaxed);
+        let subject = Subject { key: &entry.key, tags: &entry.head.tags, stamp: entry.marks.stamp, tested };
+        let verdict = self.core.rules.test(subject);
+        if verdict == Verdict::Soft {
+            entry.soft_purged.store(true, Relaxed);
+        }
+        if verdict != Verdict::Gone {
+            entry.tested.fetch_max(latest, SeqCst);
+        }
+        verdict != Verdict::Gone
     }
 
     /// Notes that a response of this key is not to be stored until then (seconds since 1970), so that nobody waits for it to be.
     pub fn pass(&self, key: &Key, until: u64) {
-        self.core.table.pass(key.hash, until);
+        self.core.index.table.pass(key.hash, until);
     }
 
     /// To be called when a response is asked for that may be stored.
     pub fn fetch(&self, key: &Key) -> Fetch {
-        let generation = self.core.table.generation(key.hash);
-        Fetch { key: key.clone(), stamp: self.core.table.next_number(), generation }
+        let table = &self.core.index.table;
+        // In this order: what is removed in between is of an older generation.
+        let generation = table.generation(key.hash);
+        Fetch { key: key.clone(), stamp: table.next_number(), generation }
     }
 
     /// Stores a small response. It is hot at once; the job, if there is one, writes its file.
     pub fn put(&self, fetch: &Fetch, head: Head, body: Arc<[u8]>) -> (Arc<Entry>, Option<Job>) {
-        let marks = fetch.marks(self.core.table.next_number());
+        let core = &self.core;
+        let marks = fetch.marks(core.index.table.next_number());
+        let is_small = body.len() as u64 <= u64::from(core.settings.inline_bytes_max);
+        let can_be_stored = fetch.key.text.len() <= KEY_BYTES_MAX && is_storable(&head);
         let entry = Arc::new(Entry::new(&fetch.key.text, head, Body::Memory(body), marks));
-        self.core.hot.insert(&entry);
-        (entry, None)
+        if !can_be_stored {
+            return (entry, None);
+        }
+        if is_small {
+            core.hot.insert(&entry);
+        }
+        let job = || PutJob { core: Arc::clone(core), entry: Arc::clone(&entry) }.into();
+        let job = core.storing.is_on(Instant::now()).then(job);
+        (entry, job)
     }
 
     /// Begins to store a response. `None` while nothing is stored. Touches no disk.
     pub fn begin(&self, fetch: &Fetch) -> Option<Writing> {
-        (self.core.settings.bytes_max > 0).then(|| Writing { fetch: fetch.clone() })
+        let fits = fetch.key.text.len() <= KEY_BYTES_MAX;
+        (fits && self.core.storing.is_on(Instant::now())).then(|| Writing::new(&self.core, fetch.clone()))
     }
 
     /// Gives an entry another head: it was found to be good still. The new entry is hot at once, the job writes its head; `fetch` is
     /// that of the request that found it.
     pub fn update(&self, fetch: &Fetch, entry: &Arc<Entry>, head: Head) -> (Arc<Entry>, Option<Job>) {
+        let core = &self.core;
         let marks = fetch.marks(entry.marks.file);
-        let entry = Arc::new(Entry::new(&entry.key, head, entry.body.clone(), marks));
-        self.core.hot.insert(&entry);
-        (entry, None)
+        let can_be_stored = is_storable(&head);
+        let new = Arc::new(Entry::new(&entry.key, head, entry.body.clone(), marks));
+        new.place.store(entry.place.load(Relaxed), Relaxed);
+        // An entry that was purged before it was asked for again is not brought back by what is said about it.
+        let is_same = entry.marks.generation == marks.generation && self.test(entry);
+        if !can_be_stored || !is_same || fetch.key.text != entry.key {
+            return (new, None);
+        }
+        core.hot.insert(&new);
+        let job = || UpdateJob { core: Arc::clone(core), entry: Arc::clone(&new) }.into();
+        let job = core.storing.is_on(Instant::now()).then(job);
+        (new, job)
     }
 
     /// Removes the entry of a key: it is not found any more from now on. The job removes its file.
-    pub fn remove(&self, key: &Key) -> Option<Job> {
-        self.core.table.next_generation(key.hash);
-        self.core.hot.remove(key.hash, None);
-        None
+    pub fn remove(&self, key: &Key) -> Job {
+        RemoveJob::new(&self.core, key.hash).into()
     }
 
     /// Purges entries: they are not found any more from now on, or, with `soft`, are stale from now on. The job removes the
@@ -255,26 +223,51 @@ impl Store {
     /// # Errors
     /// Nothing is purged then.
     pub fn purge(&self, purge: Purge, soft: bool) -> Result<Job, PurgeError> {
-        let _ = (purge, soft);
-        Err(PurgeError::Busy)
+        match &purge {
+            Purge::Exact(key) if !soft => Ok(self.remove(&self.key(key))),
+            _ => {
+                let rule = self.core.rules.add(purge, soft, || self.core.index.table.next_number())?;
+                Ok(PurgeJob::new(&self.core, rule).into())
+            }
+        }
     }
 
     /// Reads the directory into the index, if it is not complete, and removes what is left over. To be run once by each worker
     /// process; `now` is in seconds since 1970.
-    pub fn rebuild(&self, now: u64) -> Option<Job> {
-        let _ = now;
-        None
+    pub fn rebuild(&self, now: u64) -> Job {
+        RebuildJob::new(&self.core, now).into()
     }
 
     /// A random number for a note of varying.
     pub fn epoch(&self) -> u64 {
-        let number = self.core.table.next_number();
+        let number = self.core.index.table.next_number();
         self.core.seed.hash(&number.to_le_bytes()).hi
     }
 
     /// Numbers for the status.
     pub fn counts(&self) -> Counts {
-        let held = self.core.hot.held();
-        Counts { hot_entries: held.entries as u64, hot_bytes: held.bytes, ..Counts::default() }
+        let core = &self.core;
+        let (held, (entries, blocks)) = (core.hot.held(), core.index.held());
+        let counters = &core.counters;
+        Counts {
+            entries: u64::from(entries),
+            bytes: blocks * BLOCK_BYTES,
+            hot_entries: held.entries as u64,
+            hot_bytes: held.bytes,
+            hot_files: u64::from(held.files),
+            hits: counters.hits.load(Relaxed),
+            loads: counters.loads.load(Relaxed),
+            misses: counters.misses.load(Relaxed),
+            writes: counters.writes.load(Relaxed),
+            writes_failed: counters.writes_failed.load(Relaxed),
+            evictions: counters.evictions.load(Relaxed),
+            purged: counters.purged.load(Relaxed),
+            broken: counters.broken.load(Relaxed),
+            rebuilt: core.index.table.progress(),
+            off: !core.storing.is_on(Instant::now()),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,8 +46,9 @@ const ATTEMPTS_MAX: u32 = 4;
 /// Hits that are counted of an entry.
 const FREQUENCY_MAX: u32 = 3;
 /// Bits of [`Slot::heat`] beside the hits.
-const MAIN: u32 = 0x100;
-const VERIFIED: u32 = 0x200;
+pub(super) const MAIN: u32 = 0x100;
+pub(super) const VERIFIED: u32 = 0x200;
+pub(super) const CONFIRMED: u32 = 0x400;
 
 maitred_sys::shared! {
     /// What is known of one entry: its hash, the number of its file, and its size with the time until when it is of use.
@@ -275,8 +276,7 @@ impl Table {
         self.generation_cell(hash).map_or(0, |cell| cell.load(SeqCst))
     }
 
-    /// Begins another one.
-    pub(super) fn next_generation(&self, hash: Hash) {
+    fn next_generation(&self, hash: Hash) {
         if let Some(cell) = self.generation_cell(hash) {
             cell.fetch_add(1, SeqCst);
         }
@@ -368,14 +368,13 @@ impl Table {
     }
 
     /// Writes a slot, whatever is in it.
-    pub(super) fn write(&self, place: u32, record: &Record, main: bool, verified: bool) {
+    pub(super) fn write(&self, place: u32, record: &Record, heat: u32) {
         let Some((slot, tag)) = self.slot(place) else { return };
         tag.store(0, Release);
         fence(AcqRel);
         let words = record.words();
         slot.words.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
         slot.check.store(check_of(words), Release);
-        let heat = if main { MAIN } else { 0 } | if verified { VERIFIED } else { 0 };
         slot.heat.store(heat, Relaxed);
         tag.store(tag_of(record.hash), Release);
     }
@@ -387,7 +386,25 @@ impl Table {
         }
     }
 
-    fn heat(&self, place: u32) -> u32 {
+    /// What there is of a key is not to be found any more, in any process: what was taken from the disk before is of an older generation,
+    /// and so is what was while the slot was freed. What is being published is of an older one, too, and finds that before it is
+    /// confirmed. The lock of those who write is not taken: if another key gets the slot in the same moment, that may be lost.
+    pub(super) fn withdraw(&self, hash: Hash) {
+        self.next_generation(hash);
+        self.clear_hash(hash);
+        self.next_generation(hash);
+    }
+
+    fn clear_hash(&self, hash: Hash) {
+        if let Some((place, _)) = self.find(hash)
+            && let Some((_, tag)) = self.slot(place)
+        {
+            let _ = tag.compare_exchange(tag_of(hash), 0, SeqCst, Relaxed);
+        }
+    }
+
+    /// Hits, and [`MAIN`], [`VERIFIED`] and [`CONFIRMED`].
+    pub(super) fn heat(&self, place: u32) -> u32 {
         self.slot(place).map_or(0, |(slot, _)| slot.heat.load(Relaxed))
     }
 
@@ -433,6 +450,21 @@ impl Table {
 
     pub(super) fn set_verified(&self, place: u32) {
         self.change_heat(place, 0, VERIFIED);
+    }
+
+    /// Whether it was not purged while the file got its name: until that is known nobody reads it.
+    pub(super) fn is_confirmed(&self, place: u32) -> bool {
+        self.heat(place) & CONFIRMED != 0
+    }
+
+    pub(super) fn set_confirmed(&self, place: u32) {
+        self.change_heat(place, 0, CONFIRMED);
+    }
+
+    /// Bytes of memory that it takes.
+    #[cfg(test)]
+    pub(super) fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.sets) as u64
     }
 }
 

@@ -1,0 +1,23 @@
+//! What a response is stored by.
+
+use super::entry::Marks;
+use super::key::Key;
+
+/// What a response is stored by: made when it is asked for, so that it is not stored if it is purged while it is on its way.
+#[derive(Debug, Clone)]
+pub struct Fetch {
+    pub(super) key: Key,
+    pub(super) stamp: u64,
+    pub(super) generation: u64,
+}
+
+impl Fetch {
+    /// Its key.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(super) fn marks(&self, file: u64) -> Marks {
+        Marks { hash: self.key.hash, file, stamp: self.stamp, generation: self.generation }
+    }
+}

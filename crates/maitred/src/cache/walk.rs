@@ -1,0 +1,68 @@
+//! Reading all of a directory, in parts.
+
+use std::io;
+
+use super::disk::{Directory, Names};
+use super::key::Hash;
+
+/// Directories.
+pub(super) const FOLDERS: u64 = 256;
+/// Names that are read in one part.
+const NAMES_PER_PART: usize = 256;
+
+/// How far it was read.
+#[derive(Debug)]
+pub(super) struct Walk {
+    folder: u64,
+    names: Option<Names>,
+}
+
+/// A part of what is there.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// Hashes of which there are files.
+    pub(super) hashes: Vec<Hash>,
+    /// This many directories were read to their end.
+    pub(super) read: u64,
+}
+
+impl Walk {
+    /// From this directory on.
+    pub(super) fn from(folder: u64) -> Walk {
+        Walk { folder, names: None }
+    }
+
+    /// The next part. `None` if all was read. Drafts of other processes are removed. What has no name that a file of the store has is
+    /// somebody else's, and stays; so does a file that is in another directory than its name says.
+    ///
+    /// # Errors
+    /// What the system says about this directory. It goes on with the next one.
+    pub(super) fn next(&mut self, directory: &Directory) -> io::Result<Option<Part>> {
+        let Some(folder) = u8::try_from(self.folder).ok() else { return Ok(None) };
+        if self.names.is_none() {
+            self.names = directory.names(folder).inspect_err(|_| self.folder += 1)?;
+        }
+        let mut part = Part::default();
+        for _ in 0..NAMES_PER_PART {
+            match self.names.as_mut().and_then(Iterator::next) {
+                Some(Ok(name)) => match Hash::of_name(&name) {
+                    Some(hash) if hash.folder() == folder => part.hashes.push(hash),
+                    Some(_) => {}
+                    None => directory.remove_draft(folder, &name),
+                },
+                Some(Err(error)) => {
+                    self.names = None;
+                    self.folder += 1;
+                    return Err(error);
+                }
+                None => {
+                    self.names = None;
+                    self.folder += 1;
+                    break;
+                }
+            }
+        }
+        part.read = self.folder;
+        Ok(Some(part))
+    }
+}
