@@ -52,6 +52,13 @@ impl DirectoryState {
         (first, directory.write_small("", NAME, &self.encode()))
     }
 
+    /// A state that a test can repeat.
+    #[cfg(test)]
+    pub(super) fn plant(directory: &Arc<Directory>, seed: u64) {
+        let state = DirectoryState { seed: Seed(seed, 1), next: 1 };
+        directory.write_small("", NAME, &state.encode()).unwrap();
+    }
+
     fn encode(self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&VERSION.to_le_bytes());

@@ -254,16 +254,28 @@ impl Directory {
         }
     }
 
-    /// Removes what another process has left without having completed it.
-    pub(super) fn remove_draft(&self, folder: u8, name: &[u8]) {
+    /// Whether a name is that of a file that another process has not completed.
+    pub(super) fn is_lost_draft(&self, name: &[u8]) -> bool {
         let own = format!("{DRAFT_PREFIX}{:016x}-", self.process);
-        if name.starts_with(DRAFT_PREFIX.as_bytes())
-            && !name.starts_with(own.as_bytes())
-            && let Ok(folder) = self.folder(&format!("{folder:02x}"), false)
-        {
-            // One that has gone meanwhile was to go.
+        name.starts_with(DRAFT_PREFIX.as_bytes()) && !name.starts_with(own.as_bytes())
+    }
+
+    /// Removes something of one of the 256 directories.
+    pub(super) fn remove_name(&self, folder: u8, name: &[u8]) {
+        self.remove_name_in(&format!("{folder:02x}"), name);
+    }
+
+    fn remove_name_in(&self, folder: &str, name: &[u8]) {
+        if let Ok(folder) = self.folder(folder, false) {
+            // What has gone meanwhile was to go.
             let _ = rustix::fs::unlinkat(&folder, name, AtFlags::empty());
         }
+    }
+
+    /// Removes what other processes have not completed in a directory that is small.
+    pub(super) fn remove_lost_drafts(&self, folder: &str) {
+        let names = self.names_in(folder).ok().flatten().into_iter().flatten().filter_map(Result::ok);
+        names.filter(|name| self.is_lost_draft(name)).for_each(|name| self.remove_name_in(folder, &name));
     }
 
     /// The names in one of the 256 directories. `None` if it does not exist.

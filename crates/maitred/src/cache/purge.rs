@@ -37,7 +37,7 @@ impl PurgeJob {
 
     /// Another process has begun it: its rule is written.
     pub(super) fn taken_over(core: &Arc<Core>, rule: Arc<Rule>) -> PurgeJob {
-        PurgeJob { walk: Some(Walk::from(0)), ..PurgeJob::new(core, rule) }
+        PurgeJob { walk: Some(Walk::default()), ..PurgeJob::new(core, rule) }
     }
 
     pub(super) fn run(mut self) -> Progress {
@@ -76,7 +76,7 @@ impl PurgeJob {
         // Without a file, other processes cannot know what it is about: they believe nothing that they have in memory.
         let unknown = if written.is_err() { self.rule.number } else { 0 };
         core.rules.note_own_change(core.index.table.note_rules(unknown));
-        self.walk = Some(Walk::from(0));
+        self.walk = Some(Walk::default());
         Progress::More(self)
     }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::core::{Core, count};
+use super::core::{Core, PURGES, count};
 use super::index::Room;
 use super::key::Hash;
 use super::purge::PurgeJob;
@@ -47,9 +47,13 @@ impl RebuildJob {
     pub(super) fn run(mut self) -> Progress {
         let core = &self.core;
         let Some(walk) = &mut self.walk else {
+            for folder in [".", PURGES] {
+                core.directory.remove_lost_drafts(folder);
+            }
             core.index.attach();
             core.index.trim(|record| core.evict(record));
-            self.walk = Some(Walk::from(if self.complete { 0 } else { core.index.table.progress() }));
+            // From the start, whatever another process has read: what has a slot is not read again.
+            self.walk = Some(Walk::default());
             return Progress::More(self);
         };
         match walk.next(&core.directory) {

@@ -202,7 +202,8 @@ impl Store {
         let new = Arc::new(Entry::new(&entry.key, head, entry.body.clone(), marks));
         new.place.store(entry.place.load(Relaxed), Relaxed);
         // An entry that was purged before it was asked for again is not brought back by what is said about it.
-        let is_same = entry.marks.generation == marks.generation && self.test(entry);
+        let is_current = core.rules.is_current(core.index.table.rules().0);
+        let is_same = is_current && entry.marks.generation == marks.generation && self.test(entry);
         if !can_be_stored || !is_same || fetch.key.text != entry.key {
             return (new, None);
         }

@@ -80,6 +80,12 @@ impl Storing {
         Trouble { what, error, off_for: Some(off_for) }
     }
 
+    /// As if the time were over.
+    #[cfg(test)]
+    pub(super) fn turn_on(&self) {
+        self.off_until.store(0, Relaxed);
+    }
+
     fn since_start(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.start)
     }

@@ -461,6 +461,17 @@ impl Table {
         self.change_heat(place, 0, CONFIRMED);
     }
 
+    /// As another process may leave a slot.
+    #[cfg(test)]
+    pub(super) fn scribble(&self, place: u32, word: usize, value: u64) {
+        let (slot, tag) = self.slot(place).unwrap();
+        match word {
+            0..WORDS => slot.words[word].store(value, Relaxed),
+            WORDS => slot.check.store(value as u32, Relaxed),
+            _ => tag.store(0, Relaxed),
+        }
+    }
+
     /// Bytes of memory that it takes.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> u64 {

@@ -11,7 +11,7 @@ pub(super) const FOLDERS: u64 = 256;
 const NAMES_PER_PART: usize = 256;
 
 /// How far it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Walk {
     folder: u64,
     names: Option<Names>,
@@ -27,13 +27,8 @@ pub(super) struct Part {
 }
 
 impl Walk {
-    /// From this directory on.
-    pub(super) fn from(folder: u64) -> Walk {
-        Walk { folder, names: None }
-    }
-
-    /// The next part. `None` if all was read. Drafts of other processes are removed. What has no name that a file of the store has is
-    /// somebody else's, and stays; so does a file that is in another directory than its name says.
+    /// The next part. `None` if all was read. Drafts of other processes are removed, and files that are in another
+    /// directory than their names say. What has no name that a file of the store has is somebody else's, and stays.
     ///
     /// # Errors
     /// What the system says about this directory. It goes on with the next one.
@@ -47,8 +42,10 @@ impl Walk {
             match self.names.as_mut().and_then(Iterator::next) {
                 Some(Ok(name)) => match Hash::of_name(&name) {
                     Some(hash) if hash.folder() == folder => part.hashes.push(hash),
-                    Some(_) => {}
-                    None => directory.remove_draft(folder, &name),
+                    // Nobody looks for it there.
+                    Some(_) => directory.remove_name(folder, &name),
+                    None if directory.is_lost_draft(&name) => directory.remove_name(folder, &name),
+                    None => {}
                 },
                 Some(Err(error)) => {
                     self.names = None;
