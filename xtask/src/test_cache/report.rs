@@ -311,8 +311,12 @@ impl Run {
 
     fn groups(&self) -> String {
         let servers: Vec<(Server, Measured)> = self.all().collect();
+        // Those for browsers are not run.
+        let is_run = |id: &String| self.servers.values().any(|kept| kept.results.contains_key(id));
+        let cases: Vec<&Known> =
+            self.cases.iter().filter(|known| known.kind != Kind::Check && is_run(&known.id)).collect();
         let mut groups: Vec<&str> = Vec::new();
-        for known in self.cases.iter().filter(|known| known.kind != Kind::Check) {
+        for known in &cases {
             if !groups.contains(&known.group.as_str()) {
                 groups.push(&known.group);
             }
@@ -331,9 +335,8 @@ impl Run {
                 [0, 0] => "–".to_owned(),
                 [required, optimal] => format!("{required} + {optimal}"),
             };
-            let [required, optimal] = [Kind::Required, Kind::Optimal].map(|kind| {
-                self.cases.iter().filter(|known| known.group == group && known.kind == kind).count()
-            });
+            let [required, optimal] = [Kind::Required, Kind::Optimal]
+                .map(|kind| cases.iter().filter(|known| known.group == group && known.kind == kind).count());
             let cells: Vec<String> = servers.iter().map(cell).collect();
             let _ = writeln!(text, "| {group} | {required} + {optimal} | {} |", cells.join(" | "));
         }
@@ -414,7 +417,7 @@ mod tests {
             tables.contains("| nginx | 1.2-3 | 1 | 1 | 1 | 1 | 0 | 1 | 0 | 0 | 0, 1 | 2026-11-24 |"),
             "{tables}"
         );
-        assert!(tables.contains("| Vary | 4 + 0 | 1 + 0 | 1 + 0 |"), "{tables}");
+        assert!(tables.contains("| Vary | 3 + 0 | 1 + 0 | 1 + 0 |"), "{tables}");
         assert!(Run::read(directory.path(), "suite@2").is_err());
     }
 
