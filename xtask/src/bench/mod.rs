@@ -4,6 +4,7 @@
 //! tree per answered request, in interleaved rounds; results are ratios inside one run, and medians.
 
 mod adapters;
+mod cache;
 mod client;
 mod compressed;
 mod disk;
@@ -213,7 +214,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 23] = [
+const SCENARIOS: [(&str, &str, Run); 26] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -246,6 +247,13 @@ const SCENARIOS: [(&str, &str, Run); 23] = [
         Run::Grid(upstreams::run),
     ),
     ("grpc", "unary calls of gRPC, beside the peers that pass them on", Run::Grid(upstreams::grpc)),
+    (
+        "cache-hits",
+        "responses from the cache, beside a file, nginx's cache and Varnish",
+        Run::Grid(cache::hits),
+    ),
+    ("cache-cold", "1,000 clients that want what is not in the cache yet", Run::Figure(cache::cold)),
+    ("cache-misses", "what a cache costs where nothing is asked for twice", Run::Grid(cache::misses)),
     ("adapters", "each adapter's application alone, behind Maitred, behind nginx", Run::Grid(adapters::run)),
     ("buckets", "one accept queue, or one for each thread (2014)", Run::Grid(tuning::buckets)),
     ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),
@@ -259,6 +267,15 @@ const SCENARIOS: [(&str, &str, Run); 23] = [
     ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(specweb::run)),
 ];
 
+/// Names for several scenarios.
+const GROUPS: [(&str, &[&str]); 1] = [("cache", &["cache-hits", "cache-cold", "cache-misses"])];
+
+/// The scenarios that a name stands for.
+fn named(name: &str) -> Vec<&str> {
+    let group = GROUPS.iter().find(|(group, _)| *group == name);
+    group.map_or_else(|| vec![name], |(_, scenarios)| scenarios.to_vec())
+}
+
 /// Name, what it measures, and how, of every scenario.
 fn scenarios() -> impl Iterator<Item = (&'static str, &'static str, Run)> {
     load::LOADS.iter().map(|load| (load.name, load.what, Run::Load(load))).chain(SCENARIOS)
@@ -268,18 +285,22 @@ fn scenarios() -> impl Iterator<Item = (&'static str, &'static str, Run)> {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.list {
         scenarios().for_each(|(name, what, _)| println!("{name:15} {what}"));
+        GROUPS.iter().for_each(|(name, scenarios)| println!("{name:15} {}", scenarios.join(", ")));
         return Ok(());
     }
     if let Some(run) = &arguments.again {
         let run = std::path::absolute(run)?;
         return Shown::read(&run)?.write(repository()?, &run);
     }
-    let known = |wanted: &String| scenarios().any(|(name, ..)| name == wanted);
+    let known = |wanted: &String| {
+        named(wanted).into_iter().all(|wanted| scenarios().any(|(name, ..)| name == wanted))
+    };
     if let Some(unknown) = arguments.scenarios.iter().find(|name| !known(name)) {
         return Err(format!("there is no scenario {unknown:?}; --list names them").into());
     }
     let wanted = |name: &str| {
-        arguments.scenarios.is_empty() || arguments.scenarios.iter().any(|scenario| scenario == name)
+        arguments.scenarios.is_empty()
+            || arguments.scenarios.iter().any(|scenario| named(scenario).contains(&name))
     };
     let bench = prepare(arguments)?;
     let environment = report::environment(&bench.peers, bench.cpus);
@@ -476,5 +497,8 @@ mod tests {
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
+        for (group, scenarios) in GROUPS {
+            assert!(!names.contains(&group) && scenarios.iter().all(|scenario| names.contains(scenario)));
+        }
     }
 }

@@ -179,6 +179,7 @@ impl Kind {
             .replace("@SERVERS@", &setup.passing.servers)
             .replace("@LOCATION@", &setup.passing.location)
             .replace("@BESIDE@", &setup.passing.beside)
+            .replace("@HTTP@", &setup.passing.http)
             .replace("@HAPROXY_HTTP2@", if setup.passing.http2 { " proto h2" } else { "" })
             .replace("@CADDY_SCHEME@", if setup.passing.http2 { "h2c://" } else { "" })
             .replace("@BACKEND@", &setup.backend.to_string())

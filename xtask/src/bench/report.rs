@@ -179,6 +179,7 @@ pub(super) fn environment(peers: &[Kind], cpus: usize) -> Value {
         "h2load": said("h2load", &["--version"]),
         "python": said("python3", &["--version"]),
         "strace": said("strace", &["--version"]),
+        "varnish": said("varnishd", &["-V"]),
     });
     for kind in peers {
         if let Some((program, _)) = kind.program() {

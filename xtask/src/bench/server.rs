@@ -78,6 +78,8 @@ pub(super) struct Passing {
     pub(super) location: String,
     /// nginx: lines beside the location.
     pub(super) beside: String,
+    /// nginx: lines beside the server.
+    pub(super) http: String,
 }
 
 impl Passing {
@@ -89,6 +91,7 @@ impl Passing {
             servers: "server @BACKEND@;".to_owned(),
             location: "proxy_pass http://application@BACKEND_PATH@;".to_owned(),
             beside: String::new(),
+            http: String::new(),
         }
     }
 }

@@ -72,7 +72,7 @@ fn row(bench: &Bench, pair: Pair) -> Line {
 }
 
 /// A server behind: Maitred with a fixed response, and further lines.
-fn behind(bench: &Bench, name: &str, change: impl FnOnce(&mut Setup)) -> Result<Running> {
+pub(super) fn behind(bench: &Bench, name: &str, change: impl FnOnce(&mut Setup)) -> Result<Running> {
     let mut setup = bench.setup(Vec::new());
     let body = "x".repeat(BODY_BYTES);
     setup.maitred_more =
