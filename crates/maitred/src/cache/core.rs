@@ -188,7 +188,8 @@ impl Core {
         }
     }
 
-    /// Gives a complete file its name, and enters it into the index. False if it is not wanted any more. The room is used or given
+    /// Gives a complete file its name, and enters it into the index. False if it is not wanted any more. The room is used or
+    /// given
     /// back in any case.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ const MAGIC: &[u8; 8] = b"mtr-seed";
 const VERSION: u32 = 1;
 const BYTES: usize = 40;
 /// Numbers that one table has: at a million a second, 200 days. The next one begins behind them, so that its numbers are greater
-/// without anybody having looked at all files, and whatever the clock says.
+/// without a look at all files, and whatever the clock says.
 const NUMBERS: u64 = 1 << 44;
 
 /// See the module.

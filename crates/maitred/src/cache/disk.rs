@@ -1,7 +1,9 @@
 //! The files of a store: few operations, each beneath the descriptor of the directory, and none follows a symbolic link.
 //!
-//! A file is written without a name (`O_TMPFILE`) and gets one when it is complete: whatever ends a process leaves nothing. Where the
-//! filesystem or the system cannot do that, it has a name of its own kind until it is renamed; what is left of those is removed when the
+//! A file is written without a name (`O_TMPFILE`) and gets one when it is complete: whatever ends a process leaves nothing. Where
+//! the
+//! filesystem or the system cannot do that, it has a name of its own kind until it is renamed; what is left of those is removed
+//! when the
 //! directory is read.
 
 use std::fs::File;
@@ -30,7 +32,7 @@ const LINK_ATTEMPTS_MAX: usize = 4;
 const COPY_BYTES: usize = 256 * 1024;
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe or a device that somebody has put there must not hold up a thread, or become its terminal.
+/// A pipe or a device that stands there must not hold up a thread, or become its terminal.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 

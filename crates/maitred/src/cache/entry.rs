@@ -21,12 +21,14 @@ pub enum Kind {
     /// A response.
     #[default]
     Response,
-    /// A note that the responses of this key vary: those are entries of other keys, which the caller makes of this key, `epoch` and
+    /// A note that the responses of this key vary: those are entries of other keys, which the caller makes of this key, `epoch`
+    /// and
     /// the request's fields of these names.
     Vary {
         /// Names of fields.
         names: Vec<Box<[u8]>>,
-        /// What keys of the variants contain. Another note has another one: after a purge of this key none of them is found again.
+        /// What keys of the variants contain. Another note has another one: after a purge of this key none of them is found
+        /// again.
         epoch: u64,
     },
 }

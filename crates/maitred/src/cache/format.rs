@@ -2,7 +2,8 @@
 //! valid. All numbers are little-endian.
 //!
 //! The body stands at a place that is known before anything else is, so that it can be written as it comes and sent as it is. A
-//! response that was revalidated gets another head behind the last one. What is torn there, by a process that was killed or a disk
+//! response that was revalidated gets another head behind the last one. What is torn there, by a process that was killed or a
+//! disk
 //! that is full, ends the chain: what stands before it is valid.
 //!
 //! | header: bytes | what |
@@ -31,7 +32,7 @@
 //! | 104..112 | epoch of a note of varying |
 //! | 112.. | key, fields, tags, names of fields: see [`encode_head`] |
 //!
-//! What is read here was written by nobody that is known: every length is checked, and names and values of fields are as HTTP
+//! What is read here may have been written by anything: every length is checked, and names and values of fields are as HTTP
 //! wants them.
 
 use flate2::Crc;

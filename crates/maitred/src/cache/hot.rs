@@ -165,7 +165,8 @@ impl Part {
         true
     }
 
-    /// Moves the hand until it has thrown one entry out. Ends within two rounds, as each step clears a bit; an empty part is within
+    /// Moves the hand until it has thrown one entry out. Ends within two rounds, as each step clears a bit; an empty part is
+    /// within
     /// any bound, so there is an entry.
     fn evict_one(&mut self) {
         for _ in 0..=2 * self.slots.len() {

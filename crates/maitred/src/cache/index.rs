@@ -6,7 +6,7 @@ use super::key::Hash;
 use super::queues::{BLOCKS_MAX, Heat, Queue, Queues};
 use super::table::{BLOCK_BYTES, MAIN, Record, Table};
 
-/// Entries that go before the lock is given up for a moment.
+/// Entries that go before the lock is left for a moment.
 const EVICT_AT_ONCE: usize = 64;
 /// Slots that are entered into the queues before that.
 const ATTACH_AT_ONCE: usize = 4096;
@@ -67,7 +67,8 @@ impl Index {
         u64::from(blocks) <= bytes_max / BLOCK_BYTES && blocks <= BLOCKS_MAX
     }
 
-    /// Reserves room for something that is to be written. Entries that have to go for that are taken out, and given to `gone`, which
+    /// Reserves room for something that is to be written. Entries that have to go for that are taken out, and given to `gone`,
+    /// which
     /// removes their files, without a lock. False if there is no room, because too much is being written.
     pub(super) fn reserve(&self, room: Room, mut gone: impl FnMut(&Record)) -> bool {
         loop {
@@ -91,7 +92,8 @@ impl Index {
         self.reserve(Room::default(), gone);
     }
 
-    /// Enters a file, for which room was reserved, in place of another one of its key. Gives back its place, and an entry that had to
+    /// Enters a file, for which room was reserved, in place of another one of its key. Gives back its place, and an entry that
+    /// had to
     /// go because there are too many of similar hashes.
     pub(super) fn insert(&self, record: &Record, room: Room, heat: u32) -> (u32, Option<Record>) {
         let mut state = self.lock();

@@ -10,7 +10,8 @@ use super::rebuild::{self, RebuildJob};
 use super::storing::Trouble;
 use super::writing::Writing;
 
-/// Work that may wait for a disk. To drop one without running it costs what it was to store, or leaves a file behind that the next
+/// Work that may wait for a disk. To drop one without running it costs what it was to store, or leaves a file behind that the
+/// next
 /// worker process removes; a purge is only complete once its job has said so.
 #[derive(Debug)]
 pub struct Job(Kind);
@@ -33,10 +34,12 @@ enum Kind {
 pub enum Outcome {
     /// It is done.
     Done,
-    /// Of [`Found::OnDisk`](super::Found): the entry, which is hot now if there is room; `None` if there is none after all. With an
+    /// Of [`Found::OnDisk`](super::Found): the entry, which is hot now if there is room; `None` if there is none after all. With
+    /// an
     /// error there is none, either.
     Loaded(io::Result<Option<Arc<Entry>>>),
-    /// A part is done: run this one, too, behind others that wait. Purges and [`Store::rebuild`](super::Store::rebuild) are done in parts.
+    /// A part is done: run this one, too, behind others that wait. Purges and [`Store::rebuild`](super::Store::rebuild) are done
+    /// in parts.
     Again(Job),
     /// A purge is done.
     Purged {
@@ -89,7 +92,7 @@ fn purge_some(purges: Vec<PurgeJob>) -> Outcome {
 }
 
 fn run_one_of(mut purges: Vec<PurgeJob>) -> Outcome {
-    // Of an error, nobody waits to be told: the rule stays.
+    // No caller waits to be told of an error: the rule stays.
     if let Some(purge::Progress::More(job)) = purges.pop().map(PurgeJob::run) {
         purges.push(job);
     }

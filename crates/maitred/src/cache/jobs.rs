@@ -143,7 +143,8 @@ impl UpdateJob {
     }
 }
 
-/// Puts another head behind those of a file; the caller holds the lock of its key. False if the file is another one by now, or has
+/// Puts another head behind those of a file; the caller holds the lock of its key. False if the file is another one by now, or
+/// has
 /// a newer head.
 ///
 /// # Errors
@@ -256,7 +257,7 @@ impl Reserved {
         fits
     }
 
-    /// Somebody else uses it, or gives it back.
+    /// Another job uses it, or gives it back.
     pub(super) fn use_up(mut self) -> Room {
         std::mem::take(&mut self.room)
     }

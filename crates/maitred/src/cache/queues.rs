@@ -1,15 +1,18 @@
 //! Which entry has to go: S3-FIFO ([Yang et al., SOSP 2023](https://doi.org/10.1145/3600006.3613147)), by bytes and by number.
 //!
-//! New entries go to a small queue, of a tenth of the room. Those that were asked for meanwhile move to the main queue when they come
-//! to its end; the others go, and their hashes are kept for a while: one that comes again so soon goes to the main queue at once. There,
+//! New entries go to a small queue, of a tenth of the room. Those that were asked for meanwhile move to the main queue when they
+//! come
+//! to its end; the others go, and their hashes are kept for a while: one that comes again so soon goes to the main queue at once.
+//! There,
 //! each hit that is counted is another round.
 //!
-//! The queues are lists through an array that has a node for each slot of the table. They belong to one process; the next one makes
+//! The queues are lists through an array that has a node for each slot of the table. They belong to one process; the next one
+//! makes
 //! them from the table.
 
 use super::key::Hash;
 
-/// Steps until an entry goes that would stay otherwise: nobody waits for a walk through all of a queue.
+/// Steps until an entry goes that would stay otherwise: no thread waits for a walk through all of a queue.
 const STEPS_MAX: u32 = 256;
 /// The share of the small queue, in percent.
 const SMALL_PERCENT: u64 = 10;

@@ -1,4 +1,4 @@
-//! A file as it is read: whatever is in it, the result is an entry that somebody has stored as a whole, or none.
+//! A file as it is read: whatever is in it, the result is an entry that was stored as a whole, or none.
 
 use std::fs::File;
 use std::io;
@@ -122,7 +122,8 @@ enum Checked {
     Broken,
 }
 
-/// Checks a body. A large one is read through once after each start of the system: what was written when the machine fails may come
+/// Checks a body. A large one is read through once after each start of the system: what was written when the machine fails may
+/// come
 /// back in pieces.
 fn check_body(core: &Core, hash: Hash, opened: &mut Opened) -> io::Result<Checked> {
     let header = opened.header;

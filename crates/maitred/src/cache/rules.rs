@@ -1,9 +1,12 @@
 //! Purges of more than one key: rules, which entries are tested against when they are found, until all files have been.
 //!
 //! A rule holds from the moment that it is made, in the process that makes it. It is written to a file, so that a process that
-//! comes later knows it, too, and finishes what was begun; the table counts the changes, and a process that finds the count changed
-//! reads the files before it believes anything again. When all files were tested the rule is dropped. What was not on the disk in the
-//! meantime, in memory or being written, is still tested against those that were dropped last; of what is older than those that are
+//! comes later knows it, too, and finishes what was begun; the table counts the changes, and a process that finds the count
+//! changed
+//! reads the files before it believes anything again. When all files were tested the rule is dropped. What was not on the disk in
+//! the
+//! meantime, in memory or being written, is still tested against those that were dropped last; of what is older than those that
+//! are
 //! remembered, nothing in memory is served, and nothing that is being written is published.
 
 use std::collections::VecDeque;
@@ -197,7 +200,8 @@ impl Rules {
         about.map(|rule| rule.verdict()).max().unwrap_or(Verdict::Keep)
     }
 
-    /// Tests what was found on the disk: `tested` was the last rule when it was opened. Those from before that hold, too, if they have
+    /// Tests what was found on the disk: `tested` was the last rule when it was opened. Those from before that hold, too, if they
+    /// have
     /// not tested all files yet.
     pub(super) fn test_again(&self, subject: Subject<'_>) -> Verdict {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);

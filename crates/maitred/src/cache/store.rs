@@ -78,7 +78,8 @@ pub struct Counts {
 }
 
 impl Store {
-    /// Opens the store of a directory, with the table that the master has for it. Reads a few small files, and writes one if the table
+    /// Opens the store of a directory, with the table that the master has for it. Reads a few small files, and writes one if the
+    /// table
     /// is new. Run [`Store::rebuild`] then.
     ///
     /// # Errors
@@ -156,7 +157,7 @@ impl Store {
         verdict != Verdict::Gone
     }
 
-    /// Notes that a response of this key is not to be stored until then (seconds since 1970), so that nobody waits for it to be.
+    /// Notes that a response of this key is not to be stored until then (seconds since 1970), so that no request waits for it to be.
     pub fn pass(&self, key: &Key, until: u64) {
         self.core.index.table.pass(key.hash, until);
     }
@@ -167,6 +168,12 @@ impl Store {
         // In this order: what is removed in between is of an older generation.
         let generation = table.generation(key.hash);
         Fetch { key: key.clone(), stamp: table.next_number(), generation }
+    }
+
+    /// The same by another key, for a response of which it was not known when it was asked for that it varies.
+    pub fn fetch_variant(&self, fetch: &Fetch, key: &Key) -> Fetch {
+        let generation = self.core.index.table.generation(key.hash);
+        Fetch { key: key.clone(), stamp: fetch.stamp, generation }
     }
 
     /// Stores a small response. It is hot at once; the job, if there is one, writes its file.
@@ -193,7 +200,8 @@ impl Store {
         (fits && self.core.storing.is_on(Instant::now())).then(|| Writing::new(&self.core, fetch.clone()))
     }
 
-    /// Gives an entry another head: it was found to be good still. The new entry is hot at once, the job writes its head; `fetch` is
+    /// Gives an entry another head: it was found to be good still. The new entry is hot at once, the job writes its head; `fetch`
+    /// is
     /// that of the request that found it.
     pub fn update(&self, fetch: &Fetch, entry: &Arc<Entry>, head: Head) -> (Arc<Entry>, Option<Job>) {
         let core = &self.core;

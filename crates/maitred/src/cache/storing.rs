@@ -49,7 +49,8 @@ pub struct Trouble {
     pub what: &'static str,
     /// What the system says.
     pub error: io::Error,
-    /// For so long nothing is stored from now on: that is to be logged. `None` if that goes on, or was off already: only this entry is
+    /// For so long nothing is stored from now on: that is to be logged. `None` if that goes on, or was off already: only this
+    /// entry is
     /// lost.
     pub off_for: Option<Duration>,
 }

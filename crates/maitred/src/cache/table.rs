@@ -1,18 +1,24 @@
 //! The index: where entries are, in memory that all threads of all worker processes share. It belongs to the master, so that it
 //! stays when they are replaced.
 //!
-//! **A table of hints.** What a file says is true; a slot only says that there may be a file of this hash. So a slot may be torn, out of
-//! date or missing: that costs a miss. Slots are read and written without locks. Each has a check word of all that it says: one of
+//! **A table of hints.** What a file says is true; a slot only says that there may be a file of this hash. So a slot may be torn,
+//! out of
+//! date or missing: that costs a miss. Slots are read and written without locks. Each has a check word of all that it says: one
+//! of
 //! which two processes have written halves, or that was not finished by one that was killed, says nothing and is free.
 //!
-//! **Sets.** A key belongs to one set, by its hash. The set begins with 32 bits of the hash of each slot, so that looking for a key reads
-//! two cache lines, and a third if it is there. There are 32 slots for 24 entries. Where a set is full the least used one has to go; of as
+//! **Sets.** A key belongs to one set, by its hash. The set begins with 32 bits of the hash of each slot, so that looking for a
+//! key reads
+//! two cache lines, and a third if it is there. There are 32 slots for 24 entries. Where a set is full the least used one has to
+//! go; of as
 //! many entries as the table is for, that befalls one in 250.
 //!
-//! **Generations.** When a key is purged or removed, the generation of its part of all keys grows, in all processes at once. What was
+//! **Generations.** When a key is purged or removed, the generation of its part of all keys grows, in all processes at once. What
+//! was
 //! taken from the disk before, or is being written, is of an older generation then, and not served or published any more.
 //!
-//! **The file**: one set with numbers ([`Word`]), sets with the generations, sets with keys that are not stored ([`Table::pass`]), and the
+//! **The file**: one set with numbers ([`Word`]), sets with the generations, sets with keys that are not stored
+//! ([`Table::pass`]), and the
 //! sets of slots.
 
 use std::io;
@@ -141,7 +147,8 @@ impl Layout {
 }
 
 impl Table {
-    /// An empty table for so many entries. `boot` is a number that another start of the system has another one of, 0 if there is none:
+    /// An empty table for so many entries. `boot` is a number that another start of the system has another one of, 0 if there is
+    /// none:
     /// what was written since then is in the memory of the kernel as it was written, whatever has happened to processes.
     ///
     /// # Errors
@@ -292,7 +299,8 @@ impl Table {
         })
     }
 
-    /// Notes that a key is not to be stored until then. The note that ends soonest makes room for it. Two threads that write at once
+    /// Notes that a key is not to be stored until then. The note that ends soonest makes room for it. Two threads that write at
+    /// once
     /// may leave the hash of one beside the time of the other: a key more, or less, is not stored for a while.
     pub(super) fn pass(&self, hash: Hash, until: u64) {
         let known = self.passes(hash).find(|(key, _)| key.load(Relaxed) == hash.lo);
@@ -386,7 +394,8 @@ impl Table {
         }
     }
 
-    /// What there is of a key is not to be found any more, in any process: what was taken from the disk before is of an older generation,
+    /// What there is of a key is not to be found any more, in any process: what was taken from the disk before is of an older
+    /// generation,
     /// and so is what was while the slot was freed. What is being published is of an older one, too, and finds that before it is
     /// confirmed. The lock of those who write is not taken: if another key gets the slot in the same moment, that may be lost.
     pub(super) fn withdraw(&self, hash: Hash) {
@@ -452,7 +461,7 @@ impl Table {
         self.change_heat(place, 0, VERIFIED);
     }
 
-    /// Whether it was not purged while the file got its name: until that is known nobody reads it.
+    /// Whether it was not purged while the file got its name: until that is known no thread reads it.
     pub(super) fn is_confirmed(&self, place: u32) -> bool {
         self.heat(place) & CONFIRMED != 0
     }

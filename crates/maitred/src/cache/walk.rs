@@ -28,7 +28,7 @@ pub(super) struct Part {
 
 impl Walk {
     /// The next part. `None` if all was read. Drafts of other processes are removed, and files that are in another
-    /// directory than their names say. What has no name that a file of the store has is somebody else's, and stays.
+    /// directory than their names say. What has no name that a file of the store has is another program's, and stays.
     ///
     /// # Errors
     /// What the system says about this directory. It goes on with the next one.
@@ -42,7 +42,7 @@ impl Walk {
             match self.names.as_mut().and_then(Iterator::next) {
                 Some(Ok(name)) => match Hash::of_name(&name) {
                     Some(hash) if hash.folder() == folder => part.hashes.push(hash),
-                    // Nobody looks for it there.
+                    // No lookup finds it there.
                     Some(_) => directory.remove_name(folder, &name),
                     None if directory.is_lost_draft(&name) => directory.remove_name(folder, &name),
                     None => {}

@@ -18,7 +18,8 @@ use super::storing::Trouble;
 /// Bytes that room is reserved for at a time.
 const RESERVE_BYTES: u64 = 1024 * 1024;
 
-/// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. It holds a file, of which the
+/// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. It holds a file, of
+/// which the
 /// last descriptor frees the disk: drop it on a helper thread, as a [`Job`](super::Job) does that is made from it.
 pub struct Writing {
     core: Arc<Core>,
@@ -104,7 +105,8 @@ impl Writing {
         &self.fetch
     }
 
-    /// Publishes it, on a helper thread. The entry can be served in any case; it is not stored if it was purged meanwhile, or if its head
+    /// Publishes it, on a helper thread. The entry can be served in any case; it is not stored if it was purged meanwhile, or if
+    /// its head
     /// is too large.
     ///
     /// # Errors

@@ -397,7 +397,7 @@ fn what_is_no_file_of_the_store_is_not_followed_or_opened() {
     let fifo = path("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
-    std::fs::write(path("real").with_file_name("README"), b"somebody else's").unwrap();
+    std::fs::write(path("real").with_file_name("README"), b"another program's").unwrap();
     let other = open(&settings, &Table::create(100, 1).unwrap());
     let _ = run(other.rebuild(NOW));
     for key in ["link", "directory", "copy", "empty", "holes", "fifo"] {

@@ -1,4 +1,5 @@
-//! Stores in the hands of a seed: what is put, written, updated, removed and purged, in what order helper threads do it, what fails, and
+//! Stores in the hands of a seed: what is put, written, updated, removed and purged, in what order helper threads do it, what
+//! fails, and
 //! when processes are killed. Whatever is found has been stored so, as a whole, under that key, and was not purged.
 
 use rustix::io::Errno;
