@@ -1,9 +1,10 @@
-//! The cache's rules by the cases of others: `http-cache-tests`, the suite of the HTTP Working Group's chair, against Maitred and
-//! against other caches. What a case means, and what follows from its result, is the suite's own: `bench/cache-tests/run.mjs` only
-//! runs it.
+//! The cache's rules by the cases of others: `http-cache-tests`, whose author is an editor of RFC 9111, against Maitred and
+//! against other caches. What a case means, and what follows from its result, is the suite's own: `bench/cache-tests/run.mjs`
+//! only runs it.
 
 mod report;
 mod servers;
+mod step;
 mod suite;
 
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::time::Instant;
 use crate::Result;
 use report::{Measured, Run};
 use servers::{Build, Server};
+pub(crate) use step::run;
 use suite::{Options, Origin, Suite};
 
 /// Arguments of `cargo xtask cache-tests`.

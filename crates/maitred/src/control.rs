@@ -126,6 +126,8 @@ pub enum Descriptor {
         /// Index into `Config::client_limits`.
         limit: usize,
     },
+    /// The index of the cache ([`crate::cache::Table`]).
+    Cache,
     /// Where the session secrets of this listener are written.
     KeyLog {
         /// Index into `Config::listens`.

@@ -9,6 +9,7 @@ use regex::bytes::Regex;
 use crate::access::{Gates, identity_fields};
 use crate::compress;
 use crate::config::{Overrides, RequestHeaderRules};
+use crate::filter::cache::Caching;
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
@@ -84,6 +85,8 @@ pub struct Plan {
     pub idle: IdleTime,
     /// Which responses are compressed.
     pub compress: Option<compress::Rules>,
+    /// Which responses of its pool are kept, and given to others.
+    pub cache: Option<Box<Caching>>,
     /// The body that the route answers with, compressed.
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
@@ -191,6 +194,7 @@ impl Plan {
             overrides,
             idle: IdleTime::new(overrides.limits.keep_alive_timeout),
             compress: compiled.compress.map(compress::Rules::new),
+            cache: compiled.cache.map(Box::new),
             constant: None,
             needs_response: compiled.needs_response || overrides.limits.is_throttled() || sets_cookies,
             sets_cookies,

@@ -210,7 +210,7 @@ impl Server {
         let prefix = directory.path();
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(prefix, open)?;
-        // Of most of these, nobody learns which port they have chosen.
+        // Most of these do not say which port they have chosen.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         self.configure(build, prefix, address, origin)?;
         if let Some(account) = self.account().filter(|_| rustix::process::geteuid().is_root()) {

@@ -85,6 +85,13 @@ pub enum Kind {
     },
     /// `true`, `false`, or a table that says more.
     FlagOrSection(&'static Table),
+    /// `true`, `false`, one of these strings, or a table that says more.
+    FlagOrWordOrSection {
+        /// The strings.
+        words: &'static [&'static str],
+        /// The table.
+        table: &'static Table,
+    },
     /// `"16KiB"`, or a number of bytes.
     Size {
         /// Smallest allowed, in bytes.
@@ -166,6 +173,7 @@ impl Kind {
             | Kind::FlagOrSection(table)
             | Kind::WholeOrSection { table, .. }
             | Kind::TextsOrSections(_, table)
+            | Kind::FlagOrWordOrSection { table, .. }
             | Kind::ChoiceOrSection { table, .. } => Some(table),
             _ => None,
         }
@@ -183,6 +191,9 @@ impl Kind {
             Kind::WholeOrSection { .. } => "a whole number or a table".into(),
             Kind::ChoiceOrSection { .. } => "a string or a table".into(),
             Kind::FlagOrSection(_) => "true, false or a table".into(),
+            Kind::FlagOrWordOrSection { words, .. } => {
+                format!("true, false, {} or a table", quoted_list(words, ", "))
+            }
             Kind::Size { .. } => "a size such as \"16KiB\"".into(),
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
@@ -213,6 +224,9 @@ impl Kind {
                 format!("{}, or a table, see `{}`", code_list(words), table.title)
             }
             Kind::FlagOrSection(table) => format!("`true`, `false`, or a table, see `{}`", table.title),
+            Kind::FlagOrWordOrSection { words, table } => {
+                format!("`true`, `false`, {}, or a table, see `{}`", code_list(words), table.title)
+            }
             Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),
             Kind::Texts(form) => format!("an array: {form}"),

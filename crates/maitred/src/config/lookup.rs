@@ -64,12 +64,18 @@ pub trait Lookup {
     fn state_directory(&self) -> PathBuf {
         PathBuf::from(SYSTEM_STATE)
     }
+    /// Where it keeps what it can do without, likewise.
+    fn cache_directory(&self) -> PathBuf {
+        PathBuf::from(SYSTEM_CACHE)
+    }
 }
 
 /// Of a source file this much is looked at.
 const SOURCE_BYTES: u64 = 256 * 1024;
 /// The state directory of a server that runs as root.
 const SYSTEM_STATE: &str = "/var/lib/maitred";
+/// The directory of its cache.
+const SYSTEM_CACHE: &str = "/var/cache/maitred";
 
 /// The machine that this runs on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -170,21 +176,32 @@ impl Lookup for System {
         std::env::split_paths(&path).any(|directory| is_program(&directory.join(name)))
     }
 
-    /// `$STATE_DIRECTORY`, which a service manager gives (systemd.exec(5)); `/var/lib/maitred` for root; for others what the XDG
-    /// Base Directory Specification says.
     fn state_directory(&self) -> PathBuf {
+        self.own_directory(["STATE_DIRECTORY", "XDG_STATE_HOME"], ".local/state", SYSTEM_STATE)
+    }
+
+    fn cache_directory(&self) -> PathBuf {
+        self.own_directory(["CACHE_DIRECTORY", "XDG_CACHE_HOME"], ".cache", SYSTEM_CACHE)
+    }
+}
+
+impl System {
+    /// What a service manager gives (systemd.exec(5)) by the first variable; a directory of the system for root; for others what
+    /// the
+    /// XDG Base Directory Specification says: the second variable, or a directory at home.
+    fn own_directory(self, [managed, of_user]: [&str; 2], at_home: &str, system: &str) -> PathBuf {
         let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        if let Some(given) = std::env::var_os("STATE_DIRECTORY") {
+        if let Some(given) = std::env::var_os(managed) {
             let first = std::env::split_paths(&given).next();
             if let Some(path) = first.filter(|path| path.is_absolute()) {
                 return path;
             }
         }
         if self.is_root() {
-            return PathBuf::from(SYSTEM_STATE);
+            return PathBuf::from(system);
         }
-        let own = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
-        own.map_or_else(|| PathBuf::from(SYSTEM_STATE), |state| state.join("maitred"))
+        let own = variable(of_user).or_else(|| Some(variable("HOME")?.join(at_home)));
+        own.map_or_else(|| PathBuf::from(system), |place| place.join("maitred"))
     }
 }
 

@@ -14,6 +14,7 @@ use super::access::Access;
 use super::access::UsersFile;
 use super::acme::Acme;
 use super::balancing::Balancing;
+use super::cache::{CacheStore, Caching};
 use super::client_limits::ClientLimit;
 use super::coding::Coding;
 use super::compress::Compression;
@@ -70,6 +71,8 @@ pub struct Config {
     pub access_logs: Vec<AccessLog>,
     /// `[trace]`; `None`: what comes of it passes as it is.
     pub trace: Option<Trace>,
+    /// `[cache]`; `None`: no route keeps responses.
+    pub cache: Option<CacheStore>,
 }
 
 impl Config {
@@ -248,6 +251,8 @@ pub struct Site {
     pub security_headers: Option<SecurityHeaders>,
     /// `compress`; `None` where it is not given.
     pub compress: Option<Compression>,
+    /// `cache`; `None` where it is not given.
+    pub cache: Option<Caching>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
@@ -302,6 +307,8 @@ pub struct Route {
     pub security_headers: Option<SecurityHeaders>,
     /// `compress`; `None` where it is not given.
     pub compress: Option<Compression>,
+    /// `cache`; `None` where it is not given.
+    pub cache: Option<Caching>,
     /// `request_headers`
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
@@ -355,6 +362,7 @@ impl Route {
             cors: None,
             security_headers: None,
             compress: None,
+            cache: None,
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
             access: Access::default(),

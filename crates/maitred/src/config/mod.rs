@@ -7,6 +7,7 @@ mod access;
 pub mod acme;
 mod balancing;
 mod build;
+mod cache;
 mod client_limits;
 mod coding;
 mod compress;
@@ -77,6 +78,7 @@ pub use acme::{
     TsigAlgorithm, certificate_path,
 };
 pub use balancing::{Balance, Balancing, HashKey, Outliers, ServerCookie, ServerSettings};
+pub use cache::{CacheRules, CacheStore, Caching, QueryKey};
 pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};

@@ -313,8 +313,10 @@ impl<'a> Section<'a> {
     /// One of the words that are declared.
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
         let key = self.key(name)?;
-        let (Kind::Choice(words) | Kind::FlagOrChoice(words) | Kind::ChoiceOrSection { words, .. }) =
-            key.kind
+        let (Kind::Choice(words)
+        | Kind::FlagOrChoice(words)
+        | Kind::ChoiceOrSection { words, .. }
+        | Kind::FlagOrWordOrSection { words, .. }) = key.kind
         else {
             return None;
         };
@@ -479,6 +481,7 @@ impl<'a> Section<'a> {
                 _,
                 Kind::WholeOrSection { table: spec, .. }
                 | Kind::ChoiceOrSection { table: spec, .. }
+                | Kind::FlagOrWordOrSection { table: spec, .. }
                 | Kind::FlagOrSection(spec),
             )) => spec,
             _ => self.spec,

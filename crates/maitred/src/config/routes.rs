@@ -2,7 +2,7 @@
 
 use super::keys::{Default, Key, Kind, Table};
 use super::{
-    access, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
+    access, cache, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
     overrides, response_buffering, rewrites, security,
 };
 
@@ -129,6 +129,7 @@ pub(super) const ROUTE: Table = Table {
         cors::KEY,
         security::KEY,
         compress::KEY,
+        cache::KEY,
         headers::REQUEST_KEY,
     ],
 };

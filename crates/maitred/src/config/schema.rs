@@ -63,6 +63,7 @@ fn kind(kind: &Kind) -> Value {
         | Kind::WholeOrSection { .. }
         | Kind::ChoiceOrSection { .. }
         | Kind::FlagOrSection(_)
+        | Kind::FlagOrWordOrSection { .. }
         | Kind::Size { .. }
         | Kind::Time { .. } => {
             if let Some(any) = schema["anyOf"].as_array_mut() {
@@ -90,6 +91,9 @@ fn plain(kind: &Kind) -> Value {
         }
         Kind::ChoiceOrSection { words, table: spec } => json!({ "anyOf": [{ "enum": words }, table(spec)] }),
         Kind::FlagOrSection(spec) => json!({ "anyOf": [{ "type": "boolean" }, table(spec)] }),
+        Kind::FlagOrWordOrSection { words, table: spec } => {
+            json!({ "anyOf": [{ "type": "boolean" }, { "enum": words }, table(spec)] })
+        }
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": "^[0-9]+(\\.[0-9]{1,9})? ?(B|[kKmMgG]|KiB|MiB|GiB|kB|MB|GB)?$" },

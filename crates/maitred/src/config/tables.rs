@@ -10,9 +10,9 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, balancing, client_limits, compress, cors, discovery, expires, external, fastcgi, files, headers,
-    health, jwt, media, mirror, overrides, parts, reload, requests, response_buffering, retry, routes,
-    security, trace,
+    access, balancing, cache, client_limits, compress, cors, discovery, expires, external, fastcgi, files,
+    headers, health, jwt, media, mirror, overrides, parts, reload, requests, response_buffering, retry,
+    routes, security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -67,6 +67,7 @@ pub const ROOT: Table = Table {
             Default::Absent("none"),
             "Further access logs, which sites and routes name.",
         ),
+        cache::STORE_KEY,
         Key::new("trace", Kind::Section(&trace::TRACE), Default::Absent("no traces"), "Distributed tracing."),
     ],
 };
@@ -404,6 +405,7 @@ pub const SITE: Table = Table {
         cors::KEY,
         security::KEY,
         compress::KEY,
+        cache::KEY,
         headers::REQUEST_KEY,
         Key::new(
             "certificates",

@@ -62,6 +62,17 @@ pub struct ResponseWriter<'t> {
     left_out: Vec<u8>,
     /// How fast the response may leave, by what it says itself.
     rate: Option<u64>,
+    /// What is done with the head before it is written: for the cache.
+    watch: Option<Watch<'t>>,
+}
+
+/// Sees the head of a response before it is written.
+pub struct Watch<'t>(pub &'t mut dyn FnMut(&ResponseHead<'_>));
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Watch")
+    }
 }
 
 impl<'t> ResponseWriter<'t> {
@@ -88,6 +99,7 @@ impl<'t> ResponseWriter<'t> {
             named: None,
             left_out: Vec::new(),
             rate: None,
+            watch: None,
         }
     }
 
@@ -113,6 +125,12 @@ impl<'t> ResponseWriter<'t> {
     #[must_use]
     pub fn refusing(self, refusing: &'static [u16]) -> ResponseWriter<'t> {
         ResponseWriter { refusing, ..self }
+    }
+
+    /// The same, with something that sees its head.
+    #[must_use]
+    pub fn watching(self, watch: Option<Watch<'t>>) -> ResponseWriter<'t> {
+        ResponseWriter { watch, ..self }
     }
 
     /// The status of the response, if that is one of them.
@@ -192,6 +210,20 @@ impl<'t> ResponseWriter<'t> {
         *self.lines = lines;
     }
 
+    /// Makes the head of a response that was kept: it has a `Date` of its own.
+    pub fn make_kept(&mut self, status: u16, ended: bool, put: impl FnOnce(&mut FieldLines)) {
+        let mut lines = std::mem::take(self.lines);
+        lines.clear();
+        put(&mut lines);
+        if let Some(value) = cache_control(self.context.expiry, &ResponseHead::own(status, lines.all())) {
+            lines.push(b"Cache-Control", value);
+        }
+        let ending = Ending { ended, dated: true, ..Ending::of(self.context.persistence) };
+        let head = ResponseHead::own(status, lines.all());
+        self.encode(&head, self.context.edits, self.further, &ending);
+        *self.lines = lines;
+    }
+
     /// The failure of a call: a response that is all head, with the status of gRPC ("Trailers-Only"). What `put` says of content
     /// is left out.
     #[cold]
@@ -264,6 +296,9 @@ impl Encode for ResponseWriter<'_> {
         if self.refusing.contains(&head.status) {
             self.refused = Some(head.status);
             return;
+        }
+        if let Some(Watch(see)) = self.watch.take() {
+            see(head);
         }
         if let Some(mapping) = self.mapping.take() {
             let mut lines = None;

@@ -6,6 +6,7 @@
 //!
 //! | file | filter | where |
 //! |---|---|---|
+//! | [`cache`] | `cache` of a site and of a route | responses of pools |
 //! | [`compress`] | `compress` of a site and of a route | responses of files and of pools |
 //! | [`cors`] | `cors` of a site and of a route | every response |
 //! | [`error_pages`] | `error_pages` of a site and of a route | errors of the server, of files and of pools that give no answer |
@@ -16,6 +17,7 @@
 //! | [`scope`] | – | what a filter is given, and what it adds to |
 //! | [`server`] | `server_header` of the server, a site and a route | where the application names no server |
 
+pub mod cache;
 pub mod compress;
 pub mod cors;
 pub mod error_pages;
@@ -33,7 +35,7 @@ pub type Filter = fn(&Scope<'_>, &mut Compiled);
 
 /// All filters, in the order in which they are compiled: the last rule about a field counts, and what is filled in where a
 /// field is absent comes after what is set in any case.
-pub const FILTERS: [Filter; 8] = [
+pub const FILTERS: [Filter; 9] = [
     error_pages::compile,
     headers::compile,
     security::compile,
@@ -41,6 +43,7 @@ pub const FILTERS: [Filter; 8] = [
     cors::compile,
     hsts::compile,
     compress::compile,
+    cache::compile,
     server::compile,
 ];
 

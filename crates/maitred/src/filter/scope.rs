@@ -28,6 +28,8 @@ pub struct Compiled {
     pub cors: Option<config::Cors>,
     /// Which responses are compressed.
     pub compress: Option<config::Compress>,
+    /// Which responses of its pool are kept, and given to others.
+    pub cache: Option<super::cache::Caching>,
     /// Which of the site's own files is shown for a status.
     pub error_pages: Vec<(u16, String)>,
     /// Responses have to pass here: no application may write to the client's socket itself.

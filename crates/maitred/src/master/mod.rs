@@ -24,6 +24,7 @@
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
+//! | [`cache_table`] | the index of the cache, kept over worker processes |
 //! | [`limit_tables`] | the tables of limits by client, kept over worker processes |
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
@@ -36,6 +37,7 @@ mod access_logs;
 pub mod admin;
 pub mod admin_token;
 pub mod agent;
+pub mod cache_table;
 pub mod certificates;
 pub mod channel;
 pub mod checks;

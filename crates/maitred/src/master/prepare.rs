@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::access_logs;
 use super::admin::AdminListener;
 use super::admin_token::AdminToken;
+use super::cache_table;
 use super::certificates::Certificates;
 use super::config_file::{ConfigText, Staged};
 use super::own_files::Outsiders;
@@ -114,6 +115,7 @@ impl Prepared {
             pid_file: pid_file(server.pid_file.as_deref(), &outsiders, present)?,
             admin_token: admin_token(&config, &outsiders, present)?,
         };
+        cache_table::make_directory(config.cache.as_ref(), config.server.user.as_ref())?;
         let tls = Certificates::load(&config, around)?;
         let error_log = log_file(config.log.error_file.as_deref(), &outsiders)?;
         Ok(Prepared { config, text: None, staged: None, open: Some(open), tls, error_log, threads })

@@ -29,6 +29,7 @@ use rustix::process::{Resource, Rlimit};
 
 use self::upgrade::Check;
 use super::agent::Agent;
+use super::cache_table::CacheTable;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::checks::Checks;
 use super::config_file::Proposed;
@@ -223,6 +224,7 @@ struct Shell<'a> {
     proposed: Option<Proposed>,
     /// The tables of limits by client.
     limit_tables: LimitTables,
+    cache_table: CacheTable,
     /// Worker processes of images before.
     old_workers: BTreeMap<u64, Child>,
     /// The version of the image before, until that has been said.
@@ -280,7 +282,6 @@ fn surroundings(
 impl<'a> Shell<'a> {
     fn new(source: Source<'a>, options: Options) -> Result<Self, String> {
         let signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
-        let executable = crate::upgrade::executable();
         let (mut upgrade_state, mut unpacker) = (UpgradeState::find()?, Unpacker::default());
         let around = surroundings(&mut upgrade_state, &mut unpacker)?;
         let machine = match &mut upgrade_state {
@@ -322,13 +323,14 @@ impl<'a> Shell<'a> {
             replaced: None,
             hooks: Vec::new(),
             ended_children: Vec::new(),
-            executable,
+            executable: crate::upgrade::executable(),
             check: None,
             new_end: None,
             old_end: None,
             left_open: None,
             proposed: None,
             limit_tables: LimitTables::default(),
+            cache_table: CacheTable::default(),
             old_workers: BTreeMap::new(),
             upgraded_from: None,
         };

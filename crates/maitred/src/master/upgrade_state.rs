@@ -78,6 +78,9 @@ pub struct UpgradeState {
     /// Tables of limits by client, by name.
     #[serde(default)]
     pub limits: Vec<(String, i32)>,
+    /// The index of the cache, and the directory that it is about.
+    #[serde(default)]
+    pub cache: Option<(PathBuf, i32)>,
     /// The Unix sockets of listen entries. Apart from `listens`, for executables that know only IP addresses there.
     #[serde(default)]
     pub unix: Vec<PackedUnix>,
@@ -294,6 +297,7 @@ impl UpgradeState {
             self_signed: None,
             secrets: None,
             limits: Vec::new(),
+            cache: None,
             unix: Vec::new(),
             inherited_unix: Vec::new(),
             endpoints: Endpoints::default(),

@@ -129,10 +129,19 @@ const SOCKETS: &[libc::c_long] = &[
     libc::SYS_socket,
     libc::SYS_socketpair,
 ];
-/// What the worker process alone does: memory files for bodies and channels, and the end of application processes while its
-/// master is being replaced.
-const WORKER: &[libc::c_long] =
-    &[libc::SYS_memfd_create, libc::SYS_pidfd_open, libc::SYS_pidfd_send_signal, libc::SYS_waitid];
+/// What the worker process alone does: memory files for bodies and channels, the end of application processes while its
+/// master is being replaced, and the files of the cache, which get their names when they are whole.
+const WORKER: &[libc::c_long] = &[
+    libc::SYS_linkat,
+    libc::SYS_memfd_create,
+    libc::SYS_mkdirat,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_unlinkat,
+    libc::SYS_waitid,
+];
 /// What the agent for certificates alone does: files that are replaced as wholes, and looking names up.
 const AGENT: &[libc::c_long] = &[
     libc::SYS_bind,
@@ -220,7 +229,7 @@ mod tests {
             confine(Process::Worker).unwrap();
             std::fs::metadata("/").unwrap();
             if forbidden == "yes" {
-                let _ = std::fs::hard_link("/no such file", "/nor this");
+                let _ = std::os::unix::fs::symlink("/no such file", "/no such directory/link");
             }
             return;
         }

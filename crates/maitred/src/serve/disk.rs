@@ -148,9 +148,10 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
         let mut scratch = vec![0; SCRATCH_BYTES];
         while let Some((job, done)) = shared.next() {
             // A panic of one job must not take the thread from all others.
-            let outcome =
-                catch_unwind(AssertUnwindSafe(|| done(run(&job, &mut scratch).map_err(io::Error::from))));
-            if outcome.is_err() {
+            let result = catch_unwind(AssertUnwindSafe(|| run(&job, &mut scratch).map_err(io::Error::from)));
+            let panicked = result.is_err();
+            let result = result.unwrap_or_else(|_| Err(io::Error::other("a job has panicked")));
+            if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() || panicked {
                 tracing::error!(?job, "a disk job panicked");
             }
         }
@@ -183,6 +184,10 @@ fn run(job: &DiskJob, scratch: &mut [u8]) -> Result<(), Errno> {
                 let written = rustix::io::retry_on_intr(|| rustix::io::write(file, rest))?;
                 rest = rest.get(written..).unwrap_or_default();
             }
+            Ok(())
+        }
+        DiskJob::Task(task) => {
+            task.run();
             Ok(())
         }
         DiskJob::Encode(encoding) => {

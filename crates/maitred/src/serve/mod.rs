@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Clock;
 
@@ -15,6 +16,7 @@ pub use residency::OpenFile;
 pub mod disk;
 pub mod files;
 pub mod fixed;
+pub mod kept;
 pub mod passed;
 pub mod residency;
 #[cfg(test)]
@@ -80,6 +82,8 @@ pub enum DiskJob {
         /// What to write.
         bytes: Vec<u8>,
     },
+    /// Anything else that may wait for a disk.
+    Task(Task),
     /// Make a coding of a file.
     Encode(std::sync::Arc<files::Encoding>),
     /// Look a path up below a root and read what the event loop would keep of it, so that names, inodes and first
@@ -92,6 +96,34 @@ pub enum DiskJob {
         /// Files of at most so many bytes are read too.
         inline_bytes_max: u32,
     },
+}
+
+/// Something that a helper thread does.
+pub struct Task(Mutex<Option<Work>>);
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Task")
+    }
+}
+
+impl Task {
+    /// Does it, once.
+    pub fn run(&self) {
+        let work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            work();
+        }
+    }
+}
+
+impl DiskJob {
+    /// This is done.
+    pub fn task(work: impl FnOnce() + Send + 'static) -> DiskJob {
+        DiskJob::Task(Task(Mutex::new(Some(Box::new(work)))))
+    }
 }
 
 /// One request as a handler sees it.

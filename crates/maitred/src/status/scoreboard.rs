@@ -226,6 +226,24 @@ maitred_sys::shared! {
         pub relayed_isolated: Cell,
         /// Of those, because the client's connection is encrypted, or a stream of HTTP/2.
         pub relayed_framed: Cell,
+        /// Requests that were answered with a fresh response of the cache.
+        pub response_cache_hits: Cell,
+        /// Those that were answered with a stale one.
+        pub response_cache_stale: Cell,
+        /// Requests for which a response had to be fetched, or validated, before they were answered.
+        pub response_cache_misses: Cell,
+        /// Requests of routes with `cache` that went to the pool as if there were none.
+        pub response_cache_bypassed: Cell,
+        /// Of these, those that waited for one that another request had begun to fetch.
+        pub response_cache_collapsed: Cell,
+        /// Requests to pools for the cache.
+        pub response_cache_fills: Cell,
+        /// Responses that were stored.
+        pub response_cache_stored: Cell,
+        /// Stored responses that were found to be still good (304).
+        pub response_cache_validated: Cell,
+        /// Responses for the cache that were not received, or not as a whole.
+        pub response_cache_failed: Cell,
         /// Requests that another thread answers, their connection staying here.
         pub sent_to_threads: Cell,
         /// Of those, because the client's socket is not one that can be given away.

@@ -14,6 +14,7 @@ use crate::control::{Document, DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
 use crate::plan::IdleTime;
 use crate::serve::Encoding;
+use crate::worker::upstream::fill::writing::Written;
 
 /// A message from one thread to another.
 #[derive(Debug)]
@@ -78,6 +79,22 @@ pub enum Message {
         check: u32,
         /// Whether it was the right one.
         right: bool,
+    },
+    /// A response that is being fetched for the cache has come further.
+    Filled {
+        /// Index of the connection that waits for it.
+        index: u32,
+        /// Its serial number: if the connection is closed, the message is void.
+        serial: u32,
+    },
+    /// A helper has written a piece of such a response.
+    FillWritten {
+        /// Key of the fill.
+        key: u32,
+        /// Its serial number.
+        serial: u32,
+        /// What goes on being written to, and how it went.
+        result: std::io::Result<Written>,
     },
     /// A coding of a file was made.
     Encoded(Arc<Encoding>),

@@ -29,6 +29,9 @@
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
+//! | [`cache_store`] | the store of responses, as it is opened |
+//! | [`kept`] | how responses are named and described in it |
+//! | [`fills`] | responses that are fetched for it |
 //! | [`auth_answers`] | answers of `forward_auth` that are kept |
 //! | [`key_rings`] | the keys that tokens are checked by |
 //! | [`user_lists`] | users of files |
@@ -43,6 +46,7 @@ mod admission;
 mod agenda;
 mod auth_answers;
 mod base;
+mod cache_store;
 mod clients;
 mod clock;
 pub mod connection;
@@ -51,10 +55,12 @@ pub mod drain;
 mod entry;
 mod exchanges;
 mod fd_budget;
+mod fills;
 mod foreign;
 mod forward;
 mod frame;
 pub mod inbox;
+mod kept;
 mod key_rings;
 mod layers;
 pub mod limits;
@@ -96,6 +102,7 @@ use self::auth_answers::AuthAnswers;
 use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
+use self::fills::Fills;
 use self::inbox::Inbox;
 use self::key_rings::KeyRings;
 use self::limits::Limit;
@@ -136,6 +143,8 @@ struct Inherited {
     key_logs: Vec<(usize, OwnedFd)>,
     /// Tables of limits by client, by index.
     tables: Vec<(usize, OwnedFd)>,
+    /// The index of the cache.
+    cache: Option<OwnedFd>,
 }
 
 struct Bucket {
@@ -168,7 +177,7 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables } = inherited;
+    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache } = inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
@@ -186,8 +195,9 @@ fn start() -> Result<(), String> {
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let shared = share(start, Inheritance { board, buckets: &buckets, tables }, tls)
+    let shared = share(start, Inheritance { board, buckets: &buckets, tables, cache }, tls)
         .map_err(|error| text("shared state", error))?;
+    cache_store::begin(shared, Environment::SYSTEM.read().unix_secs);
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
     let (ready, readiness) = std::sync::mpsc::channel();
@@ -220,7 +230,7 @@ fn inherit_all() -> Result<Inherited, String> {
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_logs) = (Vec::new(), None, Vec::new());
-    let (mut key_logs, mut tables) = (Vec::new(), Vec::new());
+    let (mut key_logs, mut tables, mut cache) = (Vec::new(), Vec::new(), None);
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
@@ -231,10 +241,11 @@ fn inherit_all() -> Result<Inherited, String> {
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog { number } => access_logs.push((number, socket)),
             Descriptor::Limit { limit } => tables.push((limit, socket)),
+            Descriptor::Cache => cache = Some(socket),
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables })
+    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache })
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
@@ -301,6 +312,8 @@ struct Inheritance<'a> {
     buckets: &'a [Bucket],
     /// Tables of limits by client, by index.
     tables: Vec<(usize, OwnedFd)>,
+    /// The index of the cache.
+    cache: Option<OwnedFd>,
 }
 
 /// Of the listening sockets, to read how long their queues are.
@@ -316,7 +329,7 @@ fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
 
 fn shared_state(
     start: Start,
-    Inheritance { board, buckets, tables }: Inheritance<'_>,
+    Inheritance { board, buckets, tables, cache }: Inheritance<'_>,
     tls: TlsServer,
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
@@ -335,6 +348,8 @@ fn shared_state(
         key_rings: KeyRings::new(&start.config.key_sets),
         user_lists: UserLists::new(&start.config.users_files),
         auth_answers: AuthAnswers::new(&start.config.auth_caches),
+        cache: cache_store::open(&start, cache, share.cached_files as u32)?,
+        fills: Fills::default(),
         client_limits: Limit::all(&start.config.client_limits, tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,

@@ -200,6 +200,7 @@ impl Reactor {
             Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
             Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
             Token::Question { key, serial } => self.on_question(key, serial),
+            Token::Fill { key, serial } => self.on_fill(key, serial),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -279,6 +280,8 @@ impl Reactor {
             Message::Checked { index, serial, check, right } => {
                 self.on_checked((index, serial), check, right)
             }
+            Message::Filled { index, serial } => self.on_filled(index, serial),
+            Message::FillWritten { key, serial, result } => self.on_fill_written(key, serial, result),
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Spilled { index, serial, result } => self.on_spilled(index, serial, result),

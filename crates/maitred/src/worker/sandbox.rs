@@ -1,5 +1,6 @@
 //! What a worker process may reach: the directories that the configuration names, to read, what adaptive affinity watches, the
-//! spool, the ports of the external servers that it passes requests to (any port, if some can be added), and nothing else
+//! spool, the directory of the cache, the ports of the external servers that it passes requests to (any port, if some can be
+//! added), and nothing else
 //! (landlock(7)). Everything else that it
 //! needs was opened by the master.
 
@@ -35,17 +36,31 @@ pub(super) fn confine(start: &Start) -> Result<&'static str, String> {
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
     // A server with another port takes another worker process: the master knows these, too.
     let ports: Vec<u16> = ports(config, &start.servers).into_iter().collect();
-    restrict(&roots, spool, Some(&ports)).map_err(|error| error.to_string())
+    let cache = config.cache.as_ref().map(|cache| cache.directory.as_path());
+    restrict(&roots, spool, cache, Some(&ports)).map_err(|error| error.to_string())
 }
 
 fn restrict(
     roots: &[&Path],
     spool: Option<&Path>,
+    cache: Option<&Path>,
     ports: Option<&[u16]>,
 ) -> Result<&'static str, RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
-    let rules: [(&[&Path], _); 2] =
-        [(roots, read), (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile)];
+    // The files of the cache are made, named, and removed by the worker process.
+    let keep = read
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::MakeDir
+        | AccessFs::RemoveFile
+        | AccessFs::RemoveDir
+        | AccessFs::Refer;
+    let rules: [(&[&Path], _); 3] = [
+        (roots, read),
+        (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile),
+        (cache.as_slice(), keep),
+    ];
     sandbox::restrict(&rules, ports.map_or(Connections::Anywhere, Connections::Ports))
 }
 
@@ -74,7 +89,7 @@ mod tests {
         let (root, other) = (inside.path().to_owned(), outside.path().to_owned());
         // Landlock binds the thread for good, so it has to be one of its own.
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[&root], Some(spool.path()), Some(&[])).unwrap();
+            let status = restrict(&[&root], Some(spool.path()), None, Some(&[])).unwrap();
             unnamed_file(spool.path()).expect("the spool takes files without a name");
             let reads = |dir: &Path| std::fs::read_to_string(dir.join("file")).is_ok();
             (status, reads(&root), reads(&other), std::fs::write(root.join("new"), "").is_ok())
@@ -94,7 +109,7 @@ mod tests {
         let address = |listener: &TcpListener| listener.local_addr().unwrap();
         let (server_address, other_address) = (address(&server), address(&other));
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[], None, Some(&[server_address.port()])).unwrap();
+            let status = restrict(&[], None, None, Some(&[server_address.port()])).unwrap();
             let connects = |address| TcpStream::connect(address).is_ok();
             let parent = rustix::process::getppid().unwrap();
             let signals = rustix::process::test_kill_process(parent).is_ok();

@@ -13,6 +13,7 @@ use rustix::net::{SocketAddrAny, SocketAddrUnix};
 
 use super::addresses::Addresses;
 use super::auth_answers::AuthAnswers;
+use super::fills::{Fill, Fills};
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use super::key_rings::KeyRings;
 use super::limits::Limit;
@@ -20,10 +21,12 @@ use super::user_lists::UserLists;
 use super::verifier::Verifier;
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
+use crate::cache::{Outcome, Store, Trouble};
 use crate::config::Address;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
 use crate::proxy::{Condition, ServerTable};
 use crate::route::Router;
+use crate::serve::DiskJob;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::serve::passed::{Helpers, Lane};
@@ -74,6 +77,10 @@ pub struct Shared {
     pub(super) user_lists: UserLists,
     /// Answers of `forward_auth` that are kept.
     pub(super) auth_answers: AuthAnswers,
+    /// Responses that are kept; `None` if no route keeps any.
+    pub cache: Option<Store>,
+    /// Those that are being fetched for it.
+    pub(super) fills: Fills,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
     /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other
@@ -240,6 +247,42 @@ pub enum Outgoing {
 }
 
 impl Shared {
+    /// Tells the connections that wait for a fill that it has come further.
+    pub(super) fn wake(&self, fill: &Fill) {
+        for (thread, index, serial) in fill.take_waiting() {
+            if let Some(inbox) = self.inboxes.get(thread) {
+                inbox.send(Message::Filled { index, serial });
+            }
+        }
+    }
+
+    /// Has a helper thread do something for the store of responses. False when they have too much to do.
+    pub(super) fn run_cache_job(&'static self, job: crate::cache::Job) -> bool {
+        self.disk.submit(self.cache_job(job), Box::new(|_| ())).is_ok()
+    }
+
+    /// The same as a job.
+    pub(super) fn cache_job(&'static self, job: crate::cache::Job) -> DiskJob {
+        let work = move || match job.run() {
+            Outcome::Again(next) => {
+                if !self.run_cache_job(next) {
+                    tracing::warn!("helpers have too much to do: the cache goes without (cache)");
+                }
+            }
+            Outcome::Trouble(Trouble { what, error, off_for }) => {
+                let off_for_ms = off_for.map(|time| time.as_millis() as u64);
+                tracing::warn!(what, %error, off_for_ms, "the disk of the cache makes trouble");
+            }
+            Outcome::Purged { files, failed } => match failed {
+                Some(error) => tracing::warn!(files, %error, "some files of the cache could not be purged"),
+                None => tracing::info!(files, "responses of the cache were purged"),
+            },
+            Outcome::Loaded(Err(error)) => tracing::warn!(%error, "a file of the cache cannot be read"),
+            Outcome::Done | Outcome::Loaded(Ok(_)) => {}
+        };
+        DiskJob::task(work)
+    }
+
     /// The scoreboard row of an application slot, if the file has one for it.
     pub fn slot_row(&self, id: SlotId) -> Option<usize> {
         slot_row(&self.start.config, id)

@@ -12,6 +12,7 @@ pub(super) enum Token {
     Upstream { key: u32, serial: u32 },
     Link { key: u32, epoch: u32 },
     Question { key: u32, serial: u32 },
+    Fill { key: u32, serial: u32 },
     Inbox,
 }
 
@@ -28,6 +29,7 @@ impl Token {
             Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
             Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
             Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
+            Token::Fill { key, serial } => (8, serial & SERIAL_MASK, key),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -43,6 +45,7 @@ impl Token {
             5 => Token::Upstream { key: index, serial },
             6 => Token::Link { key: index, epoch: serial },
             7 => Token::Question { key: index, serial },
+            8 => Token::Fill { key: index, serial },
             _ => Token::Inbox,
         }
     }
@@ -68,6 +71,7 @@ mod tests {
             Token::Upstream { key: 6, serial: 2 },
             Token::Link { key: 8, epoch: 5 },
             Token::Question { key: 7, serial: 4 },
+            Token::Fill { key: 9, serial: 6 },
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

@@ -6,6 +6,7 @@ mod access;
 mod accounts;
 mod acme;
 mod balancing;
+mod cache;
 mod client_limits;
 mod common;
 mod compress;
@@ -79,6 +80,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let (key_sets, auth_caches) = (root.cx.key_sets.take(), root.cx.auth_caches.take());
     let users_files = root.cx.users_files.take();
     let trace = trace::trace(root);
+    let cache = cache::needed(root, &sites);
     Config {
         listens,
         server,
@@ -93,6 +95,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         log,
         access_logs,
         trace,
+        cache,
     }
 }
 

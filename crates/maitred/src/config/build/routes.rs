@@ -12,7 +12,7 @@ use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
 use super::{
-    access, compress, conditions, cors, expires, files, headers, overrides, rewrites, security, sites,
+    access, cache, compress, conditions, cors, expires, files, headers, overrides, rewrites, security, sites,
 };
 
 /// The keys that say what answers.
@@ -35,6 +35,7 @@ pub(super) fn routes(
         let target = target(section, (site, pools), &patterns, compiled);
         let (false, Some(target)) = (patterns.is_empty(), target) else { continue };
         let span = patterns.first().map_or(section.span.clone(), |first| first.span.clone());
+        let cache = cache::of_route(section, &target);
         let route = Route {
             patterns: patterns.into_iter().map(|pattern| pattern.value).collect(),
             path_regex: regex.map(|(text, _)| text),
@@ -48,6 +49,7 @@ pub(super) fn routes(
             cors: cors::of(section),
             security_headers: security::of(section),
             compress: compress::of(section),
+            cache,
             request_headers: headers::of_requests(&section.section("request_headers")),
             access: access::of(section, pools),
             error_pages: sites::error_pages(section, of_site),

@@ -5,7 +5,9 @@ use super::super::finding::{At, Span};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{access, acme, compress, cors, expires, files, headers, hosts, overrides, routes, security, tls};
+use super::{
+    access, acme, cache, compress, cors, expires, files, headers, hosts, overrides, routes, security, tls,
+};
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is `[acme]`, if there is one.
 pub(super) fn sites(
@@ -99,6 +101,7 @@ fn site(
         cors: cors::of(section),
         security_headers: security::of(section),
         compress,
+        cache: cache::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
         access: access::of(section, pools),
         overrides: overrides::of(section, pools),

@@ -14,6 +14,37 @@ use crate::pool::settings::Settings;
 /// Sets every key to something other than its default.
 pub(super) const EVERYTHING: &str = include_str!("everything.toml");
 
+fn the_cache_has_its_meaning(config: &Config) {
+    let store = config.cache.as_ref().unwrap();
+    assert_eq!(store.directory, std::path::Path::new("/var/cache/test"));
+    assert_eq!((store.bytes_max, store.entries_max, store.memory_bytes_max), (2 << 30, 5000, 3 << 20));
+    let of_site = CacheRules { query_ignore: vec!["utm_*".to_owned()], ..CacheRules::default() };
+    assert!(config.sites.iter().any(|site| site.cache == Some(Caching::On(Box::new(of_site.clone())))));
+    let of_routes = config.sites.iter().flat_map(|site| &site.routes).find_map(|route| route.cache.as_ref());
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    let expected = CacheRules {
+        ttl: seconds(10),
+        ttl_by_status: vec![(404, Duration::from_secs(60))],
+        heuristic: true,
+        stale_while_revalidate: seconds(20),
+        stale_if_error: seconds(30),
+        set_cookie: true,
+        authorization: true,
+        response_control: false,
+        request_control: false,
+        targeted: vec!["x-cdn".to_owned()],
+        query: QueryKey::Sorted,
+        query_only: vec!["page".to_owned(), "q*".to_owned()],
+        query_ignore: Vec::new(),
+        key_headers: vec!["x-version".to_owned()],
+        key_cookies: vec!["lang".to_owned()],
+        object_bytes_max: 1 << 20,
+        collapse_timeout: Duration::from_secs(3),
+        cache_status: false,
+    };
+    assert_eq!(of_routes, Some(&Caching::On(Box::new(expected))));
+}
+
 #[test]
 fn every_key_reaches_its_meaning() {
     let config = good(EVERYTHING);
@@ -49,6 +80,7 @@ fn every_key_reaches_its_meaning() {
         redirect_http: false,
     };
     assert_eq!(config.listens[0], listen);
+    the_cache_has_its_meaning(&config);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
     assert_eq!((config.limits.bodies_memory_bytes_max, config.limits.bodies_disk_bytes_max), (20, 21 * 1024));
@@ -397,6 +429,7 @@ fn every_example_of_the_reference_is_a_good_part_of_a_file() {
             | Kind::Sections(inner)
             | Kind::Named(inner)
             | Kind::FlagOrSection(inner)
+            | Kind::FlagOrWordOrSection { table: inner, .. }
             | Kind::TextsOrSections(_, inner)
             | Kind::WholeOrSection { table: inner, .. } = key.kind
             {

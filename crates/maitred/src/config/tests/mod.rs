@@ -3,6 +3,7 @@
 mod accounts;
 mod acme;
 mod balancing;
+mod cache;
 mod client_limits;
 mod discovery;
 mod errors;

@@ -253,6 +253,7 @@ impl Shell<'_> {
         let Some(prepared) = self.plans.get(&number) else { return };
         self.endpoints.retain(self.plans.values().map(|plan| &plan.config));
         self.limit_tables.retain(&prepared.config.client_limits);
+        self.cache_table.retain(prepared.config.cache.as_ref());
         prepared.apply();
         let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
         if let Some(stderr) = stderr
@@ -269,13 +270,16 @@ impl Shell<'_> {
         let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
         let limits = &prepared.config.client_limits;
         self.limit_tables.prepare(limits)?;
+        let cache = prepared.config.cache.as_ref();
+        self.cache_table.prepare(cache)?;
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         self.fill_keys(&mut start.config);
         let servers = first_servers(&mut self.endpoints, &mut start);
         let ports = ports(&start.config, &start.servers);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
-        for (descriptor, file) in self.limit_tables.descriptors(limits) {
+        let tables = self.limit_tables.descriptors(limits);
+        for (descriptor, file) in tables.into_iter().chain(self.cache_table.descriptor(cache)) {
             start.descriptors.push(descriptor);
             listed.push(file);
         }

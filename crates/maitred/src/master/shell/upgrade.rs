@@ -244,6 +244,8 @@ impl Shell<'_> {
         upgrade_state.started_at = self.started_at;
         let tables = self.limit_tables.files();
         upgrade_state.limits = tables.map(|(name, file)| (name.to_owned(), packer.add(file))).collect();
+        upgrade_state.cache =
+            self.cache_table.file().map(|(directory, file)| (directory.to_owned(), packer.add(file)));
         upgrade_state.endpoints = self.endpoints.clone();
         upgrade_state.self_signed = self.around.self_signed.get().cloned();
         upgrade_state
@@ -270,6 +272,11 @@ impl Shell<'_> {
             if let Ok(table) = Table::open(Unpacker::take(file)?) {
                 self.limit_tables.adopt(name, table);
             }
+        }
+        if let Some((directory, file)) = upgrade_state.cache
+            && let Ok(table) = crate::cache::Table::open(Unpacker::take(file)?)
+        {
+            self.cache_table.adopt(directory, table);
         }
         self.endpoints = upgrade_state.endpoints;
         self.open_files = Rlimit { current: upgrade_state.open_files.0, maximum: upgrade_state.open_files.1 };

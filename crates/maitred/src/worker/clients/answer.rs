@@ -7,12 +7,13 @@ use maitred_http::grpc;
 use maitred_http::h1::Persistence;
 use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, RequestHead, Version};
+use maitred_http::response::ResponseHead;
 use maitred_http::uri;
 
 use super::Clients;
 use crate::compress::{Rules, Wish};
 use crate::config::{Address, LogChoice};
-use crate::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed};
+use crate::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed, Watch};
 use crate::filter::cors;
 use crate::log::access::{Line, RequestLine};
 use crate::plan::Plan;
@@ -366,16 +367,21 @@ impl Clients {
         let mapping = names.as_ref().and_then(|(pool, (authority, client))| {
             mapping(pools.get(usize::from(*pool))?, plan, (authority, client))
         });
+        let mut watched = if headless { self.watched(index, plan) } else { None };
+        let watches = watched.is_some();
         let (_, writer) = self.files_and_writer(index, context);
         let coding = wish.zip(encoders.as_ref()).map(|(wish, from)| Coding::new(wish, from, &mut coder));
         let writer =
             writer.with(all.as_ref().or(further.as_deref()).map(FieldLines::all).unwrap_or_default());
-        let mut writer = writer.coding(coding).mapping(mapping).refusing(refusing);
+        let writer = writer.coding(coding).mapping(mapping).refusing(refusing);
+        let mut see = |head: &ResponseHead<'_>| watched.iter_mut().for_each(|watched| watched.see(head));
+        let mut writer = writer.watching(watches.then_some(Watch(&mut see)));
         let result = write(&mut attempt, &mut writer);
         if let Some(named) = writer.take_named() {
             attempt.named = Some(named);
         }
         let (is_begun, rate, refused) = (writer.is_begun(), writer.rate(), writer.refused());
+        self.finish_watching(watched);
         if let Some(rate) = rate {
             self.throttle_by(index, rate);
         }

@@ -10,6 +10,7 @@
 //! | [`handshakes`] | handshakes that wait for certificates on demand |
 //! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
 //! | [`streams`] | what is received and sent on a stream |
+//! | [`outdate`] | responses that say something about others that the cache keeps |
 //! | [`rates`] | how fast a head and a body have to come |
 //! | [`unsent`] | what clients do not take: counted and bounded |
 //! | [`reclaim`] | whether a connection is idle, and since when |
@@ -26,6 +27,7 @@ mod exchange;
 pub(in crate::worker) mod forwarded;
 mod handshakes;
 mod http2;
+mod outdate;
 mod rates;
 mod reclaim;
 mod spans;

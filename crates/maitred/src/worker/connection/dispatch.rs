@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use maitred_http::fields::{FieldEdits, FieldLines};
 
+use super::cached::CacheNote;
 use super::gated::Gated;
 use super::retry::RetryState;
 use crate::compress::{Coder, Wish};
@@ -31,7 +32,7 @@ pub struct Dispatch {
     pub retry: RetryState,
     /// What the thread that has the client has sent about the request, besides the request itself.
     pub across: Option<Box<RemoteRequest>>,
-    /// A `Set-Cookie` field for the response that comes through a relay.
+    /// Fields for the response that comes through a relay: `Set-Cookie`, `Cache-Status`.
     pub set_cookie: Option<Box<FieldLines>>,
     /// What is changed in the response with a file that the pool has named.
     pub file_edits: Option<Box<FieldEdits>>,
@@ -39,6 +40,8 @@ pub struct Dispatch {
     pub traits: Option<Box<ResponseTraits>>,
     /// What the gates of its route have said, if it has any.
     pub gated: Option<Box<Gated>>,
+    /// What the cache has to do with it.
+    pub cached: Option<Box<CacheNote>>,
     /// The application process that returned the files which are still to be sent.
     pub returned_by: Option<Box<SlotId>>,
     /// The process was sent CANCEL: no client waits for the response.
@@ -128,7 +131,7 @@ impl Dispatch {
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
-        (self.file_edits, self.served) = (None, Served::default());
+        (self.file_edits, self.served, self.cached) = (None, Served::default(), None);
     }
 
     /// The response is whole, and what is left of it is to be sent: the request counts for its limits until then.

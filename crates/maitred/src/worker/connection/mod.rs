@@ -25,6 +25,7 @@
 
 pub mod belongings;
 pub mod body;
+pub mod cached;
 pub mod dispatch;
 pub mod gated;
 pub mod hello;

@@ -7,10 +7,11 @@
 //!
 //! It ends with its answer, with the connection that it is about (`Exchanges::remove`), or when the gate has no more time for it.
 
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
-use maitred_http::fields::{FRAMING_FIELDS, FieldLines};
+use maitred_http::fields::{FRAMING_FIELDS, FieldLines, FieldsRef};
 use maitred_http::limits::{RESPONSE_FIELDS_MOST, ResponseBounds};
 use maitred_http::request::{Framing, HeadLimits, Request, RequestHead};
 use maitred_http::response::{Encode, Ending, Filter, ResponseHead, ResponsePolicy};
@@ -29,6 +30,7 @@ use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::transfer::RequestTransfer;
 use crate::worker::inbox::ConnectionTransfer;
 use crate::worker::token::{SERIAL_MASK, Token};
+use crate::worker::upstream::remote_thread::Remote;
 
 /// The most content of an answer that is kept, to be passed on if the request is refused: a page with a form.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -55,7 +57,7 @@ const NOT_ASKED: [&str; 4] = ["content-type", "content-encoding", "range", "if-r
 /// A question that waits for its answer.
 #[derive(Debug)]
 pub(in crate::worker) struct Question {
-    socket: std::os::fd::OwnedFd,
+    socket: OwnedFd,
     serial: u32,
     /// The connection that it is about; `None` for a copy of a request, of which nothing comes.
     pub(super) index: Option<u32>,
@@ -64,6 +66,26 @@ pub(in crate::worker) struct Question {
     filter: Filter,
     answer: Answer,
     _held: Permit,
+}
+
+/// A request that a thread sends to itself.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) head: RequestHead,
+    pub(super) body: RequestBody,
+    pub(super) routed: Routed,
+    pub(super) path: Option<Box<[u8]>>,
+    pub(super) gated: Option<Box<Gated>>,
+}
+
+/// The near end of its connection.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) socket: OwnedFd,
+    pub(super) held: Permit,
+    pub(super) remote: Remote,
+    /// The id that the request has.
+    pub(super) id: u128,
 }
 
 /// What a pool has answered.
@@ -106,7 +128,7 @@ impl Exchanges {
         request: &Request<'_, '_>,
         forward: &Forward,
     ) -> Option<u32> {
-        let how = Copied { method: "GET", target: &forward.path, body: None };
+        let how = Copied { method: "GET", target: &forward.path, body: None, further: FieldsRef::default() };
         let head = head_of(request, &how, &self.head_limits)?;
         let mut gated = Gated::default();
         gated.fields.push(b"x-forwarded-method", request.method_text.as_bytes());
@@ -124,27 +146,10 @@ impl Exchanges {
         (head, body): (RequestHead, RequestBody),
         (pool, gated): (usize, Gated),
     ) -> Option<u32> {
-        let held = self.shared.descriptors.take(2)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        let settings = self.shared.start.config.pools.get(pool)?;
-        let id = self.forwarded.next_id();
-        let across = self.remote_request(from, request, settings, id);
         let routed =
             Routed { decision: Decision::Route(Choice::Pool(pool)), plan: self.shared.router.bare_plan() };
-        let sent = RequestTransfer {
-            head,
-            routed: Some(routed),
-            path: None,
-            body,
-            retry: RetryState::default(),
-            waits_since: None,
-            gated: Some(Box::new(gated)),
-            across: Some(Box::new(across)),
-        };
-        let connection = &self.connections[from as usize];
-        let (address, listen) = (connection.remote.address, connection.listen);
-        let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
+        let sent = Sent { head, body, routed, path: None, gated: Some(Box::new(gated)) };
+        let (Inner { socket: near, held, .. }, transfer) = self.prepare_inner(from, request, pool, sent)?;
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.questions.vacant_entry();
@@ -157,6 +162,38 @@ impl Exchanges {
         entry.insert(Question { socket: near, serial, index, since, filter, answer, _held: held });
         self.shared.transfer(self.number, transfer);
         Some(key)
+    }
+
+    /// Prepares a request that this thread sends to itself, about that of the connection `from`: this end of its connection, and
+    /// what [`Shared::transfer`](crate::worker::shared::Shared::transfer) takes.
+    pub(super) fn prepare_inner(
+        &mut self,
+        from: u32,
+        request: &Request<'_, '_>,
+        pool: usize,
+        sent: Sent,
+    ) -> Option<(Inner, ConnectionTransfer)> {
+        let held = self.shared.descriptors.take(2)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+        let settings = self.shared.start.config.pools.get(pool)?;
+        let id = self.forwarded.next_id();
+        let across = self.remote_request(from, request, settings, id);
+        let remote = Remote { heard: across.heard.clone(), began: across.began };
+        let sent = RequestTransfer {
+            head: sent.head,
+            routed: Some(sent.routed),
+            path: sent.path,
+            body: sent.body,
+            retry: RetryState::default(),
+            waits_since: None,
+            gated: sent.gated,
+            across: Some(Box::new(across)),
+        };
+        let connection = &self.connections[from as usize];
+        let (address, listen) = (connection.remote.address, connection.listen);
+        let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
+        Some((Inner { socket: near, held, remote, id }, transfer))
     }
 
     /// Something of an answer has come. Gives back the connection that it is about and the answer, once that is there.
@@ -184,7 +221,7 @@ const BOUNDS: ResponseBounds =
     ResponseBounds { head_bytes_max: 2 << 20, fields_max: 2 * RESPONSE_FIELDS_MOST as u16 };
 
 /// What is required of an answer: it is read here.
-const POLICY: ResponsePolicy = ResponsePolicy {
+pub(super) const POLICY: ResponsePolicy = ResponsePolicy {
     head_request: false,
     http10: false,
     informational: false,
@@ -232,6 +269,8 @@ pub(super) struct Copied<'a> {
     pub(super) target: &'a str,
     /// The length of its body; `None` for one that is not copied, with all that is about it.
     pub(super) body: Option<usize>,
+    /// Fields besides those that are copied.
+    pub(super) further: FieldsRef<'a>,
 }
 
 /// The head of a question: the client's, with another method and target, and without a body, as what asks Caddy and Traefik. Or
@@ -265,6 +304,9 @@ pub(super) fn head_of(
         if is_copied {
             head.field(field.name, field.value);
         }
+    }
+    for (name, value) in how.further.iter() {
+        head.field(&String::from_utf8_lossy(name), value);
     }
     if let Some(bytes) = how.body.filter(|bytes| *bytes > 0 || request.framing != Framing::None) {
         head.field("content-length", bytes.to_string().as_bytes());

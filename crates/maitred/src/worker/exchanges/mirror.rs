@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use maitred_http::fields::FieldsRef;
 use maitred_http::request::Request;
 
 use super::Exchanges;
@@ -26,7 +27,9 @@ impl Exchanges {
         if !self.has_room_for_copy(mirror) {
             return false;
         }
-        let how = Copied { method: request.method_text, target: request.target, body: Some(body.len()) };
+        let further = FieldsRef::default();
+        let how =
+            Copied { method: request.method_text, target: request.target, body: Some(body.len()), further };
         let Some(head) = head_of(request, &how, &self.head_limits) else { return false };
         let before = self.exchange(index).dispatch.gated.as_deref();
         let gated = before.map(|before| Gated {

@@ -18,6 +18,8 @@
 //! | [`remote_thread`] | requests that another thread answers |
 //! | [`named_file`] | responses that name a file |
 //! | [`ask`] | questions to a pool about a request, for a gate |
+//! | [`fill`] | responses that are fetched for the cache |
+//! | [`follow`] | requests that are answered with what comes of one |
 //! | [`mirror`] | copies of requests, to a pool of which nothing is wanted |
 //! | [`feed`] | request bodies that go through a relay |
 //! | [`passing`] | request bodies that go to a server while they come |
@@ -31,6 +33,8 @@ mod buffering;
 mod connections;
 mod fastcgi;
 mod feed;
+pub(in crate::worker) mod fill;
+pub(in crate::worker) mod follow;
 mod http1;
 mod http2;
 mod mirror;
@@ -56,6 +60,7 @@ use self::ask::Question;
 use super::layers::above;
 use super::processes::Processes;
 use super::upstream::connections::Upstreams;
+use super::upstream::fill::filling::Filling;
 
 /// Responses under way, from files, processes and servers, and how they end.
 pub(in crate::worker) struct Exchanges {
@@ -64,12 +69,14 @@ pub(in crate::worker) struct Exchanges {
     pub(in crate::worker) upstreams: Upstreams,
     /// Questions to pools about requests that wait for a gate.
     questions: Slab<Question>,
+    /// Responses that are fetched for the cache.
+    fillings: Slab<Filling>,
 }
 above!(Exchanges, processes: Processes);
 
 impl Exchanges {
     pub(in crate::worker) fn new(processes: Processes) -> Exchanges {
         let upstreams = Upstreams::new(&processes.shared.pools, processes.number);
-        Exchanges { processes, upstreams, questions: Slab::new() }
+        Exchanges { processes, upstreams, questions: Slab::new(), fillings: Slab::new() }
     }
 }

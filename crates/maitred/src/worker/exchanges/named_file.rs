@@ -46,6 +46,7 @@ impl Exchanges {
                 self.leave_stream(index, key, &mut attempt);
                 self.upstreams.recycle(attempt);
             }
+            Source::Fill => {}
             Source::Relay(relay) if whole => self.release_relay(relay, &attempt),
             Source::Relay(relay) => self.leave_relay(relay, &attempt),
             Source::Server(key) | Source::Thread(key) if whole => {

@@ -119,8 +119,12 @@ impl Exchanges {
         {
             return self.read_stream(index, key, moved);
         }
+        if source == Source::Fill {
+            return self.read_from_fill(index, moved);
+        }
         let mut rx = self.buffers.rx.take();
         let received = match source {
+            Source::Fill => Ok(Read::Drained),
             Source::Relay(relay) => self.receive_from_relay(index, relay, &mut rx),
             Source::Server(key) | Source::Thread(key) => self.receive_from_server(key, &mut rx),
         };
@@ -153,6 +157,7 @@ impl Exchanges {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
             By::Server(Call { dialect: Dialect::Http1(_) | Dialect::Http2(_), .. })
             | By::Process(_)
+            | By::Fill(_)
             | By::Thread(_) => false,
         };
         if self.attempt_of(index).is_some_and(|attempt| is_over(&attempt.by))
@@ -261,7 +266,7 @@ impl Exchanges {
     fn on_drained(&mut self, index: u32, source: Source) -> bool {
         match source {
             Source::Relay(_) => self.end_relay(index),
-            Source::Server(_) | Source::Thread(_) => {
+            Source::Server(_) | Source::Thread(_) | Source::Fill => {
                 self.wait_for_upstream(index);
                 false
             }
@@ -348,10 +353,11 @@ impl Exchanges {
         exchange.dispatch.retry = RetryState::Never;
         exchange.dispatch.served.ended_us = exchange.dispatch.given_for_us(now);
         self.count(index, status);
-        if !matches!(source, Source::Thread(_)) {
+        if !matches!(source, Source::Thread(_) | Source::Fill) {
             self.count_handed_off(index, body_bytes);
         }
         match source {
+            Source::Fill => {}
             Source::Relay(relay) => self.release_relay(relay, &attempt),
             Source::Server(key) if attempt.speaks_http2() => {
                 self.leave_stream(index, key, &mut attempt);

@@ -655,7 +655,7 @@ impl Exchanges {
     pub(in crate::worker) fn release_server(&mut self, key: u32, attempt: &Attempt) {
         let sent = match &attempt.by {
             By::Server(call) => call.is_sent() && attempt.is_fed(),
-            By::Process(_) | By::Thread(_) => true,
+            By::Process(_) | By::Thread(_) | By::Fill(_) => true,
         };
         let holds =
             self.upstreams.get(key).and_then(|found| found.tls.as_ref()).is_some_and(|tls| tls.holds());

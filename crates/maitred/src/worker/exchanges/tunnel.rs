@@ -63,6 +63,7 @@ impl Exchanges {
 
     fn far_end(&mut self, index: u32) -> Option<FarEnd<'_>> {
         match self.source_of(index)? {
+            Source::Fill => None,
             Source::Server(key) | Source::Thread(key) => self.upstreams.far_end(key),
             Source::Relay(relay) => {
                 let relay = self.pools.relays.get(relay as usize);
@@ -217,7 +218,7 @@ impl Exchanges {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
             // There is no DONE for a relay that was kept.
             (None, By::Process(handed)) => handed.done |= detached,
-            (None, By::Server(_) | By::Thread(_)) => {}
+            (None, By::Server(_) | By::Thread(_) | By::Fill(_)) => {}
         }
     }
 

@@ -6,6 +6,7 @@
 //! | process, by relay | `relay` | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
 //! | server | `server`; its dialect: `http1`, `fastcgi`, `streams` | by a connection, or its stream | by the same | `Server` |
 //! | another thread | `remote_thread` | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
+//! | a fill of the cache | `fill`, `follow` | – | from memory, or a file | `Fill` |
 //!
 //! ¹ A state of its own: the process writes to the client's socket.
 //!
@@ -44,7 +45,7 @@ impl Exchanges {
         match self.source_of(index) {
             Some(Source::Relay(relay)) => self.feed_relay(index, relay),
             Some(Source::Server(_)) => self.pass_request(index),
-            Some(Source::Thread(_)) | None => {}
+            Some(Source::Thread(_) | Source::Fill) | None => {}
         }
         self.pump_from_client(index);
         self.pump_to_client(index);
@@ -74,6 +75,8 @@ impl Exchanges {
             None if self.connections[index as usize].is(Phase::HandedOff) => self.cancel(index),
             None => {}
             Some(Source::Relay(_)) => self.cancel(index),
+            // The client may still wait; a fill costs its pool nothing more.
+            Some(Source::Fill) => {}
             // A tunnel passes the end on after the bytes that it still has to move.
             Some(Source::Thread(_)) if self.is_tunnel(index) => {}
             Some(Source::Thread(key)) => {
@@ -104,6 +107,8 @@ impl Exchanges {
                 let due = attempt.heard_at + period;
                 self.try_due(attempt, call).map_or(due, |try_due| try_due.min(due))
             }
+            By::Fill(follow) if follow.head.is_none() => return Some(follow.since + follow.timeout),
+            By::Fill(_) => return Some(attempt.heard_at + timeout + TIMEOUT),
             // The other thread ends the request by itself, also when `request_total_timeout` is over.
             By::Thread(_) => {
                 let queue =
@@ -120,6 +125,7 @@ impl Exchanges {
         match self.source_of(index) {
             Some(Source::Relay(relay)) => self.on_relay_timeout(index, relay),
             Some(Source::Server(key)) => self.on_server_timeout(index, key),
+            Some(Source::Fill) => self.on_fill_timeout(index),
             Some(Source::Thread(_)) if self.has_output(index) => self.abort_stalled(index),
             Some(Source::Thread(_)) if self.is_tunnel(index) => self.abort(index),
             Some(Source::Thread(_)) => {
@@ -138,10 +144,11 @@ impl Exchanges {
         let reached = attempt.reached(retry);
         let rules = match &attempt.by {
             By::Server(call) => self.retry_of(call.pool).map_or(Rules::DEFAULT, Rules::of),
-            By::Process(_) | By::Thread(_) => Rules::DEFAULT,
+            By::Process(_) | By::Thread(_) | By::Fill(_) => Rules::DEFAULT,
         };
         let cause = match source {
             Source::Relay(_) => self.note_failed_relay(index, cause, why),
+            Source::Fill => cause,
             Source::Server(key) => self.note_failed_server(index, key, cause, why),
             Source::Thread(_) => match self.note_failed_thread(index, cause, why) {
                 Some(cause) => cause,
@@ -163,6 +170,7 @@ impl Exchanges {
     fn retry_upstream(&mut self, index: u32, source: Source, status: u16) {
         match source {
             Source::Server(key) => self.retry_server(index, key),
+            Source::Fill => self.go_alone(index),
             Source::Relay(_) | Source::Thread(_) => {
                 self.leave_upstream(index);
                 if !self.retry(index) {
@@ -182,6 +190,7 @@ impl Exchanges {
     pub(in crate::worker) fn leave_upstream(&mut self, index: u32) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
         match attempt.source() {
+            Source::Fill => {}
             Source::Relay(relay) => self.leave_relay(relay, &attempt),
             Source::Server(key) if attempt.speaks_http2() => {
                 if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {

@@ -63,9 +63,12 @@ impl Requests {
         let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
         match choice {
             Choice::Files(set) => self.answer_files(index, set, &context, given),
-            Choice::Pool(pool) => match given.routed.plan.script_set {
-                None => self.send_to_pool(index, pool, &context, given),
-                Some(set) => self.send_to_script(index, (pool, set), &context, given),
+            Choice::Pool(pool) => match self.ask_cache(index, pool, &context, given) {
+                Some(step) => step,
+                None => match given.routed.plan.script_set {
+                    None => self.send_to_pool(index, pool, &context, given),
+                    Some(set) => self.send_to_script(index, (pool, set), &context, given),
+                },
             },
             Choice::NamedFile(set) => self.answer_named_file(index, set, &context, given),
             Choice::Redirect { to, status } => self.redirect(index, request, given, (to, status)),
@@ -139,7 +142,12 @@ impl Requests {
             None => files.serve(set, context, &mut writer),
             Some(pool) => match files.serve_if_there(set, context, &mut writer) {
                 Some(served) => served,
-                None => return self.send_to_pool(index, pool, context, given),
+                None => {
+                    return match self.ask_cache(index, pool, context, given) {
+                        Some(step) => step,
+                        None => self.send_to_pool(index, pool, context, given),
+                    };
+                }
             },
         };
         if fallback.is_some() && !matches!(served, Served::Blocked(_)) {

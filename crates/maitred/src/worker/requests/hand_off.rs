@@ -409,6 +409,10 @@ impl Requests {
         match pool.transport {
             Transport::Relay => ChosenTransport::Relay,
             _ if plan.needs_response => ChosenTransport::Relay,
+            // What is said about responses that the cache keeps.
+            _ if plan.cache.is_some() && !connection.internal && request.method != Method::Get => {
+                ChosenTransport::Relay
+            }
             _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => ChosenTransport::Relay,
             Transport::Auto if cheaper => ChosenTransport::RatherRelay,
             Transport::Auto | Transport::Direct => ChosenTransport::Direct,

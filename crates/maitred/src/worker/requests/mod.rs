@@ -22,6 +22,7 @@
 //! | [`disk`] | what disk helpers have read or written |
 //! | [`reactions`] | carries out what the table of states decides |
 //! | [`drain`] | connections that are passed on or closed because the process drains |
+//! | [`cache`] | which requests are answered from the store of responses |
 //! | [`admin`] | the admin address |
 //! | [`configuration`] | the configuration that is sent there |
 //! | [`upstreams`] | its commands about the servers of a pool |
@@ -30,6 +31,7 @@
 
 pub(in crate::worker) mod admin;
 mod answer;
+mod cache;
 mod configuration;
 mod delays;
 mod disk;

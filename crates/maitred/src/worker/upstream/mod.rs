@@ -5,6 +5,7 @@ pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
 pub(in crate::worker) mod far_end;
 pub(in crate::worker) mod fastcgi;
+pub(in crate::worker) mod fill;
 pub(in crate::worker) mod http2;
 pub(in crate::worker) mod passing;
 pub(in crate::worker) mod relay;
@@ -19,6 +20,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::response::Filter;
 
 use self::failure::{Cause, Reached};
+use self::fill::Follow;
 use self::passing::Passing;
 use self::relay::Handed;
 use self::remote_thread::Remote;
@@ -54,6 +56,8 @@ pub enum Source {
     Server(u32),
     /// A connection to another thread, which has the process. It is among those to servers.
     Thread(u32),
+    /// A response that is being fetched for the cache.
+    Fill,
 }
 
 /// One request at an upstream, and the response that comes of it.
@@ -94,6 +98,8 @@ pub enum By {
     Server(Call),
     /// Another thread.
     Thread(Remote),
+    /// A fill of the cache.
+    Fill(Follow),
 }
 
 /// A spooled body on its way to an upstream.
@@ -132,6 +138,7 @@ impl Attempt {
             By::Process(_) => Source::Relay(self.key),
             By::Server(_) => Source::Server(self.key),
             By::Thread(_) => Source::Thread(self.key),
+            By::Fill(_) => Source::Fill,
         }
     }
 
@@ -174,6 +181,7 @@ impl Attempt {
             By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => {
                 spoken.inbox.give(&mut self.filter, writer)
             }
+            By::Fill(follow) => follow.give(input, &mut self.filter, writer),
             By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
                 let fed = self.filter.feed(input, writer);
                 fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))
@@ -206,6 +214,7 @@ impl Attempt {
             }
             By::Server(Call { dialect: Dialect::Http1(_) | Dialect::Http2(_), .. })
             | By::Process(_)
+            | By::Fill(_)
             | By::Thread(_) => self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string())),
         }
     }
@@ -217,6 +226,7 @@ impl Attempt {
             By::Process(_) => self.filter.complete() && self.drained,
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
             By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => spoken.inbox.is_complete(),
+            By::Fill(follow) => follow.ended && self.filter.complete(),
             By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Thread(_) => self.filter.complete(),
         }
     }
@@ -267,7 +277,7 @@ impl Attempt {
     pub fn unsent_bytes(&self) -> usize {
         let request = match &self.by {
             By::Server(call) => call.unsent_bytes(),
-            By::Process(_) | By::Thread(_) => 0,
+            By::Process(_) | By::Thread(_) | By::Fill(_) => 0,
         };
         let body = self.passing.as_deref().map_or(0, Passing::unsent_bytes);
         request + body + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
@@ -285,6 +295,22 @@ impl Attempt {
     pub fn handed_mut(&mut self) -> Option<&mut Handed> {
         match &mut self.by {
             By::Process(handed) => Some(handed),
+            _ => None,
+        }
+    }
+
+    /// The part that is only for a fill of the cache.
+    pub(in crate::worker) fn follow(&self) -> Option<&Follow> {
+        match &self.by {
+            By::Fill(follow) => Some(follow),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub(in crate::worker) fn follow_mut(&mut self) -> Option<&mut Follow> {
+        match &mut self.by {
+            By::Fill(follow) => Some(follow),
             _ => None,
         }
     }
@@ -318,7 +344,7 @@ impl Attempt {
             // anew.
             By::Process(_) => (true, once, filter.informed()),
             By::Server(call) => (call.any_sent, call.safe, self.begun),
-            By::Thread(_) => (true, once, self.begun),
+            By::Thread(_) | By::Fill(_) => (true, once, self.begun),
         };
         let spent = self.passing.as_ref().is_some_and(|passing| passing.has_begun());
         Reached { seen, safe, begun, head_written: filter.head_written(), spent }

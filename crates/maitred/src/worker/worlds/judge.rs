@@ -217,6 +217,7 @@ fn belongs_to(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), S
         }
         State::Upstream(attempt) => {
             let has = match attempt.source() {
+                Source::Fill => Some(index),
                 Source::Relay(key) => reactor.pools.relays.get(key as usize).and_then(|relay| relay.index),
                 Source::Server(key) | Source::Thread(key) => {
                     reactor.upstreams.connections.get(key as usize).and_then(|upstream| upstream.index)

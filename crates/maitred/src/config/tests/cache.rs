@@ -1,0 +1,38 @@
+//! `cache` of sites and routes.
+
+use super::*;
+
+const POOL: &str = "listen = [{ address = \":8080\" }]\n[pool.a]\nconnect = \"http://127.0.0.1:3000\"\n[[site]]\n[[site.route]]\npath = \"/*\"\npool = \"a\"\n";
+
+fn of_route(line: &str) -> (Option<Caching>, bool) {
+    let config = good(&format!("{POOL}{line}\n"));
+    (config.sites[0].routes[0].cache.clone(), config.cache.is_some())
+}
+
+#[test]
+fn a_word_stands_for_a_table() {
+    assert_eq!(of_route(""), (None, false));
+    assert_eq!(of_route("cache = false"), (Some(Caching::Off), false));
+    assert_eq!(of_route("cache = true"), (Some(Caching::On(Box::default())), true));
+    assert_eq!(of_route("cache = \"micro\""), (Some(Caching::On(Box::new(CacheRules::micro()))), true));
+    assert_eq!(of_route("cache = {}"), (Some(Caching::On(Box::default())), true));
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error() {
+    for (line, expected) in [
+        ("cache = \"mikro\"", "did you mean \"micro\"?"),
+        ("cache = 3", "`cache`: expected true, false, \"micro\" or a table, found a whole number"),
+        ("cache = { ttl_by_status = { 206 = \"1m\" } }", "\"206\" is no status of a whole response"),
+        ("cache = { ttl_by_status = { 404 = \"soon\" } }", "\"soon\" is no time"),
+        ("cache = { key_headers = [\"a b\"] }", "\"a b\" is not the name of a field"),
+        ("cache = { query_only = [\"a\"], query_ignore = [\"b\"] }", "no effect beside `query_only`"),
+    ] {
+        let shown = errors(&format!("{POOL}{line}\n"));
+        assert!(shown.contains(expected), "{line}: {shown}");
+    }
+    let shown = errors(
+        "listen = [{ address = \":8080\" }]\n[[site]]\n[[site.route]]\npath = \"/\"\nrespond = { status = 200 }\ncache = true\n",
+    );
+    assert!(shown.contains("`cache` keeps responses of pools, and this route has none"), "{shown}");
+}

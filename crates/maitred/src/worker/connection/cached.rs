@@ -1,0 +1,29 @@
+//! What is known of a request with regard to the cache, while it waits.
+
+use std::sync::Arc;
+
+use maitred_http::cache::Fwd;
+
+use crate::cache::Entry;
+use crate::worker::fills::How;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct CacheNote {
+    /// It goes to the pool by itself, and what comes of it is not kept.
+    pub alone: bool,
+    /// It is answered with this response.
+    pub(in crate::worker) kept: Option<Kept>,
+    /// Why it has gone to the pool, for `Cache-Status`.
+    pub forwarded: Option<Fwd>,
+    /// It has waited for the response to another request.
+    pub collapsed: bool,
+}
+
+/// A response that answers a request.
+#[derive(Debug, Clone)]
+pub(in crate::worker) struct Kept {
+    pub(in crate::worker) entry: Arc<Entry>,
+    /// How it came to that.
+    pub(in crate::worker) how: How,
+}
