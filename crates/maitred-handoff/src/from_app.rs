@@ -111,6 +111,8 @@ pub enum FromApp<'a> {
         /// Its soft limit (`RLIMIT_NOFILE`), at least 1.
         open_files: u32,
     },
+    /// STREAMS: bodies may come while the process works on their requests.
+    Streams,
     /// A kind that is not known and may be skipped; its descriptors are to be taken from the queue and closed.
     Skipped {
         /// How many.
@@ -138,6 +140,10 @@ impl<'a> FromApp<'a> {
                 Self::Pong { request: header.request }
             }
             kind::LIMITS => Self::Limits { open_files: decode_limits(&header, payload)? },
+            kind::STREAMS => {
+                header.expect_plain(0, Side::App)?;
+                Self::Streams
+            }
             _ => {
                 header.skip_or_refuse(Side::App)?;
                 Self::Skipped { descriptors: header.descriptors }
@@ -157,6 +163,7 @@ impl<'a> FromApp<'a> {
             | Self::Tail { .. }
             | Self::Detach { .. }
             | Self::Limits { .. }
+            | Self::Streams
             | Self::Pong { .. } => 0,
         }
     }
@@ -291,6 +298,12 @@ pub fn encode_limits(out: &mut Vec<u8>, open_files: u32) {
         Header { payload_bytes: LIMITS_BYTES, kind: kind::LIMITS, flags: OPTIONAL, ..Header::default() };
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(&open_files.max(1).to_le_bytes());
+}
+
+/// Appends STREAMS, to be sent behind HELLO: bodies may come while the process works on their requests.
+pub fn encode_streams(out: &mut Vec<u8>) {
+    // A server that does not know it skips it.
+    out.extend_from_slice(&Header { kind: kind::STREAMS, flags: OPTIONAL, ..Header::default() }.to_bytes());
 }
 
 /// Appends DONE.

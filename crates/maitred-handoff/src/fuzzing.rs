@@ -3,7 +3,7 @@
 use crate::{
     FromApp, FromServer, HEADER_BYTES, PAYLOAD_BYTES_MAX, Request, begin_request, encode_cancel,
     encode_detach, encode_done, encode_forget, encode_hello, encode_limits, encode_ping, encode_pong,
-    encode_shutdown, encode_tail, encode_tail_file, encode_trailers, encode_welcome,
+    encode_shutdown, encode_streams, encode_tail, encode_tail_file, encode_trailers, encode_welcome,
 };
 
 /// Reads `data` as a channel of either side. Whatever it is, decoding must end without a panic, never claim more bytes
@@ -58,6 +58,7 @@ fn write_from_app(frame: &FromApp<'_>) {
         }
         FromApp::Detach { connection, request, .. } => encode_detach(&mut out, *connection, *request),
         FromApp::Limits { open_files } => encode_limits(&mut out, *open_files),
+        FromApp::Streams => encode_streams(&mut out),
         FromApp::Pong { request } => encode_pong(&mut out, *request),
         FromApp::Skipped { .. } => return,
     }
@@ -130,6 +131,7 @@ mod tests {
             recovers: false,
         };
         encode_hello(&mut app, &hello);
+        encode_streams(&mut app);
         let done = crate::Done {
             connection: 7,
             request: 9,

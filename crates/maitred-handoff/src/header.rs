@@ -30,6 +30,8 @@ pub mod kind {
     pub const DETACH: u8 = 69;
     /// What the process may have open.
     pub const LIMITS: u8 = 70;
+    /// Bodies may come while the process works on their requests.
+    pub const STREAMS: u8 = 71;
 }
 
 /// Flag of any frame: a receiver that does not know the kind skips the frame.
@@ -49,8 +51,9 @@ pub struct RequestFlags {
     /// The client asks for an upgrade, and the application may take the connection over. Body bytes are early bytes of
     /// the new protocol.
     pub may_detach: bool,
-    /// The body follows on the response descriptor, to be read from there. Only for an application that takes sockets
-    /// only, and never with one of the two above.
+    /// The body follows on the response descriptor, to be read from there: as long as `content-length` says, or in chunks if
+    /// the head has none. Only for an application that takes sockets only, or that has said STREAMS, and never with one of the
+    /// two above.
     pub body_stream: bool,
 }
 

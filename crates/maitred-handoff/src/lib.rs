@@ -29,7 +29,7 @@ pub use builder::{BodyPart, HeadPart, MetaPart, begin_request, is_forwardable};
 pub use error::{ProtocolError, Rule, Side};
 pub use from_app::{
     Done, FromApp, Hello, Outcome, encode_detach, encode_done, encode_hello, encode_limits, encode_pong,
-    encode_tail, encode_tail_file,
+    encode_streams, encode_tail, encode_tail_file,
 };
 pub use from_server::{
     FromServer, Request, Trailers, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown,

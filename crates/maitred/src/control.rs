@@ -176,6 +176,8 @@ pub enum FromWorker {
     SlotReady(SlotId, Greeting),
     /// The application process has said how many files it may have open.
     SlotLimits(SlotId, u32),
+    /// The application process has said that it takes bodies while they come.
+    SlotStreams(SlotId),
     /// This process has released the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
     /// or, if `true`, that goes on over the link that came with the order.
     SlotReleased(SlotId, bool),
@@ -277,6 +279,9 @@ pub struct Greeting {
     /// How many files it may have open, if it has said so.
     #[serde(default)]
     pub open_files: Option<u32>,
+    /// It takes bodies while they come.
+    #[serde(default)]
+    pub streams: bool,
     /// It waits for another channel when its worker process dies.
     pub recovers: bool,
     /// The adapter's name.

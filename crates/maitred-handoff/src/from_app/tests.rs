@@ -62,6 +62,18 @@ fn limits_are_optional_and_come_back() {
 }
 
 #[test]
+fn streams_is_optional_and_empty() {
+    let mut bytes = Vec::new();
+    encode_streams(&mut bytes);
+    assert_eq!(bytes.get(5).map(|flags| flags & OPTIONAL), Some(OPTIONAL), "an old server has to skip it");
+    assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Streams, HEADER_BYTES))));
+    let mut longer = bytes.clone();
+    (longer[0], longer[4]) = (1, longer[4]);
+    longer.push(0);
+    assert!(FromApp::decode(&longer).is_err());
+}
+
+#[test]
 fn bad_hellos_are_named() {
     let hello = Hello {
         version_min: 1,
@@ -108,7 +120,7 @@ fn a_name_is_cut_at_a_character() {
 
 #[test]
 fn kinds_of_later_versions_are_refused_unless_optional() {
-    for kind in [71, kind::REQUEST, 0, 200] {
+    for kind in [72, kind::REQUEST, 0, 200] {
         let header = Header { kind, descriptors: 2, ..Header::default() };
         assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind));
         let header = Header { flags: 0x80, ..header };

@@ -152,9 +152,9 @@ pub(super) const REQUEST_BUFFERING: Key = Key::new(
     "request_buffering",
     Kind::Choice(&["auto", "on", "off"]),
     Default::Absent("`auto`"),
-    "When the body of a request goes to the pool. `on`: when all of it is there. `off`: as it comes, to HTTP servers, and to \
-     FastCGI applications if its length is announced. `auto`: as it comes to HTTP servers if it is announced to be longer than \
-     `body_memory_bytes_max`, and otherwise as with `on`.",
+    "When the body of a request goes to the pool. `on`: when all of it is there. `off`: as it comes, to HTTP servers, to FastCGI \
+     applications if its length is announced, and to application processes whose adapter takes that. `auto`: as it comes to HTTP \
+     servers if it is announced to be longer than `body_memory_bytes_max`, and otherwise as with `on`.",
 );
 
 /// `grpc_web`

@@ -122,6 +122,8 @@ pub struct Channel {
     pub capacity: u32,
     /// It takes one descriptor per message, and no files.
     pub sockets_only: bool,
+    /// It takes bodies while they come.
+    pub streams: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
     /// Some of them may be orphaned: no client waits for them.
@@ -202,6 +204,7 @@ impl Channel {
             phase: Phase::Starting,
             capacity: 0,
             sockets_only: false,
+            streams: false,
             in_flight: HashMap::new(),
             has_orphans: false,
             received: VecDeque::new(),

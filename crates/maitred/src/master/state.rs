@@ -516,6 +516,9 @@ impl Master {
             FromWorker::SlotLimits(id, open_files) => {
                 self.slot(number, id.epoch, |pool, slot, _| pool.limited(slot, open_files));
             }
+            FromWorker::SlotStreams(id) => {
+                self.slot(number, id.epoch, |pool, slot, _| pool.takes_streams(slot));
+            }
             FromWorker::SlotLost(id, why) => {
                 self.slot_of_user(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
             }

@@ -1,7 +1,7 @@
 //! Frames of requests to application processes.
 
 use maitred_handoff::HeadPart;
-use maitred_http::request::Request;
+use maitred_http::request::{Framing, Request};
 
 use super::connection::spool::Spool;
 use super::forward::content_length;
@@ -27,6 +27,16 @@ pub(super) fn append_body(
         part.extend(body);
     }
     part.finish(payload_bytes_max)
+}
+
+/// Ends a head whose body follows while it comes: with its length, if that is known. False if it is larger than
+/// `payload_bytes_max`.
+pub(super) fn append_no_body(head: HeadPart<'_>, request: &Request<'_, '_>, payload_bytes_max: u32) -> bool {
+    let length = match request.framing {
+        Framing::Length(length) => Some(length),
+        Framing::Chunked | Framing::None => None,
+    };
+    head.body(length).finish(payload_bytes_max)
 }
 
 /// The largest frame, which is announced to applications.

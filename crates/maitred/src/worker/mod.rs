@@ -400,6 +400,7 @@ fn shared_pool(pool: &Pool, threads: usize, lists: &[ServerList]) -> PoolShared 
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
+        streams: AtomicBool::new(false),
         servers: servers(pool, lists),
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     }

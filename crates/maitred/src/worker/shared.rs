@@ -154,6 +154,8 @@ pub struct PoolShared {
     pub slots: Vec<AtomicU32>,
     /// Per thread: what it has handed to application processes; each written by its thread.
     pub handed: Vec<HandedOff>,
+    /// A process of it has said that it takes bodies while they come. Another one may not: then its thread reads the body first.
+    pub streams: AtomicBool,
 }
 
 /// Requests that one thread has handed to the application processes of one pool.

@@ -37,6 +37,8 @@ pub(super) enum Step {
     Last(After),
     /// The connection waits; its state is for what.
     Waits,
+    /// Its body, of which nothing was read, has to be whole first: it is read now.
+    ReadsBody,
     /// Nothing was done: what is in `tx` has to leave first.
     FlushFirst,
     /// The connection, which keeps its request for this pool, is to move to this thread.

@@ -180,7 +180,7 @@ fn a_client_sends_no_faster_than_the_server_takes() {
     assert!(sent < MUCH, "the sockets do not take all of it");
     let status = server.status();
     assert!(status["budgets"]["unsent"]["used"].as_u64().unwrap() <= 1 << 20, "{}", status["budgets"]);
-    assert_eq!(status["budgets"]["bodies_disk"]["used"].as_u64().unwrap_or(0), 0);
+    assert_eq!(status["bodies"]["disk"]["bytes"].as_u64(), Some(0));
     client.tcp().set_nonblocking(false).unwrap();
     drop(go);
     client.send(vec![b'x'; MUCH - sent]);

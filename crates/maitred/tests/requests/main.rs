@@ -10,12 +10,14 @@ mod h2;
 mod meta;
 mod retired;
 mod silent;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod trailers;
 #[path = "../proxy/upstream.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod upstream;
+mod worker;
 
 use support::{Server, Setup};
 

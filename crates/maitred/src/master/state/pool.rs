@@ -267,6 +267,13 @@ impl Pool {
         }
     }
 
+    /// The process in this slot said that it takes bodies while they come, which the next owner has to know as well.
+    pub fn takes_streams(&mut self, number: usize) {
+        if let Some(greeting) = self.slots.get_mut(number).and_then(|slot| slot.greeting.as_mut()) {
+            greeting.streams = true;
+        }
+    }
+
     /// The process in this slot said HELLO.
     pub fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
         let Some(slot) = self.slots.get_mut(number) else { return };

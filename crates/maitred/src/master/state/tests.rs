@@ -158,7 +158,14 @@ impl World {
             }
             self.hello.insert(epoch);
             let (recovers, name) = (self.recovers, "test".to_owned());
-            let greeting = Greeting { capacity: 1, sockets_only: false, open_files: None, recovers, name };
+            let greeting = Greeting {
+                capacity: 1,
+                sockets_only: false,
+                open_files: None,
+                streams: false,
+                recovers,
+                name,
+            };
             self.event(Event::Worker(generation, FromWorker::SlotReady(slot, greeting)));
         }
     }
@@ -656,6 +663,7 @@ fn messages_of_the_dead_and_unknown_are_ignored() {
         capacity: 1,
         sockets_only: false,
         open_files: None,
+        streams: false,
         recovers: false,
         name: "test".to_owned(),
     };

@@ -56,6 +56,11 @@ impl Clients {
         self.attempt_of(index).is_some_and(Attempt::awaits_body)
     }
 
+    /// Whether the request's body goes, or has gone, to the upstream while it comes.
+    pub(in crate::worker) fn passes_to(&self, index: u32) -> bool {
+        self.attempt_of(index).is_some_and(|attempt| attempt.passing.is_some())
+    }
+
     pub(in crate::worker) fn tunnel(&self, index: u32) -> Option<&Tunnel> {
         self.attempt_of(index)?.tunnel.as_deref()
     }

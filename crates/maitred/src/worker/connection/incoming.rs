@@ -127,6 +127,13 @@ impl Incoming {
         true
     }
 
+    /// What answers the request takes no body that comes: it is kept, and given away when it is whole.
+    pub(in crate::worker) fn keep_passed(&mut self) {
+        if let Incoming::Passed(coming) = std::mem::take(self) {
+            *self = Incoming::Kept(coming);
+        }
+    }
+
     /// The announced length of what is still to come.
     pub(in crate::worker) fn announced(&self) -> u64 {
         self.coming().map_or(0, |coming| coming.announced)
@@ -223,6 +230,14 @@ mod tests {
         for mut other in [Incoming::Nothing, Incoming::Kept(coming(Framing::Length(4)))] {
             assert!(!other.drop_passed() && !other.is_dropped());
         }
+    }
+
+    #[test]
+    fn a_passed_body_can_be_kept_instead() {
+        let mut passed = Incoming::Passed(coming(Framing::Length(8)));
+        passed.keep_passed();
+        assert!(matches!(passed, Incoming::Kept(_)));
+        assert_eq!(take(&mut passed, &[b"abcd", b"efgh"]), (8, b"abcdefgh".to_vec(), true));
     }
 
     #[test]

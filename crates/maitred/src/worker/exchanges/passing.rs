@@ -1,26 +1,31 @@
-//! Bodies of requests that go to a server while they come (`request_buffering`).
+//! Bodies of requests that go to their upstream while they come (`request_buffering`): to a server over its connection, to an
+//! application process through the relay on which it answers, and to another thread, which has the process, through the
+//! socketpair.
 //!
-//! | the client | the server | what is done |
+//! | the client | the upstream | what is done |
 //! |---|---|---|
 //! | sends | takes it | the next piece is read when the last one has left |
 //! | sends | takes nothing | nothing is read: the client's socket fills up |
 //! | sends nothing | | `body_timeout` and the minimal rate, until the response begins; then `request_timeout`, of both |
-//! | ends, or breaks, too early | | the server's connection is closed, so that the request is visibly not whole |
+//! | ends, or breaks, too early | | its connection, or one side of the relay, is closed: the request is visibly not whole |
 //! | sends what is no body, or too much of it | | 400 or 413; aborted if the response has begun |
 //! | sends | answers before it has everything | the response is passed on, and the rest of the body dropped |
 //! | | fails | 502 or 504; nothing of it can be sent again once a part has left |
 
 use std::time::Instant;
 
+use maitred_handoff::{TRAILER_BYTES_MAX, TRAILERS_MAX};
 use maitred_http::fields::FieldLines;
 use maitred_http::grpc::web::NotBase64;
-use maitred_http::request::{HeadRoom, Reject};
+use maitred_http::request::{Framing, HeadRoom, Reject};
 
 use super::Exchanges;
 use crate::worker::connection::State;
 use crate::worker::connection::incoming::Incoming;
 use crate::worker::connection::rates::body_deadline;
 use crate::worker::connection::wire::Received;
+use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::passing::{Framed, Passing, Took};
 use crate::worker::upstream::{By, Source};
 
 /// Reads of one client in one turn, so that the others get their turn.
@@ -45,10 +50,14 @@ impl Exchanges {
         self.exchange_of(index).is_some_and(|exchange| exchange.body.incoming.is_passed())
     }
 
-    /// Sends what the server takes of the request, and what can be had of a body that is still to come.
+    /// Sends what the upstream takes of the request, and what can be had of a body that is still to come.
     pub(in crate::worker) fn pass_request(&mut self, index: u32) {
         for _ in 0..READS_PER_TURN {
-            self.send_request(index);
+            match self.source_of(index) {
+                Some(Source::Server(_)) => self.send_request(index),
+                Some(Source::Relay(_) | Source::Thread(_)) => self.send_passing(index),
+                None => return,
+            }
             if !self.awaits_body(index) {
                 return;
             }
@@ -62,13 +71,45 @@ impl Exchanges {
         self.look_again(index);
     }
 
-    /// Whether the server takes more of the body than it has.
+    /// Sends what a relay, or the socketpair to another thread, takes of the body. That its reader takes nothing any more is no
+    /// failure: it may have answered before it had all.
+    fn send_passing(&mut self, index: u32) {
+        let now = self.clock.now;
+        let clients = &mut self.processes.clients;
+        let Some(connection) = clients.connections.get_mut(index as usize) else { return };
+        let Some(attempt) = connection.attempt_mut().filter(|attempt| !attempt.filter.switched()) else {
+            return;
+        };
+        let key = attempt.key;
+        let socket = match &attempt.by {
+            By::Process(_) => self.processes.pools.relays.get(key as usize).map(|relay| relay.socket()),
+            By::Thread(_) => self.upstreams.socket(key),
+            By::Server(_) => None,
+        };
+        let (Some(socket), Some(passing)) = (socket, attempt.passing.as_deref_mut()) else { return };
+        let took = passing.send(socket);
+        if took == Took::Share || matches!(took, Took::Bytes(1..)) {
+            // Who takes the body is not silent.
+            attempt.heard_at = now;
+        }
+        match attempt.unsent_bytes() > 0 {
+            true => self.count_unsent(index),
+            false => self.recount_unsent(index),
+        }
+        if took == Took::Share {
+            self.look_again(index);
+        }
+    }
+
+    /// Whether the upstream takes more of the body than it has.
     fn takes_body(&self, index: u32) -> bool {
         let Some(attempt) = self.attempt_of(index) else { return false };
-        let By::Server(call) = &attempt.by else { return false };
-        attempt.passing.as_ref().is_some_and(|passing| passing.wants_more())
-            && call.is_sent()
-            && self.upstreams.is_connected(attempt.key)
+        let takes = match &attempt.by {
+            By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
+            By::Process(handed) => !handed.done,
+            By::Thread(_) => true,
+        };
+        takes && attempt.passing.as_ref().is_some_and(|passing| passing.wants_more())
     }
 
     /// Whether nothing happens because the client sends nothing of its body. A 100 (Continue) is no beginning of the response: it
@@ -185,6 +226,9 @@ impl Exchanges {
             Some(_) => self.passed_trailers(index),
             None => None,
         };
+        // More than the protocol allows are left out, as those of a whole body.
+        let bounded = matches!(self.source_of(index), Some(Source::Relay(_)));
+        let trailers = trailers.filter(|trailers| !bounded || are_within_protocol(trailers));
         let passing = self.attempt_mut(index).and_then(|attempt| attempt.passing.as_deref_mut());
         passing.into_iter().for_each(|passing| passing.end(trailers.as_ref()));
         if self.connections[index as usize].hung_up {
@@ -217,12 +261,34 @@ impl Exchanges {
         }
     }
 
-    /// Begins with a body that has yet to come, once its request is with a server.
+    /// The body of the request that goes through this relay comes behind it.
+    pub(in crate::worker) fn start_relay_body(&mut self, index: u32, relay: u32, framing: Framing) {
+        if let Some(attempt) = self.attempt_mut(index) {
+            attempt.passing = Some(Passing::new(Framed::of(framing), false));
+        }
+        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+            // The process may answer without having read the whole body.
+            found.spoilt = true;
+        }
+        if !self.watch(relay, true) {
+            self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
+        }
+    }
+
+    /// Begins with a body that has yet to come, once its request is with an upstream.
     pub(in crate::worker) fn start_passing(&mut self, index: u32) {
-        if matches!(self.source_of(index), Some(Source::Server(_))) {
+        if self.attempt_of(index).is_some_and(|attempt| attempt.passing.is_some()) {
             // What has come of it makes no further edge.
             self.connections[index as usize].readable = true;
             self.look_again(index);
         }
     }
+}
+
+/// Whether a process may get that many trailers (PROTOCOL.md, section 4).
+#[cold]
+fn are_within_protocol(trailers: &FieldLines) -> bool {
+    // With a colon, a space, and the end of the line.
+    let bytes: usize = trailers.all().iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    trailers.len() <= TRAILERS_MAX && bytes <= TRAILER_BYTES_MAX
 }

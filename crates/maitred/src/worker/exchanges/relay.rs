@@ -333,6 +333,10 @@ impl Exchanges {
         if waits_for_client && !(bounded && answering.is_some()) {
             return self.abort_stalled(index);
         }
+        if !bounded && self.waits_for_body(index) {
+            // That says nothing about the process.
+            return self.refuse_upstream(index, 408);
+        }
         if let Some((channel, request)) = answering {
             if overdue {
                 return self.end_relayed(index);

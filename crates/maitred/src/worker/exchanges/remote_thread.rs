@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use maitred_http::body::Decoder;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, HeadRoom, Method, Request};
 use maitred_http::response::Filter;
@@ -22,11 +23,13 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 use super::Exchanges;
 use crate::config::Pool;
 use crate::worker::connection::State;
+use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::may_be_informed;
 use crate::worker::inbox::ConnectionTransfer;
 use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::passing::{Framed, Passing};
 use crate::worker::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
 use crate::worker::upstream::{Attempt, By};
 
@@ -53,7 +56,8 @@ impl Exchanges {
         let mut room = HeadRoom::default();
         let request = sent.head.view(&mut room)?;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
-        let keep = self.persistence(index, &request, last) != Persistence::Close;
+        let passes = self.passes_body(index);
+        let keep = self.persistence(index, &request, last && !passes) != Persistence::Close;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let filter = Filter::new(self.wanted(index, &request, keep, settings));
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
@@ -61,6 +65,12 @@ impl Exchanges {
         let across = self.remote_request(index, &request, settings, id);
         let remote = Remote { heard: across.heard.clone(), began: across.began };
         (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));
+        if passes {
+            // In chunks, whatever its length: so the other thread gets its trailers, too, and sees if it is not whole. What it
+            // may have is checked here.
+            let decoder = Decoder::new(Framing::Chunked, u64::MAX);
+            sent.body.incoming = Incoming::Passed(Coming::new(decoder, request.framing));
+        }
         let connection = &self.connections[index as usize];
         let (address, listen) = (connection.remote.address, connection.listen);
         let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
@@ -71,12 +81,14 @@ impl Exchanges {
         exchange.dispatch.begin(pool, 0, now);
         exchange.dispatch.set_request_id(id);
         exchange.dispatch.retry = retry.of_attempt(safe);
-        let attempt = Attempt::new(filter, keep, None, By::Thread(remote), now);
+        let mut attempt = Attempt::new(filter, keep, None, By::Thread(remote), now);
+        attempt.passing = passes.then(|| Passing::new(Framed::Chunks, false));
         self.enter_upstream(index, upstream, Box::new(attempt));
         let silent = self.request_timeout(index, pool);
         self.wheel.arm(index, now + settings.queue_timeout + silent + TIMEOUT);
         self.row.sent_to_threads.add(1);
         self.shared.transfer(thread, transfer);
+        self.start_passing(index);
         Some(())
     }
 

@@ -16,7 +16,7 @@
 //! | step | process by relay | server | another thread | common |
 //! |---|---|---|---|---|
 //! | begin | `start_relay` | `proxy`, `attempt` | `send_to_thread` | |
-//! | ready: the rest of the request | `feed_relay` | `send_request` | | `move_upstream` |
+//! | ready: the rest of the request | `feed_relay` | `send_request` | | `move_upstream`, `pass_request` |
 //! | read | `receive_from_relay` | `receive_from_server` | the same | `pump`: checked, sent, waited for |
 //! | nothing more for now | `end_relay`: DONE, tail | | | `wait_for_upstream` |
 //! | its end | a wait for DONE | `end_of_stream` | the same | |
@@ -43,9 +43,10 @@ impl Exchanges {
     /// Moves what can be moved, in both directions.
     pub(in crate::worker) fn move_upstream(&mut self, index: u32) {
         match self.source_of(index) {
-            Some(Source::Relay(relay)) => self.feed_relay(index, relay),
-            Some(Source::Server(_)) => self.pass_request(index),
-            Some(Source::Thread(_) | Source::Fill) | None => {}
+            Some(Source::Relay(relay)) if !self.passes_to(index) => self.feed_relay(index, relay),
+            Some(Source::Thread(_)) if !self.passes_to(index) => {}
+            Some(Source::Relay(_) | Source::Server(_) | Source::Thread(_)) => self.pass_request(index),
+            Some(Source::Fill) | None => {}
         }
         self.pump_from_client(index);
         self.pump_to_client(index);
@@ -74,6 +75,8 @@ impl Exchanges {
         match self.source_of(index) {
             None if self.connections[index as usize].is(Phase::HandedOff) => self.cancel(index),
             None => {}
+            // The end is looked for behind the bytes of the body that are still to be read.
+            Some(_) if self.awaits_body(index) => {}
             Some(Source::Relay(_)) => self.cancel(index),
             // The client may still wait; a fill costs its pool nothing more.
             Some(Source::Fill) => {}
@@ -83,8 +86,6 @@ impl Exchanges {
                 self.exchange(index).dispatch.cancelled = true;
                 self.half_close_remote_thread(key);
             }
-            // The end is looked for behind the bytes of the body that are still to be read.
-            Some(Source::Server(_)) if self.awaits_body(index) => {}
             Some(Source::Server(_)) => self.expect_client_to_leave(index),
         }
     }
@@ -98,6 +99,7 @@ impl Exchanges {
             By::Process(handed) if handed.done => return None,
             // After CANCEL for an overdue request: the time by which it has to have ended.
             By::Process(handed) if exchange.dispatch.overdue => return handed.ends_at,
+            By::Process(_) if self.waits_for_body(index) => self.body_due(index)?,
             By::Process(_) => attempt.heard_at + timeout,
             By::Server(_) if self.waits_for_body(index) => self.body_due(index)?,
             By::Server(call) => {
@@ -109,6 +111,7 @@ impl Exchanges {
             }
             By::Fill(follow) if follow.head.is_none() => return Some(follow.since + follow.timeout),
             By::Fill(_) => return Some(attempt.heard_at + timeout + TIMEOUT),
+            By::Thread(_) if self.waits_for_body(index) => return self.body_due(index),
             // The other thread ends the request by itself, also when `request_total_timeout` is over.
             By::Thread(_) => {
                 let queue =
@@ -128,6 +131,7 @@ impl Exchanges {
             Some(Source::Fill) => self.on_fill_timeout(index),
             Some(Source::Thread(_)) if self.has_output(index) => self.abort_stalled(index),
             Some(Source::Thread(_)) if self.is_tunnel(index) => self.abort(index),
+            Some(Source::Thread(_)) if self.waits_for_body(index) => self.refuse_upstream(index, 408),
             Some(Source::Thread(_)) => {
                 self.fail_upstream(index, Cause::Late, "the other thread does not answer")
             }

@@ -168,6 +168,7 @@ fn a_broken_process_is_killed_and_one_that_leaves_is_told_to() {
         capacity: 1,
         sockets_only: false,
         open_files: None,
+        streams: false,
         recovers: false,
         name: "a".to_owned(),
     };

@@ -6,12 +6,15 @@
 //! | DONE | the connection is reclaimed |
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
+//! | STREAMS | bodies may go to it while they come |
 //! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have read go to another process |
 //! | end of file, broken protocol; a silent request, if it has no other | `Failed`: the master gets the message to end it |
 //! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
 //! | the master reports its exit | its last messages are read; its other requests are lost |
 //!
 //! The file `lost` has what is done about lost requests.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, VERSION, Welcome};
 use rustix::event::epoll;
@@ -164,6 +167,15 @@ impl Processes {
                 let id = channel.id;
                 self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
             }
+            FromApp::Streams => {
+                let channel = &mut self.pools.channels[key];
+                channel.streams = true;
+                let id = channel.id;
+                if let Some(pool) = self.shared.pools.get(usize::from(id.pool)) {
+                    pool.streams.store(true, Relaxed);
+                }
+                self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotStreams(id)));
+            }
             FromApp::Pong { .. } => {
                 self.pools.channels[key].answered();
                 self.pong_to_users(key);
@@ -197,7 +209,7 @@ impl Processes {
         self.touch(key);
         let Hello { capacity, sockets_only, recovers, .. } = *hello;
         let name = hello.name.to_owned();
-        let greeting = Greeting { capacity, sockets_only, recovers, open_files: None, name };
+        let greeting = Greeting { capacity, sockets_only, recovers, open_files: None, streams: false, name };
         self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id, greeting)));
         Ok(())
     }

@@ -11,6 +11,7 @@
 //! | exited | the master | its last messages are read; its other requests are lost |
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::event::epoll;
@@ -53,6 +54,10 @@ impl Processes {
             channel.phase = Phase::Live;
             channel.capacity = greeting.capacity;
             channel.sockets_only = greeting.sockets_only;
+            channel.streams = greeting.streams;
+            if let Some(pool) = self.shared.pools.get(usize::from(id.pool)) {
+                pool.streams.fetch_or(greeting.streams, Relaxed);
+            }
         }
         // The owner sends a message about how to use it.
         (channel.linked, channel.joining) = (guest, guest);

@@ -35,11 +35,12 @@ impl Processes {
     pub(in crate::worker) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
         for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
             let Some(index) = index else { continue };
-            let mut fed = None;
+            let (mut fed, mut coming) = (None, false);
             if number & RELAY_BIT != 0
                 && let Some(mut attempt) = self.take_attempt(index)
             {
                 fed = attempt.feed.take();
+                coming = attempt.passing.as_ref().is_some_and(|passing| passing.is_untouched());
                 self.leave_relay(number & !RELAY_BIT, &attempt);
             }
             let body = match (body, kept, fed) {
@@ -47,7 +48,8 @@ impl Processes {
                 (Some(UnsentBody::Spooled(file, held)), Some(kept), _) => {
                     spooled(file, kept, held).map(UnseenBody::Spooled)
                 }
-                (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
+                (_, _, Some(feed)) => Some(UnseenBody::Spooled(feed.spool)),
+                (_, _, None) => coming.then_some(UnseenBody::Coming),
             };
             if !body.is_some_and(|body| self.give_unseen(index, body)) {
                 self.row.handoff_lost.add(1);
@@ -67,6 +69,7 @@ impl Processes {
         match body {
             UnseenBody::Inline(bytes) => exchange.body.content = bytes,
             UnseenBody::Spooled(spool) => exchange.body.spool = Some(spool),
+            UnseenBody::Coming => {}
         }
         self.send_again(index);
         true
@@ -156,6 +159,8 @@ impl Processes {
 enum UnseenBody {
     Inline(Vec<u8>),
     Spooled(Box<Spool>),
+    /// Nothing of it has been read from the client.
+    Coming,
 }
 
 /// A body whose descriptor has come back.

@@ -60,7 +60,8 @@ impl Requests {
         let connection = &self.connections[index as usize];
         let fits = connection.exchange.as_ref().is_some_and(|exchange| {
             let bytes = exchange.head.bytes().len() + exchange.body.content.len() + exchange.input.len();
-            let plain = exchange.body.spool.is_none() && exchange.body.trailers.is_none();
+            let body = &exchange.body;
+            let plain = body.spool.is_none() && body.trailers.is_none() && body.incoming.is_nothing();
             plain && !exchange.last && bytes <= CARRIED_BYTES_MAX
         });
         let movable = connection.wire == Wire::Clear && !connection.internal && fits;

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use maitred_handoff::{MetaPart, RequestFlags, begin_request, encode_trailers};
+use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request, encode_trailers};
 use maitred_http::fields::FieldLines;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
@@ -25,7 +25,7 @@ use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Connection, State};
 use crate::worker::entry::{Entry, SocketKind};
 use crate::worker::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
-use crate::worker::frame::{append_body, payload_bytes_max};
+use crate::worker::frame::{append_body, append_no_body, payload_bytes_max};
 use crate::worker::inbox::{ConnectionTransfer, Origin};
 use crate::worker::origin::Client;
 use crate::worker::processes::Processes;
@@ -225,8 +225,11 @@ impl Requests {
             self.close(index);
             return Step::Gone;
         }
+        let passes = self.passes_body(index);
+        if passes && !self.pools.channels[key].streams {
+            return self.read_body_first(index, context.request, given);
+        }
         let pool = self.pools.channels[key].id.pool;
-        let settings = &self.shared.start.config.pools[usize::from(pool)];
         let queue_us = self.waited_us(index);
         let cookie = self.cookie_for(index, key, context.request);
         // Fields that Maitred adds need a relay, and so does a connection whose number is still in use on the channel.
@@ -245,7 +248,9 @@ impl Requests {
             return self.pool_error(index, pool.into(), context.request, last, 503);
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
-        let keep = self.persistence(index, context.request, given.last) != Persistence::Close;
+        // A body that goes on is read to its end, and one that has no process is not.
+        let keep = self.persistence(index, context.request, given.last && !passes) != Persistence::Close;
+        let given = RequestInput { last: given.last || passes, ..given };
         let sent = Sent { relay, queue_us, keep };
         let Some((request, may_detach)) = self.write_frame(index, key, context, given, sent) else {
             // Its far end may have been dropped with the frame.
@@ -255,10 +260,8 @@ impl Requests {
         self.note_handed_off(index, pool, queue_us, context.request, given);
         match relay_key {
             Some(relay) => {
-                let filter = Filter::new(self.wanted(index, context.request, keep, settings));
                 let handed = Handed::new((key as u32, request), may_detach);
-                self.start_relay(index, relay, handed, filter, keep);
-                self.start_feed(index, relay);
+                self.start_relayed(index, relay, handed, context.request, keep);
             }
             None => {
                 self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
@@ -268,6 +271,25 @@ impl Requests {
         }
         self.count_handoff(index, key, queue_us);
         Step::Waits
+    }
+
+    /// The response will come through this relay, and the body goes there, unless it was in the frame.
+    fn start_relayed(
+        &mut self,
+        index: u32,
+        relay: u32,
+        handed: Handed,
+        request: &Request<'_, '_>,
+        keep: bool,
+    ) {
+        let pool = self.pools.channels[handed.request.0 as usize].id.pool;
+        let settings = &self.shared.start.config.pools[usize::from(pool)];
+        let filter = Filter::new(self.wanted(index, request, keep, settings));
+        self.start_relay(index, relay, handed, filter, keep);
+        match self.passes_body(index) {
+            true => self.start_relay_body(index, relay, request.framing),
+            false => self.start_feed(index, relay),
+        }
     }
 
     /// A process has the request now.
@@ -328,14 +350,15 @@ impl Requests {
         let settings = &shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         // A process that takes the client's own socket over reads from it, where bytes that were read already are missing.
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
-        let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings);
+        let streams = self.passes_body(index);
+        let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings, streams);
         let rules = &given.routed.plan.requests;
         let trailers = self.outbound_trailers(index, request, settings, rules);
         let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
         let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
-        let spooled = spool.is_some().then_some(channel.sockets_only);
-        let flags = flags_of(request, sent.keep, spooled, switch.is_some());
+        let way = BodyWay::of(streams, spool.as_deref(), channel.sockets_only);
+        let flags = flags_of(request, sent.keep, way, switch.is_some());
         let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
@@ -363,8 +386,8 @@ impl Requests {
         };
         clients.append_outbound(index, &mut head, outbound);
         let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
-        let fits = append_body(head, request, given.body, spool.as_deref(), most);
-        channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
+        let fits = way.end(head, request, (given.body, spool.as_deref()), most);
+        channel.note_body(number, way.sent(given.body));
         match (fits, spool) {
             (true, Some(spool)) if flags.body_fd => {
                 channel.carry_body((spool.file.into(), spool.held), spool.kept)
@@ -413,7 +436,8 @@ impl Requests {
             _ if plan.cache.is_some() && !connection.internal && request.method != Method::Get => {
                 ChosenTransport::Relay
             }
-            _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => ChosenTransport::Relay,
+            _ if pool.isolate || framed || not_tcp => ChosenTransport::Relay,
+            _ if self.feeds(index, key) || self.passes_body(index) => ChosenTransport::Relay,
             Transport::Auto if cheaper => ChosenTransport::RatherRelay,
             Transport::Auto | Transport::Direct => ChosenTransport::Direct,
         }
@@ -487,27 +511,75 @@ impl Sent {
 struct ClientTakes {
     early_hints: bool,
     trailers: bool,
+    /// It waits for a 100 (Continue) before it sends the body, which is passed on as it comes.
+    continues: bool,
 }
 
 impl ClientTakes {
-    fn of(connection: &Connection, request: &Request<'_, '_>, settings: &Pool) -> ClientTakes {
+    fn of(connection: &Connection, request: &Request<'_, '_>, settings: &Pool, streams: bool) -> ClientTakes {
         ClientTakes {
+            continues: streams && request.expects_continue,
             early_hints: may_be_informed(connection, request, settings),
             trailers: takes_trailers(connection, request),
         }
     }
 }
 
-/// What a process is told of a request besides its head. `spooled` if it has a body in a file: whether the process takes sockets
-/// only.
-fn flags_of(request: &Request<'_, '_>, keep: bool, spooled: Option<bool>, may_detach: bool) -> RequestFlags {
+/// How a process gets the body of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyWay {
+    /// In the frame.
+    Inline,
+    /// As a file.
+    File,
+    /// Through the relay: from a file, or while it comes.
+    Stream,
+}
+
+impl BodyWay {
+    /// `streams`: it has yet to come. Otherwise it is whole.
+    fn of(streams: bool, spool: Option<&Spool>, sockets_only: bool) -> BodyWay {
+        match (streams, spool) {
+            (true, _) => BodyWay::Stream,
+            (false, None) => BodyWay::Inline,
+            (false, Some(_)) if sockets_only => BodyWay::Stream,
+            (false, Some(_)) => BodyWay::File,
+        }
+    }
+
+    /// Ends a head, with what is there of the body if that belongs to the frame. False if all of it is too large.
+    fn end(
+        self,
+        head: HeadPart<'_>,
+        request: &Request<'_, '_>,
+        (body, spool): (&[u8], Option<&Spool>),
+        payload_bytes_max: u32,
+    ) -> bool {
+        match (self, spool) {
+            (BodyWay::Stream, None) => append_no_body(head, request, payload_bytes_max),
+            _ => append_body(head, request, body, spool, payload_bytes_max),
+        }
+    }
+
+    /// Where the body is that has gone that way.
+    fn sent(self, body: &[u8]) -> SentBody {
+        match self {
+            BodyWay::Inline => SentBody::Inline(body.len()),
+            BodyWay::File => SentBody::Carried,
+            BodyWay::Stream => SentBody::Elsewhere,
+        }
+    }
+}
+
+/// What a process is told of a request besides its head.
+fn flags_of(request: &Request<'_, '_>, keep: bool, way: BodyWay, may_detach: bool) -> RequestFlags {
     RequestFlags {
         keep,
         http10: request.version == Version::Http10,
         head: request.method == Method::Head,
-        body_fd: spooled == Some(false),
+        body_fd: way == BodyWay::File,
         may_detach,
-        body_stream: spooled == Some(true),
+        body_stream: way == BodyWay::Stream,
     }
 }
 
@@ -556,6 +628,9 @@ fn append_meta<'o>(
     if client_takes.trailers {
         meta = meta.line("trailers", "1");
     }
+    if client_takes.continues {
+        meta = meta.line("continue", "1");
+    }
     match &pool.sendfile_root {
         Some(root) => meta.line("sendfile_root", root),
         None => meta,
@@ -565,13 +640,4 @@ fn append_meta<'o>(
 /// What stands for this server's end of a Unix socket.
 fn no_address(https: bool) -> &'static str {
     if https { "0.0.0.0:443" } else { "0.0.0.0:80" }
-}
-
-/// Where the body of a request is that goes with these flags.
-fn sent_body(body: &[u8], spooled: bool, flags: RequestFlags) -> SentBody {
-    match spooled {
-        false => SentBody::Inline(body.len()),
-        true if flags.body_fd => SentBody::Carried,
-        true => SentBody::Elsewhere,
-    }
 }

@@ -4,12 +4,21 @@
 //! |---|---|---|---|
 //! | `on` | whole | whole | whole |
 //! | `auto` | as it comes if it is announced to be too long for memory, otherwise whole | whole | whole |
-//! | `off` | as it comes | as it comes if its length is announced, otherwise whole | whole |
+//! | `off` | as it comes | as it comes if its length is announced, otherwise whole | as it comes, if it takes that¹ |
+//!
+//! ¹ If it has said STREAMS; otherwise whole.
+//!
+//! `auto` reads a body for a process as a whole, however long it is: a process that runs one request after another would be held
+//! by a slow client. Whether a pool's processes take bodies that come is known when one of them has said so. A request can get to
+//! one that has not (its program was changed, say), when its head has been given away already: then the body is read first, and
+//! the request is given away anew.
 //!
 //! A call of gRPC to a server of HTTP/2 always goes on as it comes: its messages may be answers to those of the response.
 //!
 //! The head is routed and given away at once, with nothing of the body. What answers it otherwise (an error, a file) leaves the
 //! rest of the body to be dropped, as after any early answer. What comes then is `exchanges::passing`'s.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use maitred_http::body::Decoder;
 use maitred_http::grpc;
@@ -19,10 +28,10 @@ use super::Requests;
 use super::receive::{Unread, announces_over};
 use crate::config::{Buffering, Source};
 use crate::exchange::Routed;
-use crate::worker::connection::After;
 use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::table::Phase;
-use crate::worker::step::{Step, Stop};
+use crate::worker::connection::{After, State};
+use crate::worker::step::{RequestInput, Step, Stop};
 use crate::worker::upstream::Attempt;
 
 impl Requests {
@@ -46,8 +55,30 @@ impl Requests {
             (Some(Source::Http(_)), Buffering::Auto) => announces_over(framing, in_memory),
             // A CGI application learns the length beforehand (RFC 3875 section 4.1.2).
             (Some(Source::FastCgi(_)), Buffering::Off) => matches!(framing, Framing::Length(_)),
+            (Some(Source::Command(_) | Source::Channel(_)), Buffering::Off) => {
+                let shared = routed.pool().and_then(|pool| self.shared.pools.get(pool));
+                shared.is_some_and(|shared| shared.streams.load(Relaxed))
+            }
             _ => false,
         }
+    }
+
+    /// The process that is to answer takes no body that comes: it is kept, and the request is answered when it is whole.
+    #[cold]
+    pub(super) fn read_body_first(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        self.keep(index, request, RequestInput { last: false, ..given });
+        self.exchange(index).body.incoming.keep_passed();
+        if request.expects_continue && !self.has_input(index) && !given.followed {
+            self.ask_for_body(index, given.routed);
+        }
+        self.enter(index, State::Body);
+        self.begin_pace(index);
+        Step::ReadsBody
     }
 
     /// Answers a request whose body has yet to come, and goes on to its upstream as it does.
@@ -99,7 +130,7 @@ impl Requests {
             Step::Next => _ = exchange.body.incoming.drop_passed(),
             // The client may send the body all the same, and must not lose the response by a reset.
             Step::Last(_) => return Step::Last(After::Linger),
-            Step::Waits | Step::Moves(..) | Step::FlushFirst | Step::Gone => {}
+            Step::Waits | Step::ReadsBody | Step::Moves(..) | Step::FlushFirst | Step::Gone => {}
         }
         step
     }

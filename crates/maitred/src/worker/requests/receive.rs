@@ -313,6 +313,7 @@ impl Requests {
                 }
                 None
             }
+            Step::ReadsBody => None,
             Step::FlushFirst => Some(Stop::Flush),
             Step::Waits => Some(Stop::Settled(None)),
             Step::Last(after) => Some(Stop::Settled(Some(after))),
@@ -552,7 +553,7 @@ impl Requests {
             // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
             Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
             Step::Last(_) if last => return Step::Last(After::Linger),
-            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(..) => {}
+            Step::Next | Step::Last(_) | Step::Waits | Step::ReadsBody | Step::Moves(..) => {}
         }
         step
     }

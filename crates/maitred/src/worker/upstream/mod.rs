@@ -346,7 +346,12 @@ impl Attempt {
             By::Server(call) => (call.any_sent, call.safe, self.begun),
             By::Thread(_) | By::Fill(_) => (true, once, self.begun),
         };
-        let spent = self.passing.as_ref().is_some_and(|passing| passing.has_begun());
+        // A retry at another server takes along what is here of the body; one at another process begins with what is still to
+        // be read.
+        let spent = self.passing.as_ref().is_some_and(|passing| match &self.by {
+            By::Server(_) => passing.has_begun(),
+            By::Process(_) | By::Thread(_) => !passing.is_untouched(),
+        });
         Reached { seen, safe, begun, head_written: filter.head_written(), spent }
     }
 }

@@ -1,14 +1,22 @@
-//! The body of a request that goes to a server while it comes: framed for the server, and held until that takes it.
+//! The body of a request that goes to its upstream while it comes: framed for that, and held until it is taken.
 //!
-//! No more is read from the client before all of it has left. So a connection holds one read of the body, and a server that takes
-//! nothing is seen by the client as a full socket.
+//! No more is read from the client before all of it has left. So a connection holds one read of the body, and an upstream that
+//! takes nothing is seen by the client as a full socket.
+
+use std::os::fd::BorrowedFd;
 
 use maitred_http::fastcgi::encode::{put_stdin, put_stdin_end};
 use maitred_http::fields::FieldLines;
 use maitred_http::grpc::web::{NotBase64, TextDecoder};
 use maitred_http::h1::{put_chunk, put_last_chunk};
+use maitred_http::request::Framing;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
 
-/// How the server is told where the body ends.
+/// Bytes of a body that one socketpair takes in one turn, so that the others get their turn.
+const SENT_PER_TURN: usize = 512 * 1024;
+
+/// How the upstream is told where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Framed {
     /// Its length was announced.
@@ -19,6 +27,27 @@ pub(in crate::worker) enum Framed {
     Records,
     /// In frames of HTTP/2, which are made when there is room for them.
     Frames,
+}
+
+impl Framed {
+    /// As the request has it: what a process gets (PROTOCOL.md, "Bodies on the response descriptor").
+    pub(in crate::worker) fn of(framing: Framing) -> Framed {
+        match framing {
+            Framing::Length(_) => Framed::Length,
+            Framing::Chunked | Framing::None => Framed::Chunks,
+        }
+    }
+}
+
+/// What a socket has taken in one go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Took {
+    /// So many bytes, and it takes no more for now, or there is nothing more.
+    Bytes(usize),
+    /// The share of one turn.
+    Share,
+    /// Its other end is closed.
+    Nothing,
 }
 
 /// A body on its way.
@@ -32,6 +61,8 @@ pub struct Passing {
     whole: bool,
     /// Something of it has left, and is not here any more.
     begun: bool,
+    /// It is not taken any more.
+    refused: bool,
     /// What follows it in frames.
     trailers: Option<Box<FieldLines>>,
     /// It comes in Base64.
@@ -43,7 +74,7 @@ impl Passing {
     pub(in crate::worker) fn new(framed: Framed, text: bool) -> Box<Passing> {
         let (out, trailers) = (Vec::new(), None);
         let text = text.then(Box::default);
-        Box::new(Passing { framed, out, sent: 0, whole: false, begun: false, trailers, text })
+        Box::new(Passing { framed, out, sent: 0, whole: false, begun: false, refused: false, trailers, text })
     }
 
     /// Appends content.
@@ -103,9 +134,40 @@ impl Passing {
         }
     }
 
+    /// Sends what a socketpair takes of it. The reader may have closed its end before it had all: then the rest is dropped.
+    pub(in crate::worker) fn send(&mut self, socket: BorrowedFd<'_>) -> Took {
+        let mut taken = 0;
+        while !self.rest().is_empty() {
+            if taken >= SENT_PER_TURN {
+                return Took::Share;
+            }
+            let share = self.rest().len().min(SENT_PER_TURN - taken);
+            match send(socket, &self.rest()[..share], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => {
+                    self.advance(sent);
+                    taken += sent;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    self.refused = true;
+                    self.out = Vec::new();
+                    self.sent = 0;
+                    return Took::Nothing;
+                }
+            }
+        }
+        Took::Bytes(taken)
+    }
+
     /// Whether more of the body is to be read from the client, and there is room for it.
     pub(in crate::worker) fn wants_more(&self) -> bool {
-        !self.whole && self.rest().is_empty()
+        !self.whole && !self.refused && self.rest().is_empty()
+    }
+
+    /// Whether nothing of it has been read, so that it can go elsewhere as it is.
+    pub(in crate::worker) fn is_untouched(&self) -> bool {
+        !self.begun && !self.whole && !self.refused && self.out.is_empty()
     }
 
     /// Whether all of the body has been read.
@@ -115,7 +177,7 @@ impl Passing {
 
     /// Whether the server has all of it.
     pub(in crate::worker) fn is_sent(&self) -> bool {
-        self.whole && self.rest().is_empty()
+        self.whole && !self.refused && self.rest().is_empty()
     }
 
     /// Whether it cannot be sent from its beginning any more.
@@ -131,6 +193,8 @@ impl Passing {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use maitred_http::body::Decoder;
     use maitred_http::request;
 
@@ -182,6 +246,33 @@ mod tests {
         pieces.iter().for_each(|piece| put_stdin(&mut records, piece));
         put_stdin_end(&mut records);
         assert_eq!(taken(Framed::Records, pieces, None), records);
+    }
+
+    #[test]
+    fn a_socketpair_takes_what_it_has_room_for_and_its_end_is_noted() {
+        let flags = rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC;
+        let (near, far) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            flags,
+            None,
+        )
+        .unwrap();
+        let mut passing = Passing::new(Framed::Length, false);
+        assert!(passing.is_untouched());
+        passing.put(&vec![7; 4 << 20]).unwrap();
+        assert!(!passing.is_untouched());
+        let Took::Bytes(taken) = passing.send(near.as_fd()) else {
+            panic!("it has room for less than a turn")
+        };
+        assert!((1..4 << 20).contains(&taken) && !passing.wants_more(), "{taken} bytes");
+        assert_eq!(passing.send(near.as_fd()), Took::Bytes(0));
+        let mut room = vec![0; 4 << 20];
+        let read = rustix::io::read(&far, &mut room).unwrap();
+        assert!(read > 0 && room[..read].iter().all(|byte| *byte == 7));
+        drop(far);
+        assert_eq!(passing.send(near.as_fd()), Took::Nothing);
+        assert!(!passing.wants_more() && !passing.is_sent() && passing.unsent_bytes() == 0);
     }
 
     #[test]

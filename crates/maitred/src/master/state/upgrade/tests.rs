@@ -118,6 +118,7 @@ fn greeting() -> crate::control::Greeting {
         capacity: 1,
         sockets_only: false,
         open_files: None,
+        streams: false,
         recovers: false,
         name: "test".to_owned(),
     }
