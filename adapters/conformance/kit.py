@@ -16,7 +16,7 @@ import termios
 import time
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME, TRAILERS = 1, 2, 3, 4, 5, 6, 7
-HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
+HELLO, DONE, TAIL, PONG, DETACH, LIMITS, STREAMS = 65, 66, 67, 68, 69, 70, 71
 KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
 SOCKETS_ONLY, RECOVERS = 1, 2
 CLEAN, CLOSE = 1, 2
@@ -328,6 +328,8 @@ class Worker:
         self._request = 0
         self.capacity = 1
         self.sockets_only = False
+        # Whether it has said that it takes bodies while they come.
+        self.streams = False
         # Whether a 404 is what a case wants; otherwise it says that the reference application lacks something.
         self.wants_404 = False
         # Descriptors of the last frame that was read; a case that keeps one takes it out.
@@ -450,6 +452,10 @@ class Worker:
                         expect(flags == OPTIONAL and size == 4 and payload != bytes(4), "LIMITS is not as it has to be")
                         self.limits.append(struct.unpack("<I", payload)[0])
                         continue
+                    if kind == STREAMS:
+                        equal((flags, connection, request, payload), (OPTIONAL, 0, 0, b""), "STREAMS")
+                        self.streams = True
+                        continue
                     return kind, flags, connection, request, payload
             self._receive()
 
@@ -510,8 +516,8 @@ class Worker:
         """Whether the adapter has closed the channel, without another frame."""
         while data := self.sock.recv(65536):
             self._data += data
-        while self._data[4:5] == bytes([LIMITS]):
-            self._data = self._data[HEADER.size + 4 :]
+        while self._data[4:5] in (bytes([LIMITS]), bytes([STREAMS])):
+            self._data = self._data[HEADER.size + self._data[0] :]
         return not self._data
 
     def ask(self, target, client=None, descriptors=(), **options):

@@ -13,6 +13,7 @@ from .connections import Connections
 from .frames import CANCEL, PING, SHUTDOWN, ProtocolError
 from .late_heads import LateHeads
 from .lifespan import Lifespan
+from .streamed import AsyncBody
 
 # How long applications have to let their WebSockets go when the worker ends.
 _LEAVE_S = 10.0
@@ -186,7 +187,7 @@ class _Session:
         _, connection, request, flags, _, meta, head, body, body_file = entry
         writer = Writer(self.channel, connection, request, descriptor, flags, meta)
         writer.headers = self._worker.options.headers
-        exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
+        exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer, descriptor)
         self._running[connection, request] = running = _Running(exchange)
         exchange.on_complete = lambda: self._complete(connection, request, running)
         self._worker.count()
@@ -195,7 +196,7 @@ class _Session:
         self._worker.tasks.add(task)
         task.add_done_callback(self._worker.tasks.discard)
 
-    def _exchange(self, connection, request, flags, meta, head, body, body_file, writer):
+    def _exchange(self, connection, request, flags, meta, head, body, body_file, writer, descriptor):
         scope = scope_of(meta, head, flags)
         scope["state"] = self._worker.state.copy()
         if self._worker.options.change_scope is not None:
@@ -209,7 +210,10 @@ class _Session:
             if flags & frames.MAY_DETACH:
                 # Bytes of a protocol that is not spoken here. They stay Maitred's.
                 body = b""
-            return Http(self._worker.application, scope, head, body, body_file, writer, self._worker.late_heads)
+            streamed = AsyncBody(descriptor, meta, head, writer.ask) if flags & frames.BODY_STREAM else None
+            return Http(
+                self._worker.application, scope, head, body, body_file, writer, self._worker.late_heads, streamed
+            )
 
         def detach():
             self.channel.send([frames.detach(connection, request)])

@@ -1,6 +1,7 @@
 """One HTTP request of an ASGI application: scope, receive and send (asgi.readthedocs.io, HTTP, version 2.4)."""
 
 import asyncio
+import contextlib
 import os
 from http import HTTPStatus
 from urllib.parse import unquote_to_bytes
@@ -122,6 +123,11 @@ class Writer(Response):
         finally:
             self._collected = None
 
+    async def ask(self):
+        """100 Continue, if the response has not begun. Raises ClientGone."""
+        if not self.started and self._collected is None:
+            await self.write_out(b"HTTP/1.1 100 Continue\r\n\r\n")
+
     async def inform(self, headers):
         """103 Early Hints. Raises ClientGone."""
         if self._collected is not None:
@@ -218,7 +224,7 @@ def head_of(message, more=()):
 class Http:
     """One request that runs."""
 
-    def __init__(self, application, scope, head, body, body_file, writer, late_heads):
+    def __init__(self, application, scope, head, body, body_file, writer, late_heads, streamed=None):
         self._late_heads = late_heads
         self._application = application
         self.scope = scope
@@ -226,6 +232,8 @@ class Http:
         self._body = body
         self._body_file = body_file
         self._body_at = 0
+        # A streamed.AsyncBody, if the body is still to come.
+        self._streamed = streamed
         self._body_given = False
         self._gone = asyncio.Event()
         self._complete = False
@@ -262,6 +270,7 @@ class Http:
             return
         self._told = self._complete = True
         self._late_heads.discard(self)
+        self._stop_reading()
         self._gone.set()
         try:
             self.writer.finish()
@@ -274,6 +283,7 @@ class Http:
 
     def cancel(self):
         """The client has gone."""
+        self._stop_reading()
         self._gone.set()
         self.writer.give_up()
 
@@ -297,9 +307,21 @@ class Http:
 
     async def _receive(self):
         if not self._body_given and not self._complete and not self._gone.is_set():
-            return self._next_piece()
+            if self._streamed is None:
+                return self._next_piece()
+            with contextlib.suppress(ClientGone):
+                body = await self._streamed.piece()
+                self._body_given = self._streamed.done
+                return {"type": "http.request", "body": body, "more_body": not self._body_given}
+            if not self._complete:
+                # What is still sent has nobody to go to.
+                self.cancel()
         await self._gone.wait()
         return {"type": "http.disconnect"}
+
+    def _stop_reading(self):
+        if self._streamed is not None:
+            self._streamed.close()
 
     def _next_piece(self):
         if self._body_file is None:

@@ -29,7 +29,7 @@ class AsyncChannel:
 
     def start(self, capacity, name, recovers=False):
         """Says HELLO and listens."""
-        self.send([frames.hello(capacity, name, recovers) + frames.limits()])
+        self.send([frames.greeting(capacity, name, recovers)])
         self._loop.add_reader(self._sock, self._readable)
 
     def stop_receiving(self):

@@ -84,7 +84,7 @@ class Channel:
 
     def hello(self):
         """Tells Maitred that this process is ready."""
-        self._send(frames.hello(self._capacity, self._name, self._recovery is not None) + frames.limits(), ())
+        self._send(frames.greeting(self._capacity, self._name, self._recovery is not None), ())
 
     def stop_receiving(self):
         """Takes no more requests; those already received are still yielded. Safe in a signal handler.

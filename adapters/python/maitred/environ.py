@@ -11,7 +11,7 @@ from .sendfile import FileWrapper
 # 256 x 2 KiB of keys, and a few times that of values.
 _CACHED_BLOCK_BYTES_MAX = 2048
 _CACHE_ENTRIES_MAX = 256
-_BODY_BUFFER_BYTES = 64 * 1024
+BODY_BUFFER_BYTES = 64 * 1024
 
 
 # A function that sends 103 Early Hints, as gunicorn has it.
@@ -97,7 +97,7 @@ class EnvironBuilder:
         if body_file is None:
             environ["wsgi.input"] = io.BytesIO(body)
         else:
-            environ["wsgi.input"] = io.BufferedReader(BodyFile(body_file), _BODY_BUFFER_BYTES)
+            environ["wsgi.input"] = io.BufferedReader(BodyFile(body_file), BODY_BUFFER_BYTES)
         if http10:
             environ["SERVER_PROTOCOL"] = "HTTP/1.0"
         return environ

@@ -27,11 +27,11 @@ TAIL_FILES_MAX = 8
 TRAILER_BYTES_MAX = 8190
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME, TRAILERS = 1, 2, 3, 4, 5, 6, 7
-HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
+HELLO, DONE, TAIL, PONG, DETACH, LIMITS, STREAMS = 65, 66, 67, 68, 69, 70, 71
 
 # Flags of HELLO, of REQUEST, of DONE, of TAIL, and of any frame.
 RECOVERS = 2
-KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH = 1, 2, 4, 8, 16
+KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
 CLEAN, CLOSE = 1, 2
 FILE = 1
 OPTIONAL = 128
@@ -66,6 +66,11 @@ def limits():
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     open_files = 0xFFFFFFFF if soft == resource.RLIM_INFINITY else min(soft, 0xFFFFFFFF)
     return _LIMITS.pack(4, LIMITS, OPTIONAL, 0, 0, 0, open_files)
+
+
+def greeting(capacity, name, recovers=False):
+    """What a worker begins with: HELLO, LIMITS, and STREAMS, which says that it takes bodies while they come."""
+    return hello(capacity, name, recovers) + limits() + _HEADER.pack(0, STREAMS, OPTIONAL, 0, 0, 0)
 
 
 def done(connection, request, flags, status, service_us, body_bytes):
@@ -156,12 +161,16 @@ class Decoder:
 
     def _request(self, data, at, frame_end, flags, count, connection, request):
         bodies = 1 if flags & BODY_FD else 0
-        if flags > 23 or not bodies <= count <= bodies + 1 or frame_end - at < _PARTS_BYTES:
+        # BODY_FD, MAY_DETACH and BODY_STREAM exclude one another.
+        known = flags <= 23 or flags & ~7 == BODY_STREAM
+        if not known or not bodies <= count <= bodies + 1 or frame_end - at < _PARTS_BYTES:
             raise ProtocolError(f"a REQUEST has flags {flags:#x}, {count} descriptors, {frame_end - at} bytes")
         meta_bytes, head_bytes, body_bytes = _LENGTHS.unpack_from(data, at + _HEADER_BYTES)
         head_at = at + _PARTS_BYTES + meta_bytes
         body_at = head_at + head_bytes
-        if body_at + body_bytes != frame_end or meta_bytes > META_BYTES_MAX or (bodies and body_bytes):
+        if body_at + body_bytes != frame_end or meta_bytes > META_BYTES_MAX or (
+            flags & (BODY_FD | BODY_STREAM) and body_bytes
+        ):
             raise ProtocolError("the parts of a REQUEST do not add up")
         if data[body_at - 4 : body_at] != b"\r\n\r\n" or head_bytes < 4:
             raise ProtocolError("the head of a REQUEST does not end with an empty line")

@@ -78,6 +78,11 @@ class Response:
         if head:
             self._send(head)
 
+    def ask_for_body(self):
+        """100 Continue, if the response has not begun. Raises ClientGone and OSError."""
+        if not self.started:
+            self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
     def _hint(self, headers):
         if self.started or self._informed >= INFORMATIONAL_MAX:
             return b""

@@ -54,7 +54,7 @@ class Crew:
 
 class Session:
     """One channel, its connections and the requests that it has brought. `answer_entry(session, entry)` runs in a thread of the
-    crew, and uses `done`, `detach`, `tail` and `tail_file` as those of channel.Channel."""
+    crew, and uses `done`, `report`, `detach`, `tail` and `tail_file` as those of channel.Channel."""
 
     def __init__(self, sock, crew, answer_entry):
         sock.setblocking(True)
@@ -131,6 +131,9 @@ class Session:
             if descriptor is not None:
                 os.close(descriptor)
             self.send(frames.detach(connection, request))
+
+    def report(self):
+        """Nothing waits here."""
 
     def tail(self, connection, request, data):
         """TAILs of bytes."""
@@ -228,7 +231,7 @@ class Server:
     def serve(self, wait=lambda sock: None, wait_for_recovery=None):
         """Answers requests until the channel ends, and there is no other. Raises ProtocolError."""
         while True:
-            self._session.send(frames.hello(self._capacity, self._name, self._recovery is not None) + frames.limits())
+            self._session.send(frames.greeting(self._capacity, self._name, self._recovery is not None))
             told = self._session.receive(wait)
             if told or self._recovery is None or self._leaving:
                 break

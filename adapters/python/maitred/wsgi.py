@@ -1,11 +1,14 @@
 """The worker of WSGI applications: takes requests from the channel, calls the application, reports."""
 
+import io
+
 from . import log
-from .environ import EARLY_HINTS, EnvironBuilder
-from .frames import HTTP10, MAY_DETACH
+from .environ import BODY_BUFFER_BYTES, EARLY_HINTS, EnvironBuilder
+from .frames import BODY_STREAM, HTTP10, MAY_DETACH
 from .response import Response
 from .sendfile import FileWrapper
 from .sockets import WERKZEUG, Sockets
+from .streamed import StreamedBody
 from .tail import ClientGone
 
 
@@ -33,6 +36,10 @@ def answer(channel, application, build, entry, offer=None):
         body = b""
     try:
         environ = build(meta, head, body, body_file, flags & HTTP10)
+        if flags & BODY_STREAM:
+            # Reports do not wait for a client.
+            raw = StreamedBody(descriptor, meta, head, response.ask_for_body, channel.report)
+            environ["wsgi.input"] = io.BufferedReader(raw, BODY_BUFFER_BYTES)
         if EARLY_HINTS in environ:
             environ[EARLY_HINTS] = response.hint
         if offer is not None:

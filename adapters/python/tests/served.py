@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 # Bounds how long a broken server can hold a test up.
 DEADLINE_S = 60
 _HEADER = struct.Struct("<IBBHII")
-HELLO, DONE, LIMITS = 65, 66, 70
+HELLO, DONE, LIMITS, STREAMS = 65, 66, 70, 71
 
 
 def until(condition, log):
@@ -89,9 +89,9 @@ class Channel:
         self._request = 0
 
     def frame(self):
-        """The next frame but LIMITS: kind, flags, request, payload."""
+        """The next frame but LIMITS and STREAMS: kind, flags, request, payload."""
         kind = LIMITS
-        while kind == LIMITS:
+        while kind in (LIMITS, STREAMS):
             size, kind, flags, _, _, request = _HEADER.unpack(self._exactly(16))
             payload = self._exactly(size)
         return kind, flags, request, payload

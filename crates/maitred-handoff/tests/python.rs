@@ -99,6 +99,7 @@ fn the_python_adapter_speaks_what_this_crate_speaks() {
         FromApp::Limits { open_files } => assert!(open_files >= 16),
         other => panic!("wanted LIMITS, found {other:?}"),
     });
+    adapter.frame(|frame| assert_eq!(frame, FromApp::Streams));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (far, _) = listener.accept().unwrap();

@@ -14,6 +14,7 @@ mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 mod trailers;
+mod uploads;
 #[path = "../proxy/upstream.rs"]
 #[allow(dead_code, reason = "shared with the tests of the proxy")]
 mod upstream;
