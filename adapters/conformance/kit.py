@@ -66,8 +66,8 @@ def trailers_frame(connection, request, fields):
 
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, host, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
-    of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes
-    behind a request that may detach), says (further lines of the meta part, as a dictionary), trailers (list of pairs, for
+    of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor; None for one in
+    chunks), early (bytes behind a request that may detach), says (further lines of the meta part, as a dictionary), trailers (list of pairs, for
     TRAILERS before it)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", f"host: {options.get('host', 'example.com')}"]
@@ -78,7 +78,8 @@ def request_frame(connection, request, target="/echo", **options):
         lines.append(f"content-length: {options['body_file']}")
     elif "body_stream" in options:
         flags |= BODY_STREAM
-        lines.append(f"content-length: {options['body_stream']}")
+        if options["body_stream"] is not None:
+            lines.append(f"content-length: {options['body_stream']}")
     elif body or method in ("POST", "PUT"):
         lines.append(f"content-length: {len(body)}")
     body = options.get("early", body)

@@ -18,6 +18,7 @@ import cases_channel
 import cases_handoff
 import cases_http
 import cases_recovery
+import cases_streams
 import cases_trailers
 from kit import Connected, Skipped, Worker
 
@@ -44,7 +45,7 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     passed = failed = skipped = 0
-    modules = (cases_channel, cases_http, cases_handoff, cases_trailers, cases_recovery)
+    modules = (cases_channel, cases_http, cases_handoff, cases_streams, cases_trailers, cases_recovery)
     for name, case in [pair for module in modules for pair in module.CASES.items()]:
         if options.only not in name:
             continue
