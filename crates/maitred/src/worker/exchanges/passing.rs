@@ -56,7 +56,7 @@ impl Exchanges {
             match self.source_of(index) {
                 Some(Source::Server(_)) => self.send_request(index),
                 Some(Source::Relay(_) | Source::Thread(_)) => self.send_passing(index),
-                None => return,
+                Some(Source::Fill) | None => return,
             }
             if !self.awaits_body(index) {
                 return;
@@ -84,7 +84,7 @@ impl Exchanges {
         let socket = match &attempt.by {
             By::Process(_) => self.processes.pools.relays.get(key as usize).map(|relay| relay.socket()),
             By::Thread(_) => self.upstreams.socket(key),
-            By::Server(_) => None,
+            By::Server(_) | By::Fill(_) => None,
         };
         let (Some(socket), Some(passing)) = (socket, attempt.passing.as_deref_mut()) else { return };
         let took = passing.send(socket);
@@ -108,6 +108,8 @@ impl Exchanges {
             By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
             By::Process(handed) => !handed.done,
             By::Thread(_) => true,
+            // Its request has no body.
+            By::Fill(_) => false,
         };
         takes && attempt.passing.as_ref().is_some_and(|passing| passing.wants_more())
     }

@@ -350,7 +350,7 @@ impl Attempt {
         // be read.
         let spent = self.passing.as_ref().is_some_and(|passing| match &self.by {
             By::Server(_) => passing.has_begun(),
-            By::Process(_) | By::Thread(_) => !passing.is_untouched(),
+            By::Process(_) | By::Thread(_) | By::Fill(_) => !passing.is_untouched(),
         });
         Reached { seen, safe, begun, head_written: filter.head_written(), spent }
     }
