@@ -129,6 +129,11 @@ impl Entry {
         }
     }
 
+    /// The number of its body: another one for each that was stored, whatever its key is.
+    pub fn body_number(&self) -> u64 {
+        self.marks.file
+    }
+
     /// The text of its key.
     pub fn key(&self) -> &[u8] {
         &self.key

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use maitred_http::cache::{Answer, Lifetime, answer, put_not_modified_fields};
 use maitred_http::fields::{FieldLines, FieldsRef};
 use maitred_http::request::Request;
+use maitred_http::response::ResponseHead;
 
 use super::{OpenFile, Segment, Served, ServedFile, Summary};
 use crate::cache::{Body, Entry};
+use crate::compress::{self, Verdict};
 use crate::exchange::ResponseWriter;
 
 /// Ranges of one response. Of several at once the whole is given (RFC 9110 section 14.2 allows that).
@@ -31,18 +33,32 @@ pub struct Kept<'a> {
     pub age: u32,
     /// The value of `Cache-Status`, with what caches nearer to the pool have said.
     pub status: Option<&'a [u8]>,
+    /// What `compress` of its route makes of it.
+    pub coded: Option<&'a Coded>,
+}
+
+/// A response with regard to codings.
+#[derive(Debug)]
+pub struct Coded {
+    /// What becomes of it.
+    pub verdict: Verdict,
+    /// It says itself what decides about codings.
+    pub varies: bool,
+    /// Its content in the coding.
+    pub entry: Option<Arc<Entry>>,
 }
 
 impl Kept<'_> {
     /// Answers a GET or HEAD.
     pub fn answer(&self, request: &Request<'_, '_>, writer: &mut ResponseWriter<'_>) -> Served {
         let (head, size) = (&self.entry.head, self.entry.body.len());
-        let stored = (head.status, head.fields.all(), size);
+        let fields = self.fields();
+        let stored = (head.status, fields.as_ref().map_or(head.fields.all(), FieldLines::all), size);
         match answer(stored, self.lifetime, (request.method, &request.known), RANGES_MAX) {
             Answer::Whole => self.whole(writer),
             Answer::NotModified => {
                 let mut fields = FieldLines::default();
-                put_not_modified_fields(head.fields.all(), &mut fields);
+                put_not_modified_fields(stored.1, &mut fields);
                 writer.make_kept(304, true, |lines| self.put(fields.all(), None, lines));
                 Served::Whole(Summary { status: 304, body_bytes: 0 })
             }
@@ -60,21 +76,48 @@ impl Kept<'_> {
         }
     }
 
+    /// Its fields as they are with its coding; `None`: as they were stored.
+    fn fields(&self) -> Option<FieldLines> {
+        let Coded { verdict, varies, .. } = self.coded?;
+        let stored = self.entry.head.fields.all();
+        let head = ResponseHead::own(self.entry.head.status, stored);
+        let mut lines = FieldLines::default();
+        match verdict {
+            Verdict::Never => return None,
+            Verdict::Plain if *varies => return None,
+            Verdict::Plain => {
+                lines.extend(stored);
+                lines.push(compress::head::VARY.0, compress::head::VARY.1);
+            }
+            Verdict::Confirms => compress::head::put(&head, *varies, None, &mut lines),
+            Verdict::Coded(coding) => compress::head::put(&head, *varies, Some(*coding), &mut lines),
+        }
+        Some(lines)
+    }
+
+    /// What has the content.
+    fn body(&self) -> &Body {
+        let coded = self.coded.and_then(|coded| coded.entry.as_ref());
+        &coded.unwrap_or(self.entry).body
+    }
+
     fn whole(&self, writer: &mut ResponseWriter<'_>) -> Served {
-        let (head, size) = (&self.entry.head, self.entry.body.len());
+        let (head, size, fields) = (&self.entry.head, self.body().len(), self.fields());
         let bodiless = matches!(head.status, 204 | 205);
         let ended = writer.leaves_out(head.status) || size == 0;
         let length = (!bodiless).then_some(size);
-        writer.make_kept(head.status, ended, |lines| self.put(head.fields.all(), length, lines));
+        let fields = fields.as_ref().map_or(head.fields.all(), FieldLines::all);
+        writer.make_kept(head.status, ended, |lines| self.put(fields, length, lines));
         self.content(0..size, head.status, writer)
     }
 
     fn part(&self, range: Range<u64>, writer: &mut ResponseWriter<'_>) -> Served {
-        let (head, size) = (&self.entry.head, self.entry.body.len());
+        let (head, size, fields) = (&self.entry.head, self.entry.body.len(), self.fields());
         let length = range.end.saturating_sub(range.start);
         let ended = writer.head_only() || length == 0;
         writer.make_kept(206, ended, |lines| {
-            self.put(head.fields.all(), Some(length), lines);
+            let fields = fields.as_ref().map_or(head.fields.all(), FieldLines::all);
+            self.put(fields, Some(length), lines);
             let last = range.end.saturating_sub(1);
             lines.push(b"Content-Range", format!("bytes {}-{last}/{size}", range.start).as_bytes());
         });
@@ -105,7 +148,7 @@ impl Kept<'_> {
             return Served::Whole(Summary { status, body_bytes: 0 });
         }
         let summary = Summary { status, body_bytes };
-        match &self.entry.body {
+        match self.body() {
             Body::Memory(bytes) => {
                 let part = bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
                 if part.len() > COPIED_BYTES_MAX {

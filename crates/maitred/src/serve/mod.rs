@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Clock;
 
-pub use files::{CachedBytes, Encoding, FileServer, FileSet, ScriptRules, Wanted};
+pub use files::{CachedBytes, Encoding, EncodingPlace, FileServer, FileSet, ScriptRules, Wanted};
 pub use passed::ServedFile;
 pub use residency::OpenFile;
 

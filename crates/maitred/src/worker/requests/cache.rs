@@ -18,6 +18,7 @@ use maitred_http::cache::{
 use maitred_http::request::{Method, Request};
 
 use super::Requests;
+use super::cache_coding::Chosen;
 use crate::cache::{Entry, Found, Key, Kind, Store};
 use crate::filter::cache::Caching;
 use crate::serve::kept::Kept;
@@ -247,8 +248,21 @@ impl Requests {
             .exchange_of(index)
             .and_then(|exchange| exchange.dispatch.cached.as_deref())
             .is_some_and(|note| note.collapsed);
+        let coded = match self.coding_of_kept(index, request, given, entry) {
+            Chosen::Given(coded) => coded,
+            Chosen::OnDisk(job) => {
+                let reply = self.reply_context(index, request, given);
+                return self.served(index, request, given, reply.persistence, Served::Blocked(job));
+            }
+        };
         let status = said.caching.says_status.then(|| said.status(entry, &lifetime, now, collapsed));
-        let kept = Kept { entry, lifetime: &lifetime, age: lifetime.age(now), status: status.as_deref() };
+        let kept = Kept {
+            entry,
+            lifetime: &lifetime,
+            age: lifetime.age(now),
+            status: status.as_deref(),
+            coded: coded.as_ref(),
+        };
         let reply = self.reply_context(index, request, given);
         let persistence = reply.persistence;
         let (_, mut writer) = self.files_and_writer(index, reply);

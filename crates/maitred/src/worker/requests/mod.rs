@@ -23,6 +23,7 @@
 //! | [`reactions`] | carries out what the table of states decides |
 //! | [`drain`] | connections that are passed on or closed because the process drains |
 //! | [`cache`] | which requests are answered from the store of responses |
+//! | [`cache_coding`] | codings of what is kept there |
 //! | [`admin`] | the admin address |
 //! | [`configuration`] | the configuration that is sent there |
 //! | [`upstreams`] | its commands about the servers of a pool |
@@ -32,6 +33,7 @@
 pub(in crate::worker) mod admin;
 mod answer;
 mod cache;
+mod cache_coding;
 mod configuration;
 mod delays;
 mod disk;
