@@ -67,8 +67,8 @@ def trailers_frame(connection, request, fields):
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, host, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
     of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor; None for one in
-    chunks), early (bytes behind a request that may detach), says (further lines of the meta part, as a dictionary), trailers (list of pairs, for
-    TRAILERS before it)."""
+    chunks), early (bytes behind a request that may detach), says (further lines of the meta part, as a dictionary), trailers
+    (list of pairs, for TRAILERS before it)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", f"host: {options.get('host', 'example.com')}"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]

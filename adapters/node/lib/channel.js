@@ -95,6 +95,7 @@ class Channel {
     this.say(frames.hello(capacity, name, lost !== null));
     const files = openFiles();
     if (files) this.say(frames.limits(files));
+    this.say(frames.streams());
     this.flush();
   }
 

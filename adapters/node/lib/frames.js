@@ -19,7 +19,7 @@ const VERSION = 1;
 
 const KIND = Object.freeze({
   REQUEST: 1, FORGET: 2, CANCEL: 3, PING: 4, SHUTDOWN: 5, WELCOME: 6, TRAILERS: 7,
-  HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69, LIMITS: 70,
+  HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69, LIMITS: 70, STREAMS: 71,
 });
 /** Flags of REQUEST. */
 const FLAG = Object.freeze({ KEEP: 1, HTTP10: 2, HEAD: 4, BODY_FD: 8, MAY_DETACH: 16, BODY_STREAM: 32 });
@@ -134,6 +134,9 @@ function parts(frame) {
   if (body + payload.readUInt32LE(8) !== payload.length || head - 12 > META_BYTES_MAX) {
     refuse('a REQUEST whose parts do not add up');
   }
+  if (frame.flags & FLAG.BODY_STREAM && (body < payload.length || frame.flags & FLAG.MAY_DETACH)) {
+    refuse('a REQUEST whose body comes in two ways');
+  }
   frame.meta = payload.subarray(12, head);
   frame.head = payload.subarray(head, body);
   frame.body = payload.subarray(body);
@@ -185,6 +188,11 @@ function limits(openFiles) {
   return bytes;
 }
 
+/** It takes bodies while they come. */
+function streams() {
+  return header(KIND.STREAMS, OPTIONAL, 0, 0, 0);
+}
+
 /** `outcome` is one of OUTCOME, `serviceUs` microseconds, `bodyBytes` without head and framing. */
 function done(connection, request, outcome, status, serviceUs, bodyBytes) {
   const bytes = header(KIND.DONE, outcome, connection, request, 16);
@@ -230,5 +238,5 @@ function detach(connection, request) {
 
 module.exports = {
   Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, TRAILERS_MAX, TRAILER_BYTES_MAX, Violation,
-  detach, done, hello, limits, pong, refuse, tailFile, tails, welcome,
+  detach, done, hello, limits, pong, refuse, streams, tailFile, tails, welcome,
 };

@@ -41,6 +41,7 @@ function parseMeta(text) {
     mount: values.get('mount') || '',
     earlyHints: values.get('early_hints') === '1',
     trailers: values.get('trailers') === '1',
+    continues: values.get('continue') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
   };
 }
@@ -59,6 +60,8 @@ class Exchange {
     this.done = false;
     /** The application has it as an 'upgrade' event. */
     this.upgrade = false;
+    /** The request as node:http has it. */
+    this.incoming = null;
     /** What is left of the body, if Maitred is to read it from a file. */
     this.file = null;
   }
@@ -167,8 +170,10 @@ class Link {
     let { head } = frame;
     if (flags & FLAG.MAY_DETACH) return this.feedUpgrade(frame);
     if (flags & FLAG.BODY_STREAM) this.expectBody(head);
-    const fields = (flags & FLAG.KEEP ? '' : 'connection: close\r\n') ||
+    let fields = (flags & FLAG.KEEP ? '' : 'connection: close\r\n') ||
       (flags & FLAG.HTTP10 ? 'connection: keep-alive\r\n' : '');
+    // A body of unknown length comes in chunks, which node:http reads.
+    if (this.bodyRest === Infinity) fields += 'transfer-encoding: chunked\r\n';
     // The version is that of the client: what may be sent depends on it.
     if (flags & FLAG.HTTP10) head[head.indexOf(13) - 1] = 48;
     else if (frame.trailers) return this.feedChunks(frame, fields);
@@ -208,11 +213,13 @@ class Link {
     return this.client.push(data);
   }
 
-  /** The body follows on the response descriptor, and is read as node:http asks for it. */
+  /**
+   * The body follows on the response descriptor, and is read as node:http asks for it, which sees the end of one without a length
+   * by itself.
+   */
   expectBody(head) {
     const length = CONTENT_LENGTH.exec(head.latin1Slice());
-    if (!length) refuse('a body without a length');
-    this.bodyRest = Number(length[1]);
+    this.bodyRest = length ? Number(length[1]) : Infinity;
     if (this.streams || this.bodyRest === 0) return;
     this.streams = true;
     const { socket } = this.writer;
@@ -221,7 +228,7 @@ class Link {
       if (!this.client || !this.push(data)) socket.pause();
       if (this.client && this.bodyEnd && this.bodyRest <= 0) this.push(this.bodyEnd);
     });
-    socket.on('end', () => { if (this.client && this.bodyRest > 0) this.client.destroy(); });
+    socket.on('end', () => { if (this.bodyRest > 0 && !this.current?.incoming?.complete) this.client?.destroy(); });
   }
 
   /** node:http, or the owner of a detached connection, wants to read. */

@@ -152,12 +152,13 @@ class Chunks {
 
 class Response {
   /**
-   * `flags` are those of the REQUEST; of its meta, whether there may be informational responses and trailers, and where named
-   * files lie.
+   * `flags` are those of the REQUEST; of its meta, whether there may be informational responses and trailers, whether the client
+   * has to be asked for the body, and where named files lie.
    */
-  constructor(flags, { earlyHints = false, trailers = false, sendfileRoot = null } = {}) {
+  constructor(flags, { earlyHints = false, trailers = false, continues = false, sendfileRoot = null } = {}) {
     this.flags = flags;
     this.earlyHints = earlyHints;
+    this.continues = continues;
     this.takesTrailers = trailers;
     this.sendfileRoot = sendfileRoot;
     /** The status of the last informational response, and how many there were. */
@@ -240,6 +241,10 @@ class Response {
 
   /** An informational response, as it is sent: as nothing if the client may not have it. */
   inform(status, head) {
+    if (status === 100 && this.continues) {
+      this.continues = false;
+      return Buffer.from('HTTP/1.1 100 Continue\r\n\r\n');
+    }
     if (!this.earlyHints || status === 100 || this.informations >= INFORMATIONAL_MAX) return EMPTY;
     if (head.length > INFORMATIONAL_BYTES_MAX || !INFORMATIONAL.test(head)) {
       debug('an informational response of status %d is too large, or no head: it is dropped', status);

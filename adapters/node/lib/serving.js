@@ -12,6 +12,16 @@ function isServer(app) {
   return app instanceof http.Server || app instanceof https.Server;
 }
 
+/** Has a client that waits for it asked for its body, once the application reads that. */
+function askWhenRead(request, response) {
+  const { _read } = request;
+  request._read = function (size) {
+    request._read = _read;
+    if (!response.headersSent && !response.writableEnded) response.writeContinue();
+    return _read.call(this, size);
+  };
+}
+
 /** Has every request of the server tell its link when the response is finished. */
 function watch(server) {
   const { emit } = server;
@@ -22,6 +32,8 @@ function watch(server) {
       if (exchange) {
         request.socket.remember();
         response[EXCHANGE] = exchange;
+        exchange.incoming = request;
+        if (exchange.response.continues) askWhenRead(request, response);
         response.once('finish', () => link.finished(exchange));
       }
       // Maitred decides about the connection; so there is nothing to say about it.
