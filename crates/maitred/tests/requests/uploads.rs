@@ -170,3 +170,28 @@ fn a_process_that_dies_in_the_middle_of_a_body_means_502() {
         server.stop();
     }
 }
+
+/// The channel goes to the next worker process, which gets to know what the adapter has said; a body that is under way goes on in
+/// the process before it.
+#[test]
+fn a_reload_changes_nothing_for_bodies() {
+    for callable in ["wsgi", "asgi"] {
+        let server = start(callable);
+        let mut client = post(&server, &format!("Content-Length: {}", 2 * MIB));
+        client.send(piece(0));
+        server.wait_for("a body has begun");
+        let old = server.answering_worker();
+        let (status, said) = server.command(&["reload"]);
+        assert!(status.success(), "{said}");
+        assert_ne!(server.answering_worker(), old);
+        client.send(piece(1));
+        assert_eq!(client.response("POST").text(), digest(2), "{callable}");
+        let mut client = post(&server, &format!("Content-Length: {}", 2 * MIB));
+        client.send(piece(0));
+        // It is not whole, and with the application all the same.
+        server.wait_for("a body has begun");
+        client.send(piece(1));
+        assert_eq!(client.response("POST").text(), digest(2), "{callable}");
+        server.stop();
+    }
+}
