@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::directory_state::NUMBERS_MAX;
 use super::disk::{Directory, Draft};
 use super::entry::{Head, Marks};
 use super::hot::Hot;
@@ -16,9 +17,12 @@ use super::rules::{self, Rule, Rules, Subject, Verdict};
 use super::settings::Settings;
 use super::storing::{Storing, Trouble};
 use super::table::{Record, VERIFIED, blocks};
+use super::walk::FOLDERS;
 
 /// Locks of keys. Only helper threads take them, each for an operation or two of the disk.
 const STRIPES: usize = 64;
+/// Keys that are noted as removed while the directory is being read. Those are as many as helpers have not come to yet.
+const REMOVING_MAX: usize = 64 * 1024;
 /// Where the files of rules are.
 pub(super) const PURGES: &str = "purges";
 
@@ -35,7 +39,7 @@ pub(super) struct Core {
     pub(super) counters: Counters,
     stripes: [Mutex<()>; STRIPES],
     /// Keys that were removed, while their files are not yet.
-    removing: Mutex<HashMap<Hash, u32>>,
+    removing: Mutex<HashMap<Hash, u64>>,
 }
 
 /// What was counted since the process has opened the store.
@@ -91,27 +95,36 @@ impl Core {
         self.stripes[hash.lo as usize % STRIPES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn removing(&self) -> MutexGuard<'_, HashMap<Hash, u32>> {
+    fn removing(&self) -> MutexGuard<'_, HashMap<Hash, u64>> {
         self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key was removed: its file is not to be found in the directory any more, while `end_removing` is not called.
-    pub(super) fn begin_removing(&self, hash: Hash) {
-        *self.removing().entry(hash).or_insert(0) += 1;
+    /// A key is removed: while the directory is being read, its file is not to be found there again, also if the job that removes it is
+    /// dropped.
+    pub(super) fn begin_removing(&self, hash: Hash, number: u64) {
+        if self.index.table.progress() <= FOLDERS {
+            let mut removing = self.removing();
+            if removing.len() < REMOVING_MAX {
+                removing.insert(hash, number);
+            }
+        }
     }
 
-    pub(super) fn end_removing(&self, hash: Hash) {
+    /// The file of a key was removed.
+    pub(super) fn end_removing(&self, hash: Hash, number: u64) {
         let mut removing = self.removing();
-        if let Some(count) = removing.get_mut(&hash) {
-            *count -= 1;
-            if *count == 0 {
-                removing.remove(&hash);
-            }
+        if removing.get(&hash) == Some(&number) {
+            removing.remove(&hash);
         }
     }
 
     pub(super) fn is_removing(&self, hash: Hash) -> bool {
         self.removing().contains_key(&hash)
+    }
+
+    /// The directory was read.
+    pub(super) fn forget_removing(&self) {
+        std::mem::take(&mut *self.removing());
     }
 
     /// Notes that something failed.
@@ -125,33 +138,29 @@ impl Core {
     /// # Errors
     /// What the system says. Nothing that there is can be believed then.
     pub(super) fn sync_rules(&self) -> io::Result<()> {
-        let state = self.index.table.rules();
-        if self.rules.is_current(state.0) { Ok(()) } else { self.read_rules(state) }
+        let version = self.index.table.rules();
+        if self.rules.is_current(version) { Ok(()) } else { self.read_rules(version) }
     }
 
     /// Reads the files of the rules.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn read_rules(&self, state: (u64, u64)) -> io::Result<()> {
-        let mut found = Vec::new();
-        for name in self.directory.names_in(PURGES)?.into_iter().flatten().take(rules::FILES_MAX) {
-            let name = name?;
-            let Ok(name) = std::str::from_utf8(&name) else { continue };
-            let bytes = self.directory.read_small(PURGES, name, rules::FILE_BYTES_MAX)?;
-            let rule = bytes.as_deref().and_then(Rule::decode);
-            found.extend(rule.filter(|rule| rule.name() == name));
+    pub(super) fn read_rules(&self, version: u64) -> io::Result<()> {
+        let found = rule_files(&self.directory)?;
+        for rule in &found {
+            self.index.table.begin_numbers_at(rule.number + 1);
         }
-        self.rules.merge(found, state);
+        self.rules.merge(found, version);
         Ok(())
     }
 
     /// Whether something that was asked for at these marks may be published, or served.
-    pub(super) fn verdict(&self, marks: &Marks, tested: u64, key: &[u8], head: &Head) -> Verdict {
+    pub(super) fn verdict(&self, marks: &Marks, key: &[u8], head: &Head) -> Verdict {
         if self.index.table.generation(marks.hash) != marks.generation || self.sync_rules().is_err() {
             return Verdict::Gone;
         }
-        self.rules.test(Subject { key, tags: &head.tags, stamp: marks.stamp, tested })
+        self.rules.test(Subject { key, tags: &head.tags, stamp: marks.stamp, tested: marks.tested })
     }
 
     /// Reserves room for a file of so many bytes. The files that have to go are removed.
@@ -199,7 +208,7 @@ impl Core {
         let hash = marks.hash;
         let wanted = || {
             let older = |(_, record): (u32, Record)| record.file <= marks.file;
-            self.verdict(marks, marks.stamp, what.key, what.head) == Verdict::Keep
+            self.verdict(marks, what.key, what.head) == Verdict::Keep
                 && self.index.table.find(hash).is_none_or(older)
         };
         let guard = self.lock(hash);
@@ -226,4 +235,20 @@ impl Core {
         }
         published.map(|()| stays)
     }
+}
+
+/// The rules that there are files of.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn rule_files(directory: &Directory) -> io::Result<Vec<Rule>> {
+    let mut found = Vec::new();
+    for name in directory.names_in(PURGES)?.into_iter().flatten().take(rules::FILES_MAX) {
+        let name = name?;
+        let Ok(name) = std::str::from_utf8(&name) else { continue };
+        let bytes = directory.read_small(PURGES, name, rules::FILE_BYTES_MAX)?;
+        let rule = bytes.as_deref().and_then(Rule::decode);
+        found.extend(rule.filter(|rule| rule.name() == name && rule.number < NUMBERS_MAX));
+    }
+    Ok(found)
 }

@@ -16,6 +16,8 @@ const BYTES: usize = 40;
 /// Numbers that one table has: at a million a second, 200 days. The next one begins behind them, so that its numbers are greater
 /// without a look at all files, and whatever the clock says.
 const NUMBERS: u64 = 1 << 44;
+/// What is greater was made up.
+pub(super) const NUMBERS_MAX: u64 = 1 << 62;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,12 +44,12 @@ impl DirectoryState {
         Ok(DirectoryState { seed, next: 1 })
     }
 
-    /// The first number of a new table. The table after it begins behind that one's numbers.
+    /// The first number of a new table, which is not below `least`. The table after it begins behind that one's numbers.
     ///
     /// # Errors
     /// What the system says: the next table may have the same numbers, or, of a new directory, find nothing that this one stores.
-    pub(super) fn take_numbers(mut self, directory: &Arc<Directory>) -> (u64, io::Result<()>) {
-        let first = self.next;
+    pub(super) fn take_numbers(mut self, directory: &Arc<Directory>, least: u64) -> (u64, io::Result<()>) {
+        let first = self.next.max(least);
         self.next = first.saturating_add(NUMBERS);
         (first, directory.write_small("", NAME, &self.encode()))
     }
@@ -77,7 +79,7 @@ impl DirectoryState {
             return None;
         }
         let seed = Seed(reader.u64()?, reader.u64()?);
-        Some(DirectoryState { seed, next: reader.u64()? })
+        reader.u64().filter(|next| *next < NUMBERS_MAX).map(|next| DirectoryState { seed, next })
     }
 }
 
@@ -90,7 +92,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let directory = Directory::open(directory.path()).unwrap();
         let state = DirectoryState::read(&directory).unwrap();
-        let (first, written) = state.take_numbers(&directory);
+        let (first, written) = state.take_numbers(&directory, 0);
         written.unwrap();
         let again = DirectoryState::read(&directory).unwrap();
         assert_eq!((again.seed, again.next), (state.seed, first + NUMBERS));

@@ -91,7 +91,7 @@ pub struct Entry {
     pub(super) key: Box<[u8]>,
     pub(super) marks: Marks,
     pub(super) soft_purged: AtomicBool,
-    /// The last purge rule that it was tested against.
+    /// When it was tested last against the rules of purges.
     pub(super) tested: AtomicU64,
     /// Its slot in the table, as far as is known.
     pub(super) place: AtomicU32,
@@ -107,6 +107,8 @@ pub(super) struct Marks {
     pub(super) stamp: u64,
     /// The generation of its key when it was taken from the disk, or begun.
     pub(super) generation: u64,
+    /// The latest of the rules then.
+    pub(super) tested: u64,
 }
 
 impl Marks {
@@ -124,7 +126,7 @@ impl Entry {
             key: key.into(),
             marks,
             soft_purged: AtomicBool::new(false),
-            tested: AtomicU64::new(marks.stamp),
+            tested: AtomicU64::new(marks.tested),
             place: AtomicU32::new(u32::MAX),
         }
     }

@@ -9,6 +9,7 @@ pub struct Fetch {
     pub(super) key: Key,
     pub(super) stamp: u64,
     pub(super) generation: u64,
+    pub(super) tested: u64,
 }
 
 impl Fetch {
@@ -18,6 +19,7 @@ impl Fetch {
     }
 
     pub(super) fn marks(&self, file: u64) -> Marks {
-        Marks { hash: self.key.hash, file, stamp: self.stamp, generation: self.generation }
+        let (stamp, generation, tested) = (self.stamp, self.generation, self.tested);
+        Marks { hash: self.key.hash, file, stamp, generation, tested }
     }
 }

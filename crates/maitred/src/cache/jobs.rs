@@ -16,6 +16,7 @@ use super::read::{Opened, Seen, load, look_into};
 use super::rules::Verdict;
 use super::storing::Trouble;
 use super::table::blocks;
+use super::walk::FOLDERS;
 
 /// Reads the entry of a key.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(super) struct RemoveJob {
     hash: Hash,
     /// What is older than this is removed.
     number: u64,
+    /// Another process that reads the directory into the table may find it there until then, and have it in memory.
+    may_be_found: bool,
 }
 
 /// What was reserved, until it is used.
@@ -132,7 +135,7 @@ impl UpdateJob {
             return Ok(());
         }
         let _guard = core.lock(entry.marks.hash);
-        let verdict = core.verdict(&entry.marks, entry.marks.stamp, &entry.key, &entry.head);
+        let verdict = core.verdict(&entry.marks, &entry.key, &entry.head);
         if verdict == Verdict::Gone {
             return Ok(());
         }
@@ -211,23 +214,23 @@ fn publish_again(core: &Core, hash: Hash, draft: Draft) -> io::Result<()> {
 impl RemoveJob {
     /// The key is not found any more from now on.
     pub(super) fn new(core: &Arc<Core>, hash: Hash) -> RemoveJob {
-        core.begin_removing(hash);
+        let number = core.index.table.next_number();
+        let may_be_found = core.index.table.progress() <= FOLDERS;
+        core.begin_removing(hash, number);
         core.index.table.withdraw(hash);
         core.hot.remove(hash, None);
-        let number = core.index.table.next_number();
-        RemoveJob { core: Arc::clone(core), hash, number }
+        RemoveJob { core: Arc::clone(core), hash, number, may_be_found }
     }
 
     /// # Errors
     /// What the system says: the file may be there still.
     pub(super) fn run(self) -> io::Result<bool> {
-        self.core.remove_file(self.hash, self.number)
-    }
-}
-
-impl Drop for RemoveJob {
-    fn drop(&mut self) {
-        self.core.end_removing(self.hash);
+        let removed = self.core.remove_file(self.hash, self.number)?;
+        if self.may_be_found {
+            self.core.index.table.withdraw(self.hash);
+        }
+        self.core.end_removing(self.hash, self.number);
+        Ok(removed)
     }
 }
 

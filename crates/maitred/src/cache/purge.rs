@@ -72,24 +72,23 @@ impl PurgeJob {
             }
             return self.end();
         }
-        let written = core.directory.write_small(PURGES, &self.rule.name(), &self.rule.encode());
-        // Without a file, other processes cannot know what it is about: they believe nothing that they have in memory.
-        let unknown = if written.is_err() { self.rule.number } else { 0 };
-        core.rules.note_own_change(core.index.table.note_rules(unknown));
+        // If that fails, other processes find no file when they look for one, and believe nothing that they have in memory; and if this
+        // one ends, the purge was not complete.
+        let _ = core.directory.write_small(PURGES, &self.rule.name(), &self.rule.encode());
+        core.rules.note_own_change(core.index.table.note_rules());
         self.walk = Some(Walk::default());
         Progress::More(self)
     }
 
     fn end(self) -> Progress {
         let core = &self.core;
-        let number = self.rule.number;
         if self.failed.is_none() {
             // If the file stays, the next process tests all files once more.
             let _ = core.directory.remove_small(PURGES, &self.rule.name());
-            core.rules.drop_rule(number);
+            core.rules.drop_rule(self.rule.number);
         }
         // With an error, some files were not tested: the rule stays, and the next process tries again.
-        core.rules.note_own_change(core.index.table.note_rules(number));
+        core.rules.note_own_change(core.index.table.note_rules());
         Progress::Done { purged: self.purged, failed: self.failed }
     }
 }

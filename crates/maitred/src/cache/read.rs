@@ -198,13 +198,12 @@ pub(super) fn load(core: &Core, hash: Hash, key: &[u8]) -> io::Result<Option<Arc
     };
     let subject = Subject { key, tags: &stored.head.tags, stamp: stored.stamp, tested };
     let verdict = core.rules.test_again(subject);
-    let marks = Marks { hash, file: header.file, stamp: stored.stamp, generation };
+    let marks = Marks { hash, file: header.file, stamp: stored.stamp, generation, tested };
     if verdict == Verdict::Gone || core.index.table.generation(hash) != generation {
         return Ok(None);
     }
     let entry = Entry::new(key, stored.head, body, marks);
     entry.soft_purged.store(stored.soft_purged || verdict == Verdict::Soft, Relaxed);
-    entry.tested.store(tested, Relaxed);
     entry.place.store(place, Relaxed);
     let entry = Arc::new(entry);
     core.hot.insert(&entry);

@@ -57,6 +57,8 @@ impl RebuildJob {
             self.walk = Some(Walk::default());
             return Progress::More(self);
         };
+        // Another process may have read all of it meanwhile: what is not in the table was removed since.
+        self.complete |= core.index.table.progress() > FOLDERS;
         match walk.next(&core.directory) {
             Ok(Some(part)) => {
                 for hash in part.hashes {
@@ -66,12 +68,13 @@ impl RebuildJob {
                     }
                 }
                 if !self.complete {
-                    core.index.table.set_progress(part.read);
+                    core.index.table.note_progress(part.read);
                 }
                 Progress::More(self)
             }
             Ok(None) => {
-                core.index.table.set_progress(FOLDERS + 1);
+                core.index.table.note_progress(FOLDERS + 1);
+                core.forget_removing();
                 let orphans = core.rules.take_over();
                 let purges = orphans.into_iter().map(|rule| PurgeJob::taken_over(core, rule)).collect();
                 Progress::Done { purges, failed: self.failed }

@@ -76,7 +76,7 @@ pub(super) struct Subject<'a> {
     pub(super) tags: &'a [Box<[u8]>],
     /// When it was asked for.
     pub(super) stamp: u64,
-    /// The last rule that it was tested against.
+    /// When it was tested last, by what [`Rules::latest`] was then.
     pub(super) tested: u64,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct Subject<'a> {
 #[derive(Debug)]
 pub(super) struct Rules {
     state: RwLock<State>,
-    /// The last rule. What was tested against it needs no test.
+    /// How often something has changed about them, in this process. What was tested since needs no test.
     latest: AtomicU64,
     /// The count of changes that is known.
     version: AtomicU64,
@@ -93,13 +93,16 @@ pub(super) struct Rules {
 #[derive(Debug, Default)]
 struct State {
     live: Vec<Live>,
-    dropped: VecDeque<Arc<Rule>>,
-    /// There may be rules before this number that are not remembered.
+    dropped: VecDeque<(u64, Arc<Rule>)>,
+    /// Before that, there may have been rules that are not remembered.
     forgotten: u64,
 }
 
 #[derive(Debug)]
 struct Live {
+    /// When it came to be known: what was tested before was not tested against it. Numbers do not say that: those of other processes
+    /// come out of order.
+    since: u64,
     rule: Arc<Rule>,
     /// This process tests the files.
     own: bool,
@@ -169,16 +172,12 @@ impl Rule {
 }
 
 impl Rules {
-    /// No rules. `version` and `dropped` are what the table says.
-    pub(super) fn new((version, dropped): (u64, u64)) -> Rules {
-        Rules {
-            state: RwLock::new(State { forgotten: dropped, ..State::default() }),
-            latest: AtomicU64::new(dropped),
-            version: AtomicU64::new(version),
-        }
+    /// No rules, of a table that says this version.
+    pub(super) fn new(version: u64) -> Rules {
+        Rules { state: RwLock::default(), latest: AtomicU64::new(0), version: AtomicU64::new(version) }
     }
 
-    /// The last rule that there is.
+    /// See [`Subject::tested`].
     #[inline]
     pub(super) fn latest(&self) -> u64 {
         self.latest.load(Acquire)
@@ -196,20 +195,23 @@ impl Rules {
         if subject.tested < state.forgotten {
             return Verdict::Gone;
         }
-        let about = state.all().filter(|rule| rule.number > subject.tested && rule.is_about(subject));
-        about.map(|rule| rule.verdict()).max().unwrap_or(Verdict::Keep)
+        let is_new = |(since, rule): &(u64, &Arc<Rule>)| *since > subject.tested && rule.is_about(subject);
+        state.all().filter(is_new).map(|(_, rule)| rule.verdict()).max().unwrap_or(Verdict::Keep)
     }
 
-    /// Tests what was found on the disk: `tested` was the last rule when it was opened. Those from before that hold, too, if they
-    /// have
+    /// Tests what was found on the disk: `tested` is from when it was opened. Those from before that hold, too, if they have
     /// not tested all files yet.
     pub(super) fn test_again(&self, subject: Subject<'_>) -> Verdict {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if subject.tested < state.forgotten {
             return Verdict::Gone;
         }
-        let about = state.all().filter(|rule| rule.is_about(subject));
-        about.map(|rule| rule.verdict()).max().unwrap_or(Verdict::Keep)
+        state
+            .all()
+            .filter(|(_, rule)| rule.is_about(subject))
+            .map(|(_, rule)| rule.verdict())
+            .max()
+            .unwrap_or(Verdict::Keep)
     }
 
     /// Makes a rule, which holds from now on. `number` makes its number.
@@ -231,8 +233,9 @@ impl Rules {
             return Err(PurgeError::Busy);
         }
         let rule = Arc::new(Rule { number: number(), purge, soft });
-        state.live.push(Live { rule: Arc::clone(&rule), own: true });
-        self.latest.fetch_max(rule.number, AcqRel);
+        let since = self.latest() + 1;
+        state.live.push(Live { since, rule: Arc::clone(&rule), own: true });
+        self.latest.store(since, Release);
         Ok(rule)
     }
 
@@ -262,34 +265,37 @@ impl Rules {
         let _ = self.version.compare_exchange(before, before + 1, AcqRel, Acquire);
     }
 
-    /// Takes over what was found in the files; the table has said `version` and `dropped` before.
-    pub(super) fn merge(&self, found: Vec<Rule>, (version, dropped): (u64, u64)) {
+    /// Takes over what was found in the files; the table has said `version` before. Rules of other processes may have come and gone since
+    /// the files were read last: what was tested until then is not believed any more.
+    pub(super) fn merge(&self, found: Vec<Rule>, version: u64) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.forgotten = state.forgotten.max(dropped);
+        let since = self.latest() + 1;
         state.drop_rules(|live| !live.own && !found.iter().any(|rule| rule.number == live.rule.number));
+        state.forgotten = since;
         for rule in found {
             if !state.live.iter().any(|live| live.rule.number == rule.number) {
-                state.live.push(Live { rule: Arc::new(rule), own: false });
+                state.live.push(Live { since, rule: Arc::new(rule), own: false });
             }
         }
-        let latest = state.live.iter().map(|live| live.rule.number).max().unwrap_or(0).max(dropped);
-        self.latest.fetch_max(latest, AcqRel);
+        self.latest.store(since, Release);
         self.version.store(version, Release);
     }
 }
 
 impl State {
-    fn all(&self) -> impl Iterator<Item = &Arc<Rule>> {
-        self.live.iter().map(|live| &live.rule).chain(&self.dropped)
+    /// All rules, and since when they are known.
+    fn all(&self) -> impl Iterator<Item = (u64, &Arc<Rule>)> {
+        let live = self.live.iter().map(|live| (live.since, &live.rule));
+        live.chain(self.dropped.iter().map(|(since, rule)| (*since, rule)))
     }
 
     fn drop_rules(&mut self, which: impl Fn(&Live) -> bool) {
         for live in self.live.extract_if(.., |live| which(live)) {
-            self.dropped.push_back(live.rule);
+            self.dropped.push_back((live.since, live.rule));
         }
         while self.dropped.len() > DROPPED_MAX {
-            let number = self.dropped.pop_front().map_or(0, |rule| rule.number);
-            self.forgotten = self.forgotten.max(number);
+            let since = self.dropped.pop_front().map_or(0, |(since, _)| since);
+            self.forgotten = self.forgotten.max(since);
         }
     }
 }
@@ -323,22 +329,25 @@ mod tests {
 
     #[test]
     fn rules_that_were_dropped_hold_for_what_was_not_on_the_disk() {
-        let rules = Rules::new((0, 0));
+        let rules = Rules::new(0);
         let prefix = |text: &[u8]| Purge::Prefix(text.into());
         let first = rules.add(prefix(b"a"), false, || 10).unwrap();
-        assert_eq!(rules.latest(), 10);
-        assert_eq!(rules.test(subject(b"ab", 9)), Verdict::Gone);
-        assert_eq!(rules.test(subject(b"b", 9)), Verdict::Keep);
-        assert_eq!(rules.test(Subject { tested: 10, ..subject(b"ab", 9) }), Verdict::Keep);
+        assert_eq!(rules.latest(), 1);
+        let entry = |key, tested| Subject { tested, ..subject(key, 9) };
+        assert_eq!(rules.test(entry(b"ab", 0)), Verdict::Gone);
+        assert_eq!(rules.test(entry(b"b", 0)), Verdict::Keep);
+        assert_eq!(rules.test(entry(b"ab", 1)), Verdict::Keep);
+        assert_eq!(rules.test_again(entry(b"ab", 1)), Verdict::Gone);
         rules.drop_rule(first.number);
-        assert_eq!(rules.test(subject(b"ab", 9)), Verdict::Gone);
+        assert_eq!(rules.test(entry(b"ab", 0)), Verdict::Gone);
         for number in 11..11 + DROPPED_MAX as u64 {
+            let tested = rules.latest();
             rules.add(prefix(b"c"), true, || number).unwrap();
-            assert_eq!(rules.test(subject(b"cd", number - 1)), Verdict::Soft);
+            assert_eq!(rules.test(entry(b"cd", tested)), Verdict::Soft);
             rules.drop_rule(number);
         }
-        assert_eq!(rules.test(subject(b"x", 9)), Verdict::Gone, "before what is remembered");
-        assert_eq!(rules.test(subject(b"x", 10)), Verdict::Keep);
+        assert_eq!(rules.test(entry(b"x", 0)), Verdict::Gone, "before what is remembered");
+        assert_eq!(rules.test(entry(b"x", 1)), Verdict::Keep);
         for number in 100..100 + RULES_MAX as u64 {
             rules.add(Purge::All, true, || number).unwrap();
         }
@@ -349,22 +358,24 @@ mod tests {
 
     #[test]
     fn rules_of_other_processes_are_merged() {
-        let rules = Rules::new((3, 0));
+        let rules = Rules::new(3);
         assert!(rules.is_current(3) && !rules.is_current(4));
-        let rule = Rule { number: 10, purge: Purge::All, soft: true };
-        rules.merge(vec![rule.clone()], (4, 0));
-        rules.merge(vec![rule.clone()], (4, 0));
+        let own = rules.add(Purge::All, true, || 20).unwrap();
+        let tested = rules.latest();
+        let entry = |tested| Subject { tested, ..subject(b"x", 9) };
+        assert_eq!(rules.test(entry(tested)), Verdict::Keep);
+        let other = Rule { number: 10, purge: Purge::Prefix(b"y".as_slice().into()), soft: true };
+        rules.merge(vec![other.clone()], 4);
         assert!(rules.is_current(4));
-        assert_eq!(rules.test(subject(b"x", 9)), Verdict::Soft);
-        rules.merge(Vec::new(), (5, 0));
-        assert_eq!(rules.test(subject(b"x", 9)), Verdict::Soft, "it is remembered");
+        assert_eq!(rules.test(entry(tested)), Verdict::Gone, "it is not known what there was in between");
+        assert_eq!(rules.test_again(entry(rules.latest())), Verdict::Soft);
+        let latest = rules.latest();
+        rules.merge(Vec::new(), 5);
         assert!(rules.take_over().is_empty());
-        rules.merge(vec![rule], (6, 0));
-        assert_eq!(rules.take_over().len(), 1);
-        rules.merge(Vec::new(), (7, 8));
+        assert_eq!(rules.test(entry(latest)), Verdict::Gone);
+        rules.merge(vec![other.clone(), (*own).clone()], 6);
+        assert_eq!(rules.take_over(), [other.into()]);
         assert!(rules.take_over().is_empty());
-        assert_eq!(rules.test(subject(b"x", 9)), Verdict::Soft, "it is this process's now");
-        assert_eq!(rules.test(subject(b"x", 7)), Verdict::Gone, "what was dropped is not known");
     }
 
     proptest! {

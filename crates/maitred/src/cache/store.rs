@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Instant;
 
-use super::core::{Core, count};
+use super::core::{Core, count, rule_files};
 use super::directory_state::DirectoryState;
 use super::disk::Directory;
 use super::entry::{Body, Entry, Head};
@@ -89,7 +89,9 @@ impl Store {
         let directory = Directory::open(&settings.directory)?;
         let state = DirectoryState::read(&directory)?;
         if !table.is_of(state.seed.mark()) {
-            let (first, written) = state.take_numbers(&directory);
+            // A directory may have lost its state, and kept its rules.
+            let least = rule_files(&directory)?.iter().map(|rule| rule.number + 1).max().unwrap_or(0);
+            let (first, written) = state.take_numbers(&directory, least);
             // A disk that is full is found so with the first entry, too. What is there can be served.
             drop(written);
             table.begin_numbers_at(first);
@@ -110,7 +112,7 @@ impl Store {
     pub fn find(&self, key: &Key, now: u64) -> Found {
         let core = &self.core;
         let table = &core.index.table;
-        let is_current = core.rules.is_current(table.rules().0);
+        let is_current = core.rules.is_current(table.rules());
         if is_current && let Some(entry) = self.find_hot(key, now) {
             count(&core.counters.hits);
             table.touch(entry.place.load(Relaxed));
@@ -165,9 +167,9 @@ impl Store {
     /// To be called when a response is asked for that may be stored.
     pub fn fetch(&self, key: &Key) -> Fetch {
         let table = &self.core.index.table;
-        // In this order: what is removed in between is of an older generation.
-        let generation = table.generation(key.hash);
-        Fetch { key: key.clone(), stamp: table.next_number(), generation }
+        // In this order: what is purged in between is not stored.
+        let (generation, tested) = (table.generation(key.hash), self.core.rules.latest());
+        Fetch { key: key.clone(), stamp: table.next_number(), generation, tested }
     }
 
     /// The same by another key, for a response of which it was not known when it was asked for that it varies.
@@ -210,7 +212,7 @@ impl Store {
         let new = Arc::new(Entry::new(&entry.key, head, entry.body.clone(), marks));
         new.place.store(entry.place.load(Relaxed), Relaxed);
         // An entry that was purged before it was asked for again is not brought back by what is said about it.
-        let is_current = core.rules.is_current(core.index.table.rules().0);
+        let is_current = core.rules.is_current(core.index.table.rules());
         let is_same = is_current && entry.marks.generation == marks.generation && self.test(entry);
         if !can_be_stored || !is_same || fetch.key.text != entry.key {
             return (new, None);

@@ -92,8 +92,6 @@ enum Word {
     Boot,
     /// How often the rules of purges have changed.
     Rules,
-    /// Rules up to this number may have been dropped.
-    DroppedRules,
 }
 
 /// What a slot says.
@@ -238,7 +236,9 @@ impl Table {
 
     /// Empties it: it is of another directory from now on.
     pub(super) fn reset(&self, seed: u64) {
-        self.set_progress(0);
+        if let Some(place) = self.word(Word::Progress) {
+            place.store(0, Release);
+        }
         for set in self.sets.get(self.layout.slots..).unwrap_or_default() {
             set.tags.iter().for_each(|tag| tag.store(0, Relaxed));
         }
@@ -252,23 +252,21 @@ impl Table {
         self.get(Word::Progress)
     }
 
-    pub(super) fn set_progress(&self, progress: u64) {
+    /// It is at least so far.
+    pub(super) fn note_progress(&self, progress: u64) {
         if let Some(place) = self.word(Word::Progress) {
-            place.store(progress, Release);
+            place.fetch_max(progress, SeqCst);
         }
     }
 
-    /// How often the rules of purges have changed, and up to which number of them some may have been dropped.
+    /// How often the rules of purges have changed.
     #[inline]
-    pub(super) fn rules(&self) -> (u64, u64) {
-        (self.get(Word::Rules), self.get(Word::DroppedRules))
+    pub(super) fn rules(&self) -> u64 {
+        self.get(Word::Rules)
     }
 
     /// Notes that the rules have changed. Gives back how often that was before.
-    pub(super) fn note_rules(&self, dropped: u64) -> u64 {
-        if let Some(place) = self.word(Word::DroppedRules) {
-            place.fetch_max(dropped, SeqCst);
-        }
+    pub(super) fn note_rules(&self) -> u64 {
         self.word(Word::Rules).map_or(0, |place| place.fetch_add(1, SeqCst))
     }
 
