@@ -353,6 +353,11 @@ impl Directory {
     pub(super) fn use_names(&self) {
         self.named.store(true, Relaxed);
     }
+
+    #[cfg(test)]
+    pub(super) fn uses_names(&self) -> bool {
+        self.named.load(Relaxed)
+    }
 }
 
 impl Draft {

@@ -17,7 +17,7 @@ const STEPS_MAX: u32 = 256;
 /// The share of the small queue, in percent.
 const SMALL_PERCENT: u64 = 10;
 /// Places of a set of hashes that have gone.
-const GHOST_WAYS: usize = 4;
+const GHOST_WAYS: usize = 8;
 
 /// A queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +93,9 @@ struct Ghost {
 
 impl Queues {
     pub(super) fn new(places: u32, blocks_max: u64, entries_max: u32) -> Queues {
-        let ghosts = (entries_max as usize).div_ceil(GHOST_WAYS).max(1) * GHOST_WAYS;
+        // A quarter more than are kept, so that few sets are full of younger ones.
+        let ghosts =
+            (entries_max as usize + entries_max as usize / 4).div_ceil(GHOST_WAYS).max(1) * GHOST_WAYS;
         Queues {
             nodes: vec![Node::default(); places as usize],
             small: List::default(),

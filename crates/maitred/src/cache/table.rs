@@ -9,9 +9,9 @@
 //!
 //! **Sets.** A key belongs to one set, by its hash. The set begins with 32 bits of the hash of each slot, so that looking for a
 //! key reads
-//! two cache lines, and a third if it is there. There are 32 slots for 24 entries. Where a set is full the least used one has to
+//! two cache lines, and a third if it is there. There are 32 slots for 22 entries. Where a set is full the least used one has to
 //! go; of as
-//! many entries as the table is for, that befalls one in 250.
+//! many entries as the table is for, that befalls one in 500.
 //!
 //! **Generations.** When a key is purged or removed, the generation of its part of all keys grows, in all processes at once. What
 //! was
@@ -34,7 +34,7 @@ use super::key::Hash;
 /// Slots of a set.
 const WAYS: usize = 32;
 /// Entries that a set is for.
-const ENTRIES_PER_SET: u32 = 24;
+const ENTRIES_PER_SET: u32 = 22;
 /// Words that a slot has.
 const WORDS: usize = 4;
 /// Words of a set that is used for numbers.

@@ -31,10 +31,6 @@ impl Faults {
         self.left.store(after + 1, SeqCst);
     }
 
-    pub(in crate::cache) fn clear(&self) {
-        self.left.store(0, SeqCst);
-    }
-
     /// Whether the process counts as killed.
     pub(in crate::cache) fn is_killed(&self) -> bool {
         self.left.load(SeqCst) == u64::MAX

@@ -6,6 +6,7 @@ use super::super::entry::{BODY_OFFSET, Kind};
 use super::super::job::Outcome;
 use super::*;
 
+mod threads;
 mod worlds;
 
 const NOW: u64 = 1_000_000;
@@ -408,4 +409,49 @@ fn what_is_no_file_of_the_store_is_not_followed_or_opened() {
     assert!(outside.exists() && path("real").with_file_name("README").exists());
     assert!(!path("copy").exists() && !path("holes").exists());
     assert!(path("directory").exists());
+}
+
+/// A worker process may do in its directory what it has to, and nothing else: no right to move files between directories.
+#[test]
+fn landlock_lets_it_work_in_its_directory() {
+    use crate::sandbox::{Connections, restrict};
+    use landlock::AccessFs;
+
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(directory.path());
+    let table = Table::create(100, 1).unwrap();
+    let confined = || {
+        let rights = AccessFs::ReadFile
+            | AccessFs::ReadDir
+            | AccessFs::WriteFile
+            | AccessFs::MakeReg
+            | AccessFs::MakeDir
+            | AccessFs::RemoveFile;
+        let status = restrict(&[(&[directory.path()], rights)], Connections::Anywhere).unwrap();
+        assert_eq!(std::fs::read_dir("/").is_err(), !status.starts_with("off"), "{status}");
+        for named in [false, true] {
+            let store = open(&settings, &table);
+            if named {
+                store.core.directory.use_names();
+            }
+            run(store.rebuild(NOW));
+            for value in ["1", "2"] {
+                let entry = put(&store, "a", value, 10);
+                let (_, job) = store.update(&store.fetch(&store.key(b"a")), &entry, head("3", &[]));
+                assert!(matches!(run(job.unwrap()), Outcome::Done));
+                assert_eq!(files(directory.path()), 1);
+            }
+            assert_eq!(store.core.directory.uses_names(), named);
+            let purged = run(store.purge(Purge::Tag(b"none".as_slice().into()), false).unwrap());
+            assert!(matches!(purged, Outcome::Purged { files: 0, failed: None }), "{purged:?}");
+            assert_eq!(value(&open(&settings, &table), "a").as_deref(), Some("3"));
+            assert!(matches!(
+                run(store.remove(&store.key(b"a"))),
+                Outcome::Purged { files: 1, failed: None }
+            ));
+        }
+    };
+    // It is the thread alone that is confined.
+    std::thread::scope(|scope| scope.spawn(confined).join().unwrap());
+    assert!(directory.path().join("state").exists());
 }

@@ -8,7 +8,7 @@ use super::super::super::disk::faults::Fault;
 use super::*;
 
 /// Worlds of the test; `MAITRED_CACHE_WORLDS` has it make others: `FIRST..END`.
-const WORLDS: std::ops::Range<u64> = 0..1500;
+const WORLDS: std::ops::Range<u64> = 0..1000;
 const STEPS: usize = 120;
 const KEYS: u64 = 9;
 const ENTRIES_MAX: u32 = 7;
