@@ -17,8 +17,8 @@ const OPTIMAL_MIN: usize = 84;
 const OLD_AGE: &str = "RFC 9111, 5.1, says otherwise, and so does the suite since";
 /// Required cases that may fail, or show nothing, and why.
 ///
-/// The suite's repository has changed what it asks of `Age` since the release: to RFC 9111, section 5.1, by which the first member of
-/// a list counts, and a value that is no number is ignored.
+/// The suite's repository has changed what it asks of `Age` since the release: to RFC 9111, section 5.1, by which the first
+/// member of a list counts, and a value that is no number is ignored.
 const NOT_COUNTED: [(&str, &str); 14] = [
     ("age-parse-nonnumeric", OLD_AGE),
     ("age-parse-negative", OLD_AGE),

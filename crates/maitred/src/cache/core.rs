@@ -99,8 +99,8 @@ impl Core {
         self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A key is removed: while the directory is being read, its file is not to be found there again, also if the job that removes it is
-    /// dropped.
+    /// A key is removed: while the directory is being read, its file is not to be found there again, also if the job that removes
+    /// it is dropped.
     pub(super) fn begin_removing(&self, hash: Hash, number: u64) {
         if self.index.table.progress() <= FOLDERS {
             let mut removing = self.removing();
@@ -198,8 +198,7 @@ impl Core {
     }
 
     /// Gives a complete file its name, and enters it into the index. False if it is not wanted any more. The room is used or
-    /// given
-    /// back in any case.
+    /// given back in any case.
     ///
     /// # Errors
     /// What the system says. There is no file of this key then.

@@ -1,10 +1,8 @@
 //! The files of a store: few operations, each beneath the descriptor of the directory, and none follows a symbolic link.
 //!
 //! A file is written without a name (`O_TMPFILE`) and gets one when it is complete: whatever ends a process leaves nothing. Where
-//! the
-//! filesystem or the system cannot do that, it has a name of its own kind until it is renamed; what is left of those is removed
-//! when the
-//! directory is read.
+//! the filesystem or the system cannot do that, it has a name of its own kind until it is renamed; what is left of those is
+//! removed when the directory is read.
 
 use std::fs::File;
 use std::io;

@@ -22,8 +22,7 @@ pub enum Kind {
     #[default]
     Response,
     /// A note that the responses of this key vary: those are entries of other keys, which the caller makes of this key, `epoch`
-    /// and
-    /// the request's fields of these names.
+    /// and the request's fields of these names.
     Vary {
         /// Names of fields.
         names: Vec<Box<[u8]>>,

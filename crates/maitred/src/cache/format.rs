@@ -3,8 +3,7 @@
 //!
 //! The body stands at a place that is known before anything else is, so that it can be written as it comes and sent as it is. A
 //! response that was revalidated gets another head behind the last one. What is torn there, by a process that was killed or a
-//! disk
-//! that is full, ends the chain: what stands before it is valid.
+//! disk that is full, ends the chain: what stands before it is valid.
 //!
 //! | header: bytes | what |
 //! |---|---|
@@ -32,8 +31,8 @@
 //! | 104..112 | epoch of a note of varying |
 //! | 112.. | key, fields, tags, names of fields: see [`encode_head`] |
 //!
-//! What is read here may have been written by anything: every length is checked, and names and values of fields are as HTTP
-//! wants them.
+//! What is read here may have been written by anything: every length is checked, and names and values of fields are as HTTP wants
+//! them.
 
 use flate2::Crc;
 use maitred_http::fields::FieldLines;

@@ -166,8 +166,7 @@ impl Part {
     }
 
     /// Moves the hand until it has thrown one entry out. Ends within two rounds, as each step clears a bit; an empty part is
-    /// within
-    /// any bound, so there is an entry.
+    /// within any bound, so there is an entry.
     fn evict_one(&mut self) {
         for _ in 0..=2 * self.slots.len() {
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };

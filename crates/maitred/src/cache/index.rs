@@ -68,8 +68,7 @@ impl Index {
     }
 
     /// Reserves room for something that is to be written. Entries that have to go for that are taken out, and given to `gone`,
-    /// which
-    /// removes their files, without a lock. False if there is no room, because too much is being written.
+    /// which removes their files, without a lock. False if there is no room, because too much is being written.
     pub(super) fn reserve(&self, room: Room, mut gone: impl FnMut(&Record)) -> bool {
         loop {
             let (victims, done) = self.lock().reserve(&self.table, room);
@@ -93,8 +92,7 @@ impl Index {
     }
 
     /// Enters a file, for which room was reserved, in place of another one of its key. Gives back its place, and an entry that
-    /// had to
-    /// go because there are too many of similar hashes.
+    /// had to go because there are too many of similar hashes.
     pub(super) fn insert(&self, record: &Record, room: Room, heat: u32) -> (u32, Option<Record>) {
         let mut state = self.lock();
         state.reserved.blocks = state.reserved.blocks.saturating_sub(room.blocks);

@@ -11,8 +11,7 @@ use super::storing::Trouble;
 use super::writing::Writing;
 
 /// Work that may wait for a disk. To drop one without running it costs what it was to store, or leaves a file behind that the
-/// next
-/// worker process removes; a purge is only complete once its job has said so.
+/// next worker process removes; a purge is only complete once its job has said so.
 #[derive(Debug)]
 pub struct Job(Kind);
 
@@ -35,8 +34,7 @@ pub enum Outcome {
     /// It is done.
     Done,
     /// Of [`Found::OnDisk`](super::Found): the entry, which is hot now if there is room; `None` if there is none after all. With
-    /// an
-    /// error there is none, either.
+    /// an error there is none, either.
     Loaded(io::Result<Option<Arc<Entry>>>),
     /// A part is done: run this one, too, behind others that wait. Purges and [`Store::rebuild`](super::Store::rebuild) are done
     /// in parts.

@@ -147,8 +147,7 @@ impl UpdateJob {
 }
 
 /// Puts another head behind those of a file; the caller holds the lock of its key. False if the file is another one by now, or
-/// has
-/// a newer head.
+/// has a newer head.
 ///
 /// # Errors
 /// What the system says. The heads that were there before are valid.

@@ -1,9 +1,8 @@
 //! Keys of entries: their full text, and a hash of it, which is also the name of the file.
 //!
 //! The hash is keyed ([SipHash-1-3](https://www.aumasson.jp/siphash/siphash.pdf), 128 bits) with random numbers that belong to
-//! the
-//! directory: a client cannot find two keys of one file. If two keys had one hash after all, the file of one would take the place
-//! of the other's: the full text is compared at each hit, so that this is a miss.
+//! the directory: a client cannot find two keys of one file. If two keys had one hash after all, the file of one would take the
+//! place of the other's: the full text is compared at each hit, so that this is a miss.
 
 use siphasher::sip128::SipHasher13;
 

@@ -72,8 +72,8 @@ impl PurgeJob {
             }
             return self.end();
         }
-        // If that fails, other processes find no file when they look for one, and believe nothing that they have in memory; and if this
-        // one ends, the purge was not complete.
+        // If that fails, other processes find no file when they look for one, and believe nothing that they have in memory; and
+        // if this one ends, the purge was not complete.
         let _ = core.directory.write_small(PURGES, &self.rule.name(), &self.rule.encode());
         core.rules.note_own_change(core.index.table.note_rules());
         self.walk = Some(Walk::default());

@@ -123,8 +123,7 @@ enum Checked {
 }
 
 /// Checks a body. A large one is read through once after each start of the system: what was written when the machine fails may
-/// come
-/// back in pieces.
+/// come back in pieces.
 fn check_body(core: &Core, hash: Hash, opened: &mut Opened) -> io::Result<Checked> {
     let header = opened.header;
     let small = usize::try_from(header.body_bytes).ok();

@@ -1,8 +1,7 @@
 //! What a worker process does with the directory when it has opened the store, while it serves.
 //!
 //! The entries of the table are entered into the queues. Then the directory is read: into the table, if that is a new one, or was
-//! left
-//! half full by a process that has ended. If it is complete, a file without a slot is one that was to be removed, and is.
+//! left half full by a process that has ended. If it is complete, a file without a slot is one that was to be removed, and is.
 
 use std::io;
 use std::sync::Arc;

@@ -2,12 +2,9 @@
 //!
 //! A rule holds from the moment that it is made, in the process that makes it. It is written to a file, so that a process that
 //! comes later knows it, too, and finishes what was begun; the table counts the changes, and a process that finds the count
-//! changed
-//! reads the files before it believes anything again. When all files were tested the rule is dropped. What was not on the disk in
-//! the
-//! meantime, in memory or being written, is still tested against those that were dropped last; of what is older than those that
-//! are
-//! remembered, nothing in memory is served, and nothing that is being written is published.
+//! changed reads the files before it believes anything again. When all files were tested the rule is dropped. What was not on the
+//! disk in the meantime, in memory or being written, is still tested against those that were dropped last; of what is older than
+//! those that are remembered, nothing in memory is served, and nothing that is being written is published.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -100,8 +97,8 @@ struct State {
 
 #[derive(Debug)]
 struct Live {
-    /// When it came to be known: what was tested before was not tested against it. Numbers do not say that: those of other processes
-    /// come out of order.
+    /// When it came to be known: what was tested before was not tested against it. Numbers do not say that: those of other
+    /// processes come out of order.
     since: u64,
     rule: Arc<Rule>,
     /// This process tests the files.
@@ -199,8 +196,8 @@ impl Rules {
         state.all().filter(is_new).map(|(_, rule)| rule.verdict()).max().unwrap_or(Verdict::Keep)
     }
 
-    /// Tests what was found on the disk: `tested` is from when it was opened. Those from before that hold, too, if they have
-    /// not tested all files yet.
+    /// Tests what was found on the disk: `tested` is from when it was opened. Those from before that hold, too, if they have not
+    /// tested all files yet.
     pub(super) fn test_again(&self, subject: Subject<'_>) -> Verdict {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if subject.tested < state.forgotten {
@@ -265,8 +262,8 @@ impl Rules {
         let _ = self.version.compare_exchange(before, before + 1, AcqRel, Acquire);
     }
 
-    /// Takes over what was found in the files; the table has said `version` before. Rules of other processes may have come and gone since
-    /// the files were read last: what was tested until then is not believed any more.
+    /// Takes over what was found in the files; the table has said `version` before. Rules of other processes may have come and
+    /// gone since the files were read last: what was tested until then is not believed any more.
     pub(super) fn merge(&self, found: Vec<Rule>, version: u64) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let since = self.latest() + 1;

@@ -79,8 +79,7 @@ pub struct Counts {
 
 impl Store {
     /// Opens the store of a directory, with the table that the master has for it. Reads a few small files, and writes one if the
-    /// table
-    /// is new. Run [`Store::rebuild`] then.
+    /// table is new. Run [`Store::rebuild`] then.
     ///
     /// # Errors
     /// What the system says about the directory; `InvalidData` if the table is none.
@@ -159,7 +158,8 @@ impl Store {
         verdict != Verdict::Gone
     }
 
-    /// Notes that a response of this key is not to be stored until then (seconds since 1970), so that no request waits for it to be.
+    /// Notes that a response of this key is not to be stored until then (seconds since 1970), so that no request waits for it to
+    /// be.
     pub fn pass(&self, key: &Key, until: u64) {
         self.core.index.table.pass(key.hash, until);
     }
@@ -175,7 +175,7 @@ impl Store {
     /// The same by another key, for a response of which it was not known when it was asked for that it varies.
     pub fn fetch_variant(&self, fetch: &Fetch, key: &Key) -> Fetch {
         let generation = self.core.index.table.generation(key.hash);
-        Fetch { key: key.clone(), stamp: fetch.stamp, generation }
+        Fetch { key: key.clone(), generation, ..*fetch }
     }
 
     /// Stores a small response. It is hot at once; the job, if there is one, writes its file.
@@ -203,8 +203,7 @@ impl Store {
     }
 
     /// Gives an entry another head: it was found to be good still. The new entry is hot at once, the job writes its head; `fetch`
-    /// is
-    /// that of the request that found it.
+    /// is that of the request that found it.
     pub fn update(&self, fetch: &Fetch, entry: &Arc<Entry>, head: Head) -> (Arc<Entry>, Option<Job>) {
         let core = &self.core;
         let marks = fetch.marks(entry.marks.file);

@@ -50,8 +50,7 @@ pub struct Trouble {
     /// What the system says.
     pub error: io::Error,
     /// For so long nothing is stored from now on: that is to be logged. `None` if that goes on, or was off already: only this
-    /// entry is
-    /// lost.
+    /// entry is lost.
     pub off_for: Option<Duration>,
 }
 

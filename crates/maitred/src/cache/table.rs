@@ -2,24 +2,19 @@
 //! stays when they are replaced.
 //!
 //! **A table of hints.** What a file says is true; a slot only says that there may be a file of this hash. So a slot may be torn,
-//! out of
-//! date or missing: that costs a miss. Slots are read and written without locks. Each has a check word of all that it says: one
-//! of
-//! which two processes have written halves, or that was not finished by one that was killed, says nothing and is free.
+//! out of date or missing: that costs a miss. Slots are read and written without locks. Each has a check word of all that it
+//! says: one of which two processes have written halves, or that was not finished by one that was killed, says nothing and is
+//! free.
 //!
 //! **Sets.** A key belongs to one set, by its hash. The set begins with 32 bits of the hash of each slot, so that looking for a
-//! key reads
-//! two cache lines, and a third if it is there. There are 32 slots for 22 entries. Where a set is full the least used one has to
-//! go; of as
-//! many entries as the table is for, that befalls one in 500.
+//! key reads two cache lines, and a third if it is there. There are 32 slots for 22 entries. Where a set is full the least used
+//! one has to go; of as many entries as the table is for, that befalls one in 500.
 //!
 //! **Generations.** When a key is purged or removed, the generation of its part of all keys grows, in all processes at once. What
-//! was
-//! taken from the disk before, or is being written, is of an older generation then, and not served or published any more.
+//! was taken from the disk before, or is being written, is of an older generation then, and not served or published any more.
 //!
 //! **The file**: one set with numbers ([`Word`]), sets with the generations, sets with keys that are not stored
-//! ([`Table::pass`]), and the
-//! sets of slots.
+//! ([`Table::pass`]), and the sets of slots.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -146,8 +141,7 @@ impl Layout {
 
 impl Table {
     /// An empty table for so many entries. `boot` is a number that another start of the system has another one of, 0 if there is
-    /// none:
-    /// what was written since then is in the memory of the kernel as it was written, whatever has happened to processes.
+    /// none: what was written since then is in the memory of the kernel as it was written, whatever has happened to processes.
     ///
     /// # Errors
     /// What the system says about memory files, or random numbers.
@@ -298,8 +292,7 @@ impl Table {
     }
 
     /// Notes that a key is not to be stored until then. The note that ends soonest makes room for it. Two threads that write at
-    /// once
-    /// may leave the hash of one beside the time of the other: a key more, or less, is not stored for a while.
+    /// once may leave the hash of one beside the time of the other: a key more, or less, is not stored for a while.
     pub(super) fn pass(&self, hash: Hash, until: u64) {
         let known = self.passes(hash).find(|(key, _)| key.load(Relaxed) == hash.lo);
         let place = known.or_else(|| self.passes(hash).min_by_key(|(_, until)| until.load(Relaxed)));
@@ -393,9 +386,9 @@ impl Table {
     }
 
     /// What there is of a key is not to be found any more, in any process: what was taken from the disk before is of an older
-    /// generation,
-    /// and so is what was while the slot was freed. What is being published is of an older one, too, and finds that before it is
-    /// confirmed. The lock of those who write is not taken: if another key gets the slot in the same moment, that may be lost.
+    /// generation, and so is what was while the slot was freed. What is being published is of an older one, too, and finds that
+    /// before it is confirmed. The lock of those who write is not taken: if another key gets the slot in the same moment, that
+    /// may be lost.
     pub(super) fn withdraw(&self, hash: Hash) {
         self.next_generation(hash);
         self.clear_hash(hash);

@@ -27,8 +27,8 @@ pub(super) struct Part {
 }
 
 impl Walk {
-    /// The next part. `None` if all was read. Drafts of other processes are removed, and files that are in another
-    /// directory than their names say. What has no name that a file of the store has is another program's, and stays.
+    /// The next part. `None` if all was read. Drafts of other processes are removed, and files that are in another directory than
+    /// their names say. What has no name that a file of the store has is another program's, and stays.
     ///
     /// # Errors
     /// What the system says about this directory. It goes on with the next one.

@@ -19,8 +19,7 @@ use super::storing::Trouble;
 const RESERVE_BYTES: u64 = 1024 * 1024;
 
 /// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. It holds a file, of
-/// which the
-/// last descriptor frees the disk: drop it on a helper thread, as a [`Job`](super::Job) does that is made from it.
+/// which the last descriptor frees the disk: drop it on a helper thread, as a [`Job`](super::Job) does that is made from it.
 pub struct Writing {
     core: Arc<Core>,
     fetch: Fetch,
@@ -106,8 +105,7 @@ impl Writing {
     }
 
     /// Publishes it, on a helper thread. The entry can be served in any case; it is not stored if it was purged meanwhile, or if
-    /// its head
-    /// is too large.
+    /// its head is too large.
     ///
     /// # Errors
     /// What the system says. Nothing is stored then.

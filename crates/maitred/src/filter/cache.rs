@@ -1,8 +1,7 @@
 //! `cache`: responses of pools that are kept, and given to others.
 //!
 //! Nothing of it is a change of fields: where a request is to go to a pool, the store of responses is asked first. What is kept
-//! is
-//! what the pool has sent; all other filters see it on its way to each client.
+//! is what the pool has sent; all other filters see it on its way to each client.
 
 use std::time::Duration;
 

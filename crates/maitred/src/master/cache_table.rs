@@ -1,6 +1,5 @@
 //! The index of the cache: a memory file of the master, so that what is kept is known to the next worker process, whatever has
-//! become
-//! of the one before; and the directory of its files.
+//! become of the one before; and the directory of its files.
 
 use std::fs::DirBuilder;
 use std::io;

@@ -26,8 +26,8 @@ use crate::cache::Entry;
 /// The most of a fill that a request takes at a time.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// After a fill that has failed, a stale response is given for so long without another one; twice as long after each
-/// further failure.
+/// After a fill that has failed, a stale response is given for so long without another one; twice as long after each further
+/// failure.
 const BACK_OFF: Duration = Duration::from_secs(1);
 
 /// The longest of these times.

@@ -1,6 +1,5 @@
 //! What a response that passes by says about others that the cache keeps: one to an unsafe method makes them invalid (RFC 9111
-//! section
-//! 4.4), one to HEAD shows whether they are still what they were (section 4.3.5).
+//! section 4.4), one to HEAD shows whether they are still what they were (section 4.3.5).
 
 use maitred_http::cache::{
     HeadUpdate, Rules, Tag, Target, Times, Wanted, for_each_invalidated, for_each_invalidated_group, freshen,

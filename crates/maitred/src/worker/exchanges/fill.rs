@@ -62,8 +62,7 @@ pub(in crate::worker) struct Begun {
 
 impl Exchanges {
     /// Begins to fetch a response, with a request that is made of that of a connection. Gives back the number of the request.
-    /// `None`
-    /// if that cannot be: no descriptors are left, or the head is too long.
+    /// `None` if that cannot be: no descriptors are left, or the head is too long.
     pub(in crate::worker) fn begin_fill(
         &mut self,
         index: u32,

@@ -1,7 +1,7 @@
 //! Requests that wait for a fill of the cache ([`fill`](super::fill)), and are answered with what comes of it.
 //!
-//! To the rest, a fill is one more upstream: a request waits for its head, is answered with its content as that comes, and can
-//! be aborted. What is its own: until the head is there, the request may leave it without a trace.
+//! To the rest, a fill is one more upstream: a request waits for its head, is answered with its content as that comes, and can be
+//! aborted. What is its own: until the head is there, the request may leave it without a trace.
 //!
 //! | the fill | the request has nothing yet | it has the head |
 //! |---|---|---|

@@ -1,5 +1,6 @@
 //! Codings of responses that are kept, where their route has `compress`. Each is made once, and kept as an entry beside the plain
-//! one, by a key of its own that names the body it was made of: so it goes with that, and a response that takes its place has others.
+//! one, by a key of its own that names the body it was made of: so it goes with that, and a response that takes its place has
+//! others.
 //!
 //! | the plain response | its coding is made | until then |
 //! |---|---|---|

@@ -1,6 +1,5 @@
 //! Stores in the hands of a seed: what is put, written, updated, removed and purged, in what order helper threads do it, what
-//! fails, and
-//! when processes are killed. Whatever is found has been stored so, as a whole, under that key, and was not purged.
+//! fails, and when processes are killed. Whatever is found has been stored so, as a whole, under that key, and was not purged.
 
 use rustix::io::Errno;
 
@@ -81,7 +80,7 @@ struct World {
 }
 
 fn key_text(key: u64) -> String {
-    format!("http://{}/{}", if key % 3 == 0 { "three" } else { "other" }, key)
+    format!("http://{}/{}", if key.is_multiple_of(3) { "three" } else { "other" }, key)
 }
 
 impl World {

@@ -1,7 +1,6 @@
 //! Where the content of a long response goes while it is fetched: a file that becomes an entry of the store; or one that does
-//! not,
-//! if the store has no room for it, or the response turns out to be too long. Those who wait for the response are answered from
-//! either.
+//! not, if the store has no room for it, or the response turns out to be too long. Those who wait for the response are answered
+//! from either.
 
 use std::fs::File;
 use std::io::{self, Write as _};
