@@ -62,6 +62,8 @@ pub struct CacheRules {
     pub key_headers: Vec<String>,
     /// `key_cookies`: cookies whose values belong to the key.
     pub key_cookies: Vec<String>,
+    /// `cookies`: requests with `Cookie` are answered from the cache, too.
+    pub cookies: bool,
     /// `object_bytes_max`: larger responses are not kept.
     pub object_bytes_max: u64,
     /// `collapse_timeout`: how long a request waits for the response to another one.
@@ -114,6 +116,7 @@ impl std::default::Default for CacheRules {
             query_ignore: Vec::new(),
             key_headers: Vec::new(),
             key_cookies: Vec::new(),
+            cookies: true,
             object_bytes_max: OBJECT_BYTES,
             collapse_timeout: COLLAPSE,
             cache_status: true,
@@ -129,6 +132,7 @@ impl CacheRules {
             stale_while_revalidate: Some(Duration::from_secs(10)),
             stale_if_error: Some(Duration::from_secs(60)),
             request_control: false,
+            cookies: false,
             ..CacheRules::default()
         }
     }
@@ -297,6 +301,15 @@ pub(super) const TABLE: Table = Table {
             Kind::Texts("names of cookies"),
             Default::Absent("none"),
             "Cookies that distinguish responses.",
+        ),
+        Key::new(
+            "cookies",
+            Kind::Flag,
+            Default::Absent(
+                "`true`; `false` with `ttl`, `ttl_by_status` or `\"micro\"`, unless `key_cookies` names some",
+            ),
+            "Whether requests with `Cookie` are answered from the cache, and their responses kept. An application that says nothing \
+             about caches may answer each user otherwise.",
         ),
         Key {
             reason: "Nearly all that pages consist of.",

@@ -17,6 +17,8 @@ pub struct Caching {
     pub rules: Rules,
     /// What belongs to the key.
     pub keys: KeyRules,
+    /// Requests with `Cookie` are answered from the cache, too.
+    pub cookies: bool,
     /// Larger responses are not kept.
     pub object_bytes_max: u64,
     /// How long a request waits for the response to another one.
@@ -68,6 +70,7 @@ impl Caching {
         Caching {
             rules,
             keys,
+            cookies: settings.cookies,
             object_bytes_max: settings.object_bytes_max,
             collapse_timeout: settings.collapse_timeout,
             says_status: settings.cache_status,

@@ -37,6 +37,7 @@ pub(super) fn of(section: &Section<'_>) -> Option<Caching> {
         texts.map(|text| lower(&section, name, &text)).collect::<Vec<_>>()
     };
     let texts = |name| section.texts(name).into_iter().map(|text| text.value).collect::<Vec<_>>();
+    let has_lifetime = section.given("ttl").or(section.given("ttl_by_status")).is_some();
     let both = section.given("query_only").and(section.given("query_ignore"));
     if let Some(span) = both {
         section.cx.error(&span, "`query_ignore` has no effect beside `query_only`");
@@ -61,6 +62,10 @@ pub(super) fn of(section: &Section<'_>) -> Option<Caching> {
         query_ignore: texts("query_ignore"),
         key_headers: names("key_headers"),
         key_cookies: texts("key_cookies"),
+        cookies: match section.given("cookies") {
+            Some(_) => section.flag("cookies"),
+            None => !has_lifetime || section.given("key_cookies").is_some(),
+        },
         object_bytes_max: section.number("object_bytes_max").value,
         collapse_timeout: section.time("collapse_timeout"),
         cache_status: section.flag("cache_status"),

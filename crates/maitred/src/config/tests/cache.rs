@@ -19,6 +19,22 @@ fn a_word_stands_for_a_table() {
 }
 
 #[test]
+fn what_has_a_lifetime_from_here_is_not_for_requests_with_cookies() {
+    for (line, expected) in [
+        ("cache = true", true),
+        ("cache = \"micro\"", false),
+        ("cache = { ttl = \"1s\" }", false),
+        ("cache = { ttl_by_status = { 404 = \"1m\" } }", false),
+        ("cache = { ttl = \"1s\", cookies = true }", true),
+        ("cache = { ttl = \"1s\", key_cookies = [\"lang\"] }", true),
+        ("cache = { cookies = false }", false),
+    ] {
+        let Some(Caching::On(rules)) = of_route(line).0 else { panic!("{line}") };
+        assert_eq!(rules.cookies, expected, "{line}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_an_error() {
     for (line, expected) in [
         ("cache = \"mikro\"", "did you mean \"micro\"?"),

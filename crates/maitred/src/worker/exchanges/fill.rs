@@ -9,7 +9,7 @@
 //! | is kept, and long | they are answered with what comes, while a helper writes it to a file ([`follow`](super::follow)) |
 //! | is a 304 about what is kept | that is kept for longer, and given |
 //! | is an error, and something stale may be given | that is given |
-//! | is not kept | the request that began the fill gets it; all others go to the pool by themselves |
+//! | is not kept | the request that began the fill gets it (one with `Range` not); all others go to the pool by themselves |
 //! | is not whole | nothing of it is kept |
 
 use std::io;
@@ -389,7 +389,9 @@ impl Exchanges {
         shared.fills.remove(&filling.fill);
         let _ = epoll::delete(&self.processes.clients.base.epoll, &filling.socket);
         let fill = Arc::clone(&filling.fill);
-        let leader = filling.leader.filter(|(index, serial)| {
+        // One that wants a part goes by itself, so that the pool may give it just that.
+        let whole = !filling.asked.wanted.range;
+        let leader = filling.leader.filter(|_| whole).filter(|(index, serial)| {
             self.is_current(*index, *serial)
                 && self
                     .attempt_of(*index)

@@ -33,8 +33,8 @@ use crate::worker::step::{RequestInput, Step};
 enum Looked {
     /// This response.
     Entry(Arc<Entry>),
-    /// Nothing; whether there are responses for other requests of its resource.
-    Nothing { varies: bool },
+    /// Nothing; if there are responses for other requests of its resource, the key of the one for this request.
+    Nothing(Option<Key>),
     /// The mark of a response that is not kept.
     Pass,
     /// Something that a helper thread has to fetch.
@@ -65,7 +65,7 @@ impl Requests {
             let said = Said { caching, how: Some(kept.how), fwd: note.and_then(|note| note.forwarded) };
             return Some(self.answer_kept(index, request, given, &kept.entry, said));
         }
-        if let Consult::Bypass(_) = wanted.consult() {
+        if matches!(wanted.consult(), Consult::Bypass(_)) || !caching.cookies && has_cookies(request) {
             self.row.response_cache_bypassed.add(1);
             return None;
         }
@@ -74,7 +74,7 @@ impl Requests {
         put_key(&target(request, https), request, (&caching.keys, &caching.rules), &mut text);
         let primary = store.key(&text);
         let looked = self.look(store, &primary, request, caching);
-        let asked = Asked { caching, wanted, primary, pool };
+        let asked = Asked { caching, wanted, primary, variant: None, pool };
         match looked {
             Looked::Pass => {
                 self.row.response_cache_bypassed.add(1);
@@ -87,9 +87,9 @@ impl Requests {
                 let reply = self.reply_context(index, request, given);
                 Some(self.served(index, request, given, reply.persistence, Served::Blocked(job)))
             }
-            Looked::Nothing { varies } => {
-                let fwd = if varies { Fwd::VaryMiss } else { Fwd::UriMiss };
-                self.fetch_for(index, request, given, asked, None, fwd)
+            Looked::Nothing(variant) => {
+                let fwd = if variant.is_some() { Fwd::VaryMiss } else { Fwd::UriMiss };
+                self.fetch_for(index, request, given, Asked { variant, ..asked }, None, fwd)
             }
             Looked::Entry(entry) => self.use_kept(index, request, given, asked, entry),
         }
@@ -99,7 +99,7 @@ impl Requests {
     fn look(&self, store: &Store, primary: &Key, request: &Request<'_, '_>, caching: &Caching) -> Looked {
         let now = self.clock.unix_secs;
         let found = |found: Found| match found {
-            Found::Nothing => Looked::Nothing { varies: false },
+            Found::Nothing => Looked::Nothing(None),
             Found::Pass => Looked::Pass,
             Found::OnDisk(job) => Looked::OnDisk(self.shared.cache_job(job)),
             Found::Entry(entry) => Looked::Entry(entry),
@@ -114,7 +114,7 @@ impl Requests {
         put_variant_key(&names, request, &caching.rules, &mut variant);
         let key = store.key(&variant_key(primary.text(), *epoch, &variant));
         match found(store.find(&key, now)) {
-            Looked::Nothing { .. } => Looked::Nothing { varies: true },
+            Looked::Nothing(_) => Looked::Nothing(Some(key)),
             other => other,
         }
     }
@@ -204,8 +204,13 @@ impl Requests {
             return Some(Step::FlushFirst);
         }
         self.row.response_cache_misses.add(1);
-        let Asked { primary, pool, .. } = asked;
-        let key = stale.as_deref().map_or(primary.text(), Entry::key);
+        let Asked { primary, variant, pool, .. } = asked;
+        let key = match (&stale, &variant) {
+            (Some(stale), _) => stale.key(),
+            // Requests for other variants do not wait for this one.
+            (None, Some(variant)) => variant.text(),
+            (None, None) => primary.text(),
+        };
         let (fill, id, collapsed) = match self.shared.fills.join(key) {
             Joined::Follows(fill) => (fill, None, true),
             Joined::Leads(fill) => {
@@ -276,7 +281,13 @@ struct Asked {
     caching: &'static Caching,
     wanted: Wanted,
     primary: Key,
+    /// The key of the response for this request, if it is known what the response varies with.
+    variant: Option<Key>,
     pool: usize,
+}
+
+fn has_cookies(request: &Request<'_, '_>) -> bool {
+    request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("cookie"))
 }
 
 /// What `Cache-Status` is made of.
