@@ -1,7 +1,7 @@
 //! Responses that the cache has kept.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use maitred_http::fields::{FieldLines, FieldsRef};
 use maitred_http::request::Request;
 use maitred_http::response::ResponseHead;
 
+use super::fixed;
 use super::{OpenFile, Segment, Served, ServedFile, Summary};
 use crate::cache::{Body, Entry};
 use crate::compress::{self, Verdict};
@@ -103,16 +104,18 @@ impl Kept<'_> {
 
     fn whole(&self, writer: &mut ResponseWriter<'_>) -> Served {
         let (head, size, fields) = (&self.entry.head, self.body().len(), self.fields());
+        let Ok(file) = self.file() else { return Served::Whole(fixed::error(503, &[], writer)) };
         let bodiless = matches!(head.status, 204 | 205);
         let ended = writer.leaves_out(head.status) || size == 0;
         let length = (!bodiless).then_some(size);
         let fields = fields.as_ref().map_or(head.fields.all(), FieldLines::all);
         writer.make_kept(head.status, ended, |lines| self.put(fields, length, lines));
-        self.content(0..size, head.status, writer)
+        self.content(file, 0..size, head.status, writer)
     }
 
     fn part(&self, range: Range<u64>, writer: &mut ResponseWriter<'_>) -> Served {
         let (head, size, fields) = (&self.entry.head, self.entry.body.len(), self.fields());
+        let Ok(file) = self.file() else { return Served::Whole(fixed::error(503, &[], writer)) };
         let length = range.end.saturating_sub(range.start);
         let ended = writer.head_only() || length == 0;
         writer.make_kept(206, ended, |lines| {
@@ -121,7 +124,7 @@ impl Kept<'_> {
             let last = range.end.saturating_sub(1);
             lines.push(b"Content-Range", format!("bytes {}-{last}/{size}", range.start).as_bytes());
         });
-        self.content(range, 206, writer)
+        self.content(file, range, 206, writer)
     }
 
     /// Appends the fields.
@@ -141,15 +144,37 @@ impl Kept<'_> {
         }
     }
 
+    /// A descriptor of one's own for a response from a file: what is known of the file's pages belongs to a thread. There may be
+    /// none left.
+    fn file(&self) -> io::Result<Option<(Rc<ServedFile>, u64)>> {
+        match self.body() {
+            Body::Memory(_) => Ok(None),
+            Body::File { file, offset, .. } => {
+                let own = rustix::io::fcntl_dupfd_cloexec(&**file, 3)?;
+                Ok(Some((Rc::new(ServedFile::Own(OpenFile::new(own))), *offset)))
+            }
+        }
+    }
+
     /// A part of the content, behind the head.
-    fn content(&self, range: Range<u64>, status: u16, writer: &mut ResponseWriter<'_>) -> Served {
+    fn content(
+        &self,
+        file: Option<(Rc<ServedFile>, u64)>,
+        range: Range<u64>,
+        status: u16,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Served {
         let body_bytes = range.end.saturating_sub(range.start);
         if writer.leaves_out(status) || body_bytes == 0 {
             return Served::Whole(Summary { status, body_bytes: 0 });
         }
         let summary = Summary { status, body_bytes };
-        match self.body() {
-            Body::Memory(bytes) => {
+        match (file, self.body()) {
+            (Some((file, start)), _) => {
+                let (offset, end) = (start + range.start, start + range.end);
+                Served::Streaming(summary, VecDeque::from([Segment::File { file, offset, end }]))
+            }
+            (None, Body::Memory(bytes)) => {
                 let part = bytes.get(range.start as usize..range.end as usize).unwrap_or_default();
                 if part.len() > COPIED_BYTES_MAX {
                     return Served::Streaming(summary, VecDeque::from([Segment::Bytes(part.into())]));
@@ -157,22 +182,8 @@ impl Kept<'_> {
                 writer.put(part);
                 Served::Whole(summary)
             }
-            Body::File { file, offset, .. } => {
-                let (offset, end) = (offset + range.start, offset + range.end);
-                match served(file) {
-                    Ok(file) => {
-                        Served::Streaming(summary, VecDeque::from([Segment::File { file, offset, end }]))
-                    }
-                    // What was said of the content does not come: the response is seen to be broken off.
-                    Err(_) => Served::Streaming(summary, VecDeque::new()),
-                }
-            }
+            // Cannot be: a body in a file has one.
+            (None, Body::File { .. }) => Served::Whole(summary),
         }
     }
-}
-
-/// A descriptor of one's own for a response: what is known of the file's pages belongs to a thread.
-fn served(file: &Arc<File>) -> std::io::Result<Rc<ServedFile>> {
-    let own = rustix::io::fcntl_dupfd_cloexec(&**file, 3)?;
-    Ok(Rc::new(ServedFile::Own(OpenFile::new(own))))
 }
