@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::disk::Directory;
-use super::format::{Reader, crc};
 use super::key::Seed;
+use super::layout::{Reader, crc};
 
 const NAME: &str = "state";
 const MAGIC: &[u8; 8] = b"mtr-seed";

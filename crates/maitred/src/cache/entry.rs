@@ -10,7 +10,7 @@ use maitred_http::fields::FieldLines;
 use super::key::Hash;
 
 /// Where the body begins in a file.
-pub const BODY_OFFSET: u64 = super::format::HEADER_BYTES as u64;
+pub const BODY_OFFSET: u64 = super::layout::HEADER_BYTES as u64;
 
 /// Numbers about the life of an entry that the store keeps and does not read.
 pub type Lifetime = [u64; 8];

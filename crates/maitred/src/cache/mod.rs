@@ -30,7 +30,7 @@
 //! | [`rules`] | purges of more than one key |
 //! | [`storing`] | whether anything is stored |
 //! | [`disk`] | operations on files |
-//! | [`format`] | what a file consists of |
+//! | [`layout`] | what a file consists of |
 //! | [`entry`] | what is stored |
 //! | [`fetch`] | what a response is stored by |
 //! | [`key`] | under which key |
@@ -52,12 +52,12 @@ mod directory_state;
 mod disk;
 mod entry;
 mod fetch;
-mod format;
 mod hot;
 mod index;
 mod job;
 mod jobs;
 mod key;
+mod layout;
 mod purge;
 mod queues;
 mod read;

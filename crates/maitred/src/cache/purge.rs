@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::core::{Core, PURGES, count};
-use super::format::StoredHead;
 use super::jobs::append_head;
 use super::key::Hash;
+use super::layout::StoredHead;
 use super::read::{Opened, Seen, look};
 use super::rules::{Purge, Rule};
 use super::walk::Walk;

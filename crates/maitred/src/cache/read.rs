@@ -10,8 +10,8 @@ use flate2::Crc;
 use super::core::{Core, count};
 use super::disk::{is_none, read_at};
 use super::entry::{BODY_OFFSET, Body, Entry, Marks};
-use super::format::{HEADER_BYTES, Header, TAIL_BYTES_MAX, Tail, crc, decode_header, decode_tail};
 use super::key::Hash;
+use super::layout::{HEADER_BYTES, Header, TAIL_BYTES_MAX, Tail, crc, decode_header, decode_tail};
 use super::rules::{Subject, Verdict};
 use super::table::{Record, blocks};
 

@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::format::{Reader, crc};
 use super::key::{KEY_BYTES_MAX, host};
+use super::layout::{Reader, crc};
 
 /// Rules at a time.
 const RULES_MAX: usize = 64;

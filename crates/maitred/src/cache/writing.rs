@@ -11,8 +11,8 @@ use super::core::{Core, Publication, count};
 use super::disk::{Draft, read_at};
 use super::entry::{BODY_OFFSET, Body, Entry, Head};
 use super::fetch::Fetch;
-use super::format::{Header, encode_head, encode_header};
 use super::jobs::{Reserved, stored_head};
+use super::layout::{Header, encode_head, encode_header};
 use super::storing::Trouble;
 
 /// Bytes that room is reserved for at a time.
@@ -84,7 +84,7 @@ impl Writing {
     }
 
     /// The file, once something was written to it, for those who read it while it grows: the body begins at
-    /// [`BODY_OFFSET`](super::BODY_OFFSET).
+    /// [`BODY_OFFSET`].
     pub fn file(&self) -> Option<&Arc<File>> {
         self.draft.as_ref().map(|draft| &draft.file)
     }
