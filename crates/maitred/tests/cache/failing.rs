@@ -156,6 +156,21 @@ fn what_is_as_large_as_allowed_is_kept() {
 }
 
 #[test]
+fn a_short_limit_holds_for_chunks_that_fit_in_memory() {
+    let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let origin = Origin::start(move |peer, _| {
+        peer.send(head)?;
+        peer.send("a\r\n0123456789\r\n1\r\nx\r\n0\r\n\r\n")
+    });
+    let server = start(&origin, "{ object_bytes_max = 10 }");
+    let mut client: Client = server.connect();
+    for count in 1..=2 {
+        assert_eq!((client.get("/").text(), origin.count()), ("0123456789x", count));
+    }
+    server.stop();
+}
+
+#[test]
 fn those_who_wait_for_a_response_that_fails_go_by_themselves() {
     let steps = crate::origin::Steps::default();
     let allowed = steps.clone();

@@ -243,6 +243,9 @@ impl Exchanges {
             Stage::Memory(keeping) => {
                 filling.fill.append(&content);
                 let length = filling.fill.length();
+                if complete && !keeping.may_have(length) {
+                    return self.end_unkept(key);
+                }
                 if complete {
                     filling.stage = Stage::Memory(keeping);
                     return self.keep_short(key);
@@ -340,17 +343,14 @@ impl Exchanges {
             }
             Ok(Written::Whole(of, offset, bytes, entry)) => {
                 filling.fill.in_file(of, offset, bytes);
-                filling.fill.end();
-                let phase = match (entry, shared.cache.as_ref()) {
-                    (Some(entry), Some(store)) => {
-                        self.row.response_cache_stored.add(1);
-                        keeping.note(store).into_iter().for_each(|job| self.run_cache_job(job));
-                        Phase::Kept(entry, How::Fetched)
-                    }
-                    // All of it is there for those who wait.
-                    _ => Phase::Released,
+                let (Some(entry), Some(store)) = (entry, shared.cache.as_ref()) else {
+                    self.end_unkept(key);
+                    return;
                 };
-                self.settle_fill(key, phase, Some(false));
+                filling.fill.end();
+                self.row.response_cache_stored.add(1);
+                keeping.note(store).into_iter().for_each(|job| self.run_cache_job(job));
+                self.settle_fill(key, Phase::Kept(entry, How::Fetched), Some(false));
             }
             Err(error) => {
                 self.log_limited(|| tracing::warn!(%error, "a response cannot be kept (cache)"));
@@ -375,6 +375,19 @@ impl Exchanges {
             }
             shared.fills.remove(&filling.fill);
             filling.fill.settle(phase);
+            shared.wake(&filling.fill);
+        }
+        false
+    }
+
+    /// All of the response has come, and it turns out that it is not kept. Those who wait are answered with it: its phase stays
+    /// `Coming`.
+    fn end_unkept(&mut self, key: u32) -> bool {
+        let (shared, now) = (self.shared, self.clock.now);
+        if let Some(filling) = self.fillings.try_remove(key as usize) {
+            shared.fills.note_outcome(filling.fill.key(), false, now);
+            shared.fills.remove(&filling.fill);
+            filling.fill.end();
             shared.wake(&filling.fill);
         }
         false

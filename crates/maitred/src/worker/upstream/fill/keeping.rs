@@ -255,6 +255,11 @@ impl Keeping {
         self.variant.clone()
     }
 
+    /// Whether it is kept if it has so many bytes.
+    pub(in crate::worker) fn may_have(&self, bytes: u64) -> bool {
+        bytes <= self.bytes_max
+    }
+
     /// Keeps it, with all of its content.
     pub(in crate::worker) fn put(
         mut self: Box<Self>,
