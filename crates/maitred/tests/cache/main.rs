@@ -11,6 +11,7 @@ mod failing;
 mod h2;
 mod hits;
 mod keys;
+mod lasting;
 mod origin;
 mod outdating;
 mod passing;

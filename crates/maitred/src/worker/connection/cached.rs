@@ -18,6 +18,8 @@ pub struct CacheNote {
     pub forwarded: Option<Fwd>,
     /// It has waited for the response to another request.
     pub collapsed: bool,
+    /// How often it has waited for the disk.
+    pub loads: u8,
 }
 
 /// A response that answers a request.

@@ -29,6 +29,10 @@ use crate::worker::fills::{How, Joined};
 use crate::worker::kept::{lifetime_of, target, variant_key};
 use crate::worker::step::{RequestInput, Step};
 
+/// How often a request waits for a helper thread that fetches something from the disk: a note that a response varies, and the
+/// variant. What is not there then is asked of the pool.
+const LOADS_MAX: u8 = 2;
+
 /// What the store has for a request.
 enum Looked {
     /// This response.
@@ -60,6 +64,7 @@ impl Requests {
         if note.is_some_and(|note| note.alone) {
             return None;
         }
+        let loads = note.map_or(0, |note| note.loads);
         let wanted = Wanted::of(request, &caching.rules);
         if let Some(kept) = note.and_then(|note| note.kept.clone()) {
             let said = Said { caching, how: Some(kept.how), fwd: note.and_then(|note| note.forwarded) };
@@ -80,10 +85,12 @@ impl Requests {
                 self.row.response_cache_bypassed.add(1);
                 None
             }
-            Looked::OnDisk(_) if given.warmed => {
+            Looked::OnDisk(_) if given.warmed && loads >= LOADS_MAX => {
                 self.fetch_for(index, request, given, asked, None, Fwd::Miss)
             }
             Looked::OnDisk(job) => {
+                let note = self.exchange(index).dispatch.cached.get_or_insert_default();
+                note.loads = note.loads.saturating_add(1);
                 let reply = self.reply_context(index, request, given);
                 Some(self.served(index, request, given, reply.persistence, Served::Blocked(job)))
             }
