@@ -455,3 +455,76 @@ fn landlock_lets_it_work_in_its_directory() {
     std::thread::scope(|scope| scope.spawn(confined).join().unwrap());
     assert!(directory.path().join("state").exists());
 }
+
+/// What follows the last whole head of a file hides what is put behind it.
+#[test]
+fn a_file_with_a_torn_end_is_written_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(directory.path());
+    let table = Table::create(100, 1).unwrap();
+    let store = open(&settings, &table);
+    let path = |key: &str| {
+        let hash = store.key(key.as_bytes()).hash();
+        directory.path().join(format!("{:02x}", hash.folder())).join(hash.name())
+    };
+    let tear = |key: &str| {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new().append(true).open(path(key)).unwrap();
+        file.write_all(b"head of which there is no more").unwrap();
+    };
+    for bytes in [10, 5000] {
+        let entry = put(&store, "a", "1", bytes);
+        tear("a");
+        let (_, job) = store.update(&store.fetch(&store.key(b"a")), &entry, head("2", &[]));
+        assert!(matches!(run(job.unwrap()), Outcome::Done));
+        assert_eq!(value(&open(&settings, &table), "a").as_deref(), Some("2"));
+        tear("a");
+        assert!(matches!(
+            run(store.purge(Purge::All, true).unwrap()),
+            Outcome::Purged { files: 1, failed: None }
+        ));
+        let other = open(&settings, &table);
+        assert!(get(&other, "a").unwrap().is_soft_purged());
+        assert_eq!(bytes_of(&get(&other, "a").unwrap().body), vec![b'x'; bytes]);
+    }
+}
+
+#[test]
+fn of_two_that_are_written_at_once_the_later_one_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(directory.path());
+    let table = Table::create(100, 1).unwrap();
+    let store = open(&settings, &table);
+    let fetches = [store.fetch(&store.key(b"a")), store.fetch(&store.key(b"a"))];
+    let put =
+        |nth: usize| store.put(&fetches[nth], head(&nth.to_string(), &[]), b"x".as_slice().into()).1.unwrap();
+    let (first, second) = (put(1), put(0));
+    assert_eq!(value(&store, "a").as_deref(), Some("0"));
+    run(second);
+    run(first);
+    assert_eq!(value(&store, "a").as_deref(), Some("0"));
+    assert_eq!(value(&open(&settings, &table), "a").as_deref(), Some("0"));
+}
+
+/// The other process has read no file of a rule yet when it publishes what was asked for before.
+#[test]
+fn what_another_process_publishes_during_a_purge_is_tested() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = settings(directory.path());
+    let table = Table::create(100, 1).unwrap();
+    for parts in [1, 100, 256, 257] {
+        let (store, other) = (open(&settings, &table), open(&settings, &table));
+        let fetch = other.fetch(&other.key(b"a"));
+        let (_, late) = other.put(&fetch, head("1", &[]), b"x".as_slice().into());
+        let mut purge = store.purge(Purge::Prefix(b"a".as_slice().into()), false).unwrap();
+        for _ in 0..parts {
+            let Outcome::Again(job) = purge.run() else { panic!() };
+            purge = job;
+        }
+        run(late.unwrap());
+        assert!(matches!(run(purge), Outcome::Purged { failed: None, .. }));
+        for store in [&store, &other, &open(&settings, &table)] {
+            assert!(get(store, "a").is_none(), "{parts}");
+        }
+    }
+}
