@@ -108,17 +108,17 @@ impl Directory {
     /// # Errors
     /// What the system says.
     pub(super) fn draft(self: &Arc<Self>, hash: Hash) -> io::Result<Draft> {
-        self.draft_in(&format!("{:02x}", hash.folder()))
+        self.draft_in(&format!("{:02x}", hash.folder()), self.named.load(Relaxed))
     }
 
-    fn draft_in(self: &Arc<Self>, folder: &str) -> io::Result<Draft> {
+    fn draft_in(self: &Arc<Self>, folder: &str, named: bool) -> io::Result<Draft> {
         fault!(self);
         let draft = |file: OwnedFd, folder, name| {
             let file = Arc::new(File::from(file));
             Draft { file, directory: Arc::clone(self), folder, name }
         };
         let folder = self.folder(folder, true)?;
-        if !self.named.load(Relaxed) {
+        if !named {
             let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
             match rustix::fs::openat(&folder, ".", flags, MODE) {
                 Ok(file) => return Ok(draft(file, folder, None)),
@@ -331,7 +331,8 @@ impl Directory {
     /// # Errors
     /// What the system says.
     pub(super) fn write_small(self: &Arc<Self>, folder: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let draft = self.draft_in(if folder.is_empty() { "." } else { folder })?;
+        // With a name, by which it replaces the other at once: what is in such a file is needed.
+        let draft = self.draft_in(if folder.is_empty() { "." } else { folder }, true)?;
         self.write_at(&draft.file, bytes, 0)?;
         draft.file.sync_data()?;
         self.publish_as(draft, name)

@@ -171,12 +171,15 @@ pub(super) fn append_head(core: &Arc<Core>, hash: Hash, head: &StoredHead) -> io
     if opened.is_torn() || is_full {
         return rewrite(core, hash, &opened, head, &encoded);
     }
-    core.directory.append(&opened.file, &encoded)?;
+    let appended = core.directory.append(&opened.file, &encoded);
     let mut record = opened.record(hash);
+    // Of what has failed, some may be there.
     record.blocks = blocks(opened.bytes + encoded.len() as u64);
-    record.keep_until = u32::try_from(head.head.keep_until).unwrap_or(u32::MAX);
+    if appended.is_ok() {
+        record.keep_until = u32::try_from(head.head.keep_until).unwrap_or(u32::MAX);
+    }
     core.index.change(&record);
-    Ok(true)
+    appended.map(|()| true)
 }
 
 /// Writes a file anew, with this head alone.

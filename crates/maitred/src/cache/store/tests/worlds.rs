@@ -297,7 +297,7 @@ impl World {
         let (purge, which): (Purge, &dyn Fn(&Value) -> bool) = match self.random.below(9) {
             0..3 => (Purge::Exact(text), &|value| value.key == key),
             3..5 => (Purge::Prefix(text.clone()), &|value| key_text(value.key).as_bytes().starts_with(&text)),
-            5 => (Purge::Host(b"Three".as_slice().into()), &|value| value.key % 3 == 0),
+            5 => (Purge::Host(b"Three".as_slice().into()), &|value| value.key.is_multiple_of(3)),
             6 | 7 => (Purge::Tag(tag.clone()), &|value| value.head.tags.contains(&tag)),
             _ => (Purge::All, &|_| true),
         };
@@ -427,7 +427,7 @@ impl World {
                 0 => bytes.truncate(at),
                 1 => bytes.iter_mut().skip(at).for_each(|byte| *byte = 0),
                 2 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1),
-                3 => bytes.splice(8..12.min(bytes.len()).max(8), 0_u32.to_le_bytes()).for_each(drop),
+                3 => bytes.iter_mut().skip(8).take(4).for_each(|byte| *byte = 0),
                 4 => bytes.extend(vec![0x68; at]),
                 _ => bytes.iter_mut().skip(at).take(512).for_each(|byte| *byte = self.random.next() as u8),
             }
@@ -446,6 +446,7 @@ impl World {
         while !self.processes[0].jobs.is_empty() {
             self.work(0);
         }
+        // A process that was killed may have left a head behind a file that is not counted yet.
         let is_entry = |path: &std::path::PathBuf| {
             path.file_name().unwrap().len() == 32 && path.parent().unwrap().file_name().unwrap().len() == 2
         };
@@ -457,7 +458,8 @@ impl World {
             "{counts:?}"
         );
         assert!(
-            sizes.iter().sum::<u64>() * 4096 <= counts.bytes && counts.bytes <= BLOCKS_MAX * 4096,
+            sizes.iter().sum::<u64>() * 4096 <= counts.bytes + counts.entries * 4096
+                && counts.bytes <= BLOCKS_MAX * 4096,
             "{counts:?}"
         );
         assert!(counts.hot_bytes <= 8000 && counts.hot_files <= 4, "{counts:?}");
