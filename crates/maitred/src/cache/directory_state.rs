@@ -44,6 +44,11 @@ impl DirectoryState {
         Ok(DirectoryState { seed, next: 1 })
     }
 
+    /// Whether it was made just now: no file of the directory is named by it.
+    pub(super) fn is_new(&self) -> bool {
+        self.next == 1
+    }
+
     /// The first number of a new table, which is not below `least`. The table after it begins behind that one's numbers.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use super::rebuild::RebuildJob;
 use super::rules::{Purge, PurgeError, Subject, Verdict};
 use super::settings::Settings;
 use super::table::{BLOCK_BYTES, Table};
+use super::walk::FOLDERS;
 use super::writing::Writing;
 
 /// A store; a handle that clones cheaply.
@@ -95,6 +96,10 @@ impl Store {
             drop(written);
             table.begin_numbers_at(first);
             table.reset(state.seed.mark());
+            if state.is_new() {
+                // No file has a name that its key would have: all that is there to know is known.
+                table.note_progress(FOLDERS + 1);
+            }
         }
         let index = Index::new(table, settings.bytes_max, settings.entries_max);
         let core = Core::new(settings, directory, index, state.seed);
