@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::origin::{Origin, response};
-use crate::support::{Server, Setup};
+use crate::support::{Server, Setup, eventually};
 use crate::{HIT, start, status};
 
 /// `rules` are further lines of the route.
@@ -35,6 +35,40 @@ fn what_the_pool_compresses_is_kept_as_it_is() {
     let hit = server.connect().method("GET", "/page", "Accept-Encoding: gzip\r\n");
     assert_eq!((status(&hit).as_str(), origin.count()), (HIT, 2));
     server.stop();
+}
+
+/// What is short is coded at the first hit, what is long by a helper thread; ranges are those of the plain content.
+#[test]
+fn what_is_kept_is_given_in_codings() {
+    for bytes in [5_000, 200_000] {
+        let text: String = "The same words again. ".chars().cycle().take(bytes).collect();
+        let sent = text.clone();
+        let fields = "Cache-Control: max-age=600\r\nContent-Type: text/html\r\nETag: \"a\"\r\n";
+        let origin = Origin::start(move |peer, _| peer.send(response(fields, sent.as_str())));
+        let server = with_rules(&origin, "compress = true");
+        let get = |accepted: &str| {
+            server.connect().method("GET", "/page", &format!("Accept-Encoding: {accepted}\r\n"))
+        };
+        assert_eq!(get("identity").text(), text);
+        for coding in ["gzip", "zstd", "br"] {
+            let coded = || {
+                let hit = get(coding);
+                assert_eq!((status(&hit).as_str(), hit.need("vary")), (HIT, "Accept-Encoding"));
+                hit.field("content-encoding").is_some_and(|field| field == coding).then_some(hit)
+            };
+            let mut found = None;
+            eventually("the coding is there", || {
+                found = coded();
+                found.is_some()
+            });
+            let hit = found.unwrap();
+            assert!(hit.body.len() < bytes / 10 && hit.need("etag") == "W/\"a\"", "{coding}");
+        }
+        let part = server.connect().method("GET", "/page", "Accept-Encoding: gzip\r\nRange: bytes=1-3\r\n");
+        assert_eq!((part.status, part.text(), part.field("content-encoding")), (206, "he ", None));
+        assert_eq!((get("identity").text(), origin.count()), (text.as_str(), 1));
+        server.stop();
+    }
 }
 
 #[test]
