@@ -109,7 +109,10 @@ fn read(core: &Core, hash: Hash, file: File, bytes: u64) -> io::Result<Option<Op
         }
     };
     let tail = decode_tail(tail, header.file).filter(|tail| core.seed.hash(&tail.last.key) == hash);
-    Ok(tail.map(|tail| Opened { file, bytes, header, tail, start }))
+    let opened = tail.map(|tail| Opened { file, bytes, header, tail, start });
+    // What a process has left that was killed, or found no room, was never a head. After another start of the system it may be
+    // one that was lost, and the one before it one that was purged.
+    Ok(opened.filter(|opened| header.boot == core.index.table.boot() || !opened.is_torn()))
 }
 
 /// What a body turned out to be.
