@@ -76,7 +76,7 @@ pub(super) const ACCESS_LOGS_MAX: usize = 16;
 pub(super) const PARTS_MAX: usize = 64;
 
 /// The members that a line of JSON can have by itself.
-pub(super) const JSON_MEMBERS: [&str; 22] = [
+pub(super) const JSON_MEMBERS: [&str; 23] = [
     "time",
     "remote",
     "user",
@@ -93,6 +93,7 @@ pub(super) const JSON_MEMBERS: [&str; 22] = [
     "request_id",
     "pool",
     "queue_us",
+    "cache",
     "upstream",
     "upstream_attempts",
     "upstream_status",
@@ -213,6 +214,8 @@ pub enum LogField {
     Pool,
     /// `{queue_us}`: how long the request waited for a process, in microseconds.
     QueueUs,
+    /// `{cache}`: what the cache of responses did.
+    Cache,
     /// `{upstream}`: the server that the request was passed on to, the last one if there were several.
     Upstream,
     /// `{upstream_status}`: the status of its response.
@@ -231,7 +234,7 @@ pub enum LogField {
 
 impl LogField {
     /// All but `{header.X}`.
-    const KNOWN: [(&str, LogField); 26] = [
+    const KNOWN: [(&str, LogField); 27] = [
         ("remote", LogField::Remote),
         ("host", LogField::Host),
         ("request", LogField::Request),
@@ -252,6 +255,7 @@ impl LogField {
         ("request_id", LogField::RequestId),
         ("pool", LogField::Pool),
         ("queue_us", LogField::QueueUs),
+        ("cache", LogField::Cache),
         ("upstream", LogField::Upstream),
         ("upstream_status", LogField::UpstreamStatus),
         ("upstream_attempts", LogField::UpstreamAttempts),

@@ -112,6 +112,7 @@ pub(super) fn line<'a>(
             .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
             .map(|pool| pool.name.as_str()),
         queue_us: exchange.map_or(0, |exchange| u64::from(exchange.dispatch.queue_us)),
+        cache: connection.cached.word(),
         upstream: exchange.and_then(|exchange| upstream(shared, &exchange.dispatch)),
     }
 }

@@ -53,6 +53,7 @@ fn known<'l>(line: &'l Line<'_>, field: &LogField) -> Option<&'l [u8]> {
         LogField::UserAgent => line.user_agent,
         LogField::RequestId => line.request_id,
         LogField::Pool => line.pool.map(str::as_bytes),
+        LogField::Cache => Some(line.cache.as_bytes()),
         LogField::Upstream => line.upstream.as_ref().map(|upstream| upstream.server.as_bytes()),
         LogField::Header(name) => line.head.and_then(|head| {
             let field = head.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));

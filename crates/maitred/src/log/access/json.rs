@@ -54,6 +54,9 @@ pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
         text(b",\"pool\":", Some(pool.as_bytes()), out);
         number(b",\"queue_us\":", line.queue_us, out);
     }
+    if !line.cache.is_empty() {
+        text(b",\"cache\":", Some(line.cache.as_bytes()), out);
+    }
     if let Some(upstream) = &line.upstream {
         append_upstream(upstream, out);
     }

@@ -37,6 +37,8 @@ pub struct Line<'a> {
     pub pool: Option<&'a str>,
     /// How long the request waited for an application process, in microseconds.
     pub queue_us: u64,
+    /// What the cache of responses did; empty if it was not asked.
+    pub cache: &'static str,
     /// What came of it at a server.
     pub upstream: Option<UpstreamLine<'a>>,
 }

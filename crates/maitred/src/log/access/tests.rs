@@ -30,6 +30,7 @@ fn line(clock: &Clock) -> Line<'_> {
         duration_us: 1_530,
         pool: None,
         queue_us: 0,
+        cache: "",
         upstream: None,
     }
 }
@@ -85,13 +86,19 @@ fn combined_escapes_what_could_forge_a_line() {
 #[test]
 fn json_names_every_field() {
     let clock = clock();
-    let handed_off = Line { pool: Some("web"), queue_us: 7, request_id: Some(b"a\"1"), ..line(&clock) };
+    let handed_off = Line {
+        pool: Some("web"),
+        queue_us: 7,
+        cache: "collapsed",
+        request_id: Some(b"a\"1"),
+        ..line(&clock)
+    };
     assert_eq!(
         text(AccessFormat::Json, &handed_off),
         "{\"time\":\"1994-11-06T08:49:37.004321Z\",\"remote\":\"192.0.2.7\",\"host\":\"example.com\",\
          \"method\":\"GET\",\"target\":\"/a?b=c\",\"version\":\"HTTP/1.1\",\"status\":200,\"body_bytes\":1234,\
          \"duration_us\":1530,\"referer\":\"http://example.com/\",\"user_agent\":\"curl/8.0\",\"request_id\":\"a\\\"1\",\"pool\":\"web\",\
-         \"queue_us\":7}\n"
+         \"queue_us\":7,\"cache\":\"collapsed\"}\n"
     );
 }
 

@@ -30,6 +30,7 @@ fn push(log: &mut ThreadLog, now: Instant, target: &str) {
         duration_us: 1,
         pool: None,
         queue_us: 0,
+        cache: "",
         upstream: None,
     });
 }

@@ -22,6 +22,41 @@ pub struct CacheNote {
     pub loads: u8,
 }
 
+/// What the cache of responses did about a request, for its line in the access log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cached {
+    /// It was not asked.
+    #[default]
+    Unasked,
+    /// It has answered, with what is fresh.
+    Hit,
+    /// It has answered, with what is stale.
+    Stale,
+    /// It has answered, after the pool has said that what is kept is still good.
+    Validated,
+    /// The pool has answered.
+    Miss,
+    /// The pool has answered another request for the same.
+    Collapsed,
+    /// It is nothing for the cache, or its response is not kept.
+    Bypass,
+}
+
+impl Cached {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cached::Unasked => "",
+            Cached::Hit => "hit",
+            Cached::Stale => "stale",
+            Cached::Validated => "validated",
+            Cached::Miss => "miss",
+            Cached::Collapsed => "collapsed",
+            Cached::Bypass => "bypass",
+        }
+    }
+}
+
 /// A response that answers a request.
 #[derive(Debug, Clone)]
 pub(in crate::worker) struct Kept {

@@ -51,6 +51,7 @@ use std::time::Instant;
 use maitred_http::request::RequestHead;
 
 use self::body::RequestBody;
+use self::cached::Cached;
 use self::dispatch::Dispatch;
 use self::outgoing::Pending;
 use self::remote::Remote;
@@ -143,6 +144,8 @@ pub struct Connection {
     pub internal: bool,
     /// How long it may be idle, by the last request that began on it.
     pub idle: IdleTime,
+    /// What the cache of responses did about the present request.
+    pub cached: Cached,
     /// Requests answered.
     pub requests: u32,
     /// When the present request's first byte was seen.
@@ -222,6 +225,7 @@ impl Connection {
             secure,
             internal: false,
             idle: IdleTime::default(),
+            cached: Cached::default(),
             requests: 0,
             began: now,
             remote,

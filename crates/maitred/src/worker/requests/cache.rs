@@ -23,6 +23,7 @@ use crate::cache::{Entry, Found, Key, Kind, Store};
 use crate::filter::cache::Caching;
 use crate::serve::kept::Kept;
 use crate::serve::{DiskJob, RequestContext, Served};
+use crate::worker::connection::cached::Cached;
 use crate::worker::exchanges::fill::Begun;
 use crate::worker::exchanges::follow::CACHE_NAME;
 use crate::worker::fills::{How, Joined};
@@ -62,15 +63,22 @@ impl Requests {
         }
         let note = connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.cached.as_deref());
         if note.is_some_and(|note| note.alone) {
+            self.note_cached(index, Cached::Miss);
             return None;
         }
         let loads = note.map_or(0, |note| note.loads);
         let wanted = Wanted::of(request, &caching.rules);
         if let Some(kept) = note.and_then(|note| note.kept.clone()) {
             let said = Said { caching, how: Some(kept.how), fwd: note.and_then(|note| note.forwarded) };
+            match kept.how {
+                How::Fetched => {}
+                How::Validated => self.note_cached(index, Cached::Validated),
+                How::InsteadOfError => self.note_cached(index, Cached::Stale),
+            }
             return Some(self.answer_kept(index, request, given, &kept.entry, said));
         }
         if matches!(wanted.consult(), Consult::Bypass(_)) || !caching.cookies && has_cookies(request) {
+            self.note_cached(index, Cached::Bypass);
             self.row.response_cache_bypassed.add(1);
             return None;
         }
@@ -82,6 +90,7 @@ impl Requests {
         let asked = Asked { caching, wanted, primary, variant: None, pool };
         match looked {
             Looked::Pass => {
+                self.note_cached(index, Cached::Bypass);
                 self.row.response_cache_bypassed.add(1);
                 None
             }
@@ -100,6 +109,10 @@ impl Requests {
             }
             Looked::Entry(entry) => self.use_kept(index, request, given, asked, entry),
         }
+    }
+
+    fn note_cached(&mut self, index: u32, cached: Cached) {
+        self.connections[index as usize].cached = cached;
     }
 
     /// What the store has for a request.
@@ -142,10 +155,12 @@ impl Requests {
         let said = Said { caching: asked.caching, how: None, fwd: None };
         match judge(&lifetime, &asked.wanted, now) {
             Use::Fresh { .. } => {
+                self.note_cached(index, Cached::Hit);
                 self.row.response_cache_hits.add(1);
                 Some(self.answer_kept(index, request, given, &entry, said))
             }
             Use::Stale { refresh, .. } => {
+                self.note_cached(index, Cached::Stale);
                 self.row.response_cache_stale.add(1);
                 let backs_off = self.shared.fills.is_backing_off(entry.key(), instant);
                 if refresh && !backs_off {
@@ -158,6 +173,7 @@ impl Requests {
                 let backs_off = self.shared.fills.is_backing_off(entry.key(), instant);
                 let graced = maitred_http::cache::may_serve_on_error(&lifetime, &asked.wanted, now);
                 if backs_off && graced {
+                    self.note_cached(index, Cached::Stale);
                     self.row.response_cache_stale.add(1);
                     let said = Said { how: Some(How::InsteadOfError), ..said };
                     return Some(self.answer_kept(index, request, given, &entry, said));
@@ -204,6 +220,7 @@ impl Requests {
             return Some(self.site_error(index, request, given, (504, &[])));
         }
         if request.method == Method::Head {
+            self.note_cached(index, Cached::Bypass);
             self.row.response_cache_bypassed.add(1);
             return None;
         }
@@ -211,6 +228,7 @@ impl Requests {
             return Some(Step::FlushFirst);
         }
         self.row.response_cache_misses.add(1);
+        self.note_cached(index, Cached::Miss);
         let Asked { primary, variant, pool, .. } = asked;
         let key = match (&stale, &variant) {
             (Some(stale), _) => stale.key(),
@@ -236,6 +254,9 @@ impl Requests {
         };
         let step = self.follow_fill(index, (pool, id), request, given, fill);
         if step == Step::Waits {
+            if collapsed {
+                self.note_cached(index, Cached::Collapsed);
+            }
             self.row.response_cache_collapsed.add(u64::from(collapsed));
             let note = self.exchange(index).dispatch.cached.get_or_insert_default();
             (note.forwarded, note.collapsed) = (Some(fwd), collapsed);

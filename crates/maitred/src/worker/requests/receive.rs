@@ -15,6 +15,7 @@ use maitred_http::response::{Encode as _, ResponseHead};
 use super::Requests;
 use crate::exchange::Routed;
 use crate::worker::clients::answer::Route;
+use crate::worker::connection::cached::Cached;
 use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::{Received, Wire};
@@ -206,6 +207,7 @@ impl Requests {
                     if self.connections[index as usize].is(Phase::Idle) {
                         self.connections[index as usize].began = self.clock.now;
                     }
+                    self.connections[index as usize].cached = Cached::Unasked;
                     let (head, rest) = rest.split_at(head_bytes);
                     if let Some(stop) = self.take_request(index, &request, head, rest, at) {
                         return stop;
