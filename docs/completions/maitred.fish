@@ -37,6 +37,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "upgrade" -d 'Replac
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished its requests'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "upstream" -d 'Show the servers of a pool, or change them while the server runs'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "cache" -d 'Purge responses that a running server keeps, or show what it keeps for a URL'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
@@ -90,5 +91,16 @@ complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l token -d 'T
 complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l backup -d 'With `add`: it gets requests only when all others are out'
 complete -c maitred -n "__fish_maitred_using_subcommand upstream" -l json -d 'Print the servers as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand upstream" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l prefix -d 'With `purge`: all that begins with this URL' -r
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l host -d 'With `purge`: all of this host, with its port unless that is the scheme\'s own' -r
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l tag -d 'With `purge`: all that has this tag (Surrogate-Key, Cache-Tag)' -r
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l field -d 'With `show`: a field of the request, where responses differ by it: "Accept-Language: de"' -r
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l all -d 'With `purge`: everything'
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l soft -d 'With `purge`: leave it as stale instead of removing it'
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -l json -d 'Print the answer as JSON'
+complete -c maitred -n "__fish_maitred_using_subcommand cache" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'

@@ -173,6 +173,27 @@ reset\:"Undo what was commanded"))' \
 '::weight -- Its weight, 1 to 1000; for `weight` and `add`:_default' \
 && ret=0
 ;;
+(cache)
+_arguments "${_arguments_options[@]}" : \
+'*--prefix=[With \`purge\`\: all that begins with this URL]:URL:_default' \
+'*--host=[With \`purge\`\: all of this host, with its port unless that is the scheme'\''s own]:HOST:_default' \
+'*--tag=[With \`purge\`\: all that has this tag (Surrogate-Key, Cache-Tag)]:TAG:_default' \
+'*--field=[With \`show\`\: a field of the request, where responses differ by it\: "Accept-Language\: de"]:FIELD:_default' \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
+'--all[With \`purge\`\: everything]' \
+'--soft[With \`purge\`\: leave it as stale instead of removing it]' \
+'--json[Print the answer as JSON]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':action -- What to do:((purge\:"Remove them, or make them stale"
+show\:"Show what is kept for a URL"))' \
+'*::urls -- Whole URLs, as clients ask for them\: https\://example.com/a?b:_default' \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -205,10 +226,16 @@ _maitred_commands() {
 'stop:Stop a running server, after it has finished its requests' \
 'pool:Show a pool of application processes, or change what runs in it' \
 'upstream:Show the servers of a pool, or change them while the server runs' \
+'cache:Purge responses that a running server keeps, or show what it keeps for a URL' \
 'completions:Print the completion script of a shell' \
 'man:Print the manual page, in roff' \
     )
     _describe -t commands 'maitred commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__cache_commands] )) ||
+_maitred__subcmd__cache_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred cache commands' commands "$@"
 }
 (( $+functions[_maitred__subcmd__check_commands] )) ||
 _maitred__subcmd__check_commands() {

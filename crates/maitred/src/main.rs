@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         Command::Upgrade(server) => say(cli::control::upgrade(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
         Command::Pool(pool) => say(cli::control::pool(&pool)),
+        Command::Cache(cache) => say(cli::cache::run(&cache)),
         Command::Upstream(upstream) => say(cli::upstream::run(&upstream)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),
         Command::Man => {

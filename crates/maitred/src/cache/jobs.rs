@@ -232,6 +232,9 @@ impl RemoveJob {
             self.core.index.table.withdraw(self.hash);
         }
         self.core.end_removing(self.hash, self.number);
+        if removed {
+            count(&self.core.counters.purged);
+        }
         Ok(removed)
     }
 }

@@ -68,7 +68,7 @@ pub struct Counts {
     pub writes_failed: u64,
     /// Entries that had to make room.
     pub evictions: u64,
-    /// Files that a purge has removed or marked.
+    /// Files that a purge has removed or marked, or [`Store::remove`] has removed.
     pub purged: u64,
     /// Files that were not as they should be, and were removed.
     pub broken: u64,

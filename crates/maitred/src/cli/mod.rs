@@ -1,6 +1,7 @@
 //! The command line: one table of commands and flags, from which come the parser, `--help`, the shell completions and
 //! the manual page.
 
+pub mod cache;
 pub mod check;
 mod client;
 pub mod control;
@@ -91,6 +92,12 @@ pub enum Command {
     /// out, `weight` gives one another share; `reset` undoes all of that. What was commanded stays over reloads and upgrades. No
     /// request is lost or aborted.
     Upstream(Upstream),
+    /// Purge responses that a running server keeps, or show what it keeps for a URL
+    ///
+    /// `purge` takes URLs, or --prefix, --host, --tag or --all. What was purged is not given any more when this returns; with
+    /// --soft it is stale: no client gets it until the application was asked about it. `show` says whether something is kept for
+    /// a URL, how old it is and how long it is fresh, or why nothing is.
+    Cache(Cache),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -302,6 +309,54 @@ pub enum UpstreamAction {
     Weight,
     /// Undo what was commanded
     Reset,
+}
+
+/// `maitred cache`
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "maitred cache [OPTIONS] purge [--soft] <URL>...\n       maitred cache [OPTIONS] purge [--soft] --prefix \
+                            <URL> | --host <HOST> | --tag <TAG> | --all\n       maitred cache [OPTIONS] show <URL>"
+)]
+pub struct Cache {
+    /// What to do
+    #[arg(value_name = "ACTION")]
+    pub action: CacheAction,
+    /// Whole URLs, as clients ask for them: https://example.com/a?b
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// With `purge`: all that begins with this URL
+    #[arg(long, value_name = "URL")]
+    pub prefix: Vec<String>,
+    /// With `purge`: all of this host, with its port unless that is the scheme's own
+    #[arg(long, value_name = "HOST")]
+    pub host: Vec<String>,
+    /// With `purge`: all that has this tag (Surrogate-Key, Cache-Tag)
+    #[arg(long, value_name = "TAG")]
+    pub tag: Vec<String>,
+    /// With `purge`: everything
+    #[arg(long)]
+    pub all: bool,
+    /// With `purge`: leave it as stale instead of removing it
+    #[arg(long)]
+    pub soft: bool,
+    /// With `show`: a field of the request, where responses differ by it: "Accept-Language: de"
+    #[arg(long, value_name = "FIELD")]
+    pub field: Vec<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// What can be done with responses that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CacheAction {
+    /// Remove them, or make them stale
+    Purge,
+    /// Show what is kept for a URL
+    Show,
 }
 
 /// `maitred top`

@@ -34,6 +34,7 @@ pub(super) const ALL: &[&Part] = &[
                 "replace the application processes of [pool.web], without a lost request",
             ),
             ("maitred upstream app drain 192.0.2.7:8080", "give one server of [pool.app] no new requests"),
+            ("maitred cache purge https://example.com/news", "no client gets what was kept of that page"),
             ("maitred reload && maitred status --json", "the server of ./maitred.toml"),
         ],
     },

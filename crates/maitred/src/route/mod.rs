@@ -21,6 +21,7 @@ use crate::compress::{Constant, Rules};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
 use crate::control::ConfigCommand;
 use crate::filter::Scope;
+use crate::filter::cache::Caching;
 use crate::filter::expires::Expires;
 use crate::plan::{NamedFiles, Plan};
 use crate::rewrite::{Facts, Rewrite};
@@ -200,6 +201,15 @@ impl Router {
     /// The plan for what no route of a site matches, or what is about no path.
     pub fn plan(&self, site: usize) -> &Plan {
         self.sites.get(site).map_or(&self.bare, |site| &site.plan)
+    }
+
+    /// What the routes of a site keep of responses, and under which keys.
+    pub fn cachings(&self, site: usize) -> impl Iterator<Item = &Caching> {
+        let plans =
+            self.sites.get(site).into_iter().flat_map(|site| {
+                site.routes.iter().map(|route| &route.plan).chain(std::iter::once(&site.plan))
+            });
+        plans.filter_map(|plan| plan.cache.as_deref())
     }
 
     /// The plan of the admin address.

@@ -9,6 +9,7 @@ use crate::control::{Descriptor, Report, Start};
 use crate::tls::server::CertificateFacts;
 use crate::trace::SpanFacts;
 
+use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
 use super::rates::PerSecond;
 
@@ -152,6 +153,8 @@ pub struct Live {
     pub servers: Vec<ServerFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
+    /// The store of responses, if there is one.
+    pub cache: Option<CacheFacts>,
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -183,6 +186,8 @@ pub struct Queues {
     pub servers: Vec<ServerFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
+    /// The store of responses, if there is one.
+    pub cache: Option<CacheFacts>,
 }
 
 /// How much is taken of something that all threads share.

@@ -30,6 +30,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "bodies": bodies(live),
         "budgets": budgets(live),
         "spans": live.spans.map(|facts| json!({ "sent": facts.sent, "dropped": facts.dropped })),
+        "cache": live.cache.as_ref().map(super::cache::json),
         "limits": limits(live),
         "certificates": certificates(live),
         "automatic_certificates": automatic(live),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::cache;
 use super::facts::{Facts, Live};
 use super::fields::{self, Field, Kind, Unit};
 use super::json::{slots, starts};
@@ -25,6 +26,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.limits(live);
     page.servers(facts, live);
     page.spans(live);
+    page.cache(live);
     page.certificates(live);
     page.automatic(live);
 
@@ -164,6 +166,14 @@ impl Page {
         for ((name, help), value) in [(SPANS_SENT, facts.sent), (SPANS_DROPPED, facts.dropped)] {
             self.family(name, Kind::Counter, help);
             self.sample(name, &[], value, Unit::One);
+        }
+    }
+
+    fn cache(&mut self, live: &Live) {
+        let Some(facts) = &live.cache else { return };
+        for field in cache::FIELDS {
+            self.family(field.metric, field.kind, field.help);
+            self.sample(field.metric, &[], (field.read)(facts), field.unit);
         }
     }
 

@@ -5,6 +5,7 @@
 //! | [`scoreboard`] | the shared memory file |
 //! | [`fields`] | the one table of all numbers: name, unit, kind, text |
 //! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
+//! | [`cache`] | the store of responses |
 //! | [`histogram`] | how long answers of pools take |
 //! | [`rates`] | counters → what happens in a second |
 //! | [`json`] | `/status.json` |
@@ -13,6 +14,7 @@
 //! | [`screen`] | what `maitred top` shows |
 //! | [`text`] | what `maitred status` prints |
 
+pub mod cache;
 pub mod facts;
 pub mod fields;
 pub mod histogram;
@@ -130,6 +132,7 @@ impl Status {
             answers: queues.answers,
             servers: queues.servers,
             spans: queues.spans,
+            cache: queues.cache,
             certificates,
             automatic: self
                 .automatic

@@ -3,10 +3,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::cache::Counts;
 use crate::control::Report;
 use crate::tls::server::CertificateFacts;
 use crate::trace::SpanFacts;
 
+use super::cache::{self, CacheFacts};
 use super::facts::{
     BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, Queue, ServerFacts,
 };
@@ -73,6 +75,18 @@ fn live() -> Live {
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
         spans: Some(SpanFacts { sent: 5, dropped: 6 }),
+        cache: Some(CacheFacts {
+            counts: Counts {
+                entries: 3,
+                bytes: 12_288,
+                hot_bytes: 900,
+                rebuilt: 128,
+                off: true,
+                ..Counts::default()
+            },
+            bytes_max: 1_000_000,
+            ..CacheFacts::default()
+        }),
         servers: ["up", "unwell"]
             .into_iter()
             .zip(1_u64..)
@@ -271,6 +285,10 @@ fn metrics_keep_to_the_format() {
         ("maitred_pool_response_seconds_sum{pool=\"web\"}", 12.003),
         ("maitred_pool_queue_max{pool=\"web\"}", 8.0),
         ("maitred_spans_sent_total", 5.0),
+        ("maitred_cache_entries", 3.0),
+        ("maitred_cache_max_bytes", 1_000_000.0),
+        ("maitred_cache_index_percent", 50.0),
+        ("maitred_cache_off", 1.0),
         ("maitred_spans_dropped_total", 6.0),
         (
             "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
@@ -323,6 +341,8 @@ certificates 2; a\"example is good for another 1 day
 requests    12.3 /s; since start: 2xx 200, 4xx 14
 connections 10 open, 1.0 /s; 0 accepted since start
 sent        1.5 MB /s; 24.7 kB since start
+cache       3 responses, 12.3 kB of 1.0 MB; 900 B in memory; since start: 0 hits, 0 stale, 0 misses; 50 % of its directory is \
+read; nothing is stored at the moment: see the error log
 trouble     8 log lines dropped
 
 thread  cpu  conns  idle  writing  handed off  queued  accepted  requests  cpu time  cpu wait
@@ -532,6 +552,10 @@ fn the_document_has_every_metric() {
     }
     for ((metric, help), key) in [(metrics::SPANS_SENT, "sent"), (metrics::SPANS_DROPPED, "dropped")] {
         writeln!(tables, "| `{metric}` | counter | `spans.{key}` | {help} |").expect("a String");
+    }
+    for field in cache::FIELDS {
+        let (metric, kind, key, help) = (field.metric, field.kind.text(), field.key, field.help);
+        writeln!(tables, "| `{metric}` | {kind} | `cache.{key}` | {help} |").expect("a String");
     }
     let (metric, help) = metrics::CERTIFICATE;
     writeln!(

@@ -162,6 +162,7 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
         size(rates["bytes_per_second"].as_f64()),
         size(bytes)
     )?;
+    cache(status, out)?;
     if let Some(text) = overload(status) {
         writeln!(out, "overload    {text}")?;
     }
@@ -170,6 +171,31 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
         writeln!(out, "trouble     {}", troubles.join(", "))?;
     }
     Ok(())
+}
+
+/// What is kept of responses, and what came of it.
+fn cache(status: &Value, out: &mut String) -> std::fmt::Result {
+    let (cache, totals) = (&status["cache"], &status["totals"]);
+    if cache.is_null() {
+        return Ok(());
+    }
+    let bytes = |key: &str| size(cache[key].as_u64().map(|bytes| bytes as f64));
+    let index = match cache["index_percent"].as_u64() {
+        Some(percent) if percent < 100 => format!("; {percent} % of its directory is read"),
+        _ => String::new(),
+    };
+    let off = if cache["off"] == true { "; nothing is stored at the moment: see the error log" } else { "" };
+    writeln!(
+        out,
+        "cache       {} responses, {} of {}; {} in memory; since start: {} hits, {} stale, {} misses{index}{off}",
+        show(&cache["entries"]),
+        bytes("bytes"),
+        bytes("bytes_max"),
+        bytes("memory_bytes"),
+        show(&totals["response_cache_hits"]),
+        show(&totals["response_cache_stale"]),
+        show(&totals["response_cache_misses"]),
+    )
 }
 
 /// What is short, where anything is: the highest level of each resource, and on how many threads.

@@ -36,11 +36,16 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 /// Keys that are remembered for having failed. Beyond it, the first of them is forgotten.
 const BACK_OFF_KEYS_MAX: usize = 4096;
 
+/// Keys of which it is remembered why their responses are not kept. Beyond it, all are forgotten.
+const REASONS_MAX: usize = 4096;
+
 /// All fills of a worker process.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Fills {
     by_key: Mutex<HashMap<Box<[u8]>, Arc<Fill>>>,
     failed: Mutex<HashMap<Box<[u8]>, Failures>>,
+    /// Why the last response of a key was not kept.
+    reasons: Mutex<HashMap<Box<[u8]>, &'static str>>,
 }
 
 /// How often a key has failed in a row, and until when it is not tried again.
@@ -150,6 +155,29 @@ impl Fills {
         if by_key.get(&fill.key).is_some_and(|found| Arc::ptr_eq(found, fill)) {
             by_key.remove(&fill.key);
         }
+    }
+
+    /// Requests from now on wait for none of those that are under way: what these were asked for was purged since.
+    pub(in crate::worker) fn part(&self) {
+        lock(&self.by_key).clear();
+    }
+
+    /// Why a response of this key was not kept; `None`: one is.
+    pub(in crate::worker) fn note_reason(&self, key: &[u8], why: Option<&'static str>) {
+        let mut all = lock(&self.reasons);
+        let Some(why) = why else {
+            all.remove(key);
+            return;
+        };
+        if all.len() >= REASONS_MAX && !all.contains_key(key) {
+            all.clear();
+        }
+        all.insert(key.into(), why);
+    }
+
+    /// Why the last response of this key was not kept, if that is known.
+    pub(in crate::worker) fn reason(&self, key: &[u8]) -> Option<&'static str> {
+        lock(&self.reasons).get(key).copied()
     }
 
     /// Whether this key has failed a moment ago, so that it is not tried again while there is something stale.
@@ -318,6 +346,17 @@ mod tests {
     }
 
     #[test]
+    fn reasons_are_remembered_within_bounds() {
+        let fills = Fills::default();
+        fills.note_reason(b"a", Some("x"));
+        assert_eq!((fills.reason(b"a"), fills.reason(b"b")), (Some("x"), None));
+        fills.note_reason(b"a", None);
+        assert_eq!(fills.reason(b"a"), None);
+        (0..=REASONS_MAX).for_each(|number| fills.note_reason(number.to_string().as_bytes(), Some("x")));
+        assert_eq!((fills.reason(b"0"), lock(&fills.reasons).len()), (None, 1));
+    }
+
+    #[test]
     fn one_request_leads_and_the_others_follow() {
         let fills = Fills::default();
         let Joined::Leads(first) = fills.join(b"a") else { panic!("the first one leads") };
@@ -327,6 +366,11 @@ mod tests {
         let Joined::Leads(next) = fills.join(b"a") else { panic!("a new one after the end") };
         fills.remove(&first);
         assert!(matches!(fills.join(b"a"), Joined::Follows(found) if Arc::ptr_eq(&found, &next)));
+        fills.part();
+        assert!(
+            matches!(fills.join(b"a"), Joined::Leads(_)),
+            "what was asked for before a purge is not given after it"
+        );
     }
 
     #[test]

@@ -30,6 +30,7 @@
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
 //! | [`cache_store`] | the store of responses, as it is opened |
+//! | [`cache_commands`] | what helper threads do for commands about it |
 //! | [`kept`] | how responses are named and described in it |
 //! | [`fills`] | responses that are fetched for it |
 //! | [`auth_answers`] | answers of `forward_auth` that are kept |
@@ -46,6 +47,7 @@ mod admission;
 mod agenda;
 mod auth_answers;
 mod base;
+mod cache_commands;
 mod cache_store;
 mod clients;
 mod clock;

@@ -31,6 +31,7 @@ use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::serve::passed::{Helpers, Lane};
 use crate::status::Status;
+use crate::status::cache::CacheFacts;
 use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues, SERVERS_SHOWN_MAX, ServerFacts};
 use crate::status::histogram::{Histogram, HistogramFacts};
 use crate::status::rates::PoolSample;
@@ -451,6 +452,7 @@ impl Shared {
                 .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
                 .collect(),
             spans: self.spans.as_ref().map(Exporter::facts),
+            cache: self.cache_facts(),
             answers: self.pools.iter().map(PoolShared::answers).collect(),
             servers: self
                 .pools
@@ -469,6 +471,16 @@ impl Shared {
             ]
             .map(|(name, budget)| BudgetFacts { name, used: budget.used(), max: budget.max() }),
         }
+    }
+
+    fn cache_facts(&self) -> Option<CacheFacts> {
+        let (store, settings) = (self.cache.as_ref()?, self.start.config.cache.as_ref()?);
+        Some(CacheFacts {
+            counts: store.counts(),
+            bytes_max: settings.bytes_max,
+            entries_max: settings.entries_max.into(),
+            memory_bytes_max: settings.memory_bytes_max,
+        })
     }
 
     /// Closes the last duplicates of the listening sockets.

@@ -6,6 +6,7 @@
 mod balancing;
 mod broken;
 mod buffering;
+mod cache_commands;
 mod checks;
 mod deadlines;
 mod failing;

@@ -210,7 +210,10 @@ impl Exchanges {
             }
             let now = self.processes.clients.base.clock.unix_secs;
             match filling.asked.judge(store, &filling.taken, now) {
-                Judged::Keep(keeping) => filling.begin(keeping),
+                Judged::Keep(keeping) => {
+                    shared.fills.note_reason(filling.asked.primary.text(), None);
+                    filling.begin(keeping);
+                }
                 Judged::Validated(entry, job) => {
                     job.into_iter().for_each(|job| self.run_cache_job(job));
                     self.row.response_cache_validated.add(1);
@@ -219,7 +222,8 @@ impl Exchanges {
                 Judged::Instead(entry) => {
                     return self.settle_fill(key, Phase::Kept(entry, How::InsteadOfError), Some(true));
                 }
-                Judged::NotKept { passes, failed } => {
+                Judged::NotKept { passes, failed, why } => {
+                    shared.fills.note_reason(filling.asked.primary.text(), Some(why));
                     if passes {
                         store.pass(&filling.asked.primary, now + PASS_SECS);
                     }

@@ -10,7 +10,7 @@ use maitred_http::request::{Method, Request, Version};
 use maitred_http::response::ResponseHead;
 use rustix::net::sockopt::socket_peercred;
 
-use super::{Requests, upstreams};
+use super::{Requests, cache_commands, upstreams};
 use crate::config::{AdminAddress, Pool};
 use crate::control::servers::UpstreamCommand;
 use crate::control::{Command, ConfigCommand, Document, PoolCommand};
@@ -102,6 +102,9 @@ impl Requests {
         if !is_local(request.authority) {
             return self.refuse_host(index, request, given);
         }
+        if let Some(asked) = cache_commands::asked(request) {
+            return self.ask_about_cache(index, request, given, asked);
+        }
         let asked = match request.method {
             Method::Post => command(request.path, request.query),
             Method::Get => question(request.path).map(Ok),
@@ -150,6 +153,12 @@ impl Requests {
             (_, CONFIG_PATH) => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, PUT")])
             }
+            (_, cache_commands::SHOW) => {
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")])
+            }
+            (_, cache_commands::PURGE) => {
+                self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")])
+            }
             (_, path) if question(path).is_some() => {
                 self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")])
             }
@@ -169,30 +178,45 @@ impl Requests {
         command: Command,
         text: Option<Box<str>>,
     ) -> Step {
+        if let Some(refused) = self.refuse_command(index, request, given) {
+            return refused;
+        }
+        let serial = self.connections[index as usize].serial;
+        let interim = request.version != Version::Http10;
+        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim, text };
+        self.shared.outbox.send(asked);
+        self.await_answer(index)
+    }
+
+    /// The connection waits until a command is carried out, or a question is answered.
+    pub(super) fn await_answer(&mut self, index: u32) -> Step {
+        self.enter(index, State::Command);
+        self.arm_in(index, COMMAND_TIMEOUT);
+        Step::Waits
+    }
+
+    /// What becomes of a command that is not carried out: its client may not give it one, or an earlier answer is on its way.
+    pub(super) fn refuse_command(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Option<Step> {
         // A page in a browser on this machine can send a POST to a loopback address, but not without naming itself.
         if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
-            return self.plain_error(index, request, given, 403, &[]);
+            return Some(self.plain_error(index, request, given, 403, &[]));
         }
         if let Err(why) = self.may_command(index, request) {
-            return self.admin_reply(
+            return Some(self.admin_reply(
                 index,
                 request,
                 403,
                 "text/plain; charset=utf-8",
                 why,
                 RequestInput { last: true, ..given },
-            );
+            ));
         }
-        if !self.buffers.tx.is_empty() {
-            return Step::FlushFirst;
-        }
-        let serial = self.connections[index as usize].serial;
-        let interim = request.version != Version::Http10;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim, text };
-        self.shared.outbox.send(asked);
-        self.enter(index, State::Command);
-        self.arm_in(index, COMMAND_TIMEOUT);
-        Step::Waits
+        (!self.buffers.tx.is_empty()).then_some(Step::FlushFirst)
     }
 
     /// Whether the client may send commands: over the Unix socket if it is root or the account of the master, by its credentials

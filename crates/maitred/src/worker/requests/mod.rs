@@ -25,6 +25,7 @@
 //! | [`cache`] | which requests are answered from the store of responses |
 //! | [`cache_coding`] | codings of what is kept there |
 //! | [`admin`] | the admin address |
+//! | [`cache_commands`] | its commands about responses that are kept |
 //! | [`configuration`] | the configuration that is sent there |
 //! | [`upstreams`] | its commands about the servers of a pool |
 //! | [`watch`] | the status, once a second |
@@ -34,6 +35,7 @@ pub(in crate::worker) mod admin;
 mod answer;
 mod cache;
 mod cache_coding;
+mod cache_commands;
 mod configuration;
 mod delays;
 mod disk;

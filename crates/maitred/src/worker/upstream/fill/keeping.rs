@@ -62,6 +62,8 @@ pub(in crate::worker) enum Judged {
         passes: bool,
         /// It is an error of the pool.
         failed: bool,
+        /// In words, for those who ask.
+        why: &'static str,
     },
     /// It answers a condition that the client has not made: all requests go to the pool by themselves.
     Unusable(Option<Job>),
@@ -147,17 +149,25 @@ impl Request {
         let too_long = taken.length.is_some_and(|length| length > self.caching.object_bytes_max);
         let endless = taken.fields.all().get(b"content-type").is_some_and(is_event_stream);
         let names_file = self.names_files && NamedFile::of(&head).is_some();
-        if too_long || endless || names_file {
-            return Judged::NotKept { passes: true, failed };
+        let why = match () {
+            () if too_long => Some("it is larger than `object_bytes_max`"),
+            () if endless => Some("it is a stream of events"),
+            () if names_file => Some("it names a file in its place"),
+            () => None,
+        };
+        if let Some(why) = why {
+            return Judged::NotKept { passes: true, failed, why };
         }
         match storable(&wanted, &head, times, rules) {
             Ok(lifetime) => match self.keeping(store, &head, &lifetime) {
                 Some(keeping) => Judged::Keep(Box::new(keeping)),
-                None => Judged::NotKept { passes: false, failed },
+                None => Judged::NotKept { passes: false, failed, why: Why::Vary.text() },
             },
             // These are about the request: that of another client may be kept.
-            Err(Why::Authorization | Why::RequestNoStore) => Judged::NotKept { passes: false, failed },
-            Err(_) => Judged::NotKept { passes: !failed, failed },
+            Err(why @ (Why::Authorization | Why::RequestNoStore)) => {
+                Judged::NotKept { passes: false, failed, why: why.text() }
+            }
+            Err(why) => Judged::NotKept { passes: !failed, failed, why: why.text() },
         }
     }
 
