@@ -82,10 +82,7 @@ impl Requests {
             self.row.response_cache_bypassed.add(1);
             return None;
         }
-        let https = self.origin(index, request).https;
-        let mut text = Vec::with_capacity(256);
-        put_key(&target(request, https), request, (&caching.keys, &caching.rules), &mut text);
-        let primary = store.key(&text);
+        let primary = self.primary_key(index, store, request, caching);
         let looked = self.look(store, &primary, request, caching);
         let asked = Asked { caching, wanted, primary, variant: None, pool };
         match looked {
@@ -113,6 +110,14 @@ impl Requests {
 
     fn note_cached(&mut self, index: u32, cached: Cached) {
         self.connections[index as usize].cached = cached;
+    }
+
+    /// The key of what a request is for, without what its response varies with.
+    fn primary_key(&self, index: u32, store: &Store, request: &Request<'_, '_>, caching: &Caching) -> Key {
+        let https = self.origin(index, request).https;
+        let mut text = Vec::with_capacity(256);
+        put_key(&target(request, https), request, (&caching.keys, &caching.rules), &mut text);
+        store.key(&text)
     }
 
     /// What the store has for a request.
