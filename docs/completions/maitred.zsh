@@ -191,7 +191,7 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':action -- What to do:((purge\:"Remove them, or make them stale"
 show\:"Show what is kept for a URL"))' \
-'*::urls -- Whole URLs, as clients ask for them\: https\://example.com/a?b:_default' \
+'*::urls -- Whole URLs, as clients ask for them:_default' \
 && ret=0
 ;;
 (completions)

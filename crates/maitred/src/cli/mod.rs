@@ -321,7 +321,7 @@ pub struct Cache {
     /// What to do
     #[arg(value_name = "ACTION")]
     pub action: CacheAction,
-    /// Whole URLs, as clients ask for them: https://example.com/a?b
+    /// Whole URLs, as clients ask for them
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
     /// With `purge`: all that begins with this URL
