@@ -26,7 +26,7 @@ use crate::serve::{DiskJob, RequestContext, Served};
 use crate::worker::connection::cached::Cached;
 use crate::worker::exchanges::fill::Begun;
 use crate::worker::exchanges::follow::CACHE_NAME;
-use crate::worker::fills::{How, Joined};
+use crate::worker::fills::{Fill, How, Joined, Phase};
 use crate::worker::kept::{lifetime_of, target, variant_key};
 use crate::worker::step::{RequestInput, Step};
 
@@ -207,8 +207,15 @@ impl Requests {
             leads: false,
         };
         if self.begin_fill(index, request, given, begun).is_none() {
-            self.shared.fills.remove(&fill);
+            self.abandon(&fill);
         }
+    }
+
+    /// A fill cannot begin: requests that have joined it meanwhile go to the pool by themselves.
+    fn abandon(&self, fill: &Arc<Fill>) {
+        self.shared.fills.remove(fill);
+        fill.settle(Phase::Failed);
+        self.shared.wake(fill);
     }
 
     /// Has a request wait for a response that is fetched; `None`: it goes to the pool by itself.
@@ -249,9 +256,7 @@ impl Requests {
                 match self.begin_fill(index, request, given, begun) {
                     Some(id) => (fill, Some(id), false),
                     None => {
-                        self.shared.fills.remove(&fill);
-                        fill.settle(crate::worker::fills::Phase::Failed);
-                        self.shared.wake(&fill);
+                        self.abandon(&fill);
                         return None;
                     }
                 }
