@@ -73,6 +73,14 @@ impl Screen {
             lines.push(Line::default());
             lines.extend(self::pool(pool, &self.status["unix_time"], width));
         }
+        if let Some(text) = super::text::cache(&self.status) {
+            let style = if self.status["cache"]["off"] == true { bad() } else { Style::new() };
+            lines.push(Line::default());
+            lines.push(Line::from(vec![
+                Span::styled("cache  ", Modifier::BOLD),
+                Span::styled(clean(&text), style),
+            ]));
+        }
         lines.push(Line::default());
         lines.extend(threads(&self.status));
         lines.push(Line::default());
@@ -401,6 +409,22 @@ q quit   space pause   ↑ ↓ scroll
             screen.take(status());
         }
         assert_eq!(screen.history.len(), HISTORY_MAX);
+    }
+
+    #[test]
+    fn the_cache_is_shown_if_there_is_one() {
+        let mut document = status();
+        document["cache"] = json!({
+            "entries": 12, "bytes": 1_500_000, "bytes_max": 2_000_000, "memory_bytes": 0, "index_percent": 40, "off": true,
+        });
+        document["totals"]["response_cache_hits"] = 7.into();
+        let screen = Screen { status: document, ..Screen::default() };
+        let lines = screen.lines(110);
+        let line = lines.iter().find(|line| line.to_string().starts_with("cache")).unwrap();
+        let said = "cache  12 responses, 1.5 MB of 2.0 MB; 0 B in memory; since start: 7 hits, - stale, - misses; \
+                    40 % of its directory is read; nothing is stored at the moment: see the error log";
+        assert_eq!(line.to_string(), said);
+        assert_eq!(line.spans[1].style.fg, Some(Color::Red));
     }
 
     #[test]

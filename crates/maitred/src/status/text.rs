@@ -162,7 +162,9 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
         size(rates["bytes_per_second"].as_f64()),
         size(bytes)
     )?;
-    cache(status, out)?;
+    if let Some(text) = cache(status) {
+        writeln!(out, "cache       {text}")?;
+    }
     if let Some(text) = overload(status) {
         writeln!(out, "overload    {text}")?;
     }
@@ -174,10 +176,11 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
 }
 
 /// What is kept of responses, and what came of it.
-fn cache(status: &Value, out: &mut String) -> std::fmt::Result {
+/// The store of responses and what it has answered; `None` without one.
+pub(super) fn cache(status: &Value) -> Option<String> {
     let (cache, totals) = (&status["cache"], &status["totals"]);
-    if cache.is_null() {
-        return Ok(());
+    if !cache.is_object() {
+        return None;
     }
     let bytes = |key: &str| size(cache[key].as_u64().map(|bytes| bytes as f64));
     let index = match cache["index_percent"].as_u64() {
@@ -185,9 +188,8 @@ fn cache(status: &Value, out: &mut String) -> std::fmt::Result {
         _ => String::new(),
     };
     let off = if cache["off"] == true { "; nothing is stored at the moment: see the error log" } else { "" };
-    writeln!(
-        out,
-        "cache       {} responses, {} of {}; {} in memory; since start: {} hits, {} stale, {} misses{index}{off}",
+    Some(format!(
+        "{} responses, {} of {}; {} in memory; since start: {} hits, {} stale, {} misses{index}{off}",
         show(&cache["entries"]),
         bytes("bytes"),
         bytes("bytes_max"),
@@ -195,7 +197,7 @@ fn cache(status: &Value, out: &mut String) -> std::fmt::Result {
         show(&totals["response_cache_hits"]),
         show(&totals["response_cache_stale"]),
         show(&totals["response_cache_misses"]),
-    )
+    ))
 }
 
 /// What is short, where anything is: the highest level of each resource, and on how many threads.

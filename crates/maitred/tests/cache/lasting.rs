@@ -11,7 +11,7 @@ use crate::support::processes::send_signal;
 use crate::support::{Server, eventually};
 use crate::{HIT, setup, status};
 
-const LONG: usize = 200_000;
+pub(crate) const LONG: usize = 200_000;
 
 /// Short and long responses, and such that vary.
 fn origin() -> Origin {
@@ -60,7 +60,7 @@ fn fill(server: &Server) {
     eventually("all is on the disk", || entries(&server.path("store")) == 6);
 }
 
-fn reload(server: &Server, generation: u64) {
+pub(crate) fn reload(server: &Server, generation: u64) {
     let (status, said) = server.command(&["reload"]);
     assert!(status.success(), "{said}");
     eventually("the new worker process answers", || server.status()["generation"] == generation);
@@ -135,7 +135,7 @@ fn what_was_changed_stays_so_after_a_restart() {
 }
 
 /// Two pieces of a long response; the second one when the test allows it.
-fn in_two(steps: &Steps) -> Origin {
+pub(crate) fn in_two(steps: &Steps) -> Origin {
     let allowed = steps.clone();
     Origin::start(move |peer, _| {
         let all = response("Cache-Control: max-age=6000\r\n", vec![b'x'; 2 * LONG]);

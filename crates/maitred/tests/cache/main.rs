@@ -15,6 +15,7 @@ mod lasting;
 mod origin;
 mod outdating;
 mod passing;
+mod purging;
 mod stale;
 #[path = "../support/mod.rs"]
 mod support;
