@@ -2,10 +2,11 @@
 //! takes from its first byte to the first byte of the last client.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::json;
 
 use super::origin::{HELD, Origin, READY};
@@ -21,6 +22,9 @@ const SETTLE: Duration = Duration::from_millis(500);
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Clients that are seen at once.
 const EVENTS: usize = 256;
+
+/// A response of Maitred's with its head.
+const RESPONSE_BYTES: usize = 1220;
 
 /// One round.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +76,12 @@ pub(in crate::bench) fn run(bench: &Bench) -> Result<Outcome> {
         rows.push(Row { server: cache.name(), cost: median(after.iter().copied()), note, failures });
         raw.insert(cache.name().to_owned(), json!({ "ms": after, "requests": requests }));
     }
+    let floor: Vec<f64> =
+        (0..bench.rounds).map(|_| Ok(floor(CLIENTS)?.as_secs_f64() * 1e3)).collect::<Result<_>>()?;
+    eprintln!("  floor: {floor:.1?} ms");
+    let note = "one `send` of as many bytes to each, by a thread that does nothing else".to_owned();
+    rows.push(Row { server: "floor", cost: median(floor.iter().copied()), note, failures: 0 });
+    raw.insert("floor".to_owned(), json!({ "ms": floor }));
     let what = "1,000 clients ask for the same 1 KB before it has come: from the first byte of the server behind to the first byte \
                 of the last client; one request behind";
     Ok(Outcome::new("cache-cold", what, Budget::Absolute(5.0), "ms", rows, raw.into()))
@@ -117,6 +127,34 @@ fn ask(address: SocketAddr, origin: &Origin, number: usize, path: &str) -> Resul
     Ok(Seen { after: last.saturating_duration_since(first), requests: origin.requests() - before })
 }
 
+/// What the kernel takes for the responses alone, on the CPU of the servers.
+fn floor(number: usize) -> Result<Duration> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let waiting = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let mut pairs = Vec::new();
+    for place in 0..number {
+        let client = TcpStream::connect(listener.local_addr()?)?;
+        let data = epoll::EventData::new_u64(place as u64);
+        epoll::add(&waiting, &client, data, epoll::EventFlags::IN | epoll::EventFlags::ONESHOT)?;
+        pairs.push((listener.accept()?.0, client));
+    }
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut first = CpuSet::new();
+            first.set(0);
+            sched_setaffinity(None, &first)?;
+            let begin = Instant::now();
+            for (mut server, _) in pairs.iter().map(|(server, client)| (server, client)) {
+                server.write_all(&[b'x'; RESPONSE_BYTES])?;
+            }
+            std::io::Result::Ok(begin)
+        });
+        let last = wait_for_all(&waiting, number, Instant::now() + DEADLINE)?;
+        let begin = sender.join().map_err(|_| "the sender has panicked")??;
+        Ok(last.saturating_duration_since(begin))
+    })
+}
+
 /// When the last client has something to read.
 fn wait_for_all(waiting: &impl std::os::fd::AsFd, number: usize, deadline: Instant) -> Result<Instant> {
     let mut events = Vec::with_capacity(EVENTS);
@@ -137,6 +175,11 @@ fn wait_for_all(waiting: &impl std::os::fd::AsFd, number: usize, deadline: Insta
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_floor_reaches_every_client() {
+        assert!(floor(50).unwrap() < DEADLINE);
+    }
 
     #[test]
     fn without_a_cache_between_the_server_behind_is_asked_by_every_client() {
