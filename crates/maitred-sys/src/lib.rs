@@ -10,6 +10,7 @@ pub mod cpu_clock;
 pub mod delivery;
 pub mod file;
 pub mod inherit;
+pub mod ktls;
 pub mod memfile;
 pub mod page_cache;
 pub mod receive;

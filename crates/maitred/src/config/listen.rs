@@ -71,6 +71,8 @@ pub struct Tls {
     pub tickets: bool,
     /// `keylog`: where session secrets are written, for debugging.
     pub keylog: Option<PathBuf>,
+    /// `ktls`: whether the kernel encrypts where it can. `"auto"` is off until it is known where that is cheaper.
+    pub ktls: bool,
 }
 
 impl Default for Tls {
@@ -84,6 +86,7 @@ impl Default for Tls {
             early_data: false,
             tickets: true,
             keylog: None,
+            ktls: false,
         }
     }
 }

@@ -347,6 +347,14 @@ pub const TLS: Table = Table {
             "Append the secrets of all sessions to this file, so that Wireshark can decrypt recorded connections. For \
              debugging only: any reader of the file can decrypt all connections.",
         ),
+        Key::new(
+            "ktls",
+            Kind::Choice(&["auto", "on", "off"]),
+            Default::Text("auto"),
+            "Whether the kernel encrypts what is sent by HTTP/1.1 over TLS 1.3, where its module `tls` is loaded: long files then go \
+             to the socket without a copy, and an application process answers on the client's own connection. `\"auto\"` is \
+             `\"off\"` for now: that it is cheaper has not been measured on real hardware.",
+        ),
     ],
 };
 

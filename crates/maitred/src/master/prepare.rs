@@ -222,7 +222,7 @@ impl Prepared {
             pool_addresses: open.pools.iter().map(PoolSockets::addresses).collect(),
             descriptors,
             terminal: around.terminal,
-            ktls: if self.tls.is_some() { crate::tls::ktls::describe() } else { String::new() },
+            ktls: if self.tls.is_some() { crate::tls::ktls::kernel::describe() } else { String::new() },
             adopts,
             challenges: Vec::new(),
             certificate_reports: Vec::new(),

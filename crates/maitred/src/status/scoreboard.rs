@@ -254,6 +254,10 @@ maitred_sys::shared! {
         pub tls_resumed: Cell,
         /// TLS connections that ended with an error.
         pub tls_failures: Cell,
+        /// TLS connections for which the kernel has begun to encrypt.
+        pub tls_by_kernel: Cell,
+        /// TLS connections for which it was asked to, and does not.
+        pub tls_kernel_refused: Cell,
         /// Connections that have spoken HTTP/2.
         pub http2_connections: Cell,
         /// Requests on them.

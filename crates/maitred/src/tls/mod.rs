@@ -14,7 +14,7 @@
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
 //! | [`redirect`] | where a cleartext listener sends its clients |
 //! | [`key_log`] | session secrets for debugging |
-//! | [`ktls`] | whether the kernel could encrypt |
+//! | [`ktls`] | records that the kernel encrypts |
 //!
 //! Keys are read by the master only. A worker process gets them in sealed memory files, which have no name in any
 //! filesystem; nothing that holds one shows it in its `Debug` form.

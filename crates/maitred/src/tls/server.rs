@@ -15,6 +15,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::client;
 use super::key_log::KeyLogFile;
+use super::ktls;
 use super::material::Material;
 use super::on_demand::Wanted;
 use super::resolver::{ACME_TLS, Resolver};
@@ -112,6 +113,12 @@ impl TlsServer {
     /// The configuration of the next session on a listener; `None` is cleartext.
     pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// Whether the kernel is to encrypt what sessions on a listener send.
+    pub fn by_kernel(&self, listen: usize) -> bool {
+        let listen = self.config.as_ref().and_then(|config| config.listens.get(listen));
+        listen.and_then(|listen| listen.tls.as_ref()).is_some_and(|tls| tls.ktls)
     }
 
     /// The configuration of the next session with a server of a pool; `None` if it is not spoken to over TLS.
@@ -224,7 +231,11 @@ impl TlsServer {
             .collect();
         let roots = material.client_roots.get(number).map(Vec::as_slice).unwrap_or_default();
         let crls = material.client_crls.get(number).map(Vec::as_slice).unwrap_or_default();
-        let mut config = ServerConfig::builder_with_provider(choice::provider(&tls.ciphers, &tls.curves))
+        let mut provider = choice::provider(&tls.ciphers, &tls.curves);
+        if tls.ktls {
+            provider = Arc::new(ktls::transmit::wrapped(&provider));
+        }
+        let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)

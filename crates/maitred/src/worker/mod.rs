@@ -23,6 +23,7 @@
 //! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
 //! | [`limits`] | limits by client |
+//! | [`kernel_writer`] | how TLS writes to a socket for which the kernel encrypts |
 //! | [`socket_writer`] | how TLS writes to a socket |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
 //! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
@@ -63,6 +64,7 @@ mod forward;
 mod frame;
 pub mod inbox;
 mod kept;
+mod kernel_writer;
 mod key_rings;
 mod layers;
 pub mod limits;

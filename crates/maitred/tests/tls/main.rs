@@ -7,6 +7,7 @@ mod clients;
 mod closing;
 mod early;
 mod files;
+mod kernel;
 mod keys;
 mod memory;
 mod names;

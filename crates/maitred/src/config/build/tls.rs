@@ -55,6 +55,7 @@ pub(super) fn listener(section: &Section<'_>) -> Option<Tls> {
         early_data: tls.flag("early_data"),
         tickets: tls.flag("tickets"),
         keylog: keylog(&tls),
+        ktls: tls.choice("ktls") == Some("on"),
     };
     if let (true, Some(span)) = (meant.early_data, tls.given("early_data")) {
         if !meant.tickets {
@@ -65,6 +66,12 @@ pub(super) fn listener(section: &Section<'_>) -> Option<Tls> {
             let message = "`early_data` needs TLS 1.3, which `versions` leaves out";
             tls.cx.error_with(&span, message, "add \"1.3\" to `versions`");
         }
+    }
+    if let (true, false, Some(span)) =
+        (meant.ktls, meant.versions.contains(&TlsVersion::V13), tls.given("ktls"))
+    {
+        let message = "`ktls` needs TLS 1.3, which `versions` leaves out";
+        tls.cx.error_with(&span, message, "add \"1.3\" to `versions`, or take `ktls` out");
     }
     if let (Some(_), Some(redirect)) = (&given, section.key_span("redirect_http"))
         && section.flag("redirect_http")

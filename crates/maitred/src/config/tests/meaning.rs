@@ -135,6 +135,7 @@ fn keys_about_tls_reach_their_meaning() {
         early_data: true,
         tickets: true,
         keylog: Some("/etc/maitred/keys.log".into()),
+        ktls: true,
     };
     assert_eq!(secure.tls.as_ref(), Some(&tls));
     let site = &config.sites[0];

@@ -306,6 +306,20 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        tls_by_kernel,
+        "maitred_thread_tls_by_kernel_total",
+        "TLS connections for which the kernel has begun to encrypt (`ktls`)."
+    ),
+    cell!(
+        Counter,
+        One,
+        tls_kernel_refused,
+        "maitred_thread_tls_kernel_refused_total",
+        "TLS connections for which the kernel was to encrypt, and does not; the error log says why."
+    ),
+    cell!(
+        Counter,
+        One,
         http2_connections,
         "maitred_thread_http2_connections_total",
         "Connections that used HTTP/2."

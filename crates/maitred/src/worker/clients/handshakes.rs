@@ -145,17 +145,14 @@ impl Clients {
     ) -> Received {
         let listen = usize::from(self.connections[index as usize].listen);
         let Some(config) = self.shared.tls.config(listen) else { return Received::Broken };
-        let mut tls = match accepted.into_connection(config) {
-            Ok(tls) => tls,
-            Err((error, mut alert)) => {
-                let mut bytes = Vec::new();
-                let _ = alert.write_all(&mut bytes);
-                return self.fail_handshake(index, (error, bytes));
-            }
-        };
-        tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return Received::Broken };
-        (secure.tls, secure.hello) = (tls, None);
+        if let Err((error, mut alert)) = secure.begin(|| accepted.into_connection(config)) {
+            let mut bytes = Vec::new();
+            let _ = alert.write_all(&mut bytes);
+            return self.fail_handshake(index, (error, bytes));
+        }
+        secure.tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
+        secure.hello = None;
         let before = rx.len();
         let taken = secure.take_kept(rx).and_then(|()| secure.take(rest, rx));
         self.follow_records(index, session, taken, rx.len() > before, more)

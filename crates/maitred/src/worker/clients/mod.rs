@@ -6,6 +6,7 @@
 //! | [`exchange`] | looks at the exchange of a connection |
 //! | [`wire`] | a socket, TLS, or a stream: receive, send |
 //! | [`throttle`] | responses that may leave only so fast |
+//! | [`tls_kernel`] | TLS sessions whose records the kernel encrypts |
 //! | [`tls_session`] | TLS sessions |
 //! | [`handshakes`] | handshakes that wait for certificates on demand |
 //! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
@@ -34,6 +35,7 @@ mod spans;
 mod streams;
 mod table;
 mod throttle;
+mod tls_kernel;
 mod tls_session;
 mod unsent;
 mod wire;

@@ -4,29 +4,27 @@
 //! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at most
 //! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::{HandshakeKind, ServerConnection};
 
+use super::tls_kernel::is_worn_out;
 use super::{Clients, received_bytes_max};
 use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
 use crate::worker::connection::hello::Hello;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
-use crate::worker::connection::wire::{Received, Wire};
-use crate::worker::socket_writer::SocketWriter;
+use crate::worker::connection::wire::{Received, Then, Wire};
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 
 /// Sends what a session has encrypted. True if nothing is left.
 fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
-    let flushed = session.flush(&mut SocketWriter(socket));
-    flushed.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
+    session.send(socket).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
 }
 
 impl Clients {
@@ -47,8 +45,8 @@ impl Clients {
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
         let looked_at = shared.tls.looks_first();
         let hello = looked_at.then(|| Hello::Reading(Box::default()));
-        let secure =
-            TlsSession { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None, hello };
+        let noted = shared.tls.by_kernel(usize::from(connection.listen));
+        let secure = TlsSession::new(tls, hello, noted);
         let session = self.tls_sessions.insert(Box::new(secure)) as u32;
         connection.wire = Wire::Tls { session };
         connection.secure = true;
@@ -89,7 +87,11 @@ impl Clients {
             // Requests come faster than they are answered: first those that are here. No head fills as much alone.
             return Received::Bytes { more: true };
         }
-        let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::empty()) {
+        if secure.is_by_kernel() && is_worn_out(socket.as_fd()) {
+            return Received::End;
+        }
+        // An application that had the socket may have had its calls wait.
+        let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::DONTWAIT) {
             Ok((_, 0)) => return Received::End,
             Ok((_, received)) => (received, received == CIPHERTEXT_BYTES || connection.hung_up),
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
@@ -230,6 +232,7 @@ impl Clients {
         index: u32,
         session: u32,
         bytes: &[u8],
+        then: Then,
     ) -> Result<usize, Errno> {
         let connection = &self.connections[index as usize];
         let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
@@ -237,17 +240,20 @@ impl Clients {
             return Err(Errno::CONNRESET);
         };
         let socket = socket.as_fd();
+        if secure.is_by_kernel() {
+            if !flush(secure, socket)? {
+                return Err(Errno::AGAIN);
+            }
+            let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
+            return send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more);
+        }
         let mut taken = 0;
         while flush(secure, socket)? && taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();
-            // It writes into memory, and cannot fail.
-            match secure.tls.writer().write(rest).unwrap_or(0) {
+            match secure.encrypt(rest) {
                 // It is full of what cannot be encrypted yet.
                 0 => break,
-                written => {
-                    taken += written;
-                    secure.unsent += written;
-                }
+                written => taken += written,
             }
         }
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }

@@ -5,11 +5,13 @@
 //! | | `Clear` | `Tls` | `Stream` |
 //! |---|---|---|---|
 //! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `requests::streams` |
-//! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2) | as frames, into what the HTTP/2 connection sends |
-//! | an application can get the socket | yes | no | there is none |
+//! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2); as with `Clear`, where the kernel encrypts¹ | as frames, into what the HTTP/2 connection sends |
+//! | an application can get the socket | yes | where the kernel encrypts¹ | there is none |
 //! | another thread can take it over | yes | yes | no |
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
 //! | a response that is aborted | close(2) | close(2), without `close_notify` | RST_STREAM |
+//!
+//! ¹ `ktls` of the address: see [`tls_kernel`](super::tls_kernel).
 //!
 //! `O_NONBLOCK` belongs to the open socket and not to a descriptor, so that an application which has had the client's socket may
 //! have cleared it. To set it again would be a system call for each request that is handed off: so each call here says by itself
@@ -24,6 +26,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::Clients;
+use super::tls_kernel::BY_KERNEL_BYTES_MIN;
 use crate::serve::ServedFile;
 use crate::worker::connection::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 use crate::worker::foreign;
@@ -75,7 +78,7 @@ impl Clients {
                 let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
                 send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT | more)
             }
-            (Wire::Tls { session }, _) => self.send_secure(index, session, bytes),
+            (Wire::Tls { session }, _) => self.send_secure(index, session, bytes, then),
             (Wire::Stream { session, stream }, _) => self.send_stream(session, stream, bytes, then),
             (Wire::Clear, None) => Err(Errno::CONNRESET),
         }
@@ -108,7 +111,13 @@ impl Clients {
         then: Then,
     ) -> Result<u64, Errno> {
         let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
-        if let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) {
+        let by_kernel = match connection.wire {
+            Wire::Tls { session } if bytes >= BY_KERNEL_BYTES_MIN => self.send_by_kernel(index, session)?,
+            Wire::Clear => true,
+            _ => false,
+        };
+        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
+        if let (true, Some(socket)) = (by_kernel, &connection.socket) {
             if connection.shared {
                 rustix::io::ioctl_fionbio(socket, true)?;
             }

@@ -1,15 +1,20 @@
 //! TLS sessions: rustls, driven by the bytes of a socket.
 
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use crate::tls::client::{self, Identity};
+use crate::tls::ktls::transmit::{Transmit, noting};
 use crate::worker::connection::hello::Hello;
 use crate::worker::connection::http2::Http2Connection;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
+use crate::worker::kernel_writer::{KernelWriter, Record};
+use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
 /// what comes of them has to fit into the receive buffer.
@@ -47,9 +52,94 @@ pub struct TlsSession {
     pub(in crate::worker) identity: Option<Box<Identity>>,
     /// What precedes the session where a handshake may have to wait; `tls` is not used before.
     pub(in crate::worker) hello: Option<Hello>,
+    /// Who encrypts what is sent.
+    pub(in crate::worker) sender: Sender,
+}
+
+/// Who encrypts what a session sends.
+#[derive(Debug)]
+pub(in crate::worker) enum Sender {
+    /// rustls, always.
+    Session,
+    /// rustls, until the kernel is to: the keys are noted. `None`: there are none yet, or the session is one of TLS 1.2.
+    Noted(Option<Arc<Transmit>>),
+    /// The kernel.
+    Kernel {
+        /// Where in a record of rustls' the socket has stopped taking.
+        record: Record,
+        /// Keys that follow a key update, which has not left yet.
+        next: Option<Arc<Transmit>>,
+    },
 }
 
 impl TlsSession {
+    /// A session before its handshake. `noted`: the kernel may have to encrypt later.
+    pub(in crate::worker) fn new(tls: ServerConnection, hello: Option<Hello>, noted: bool) -> TlsSession {
+        let sender = if noted { Sender::Noted(None) } else { Sender::Session };
+        TlsSession {
+            tls,
+            begun: false,
+            settled: false,
+            closed: false,
+            unsent: 0,
+            identity: None,
+            hello,
+            sender,
+        }
+    }
+
+    /// Whether the kernel encrypts what is sent.
+    pub(in crate::worker) fn is_by_kernel(&self) -> bool {
+        matches!(self.sender, Sender::Kernel { .. })
+    }
+
+    /// Calls rustls, and notes the keys that it sends with from then on.
+    fn noting<T>(&mut self, call: impl FnOnce(&mut ServerConnection) -> T) -> T {
+        if matches!(self.sender, Sender::Session) {
+            return call(&mut self.tls);
+        }
+        let (result, keys) = noting(self.is_by_kernel(), || call(&mut self.tls));
+        if let (Some(keys), Sender::Noted(noted) | Sender::Kernel { next: noted, .. }) =
+            (keys, &mut self.sender)
+        {
+            *noted = Some(keys);
+        }
+        result
+    }
+
+    /// Begins with a client whose first message was read already.
+    ///
+    /// # Errors
+    /// What `begin` says.
+    pub(in crate::worker) fn begin<E>(
+        &mut self,
+        begin: impl FnOnce() -> Result<ServerConnection, E>,
+    ) -> Result<(), E> {
+        self.noting(|tls| begin().map(|begun| *tls = begun))
+    }
+
+    /// Encrypts bytes, as many as there is room for.
+    pub(in crate::worker) fn encrypt(&mut self, bytes: &[u8]) -> usize {
+        // It writes into memory, and cannot fail.
+        let written = self.noting(|tls| tls.writer().write(bytes)).unwrap_or(0);
+        self.unsent += written;
+        written
+    }
+
+    /// Sends what waits. True if nothing is left.
+    ///
+    /// # Errors
+    /// What sendmsg(2) says, or setsockopt(2) about other keys.
+    pub(in crate::worker) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
+        let Sender::Kernel { record, next } = &mut self.sender else {
+            return self.flush(&mut SocketWriter(socket));
+        };
+        let (mut record, mut next) = (*record, next.take());
+        let sent = self.flush(&mut KernelWriter { socket, record: &mut record, next: &mut next });
+        self.sender = Sender::Kernel { record, next };
+        sent
+    }
+
     /// Has `write` take the encrypted bytes that wait, until it takes no more. True if nothing is left.
     ///
     /// # Errors
@@ -92,7 +182,7 @@ impl TlsSession {
 
     /// The same of what rustls has already.
     pub(in crate::worker) fn take_kept(&mut self, rx: &mut Vec<u8>) -> Result<(), rustls::Error> {
-        let state = self.tls.process_new_packets()?;
+        let state = self.noting(|tls| tls.process_new_packets())?;
         self.closed = state.peer_has_closed();
         self.take_early(rx);
         self.drain(state.plaintext_bytes_to_read(), rx);

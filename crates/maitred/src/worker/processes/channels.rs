@@ -264,7 +264,9 @@ impl Processes {
         if done.outcome == Outcome::Broken || !exchange.outgoing.has_returned() {
             exchange.after = None;
             self.log_kept(index, 0);
-            self.follow_up(index, Next::Reclaim(after));
+            // `close_notify` would say that the response is whole.
+            let cut = done.outcome == Outcome::Broken && self.connections[index as usize].secure;
+            self.follow_up(index, if cut { Next::Drop } else { Next::Reclaim(after) });
             return Ok(());
         }
         // The tail that the process returned is sent at the client's speed, and the process is free.

@@ -238,7 +238,8 @@ impl Requests {
         let way = if relayed {
             ChosenTransport::Relay
         } else {
-            self.choose_transport(index, key, context.request, plan)
+            let chosen = self.choose_transport(index, key, context.request, plan);
+            self.allow_direct(index, key, context.request, chosen)
         };
         self.exchange(index).dispatch.set_cookie = cookie;
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
@@ -424,7 +425,7 @@ impl Requests {
         let cheaper = self.pools.pools.get(number).is_some_and(|pool| pool.choice.relays())
             && protocol(request, pool).is_none();
         let connection = &self.connections[index as usize];
-        let framed = connection.wire != Wire::Clear;
+        let framed = connection.is_stream();
         let not_tcp = connection.is_foreign() || connection.remote.address.is_none();
         self.row.relayed_isolated.add(u64::from(pool.isolate));
         self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
@@ -441,6 +442,30 @@ impl Requests {
             Transport::Auto if cheaper => ChosenTransport::RatherRelay,
             Transport::Auto | Transport::Direct => ChosenTransport::Direct,
         }
+    }
+
+    /// A client's socket of TLS is given away only if the kernel encrypts what is written to it, and if nothing is read from it: what a
+    /// client sends is for the session here.
+    fn allow_direct(
+        &mut self,
+        index: u32,
+        key: usize,
+        request: &Request<'_, '_>,
+        chosen: ChosenTransport,
+    ) -> ChosenTransport {
+        let Wire::Tls { session } = self.connections[index as usize].wire else { return chosen };
+        if chosen == ChosenTransport::Relay {
+            return chosen;
+        }
+        let pool = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
+        let direct = chosen == ChosenTransport::Direct
+            && protocol(request, pool).is_none()
+            && self.send_by_kernel(index, session) == Ok(true);
+        if direct {
+            return chosen;
+        }
+        self.row.relayed_framed.add(1);
+        ChosenTransport::Relay
     }
 
     /// Gives waiting requests to processes that have room.

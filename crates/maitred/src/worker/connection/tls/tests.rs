@@ -26,10 +26,7 @@ fn session(version: &'static SupportedProtocolVersion) -> (ClientConnection, Tls
     let client = Arc::new(authority.client(&[version], None));
     let connected = testing::connect(&client, Arc::new(server), "a.test").unwrap();
     let tls = connected.server;
-    (
-        connected.client,
-        TlsSession { tls, begun: true, settled: true, closed: false, unsent: 0, identity: None, hello: None },
-    )
+    (connected.client, TlsSession { begun: true, settled: true, ..TlsSession::new(tls, None, false) })
 }
 
 /// What the client sends, encrypted.

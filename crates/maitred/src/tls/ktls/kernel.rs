@@ -1,5 +1,4 @@
-//! Whether the kernel could encrypt (kTLS, `Documentation/networking/tls.rst`). It is only asked and shown: with it, an
-//! application could write a response to a client's TLS connection by itself.
+//! Whether the kernel can encrypt.
 
 /// Where the kernel lists what it can speak above TCP now. To ask with setsockopt(2) would load the module, if root does.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_ulp";
