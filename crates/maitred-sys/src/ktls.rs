@@ -1,7 +1,7 @@
 //! Sending TLS 1.3 by the kernel: `Documentation/networking/tls.rst` of Linux, include/uapi/linux/tls.h.
 //!
-//! Once keys are given to a TCP socket, what is written to it by send(2), writev(2) or sendfile(2), by whichever process, leaves as
-//! records of application data. Receiving stays as it was: recv(2) gives the records that came, encrypted.
+//! Once keys are given to a TCP socket, what is written to it by send(2), writev(2) or sendfile(2), by whichever process, leaves
+//! as records of application data. Receiving stays as it was: recv(2) gives the records that came, encrypted.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -89,12 +89,12 @@ pub fn attach(socket: BorrowedFd<'_>) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
-/// Gives keys to a socket that is prepared: from now on the kernel encrypts what is sent. Other keys in their place are taken from
-/// Linux 6.14 on.
+/// Gives keys to a socket that is prepared: from now on the kernel encrypts what is sent. Other keys in their place are taken
+/// from Linux 6.14 on.
 ///
 /// # Errors
-/// What setsockopt(2) says: `EBUSY` for other keys before Linux 6.14, `EINVAL` or `ENOENT` for a cipher that the kernel does not have;
-/// `InvalidInput` for a key of the wrong length.
+/// What setsockopt(2) says: `EBUSY` for other keys before Linux 6.14, `EINVAL` or `ENOENT` for a cipher that the kernel does not
+/// have; `InvalidInput` for a key of the wrong length.
 pub fn set_keys(socket: BorrowedFd<'_>, keys: &Keys<'_>) -> io::Result<()> {
     let (mut info, bytes) = keys.info().ok_or(io::ErrorKind::InvalidInput)?;
     let result = set(socket, libc::SOL_TLS, TLS_TX, info.get(..bytes).unwrap_or_default());
@@ -134,8 +134,8 @@ pub fn sent_records(socket: BorrowedFd<'_>) -> io::Result<u64> {
     number.map(u64::from_be_bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Sends bytes as a record of another type than application data (RFC 8446 section 5.1: 21 is an alert, 22 is handshake). Never waits.
-/// Gives back how many were taken.
+/// Sends bytes as a record of another type than application data (RFC 8446 section 5.1: 21 is an alert, 22 is handshake). Never
+/// waits. Gives back how many were taken.
 ///
 /// # Errors
 /// What sendmsg(2) says.
@@ -152,8 +152,8 @@ pub fn send_record(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result
     message.msg_control = control.0.as_mut_ptr().cast();
     // SAFETY: CMSG_SPACE computes a length from a length; 24 on 64-bit systems, which fits.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(1) } as _;
-    // SAFETY: the control buffer is as long as `msg_controllen` says and aligned for a header, so that there is a first one, and its
-    // data has room for a byte. `IoSlice` has the layout of `iovec`, and sendmsg(2) does not write through it.
+    // SAFETY: the control buffer is as long as `msg_controllen` says and aligned for a header, so that there is a first one,
+    // and its data has room for a byte. `IoSlice` has the layout of `iovec`, and sendmsg(2) does not write through it.
     let sent = unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         (*header).cmsg_level = libc::SOL_TLS;

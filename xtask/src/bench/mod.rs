@@ -14,6 +14,7 @@ mod h2load;
 mod handoff;
 mod idle;
 mod instructions;
+mod ktls;
 mod lifecycle;
 mod load;
 mod peers;
@@ -214,7 +215,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 26] = [
+const SCENARIOS: [(&str, &str, Run); 27] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -263,6 +264,7 @@ const SCENARIOS: [(&str, &str, Run); 26] = [
         "files that are sent compressed, beside plain ones of their length",
         Run::Grid(compressed::run),
     ),
+    ("ktls", "TLS that the kernel encrypts, beside TLS of the server itself", Run::Grid(ktls::run)),
     ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),
     ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(specweb::run)),
 ];

@@ -140,9 +140,9 @@ impl Protocol {
         arguments
     }
 
-    /// Maitred's line in `[[listen]]`.
+    /// Maitred's lines in `[[listen]]`; others may follow.
     pub(super) fn maitred_listen(self) -> &'static str {
-        if self.is_tls() { "tls = { versions = [\"1.3\"], tickets = false }" } else { "" }
+        if self.is_tls() { "tls.versions = [\"1.3\"]\ntls.tickets = false\n" } else { "" }
     }
 }
 

@@ -222,13 +222,19 @@ impl Prepared {
             pool_addresses: open.pools.iter().map(PoolSockets::addresses).collect(),
             descriptors,
             terminal: around.terminal,
-            ktls: if self.tls.is_some() { crate::tls::ktls::kernel::describe() } else { String::new() },
+            ktls: self.tls.as_ref().map(|_| self.ktls()).unwrap_or_default(),
             adopts,
             challenges: Vec::new(),
             certificate_reports: Vec::new(),
             servers: Vec::new(),
         };
         (start, sources)
+    }
+
+    /// What the kernel says of TLS.
+    fn ktls(&self) -> String {
+        let mut listeners = self.config.listens.iter().filter_map(|listen| listen.tls.as_ref());
+        crate::tls::ktls::kernel::describe(listeners.any(|tls| tls.ktls))
     }
 
     /// Changes what this configuration says about sockets that were there before it.

@@ -11,6 +11,7 @@ use maitred_sys::ktls;
 use rustix::net::{SendFlags, send};
 
 use crate::tls::ktls::transmit::Transmit;
+use crate::worker::connection::tls::Record;
 
 /// Bytes of a record's header: type, version, length (RFC 8446 section 5.1).
 const HEADER_BYTES: usize = 5;
@@ -20,15 +21,6 @@ const HANDSHAKE: u8 = 22;
 const CONTENT: u8 = 23;
 /// `key_update`, the type of the message at the front of a handshake record (RFC 8446 section 4).
 const KEY_UPDATE: u8 = 24;
-
-/// Where in a record the socket has stopped taking.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::worker) struct Record {
-    kind: u8,
-    left: usize,
-    /// Other keys follow it.
-    last: bool,
-}
 
 /// A socket whose records the kernel encrypts.
 #[derive(Debug)]

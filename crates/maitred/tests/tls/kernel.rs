@@ -1,5 +1,5 @@
-//! `ktls`: the kernel encrypts what is sent. Where the kernel has no TLS, the same clients see the same, and these tests are about what
-//! happens then; `cargo xtask vm` runs them on a machine that has it.
+//! `ktls`: the kernel encrypts what is sent. Where the kernel has no TLS, the same clients see the same, and these tests are
+//! about what happens then; `cargo xtask vm` runs them on a machine that has it.
 
 use std::fs;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ fn requests_that_are_pipelined_are_answered_in_their_order() {
     let mut client = connect(&server, &authority.client());
     let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let targets = ["/app/hello?1", "/large.bin", "/a.txt", "/app/large?200000", "/app/hello?2"];
-    client.send(targets.map(|target| request(target)).concat());
+    client.send(targets.map(request).concat());
     let lengths = targets.map(|_| client.response("GET").body.len());
     assert_eq!(lengths, [8, LARGE, 7, 200_000, 8]);
     server.stop();
@@ -173,6 +173,29 @@ fn a_response_that_breaks_is_not_taken_for_whole() {
         }
     }
     server.terminate(rustix::process::Signal::TERM);
+}
+
+#[test]
+fn clients_that_leave_disturb_nobody() {
+    let authority = Authority::new();
+    let server = start(&authority, "ktls = \"on\"");
+    for path in ["/large.bin", "/app/large?30000000", "/app/flood"] {
+        server.wait_for_processes();
+        for resets in [false, true] {
+            let mut client = connect(&server, &authority.client());
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            assert_eq!(client.head().unwrap().status, 200);
+            client.exactly(100_000).unwrap();
+            if resets {
+                client.reset();
+            } else {
+                drop(client);
+            }
+            let mut next = connect(&server, &authority.client());
+            assert_eq!(next.get("/app/hello?y").text(), "hello y\n", "{path}");
+        }
+    }
+    server.stop();
 }
 
 /// Linux takes other keys from 6.14 on; before, a client that asks for them loses its connection.

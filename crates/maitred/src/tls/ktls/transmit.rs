@@ -1,8 +1,8 @@
 //! The keys of what a session sends, and who encrypts with them.
 //!
-//! rustls gives keys away only with the whole session. But it lets its ciphers be replaced, so that each cipher here is rustls' own
-//! with a note of the keys that it was given. Which session they are of is known because a thread works on one session at a time:
-//! [`noting`] gives what was made during one call.
+//! rustls gives keys away only with the whole session. But it lets its ciphers be replaced, so that each cipher here is rustls'
+//! own with a note of the keys that it was given. Which session they are of is known because a thread works on one session at a
+//! time: [`noting`] gives what was made during one call.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -62,8 +62,8 @@ impl fmt::Debug for Transmit {
     }
 }
 
-/// Calls what may change the keys that one session sends with, and gives back the new ones. `plain`: the kernel encrypts what this
-/// session sends.
+/// Calls what may change the keys that one session sends with, and gives back the new ones. `plain`: the kernel encrypts what
+/// this session sends.
 pub fn noting<T>(plain: bool, call: impl FnOnce() -> T) -> (T, Option<Arc<Transmit>>) {
     LATEST.with_borrow_mut(|latest| *latest = None);
     PLAIN.set(plain);

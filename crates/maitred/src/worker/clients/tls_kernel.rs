@@ -1,8 +1,8 @@
 //! TLS sessions whose records the kernel encrypts ([`ktls`](crate::tls::ktls)).
 //!
-//! A session begins with rustls. When the first long file is to be sent, or the first response of an application process, its keys
-//! go to the kernel, and stay there. If the kernel does not take them, nothing has changed, and nothing is tried again for this
-//! session.
+//! A session begins with rustls. When the first long file is to be sent, or the first response of an application process, its
+//! keys go to the kernel, and stay there. If the kernel does not take them, nothing has changed, and nothing is tried again for
+//! this session.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -10,9 +10,9 @@ use maitred_sys::ktls;
 use rustix::io::Errno;
 
 use super::Clients;
+use super::tls_session::flush;
 use crate::tls::ktls::transmit::RECORDS_MAX;
-use crate::worker::connection::tls::{Sender, TlsSession};
-use crate::worker::kernel_writer::Record;
+use crate::worker::connection::tls::{Record, Sender, TlsSession};
 
 /// Bytes of a file that are worth giving keys to the kernel: two system calls for each connection. Not measured on real hardware.
 pub(in crate::worker) const BY_KERNEL_BYTES_MIN: u64 = 64 * 1024;
@@ -46,8 +46,7 @@ impl Clients {
             Sender::Noted(_) => secure.settled && !secure.closed,
             Sender::Kernel { .. } => true,
         };
-        let sent =
-            secure.send(socket).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))?;
+        let sent = flush(secure, socket)?;
         if !ready || !sent {
             return if secure.is_by_kernel() { Err(Errno::AGAIN) } else { Ok(false) };
         }

@@ -16,15 +16,29 @@ use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
 use crate::worker::connection::hello::Hello;
 use crate::worker::connection::table::Phase;
-use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
+use crate::worker::connection::tls::{CIPHERTEXT_BYTES, Sender, TlsLookup, TlsSession};
 use crate::worker::connection::wire::{Received, Then, Wire};
+use crate::worker::kernel_writer::KernelWriter;
+use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 
-/// Sends what a session has encrypted. True if nothing is left.
-fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
-    session.send(socket).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
+/// Sends what a session has to say. True if nothing is left.
+///
+/// # Errors
+/// What sendmsg(2) says, or setsockopt(2) about other keys.
+pub(super) fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let sent = match &mut session.sender {
+        Sender::Kernel { record, next } => {
+            let (mut record, mut next) = (*record, next.take());
+            let sent = session.flush(&mut KernelWriter { socket, record: &mut record, next: &mut next });
+            session.sender = Sender::Kernel { record, next };
+            sent
+        }
+        _ => session.flush(&mut SocketWriter(socket)),
+    };
+    sent.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::CONNRESET))
 }
 
 impl Clients {

@@ -5,13 +5,13 @@
 //! | | `Clear` | `Tls` | `Stream` |
 //! |---|---|---|---|
 //! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `requests::streams` |
-//! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2); as with `Clear`, where the kernel encrypts¹ | as frames, into what the HTTP/2 connection sends |
-//! | an application can get the socket | yes | where the kernel encrypts¹ | there is none |
+//! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2)¹ | as frames, to the HTTP/2 connection |
+//! | an application can get the socket | yes | no¹ | there is none |
 //! | another thread can take it over | yes | yes | no |
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
 //! | a response that is aborted | close(2) | close(2), without `close_notify` | RST_STREAM |
 //!
-//! ¹ `ktls` of the address: see [`tls_kernel`](super::tls_kernel).
+//! ¹ As with `Clear` where the kernel encrypts: see [`tls_kernel`](super::tls_kernel).
 //!
 //! `O_NONBLOCK` belongs to the open socket and not to a descriptor, so that an application which has had the client's socket may
 //! have cleared it. To set it again would be a system call for each request that is handed off: so each call here says by itself

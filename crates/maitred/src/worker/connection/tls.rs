@@ -1,7 +1,6 @@
 //! TLS sessions: rustls, driven by the bytes of a socket.
 
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
@@ -13,8 +12,6 @@ use crate::worker::connection::hello::Hello;
 use crate::worker::connection::http2::Http2Connection;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
-use crate::worker::kernel_writer::{KernelWriter, Record};
-use crate::worker::socket_writer::SocketWriter;
 
 /// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
 /// what comes of them has to fit into the receive buffer.
@@ -54,6 +51,17 @@ pub struct TlsSession {
     pub(in crate::worker) hello: Option<Hello>,
     /// Who encrypts what is sent.
     pub(in crate::worker) sender: Sender,
+}
+
+/// Where in a record that the kernel encrypts the socket has stopped taking.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::worker) struct Record {
+    /// Its type (RFC 8446 section 5.1).
+    pub(in crate::worker) kind: u8,
+    /// Bytes of it that are left.
+    pub(in crate::worker) left: usize,
+    /// Other keys follow it.
+    pub(in crate::worker) last: bool,
 }
 
 /// Who encrypts what a session sends.
@@ -124,20 +132,6 @@ impl TlsSession {
         let written = self.noting(|tls| tls.writer().write(bytes)).unwrap_or(0);
         self.unsent += written;
         written
-    }
-
-    /// Sends what waits. True if nothing is left.
-    ///
-    /// # Errors
-    /// What sendmsg(2) says, or setsockopt(2) about other keys.
-    pub(in crate::worker) fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
-        let Sender::Kernel { record, next } = &mut self.sender else {
-            return self.flush(&mut SocketWriter(socket));
-        };
-        let (mut record, mut next) = (*record, next.take());
-        let sent = self.flush(&mut KernelWriter { socket, record: &mut record, next: &mut next });
-        self.sender = Sender::Kernel { record, next };
-        sent
     }
 
     /// Has `write` take the encrypted bytes that wait, until it takes no more. True if nothing is left.

@@ -444,8 +444,8 @@ impl Requests {
         }
     }
 
-    /// A client's socket of TLS is given away only if the kernel encrypts what is written to it, and if nothing is read from it: what a
-    /// client sends is for the session here.
+    /// A client's socket of TLS is given away only if the kernel encrypts what is written to it, and if nothing is read from it:
+    /// what a client sends is for the session here.
     fn allow_direct(
         &mut self,
         index: u32,
