@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
 
+#[path = "operator/documents.rs"]
+mod documents;
 #[path = "operator/installed.rs"]
 mod installed;
 #[path = "operator/progress.rs"]

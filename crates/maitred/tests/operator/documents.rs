@@ -1,0 +1,214 @@
+//! Examples in the documents: what is marked as TOML is read by the parser of the configuration, and command lines by the table
+//! of commands. The text of the documents is what a reader copies.
+
+use clap::CommandFactory as _;
+use maitred::cli::Arguments;
+
+use super::*;
+
+/// A fenced block: where it stands, its info string, and its lines.
+struct Block {
+    place: String,
+    info: String,
+    text: String,
+}
+
+/// README and the pages of `docs/`, with their names.
+fn pages() -> Vec<(String, String)> {
+    let mut names = vec!["README.md".to_owned()];
+    for entry in std::fs::read_dir(repository().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        names.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
+    }
+    names.sort();
+    let read = |name: String| {
+        let text = std::fs::read_to_string(repository().join(&name)).unwrap();
+        (name, text)
+    };
+    names.into_iter().map(read).collect()
+}
+
+fn blocks() -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    for (name, text) in pages() {
+        let mut open = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            match (line.trim_start().strip_prefix("```"), open.take()) {
+                (Some(info), None) => {
+                    let place = format!("{name}:{number}");
+                    open = Some(Block { place, info: info.to_owned(), text: String::new() });
+                }
+                (Some(_), Some(block)) => found.push(block),
+                (None, Some(mut block)) => {
+                    block.text += line;
+                    block.text.push('\n');
+                    open = Some(block);
+                }
+                (None, None) => {}
+            }
+        }
+        assert!(open.is_none(), "{name}: a block has no end");
+    }
+    found
+}
+
+/// What an example leaves out because its page is not about it: an address, a site (with a
+/// certificate for TLS), accounts of processes, a server for each pool that it names. Nothing
+/// that it has is changed. CONTRIBUTING.md says so, too.
+fn completed(example: &str) -> String {
+    let has = |table: &str| {
+        example.lines().any(|line| line.trim_end() == table || line.starts_with(&format!("{table} ")))
+    };
+    let mut whole = String::new();
+    if !has("[[site]]") && example.contains("[[site.") {
+        whole += "[[site]]\nhosts = [\"example.com\"]\n";
+    }
+    whole += example;
+    if !has("[[listen]]") {
+        whole += "\n[[listen]]\naddress = \":8080\"\n";
+    }
+    if !has("[[site]]") && !example.contains("[[site.") {
+        whole += "\n[[site]]\nroot = \"/srv/www\"\n";
+        if example.contains("\ntls = ") {
+            whole += "certificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n";
+        }
+    }
+    if example.contains("\ncommand = ") && !example.contains("user = ") && !has("[server]") {
+        whole += "\n[server]\nshare_user = true\n";
+    }
+    let named = |line: &str| Some(line.trim_start().strip_prefix("pool = \"")?.split('"').next()?.to_owned());
+    let mut pools: Vec<String> = example.lines().filter_map(named).collect();
+    pools.sort();
+    pools.dedup();
+    for pool in pools.iter().filter(|pool| !has(&format!("[pool.{pool}]"))) {
+        whole += &format!("\n[pool.{pool}]\nconnect = \"http://127.0.0.1:9000\"\n");
+    }
+    whole
+}
+
+/// The machine of a reader: it has every account, directory and file that a document names.
+struct Readers;
+
+impl Lookup for Readers {
+    fn user(&self, name: &str) -> std::io::Result<Option<Identity>> {
+        Roomy.user(name)
+    }
+
+    fn group(&self, name: &str) -> std::io::Result<Option<u32>> {
+        Roomy.group(name)
+    }
+
+    fn is_root(&self) -> bool {
+        Roomy.is_root()
+    }
+
+    fn directory(&self, path: &Path) -> std::io::Result<()> {
+        Roomy.directory(path)
+    }
+
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("htpasswd") => Ok(b"alice:$apr1$abcdefgh$6gB5Gn0vY1yvJ3NfKpOSm1\n".to_vec()),
+            Some("json") => Ok(KEYS.into()),
+            _ => Roomy.read(path),
+        }
+    }
+
+    fn secret(&self, _: &Path) -> std::io::Result<Vec<u8>> {
+        Ok(b"secret".to_vec())
+    }
+}
+
+const KEYS: &str =
+    r#"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+#[test]
+fn every_example_of_a_configuration_is_accepted() {
+    let mut seen = 0;
+    let mut found = Vec::new();
+    for block in blocks().iter().filter(|block| block.info == "toml") {
+        seen += 1;
+        let origin = Origin { name: block.place.clone(), base: "/".into() };
+        if let Err(errors) = config::read(&completed(&block.text), &origin, &Readers) {
+            found.push(format!("{}:\n{errors}", block.place));
+        }
+    }
+    assert!(seen > 140, "only {seen} examples found: has their form changed?");
+    assert!(found.is_empty(), "{} examples are refused:\n{}", found.len(), found.join("\n"));
+}
+
+/// The words of a command line as a shell splits them; `None` where it has something that a shell computes.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut found = vec![String::new()];
+    let mut quote = None;
+    for character in line.chars() {
+        match (quote, character) {
+            (Some(mark), _) if character == mark => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '#') if found.last().is_some_and(String::is_empty) => break,
+            (None, '>' | '|' | '<' | ';' | '&') => break,
+            (_, '$' | '(') if quote != Some('\'') => return None,
+            (None, ' ' | '\t') => found.push(String::new()),
+            _ => found.last_mut()?.push(character),
+        }
+    }
+    found.retain(|word| !word.is_empty());
+    Some(found)
+}
+
+/// The command lines of this program in a block.
+fn command_lines(block: &Block) -> Vec<String> {
+    let whole = block.text.replace("\\\n", " ").replace("&& ", "\n");
+    let begins = ["maitred ", "target/release/maitred ", "cargo run --release -- "];
+    let lines = whole.lines().map(|line| line.trim().trim_start_matches("$ "));
+    let commands = lines.filter_map(|line| begins.iter().find_map(|begin| line.strip_prefix(begin)));
+    commands.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_in_the_documents_is_one() {
+    let mut seen = 0;
+    let mut found = Vec::new();
+    for block in blocks().iter().filter(|block| matches!(block.info.as_str(), "" | "sh" | "console")) {
+        for line in command_lines(block) {
+            let Some(words) = words(&line) else { continue };
+            seen += 1;
+            let parsed =
+                Arguments::command().try_get_matches_from(["maitred".to_owned()].into_iter().chain(words));
+            let wrong = parsed.err().filter(|error| error.exit_code() != 0);
+            found.extend(wrong.map(|error| format!("{}: maitred {line}\n{error}", block.place)));
+        }
+    }
+    assert!(seen > 50, "only {seen} commands found: has their form changed?");
+    assert!(found.is_empty(), "{} are refused:\n{}", found.len(), found.join("\n"));
+}
+
+/// What the two tests above would not see otherwise: that a block is marked, and that a mistake in one is found.
+#[test]
+fn mistakes_in_examples_are_found() {
+    let refused = |text: &str| {
+        config::read(&completed(text), &Origin { name: "x".into(), base: "/".into() }, &Readers).is_err()
+    };
+    assert!(!refused("[[site.route]]\npath = \"/*\"\npool = \"a\"\n"));
+    assert!(refused("[[site.route]]\npaht = \"/*\"\npool = \"a\"\n"));
+    let block = |text: &str| Block { place: String::new(), info: "sh".into(), text: text.into() };
+    assert_eq!(
+        command_lines(&block("$ maitred top \\\n --once\na && maitred man\n")),
+        ["top   --once", "man"]
+    );
+    assert_eq!(words("a 'b c' --d=\"e\" # f").unwrap(), ["a", "b c", "--d=e"]);
+    let is_wrong = |line: &str| {
+        let words = ["maitred".to_owned()].into_iter().chain(words(line).unwrap());
+        Arguments::command().try_get_matches_from(words).is_err()
+    };
+    assert!(
+        is_wrong("serve . --lisen 127.0.0.1:8080")
+            && is_wrong("frobnicate")
+            && !is_wrong("serve . --listen 127.0.0.1:8080 > x")
+    );
+    for block in blocks().iter().filter(|block| block.info.is_empty()) {
+        let is_toml =
+            block.text.lines().any(|line| matches!(line, "[[listen]]" | "[[site]]" | "[[site.route]]"));
+        assert!(!is_toml, "{}: a configuration that is not marked as toml", block.place);
+    }
+}
