@@ -3,6 +3,7 @@
 mod bench;
 mod generate;
 mod sim;
+mod site;
 mod skips;
 mod step;
 mod test;
@@ -49,6 +50,8 @@ enum Task {
     Instructions,
     /// Simulate worker pools and listener buckets
     Sim(sim::Arguments),
+    /// Make a site of the documentation in target/site, with mdBook; its links are checked by `test`, too
+    Site,
     /// Run all tests, and install what they need
     Test,
     /// Use real applications as their users do, alone and behind Maitred; the quick subset is a part of `test`
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Task::Http2 => test_h2::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
         Task::Sim(arguments) => sim::run(&arguments),
+        Task::Site => site::run(&target()),
         Task::Test => test::run(),
         Task::Trials(arguments) => trials::run_some(&target(), &arguments),
         Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
