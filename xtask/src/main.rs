@@ -1,6 +1,7 @@
 //! Repeated work of the project, as `cargo xtask NAME`.
 
 mod bench;
+mod dist;
 mod generate;
 mod sim;
 mod site;
@@ -42,6 +43,8 @@ enum Task {
     Bench(Box<bench::Arguments>),
     /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
     CacheTests(test_cache::Arguments),
+    /// Build release artefacts into target/dist, with their sums
+    Dist(dist::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::CacheTests(arguments) => test_cache::run_some(&target(), &arguments),
+        Task::Dist(arguments) => dist::run(&target(), &arguments),
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),
         Task::Instructions => test_instructions::run(&target()),

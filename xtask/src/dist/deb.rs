@@ -1,0 +1,95 @@
+//! Debian's package. Its format is three members of an `ar` archive (deb(5)), so that no tool of Debian is needed to write it,
+//! and nothing of this machine gets into it.
+
+use std::fmt::Write as _;
+
+use md5::{Digest as _, Md5};
+
+use crate::Result;
+use crate::dist::tree::{Release, Tree, gzip};
+
+/// Revision of the package for one version of Maitred.
+const REVISION: u32 = 1;
+/// What an operator may change, and an update keeps.
+const CONFFILES: &str = "/etc/logrotate.d/maitred\n/etc/maitred/maitred.toml\n";
+
+/// The file's name and content. `tree` has what every package installs.
+pub(crate) fn pack(release: &Release, tree: &Tree) -> Result<(String, Vec<u8>)> {
+    let architecture = match release.architecture.as_str() {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => return Err(format!("{other}: Debian's name of this architecture is not known here").into()),
+    };
+    let version = format!("{}-{REVISION}", release.version);
+    let mut tree = tree.clone();
+    let changelog = include_str!("../../../pkg/debian/changelog").replace("@VERSION@", &version);
+    let changelog = changelog.replace("@DATE@", &rfc5322(release.time));
+    tree.file("usr/share/doc/maitred/changelog.Debian.gz", 0o644, gzip(changelog.as_bytes())?);
+    tree.file("usr/share/doc/maitred/copyright", 0o644, include_str!("../../../pkg/debian/copyright"));
+    let control = control(&version, architecture, &tree).tar(release, "./")?;
+    let data = tree.tar(release, "./")?;
+    let mut package = b"!<arch>\n".to_vec();
+    member(&mut package, release, "debian-binary", b"2.0\n");
+    member(&mut package, release, "control.tar.gz", &gzip(&control)?);
+    member(&mut package, release, "data.tar.gz", &gzip(&data)?);
+    Ok((format!("maitred_{version}_{architecture}.deb"), package))
+}
+
+fn control(version: &str, architecture: &str, tree: &Tree) -> Tree {
+    let (mut sums, mut kilobytes) = (String::new(), 0);
+    for (path, _, content) in tree.files() {
+        let sum: String = Md5::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
+        _ = writeln!(sums, "{sum}  {path}");
+        kilobytes += content.len().div_ceil(1024);
+    }
+    let text = include_str!("../../../pkg/debian/control")
+        .replace("@VERSION@", version)
+        .replace("@ARCHITECTURE@", architecture)
+        .replace("@KILOBYTES@", &kilobytes.to_string());
+    let mut control = Tree::default();
+    control.file("control", 0o644, text);
+    control.file("conffiles", 0o644, CONFFILES);
+    control.file("md5sums", 0o644, sums);
+    control.file("postinst", 0o755, include_str!("../../../pkg/debian/postinst"));
+    control.file("prerm", 0o755, include_str!("../../../pkg/debian/prerm"));
+    control.file("postrm", 0o755, include_str!("../../../pkg/debian/postrm"));
+    control
+}
+
+/// One member of an `ar` archive; its content begins at even offsets.
+fn member(archive: &mut Vec<u8>, release: &Release, name: &str, content: &[u8]) {
+    let header =
+        format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", release.time, 0, 0, "100644", content.len());
+    archive.extend(header.as_bytes());
+    archive.extend(content);
+    if content.len() % 2 == 1 {
+        archive.push(b'\n');
+    }
+}
+
+/// A time as RFC 5322 writes it.
+fn rfc5322(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's civil_from_days, for days after 1970.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = year_of_era + era * 400 + u64::from(month >= 10);
+    let months = ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
+    let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    let (weekday, month) = (weekdays[(days % 7) as usize], months[month as usize]);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} +0000")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(super::rfc5322(0), "Thu, 01 Jan 1970 00:00:00 +0000");
+        assert_eq!(super::rfc5322(951_782_400 + 3_661), "Tue, 29 Feb 2000 01:01:01 +0000");
+    }
+}
