@@ -1,4 +1,4 @@
-"""``python3 -m maitred module:callable``: one worker process, started by Maitred."""
+"""``python3 -m maitred module:callable``: one worker process, started by Maitred; ``python3 -m maitred run``: Maitred itself."""
 
 import argparse
 import gc
@@ -11,7 +11,7 @@ import socket
 import sys
 import traceback
 
-from . import __version__
+from . import __version__, server
 from .frames import CAPACITY_MAX, ProtocolError
 from .lifespan import StartupFailed
 from .recovery import Recovery
@@ -38,7 +38,8 @@ def _arguments(arguments):
         prog="python3 -m maitred",
         description="Runs a WSGI or ASGI application as a worker process of Maitred. Maitred starts it, with the command of "
         "a [pool.NAME] in its configuration.",
-        epilog="SIGTERM: finish what was received, then exit. SIGINT is ignored: Ctrl-C is for Maitred to act on.",
+        epilog="SIGTERM: finish what was received, then exit. SIGINT is ignored: Ctrl-C is for Maitred to act on. Outside of a "
+        f"pool, the server's own commands become the server: {', '.join(server.COMMANDS)}; its help: python3 -m maitred help.",
     )
     parser.add_argument(
         "application", metavar="module:callable", help="the application; without ':callable' it is 'application'"
@@ -211,5 +212,25 @@ def main(arguments=None):
     return 0
 
 
+def command(arguments):
+    """`python3 -m maitred`: the server, if the arguments are its own, or a worker. Exit status as that of `main`."""
+    started_by_server = CHANNEL_VARIABLE in os.environ
+    try:
+        if server.wanted(arguments, started_by_server):
+            server.take_over(arguments)
+        if arguments[:1] and arguments[0] in server.VERSION_OPTIONS and not started_by_server:
+            try:
+                server.take_over(arguments)
+            except server.NoServer:
+                arguments = ["--version"]
+    except server.NoServer as error:
+        sys.stderr.write(f"maitred: {error}\n")
+        return 1
+    except OSError as error:
+        sys.stderr.write(f"maitred: {server.find()} cannot be started: {error}. Is it built for this machine?\n")
+        return 1
+    return main(arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(sys.argv[1:]))

@@ -1,14 +1,19 @@
 """The command line: what a person sees who configured something wrong."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
+from maitred import server
+
 PACKAGE = Path(__file__).resolve().parent.parent
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR") or PACKAGE.parent.parent / "target", "debug", "maitred")
 
 
 def run(*arguments, files=None, channel=None):
@@ -69,6 +74,47 @@ class Usage(unittest.TestCase):
             status, text = run("app:application", channel=value)
             self.assertEqual(status, 1)
             self.assertIn(f"MAITRED_CHANNEL={value} ", text)
+
+
+class Server(unittest.TestCase):
+    """Stands in for the server's executable: a script that says how it was called."""
+
+    def run(self, result=None):
+        with tempfile.TemporaryDirectory() as directory:
+            program = Path(directory, "maitred")
+            program.write_text('#!/bin/sh\necho "the server: $*" >&2\nexit 7\n')
+            program.chmod(0o755)
+            with unittest.mock.patch.dict(os.environ, {"PATH": f"{directory}:{os.environ['PATH']}"}):
+                super().run(result)
+
+    def test_its_commands_become_the_server(self):
+        for arguments in (["run", "-c", "x y"], ["check"], ["--version"], ["-V"]):
+            if any(os.access(place, os.X_OK) for place in server.places()):
+                self.skipTest("here: a server is installed in this environment")
+            self.assertEqual(run(*arguments), (7, f"the server: {' '.join(arguments)}\n"))
+
+    def test_a_process_of_a_pool_is_a_worker(self):
+        status, text = run_with_channel("run", files={"run.py": "x = 1\n"})
+        self.assertEqual((status, "module 'run' has no 'application'" in text), (1, True), text)
+
+    def test_other_words_are_applications(self):
+        for word in ("run:application", "cheque"):
+            status, text = run(word)
+            self.assertEqual((status, "started by Maitred" in text), (1, True), text)
+
+    def test_without_an_executable_it_says_where_it_has_looked(self):
+        with unittest.mock.patch.object(server.shutil, "which", return_value=None):
+            with unittest.mock.patch.object(server, "places", return_value=["/nowhere/maitred"]):
+                with self.assertRaisesRegex(server.NoServer, "/nowhere/maitred.*pip install maitred"):
+                    server.find()
+
+
+@unittest.skipUnless(BUILT.exists(), "there is no debug build of maitred (cargo build -p maitred)")
+class Commands(unittest.TestCase):
+    def test_they_are_those_of_the_server(self):
+        text = subprocess.run([BUILT, "--help"], capture_output=True, text=True, check=True).stdout
+        listed = re.findall(r"^  (\w+) ", text.split("Commands:\n")[1].split("\n\n")[0], re.MULTILINE)
+        self.assertEqual(sorted([*listed, "help"]), sorted(server.COMMANDS))
 
 
 class Loading(unittest.TestCase):
