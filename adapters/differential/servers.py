@@ -91,14 +91,14 @@ class Process:
         return self.log.read_text("utf-8", "replace")
 
     def stop(self):
-        """Ends it, in an orderly way if it can."""
+        """Ends it, in an orderly way if it can, and returns its status."""
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
         try:
-            self._child.wait(_STOP_S)
+            return self._child.wait(_STOP_S)
         except subprocess.TimeoutExpired:
             self._child.kill()
-            self._child.wait()
+            return self._child.wait()
 
 
 class Server:

@@ -2,17 +2,26 @@
 //! with a function `pack`, which turns a [`Release`] and a [`Tree`] into a name and bytes, and reads no clock. The same commit
 //! and the same binary give the same bytes.
 
+pub(crate) mod crates;
 mod deb;
+pub(crate) mod npm;
 mod oci;
 mod sbom;
 mod tarball;
 mod tree;
+pub(crate) mod wheel;
+pub(crate) mod zip;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
 use tree::{Release, Tree};
+
+/// The version of everything that is packaged.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The licences' texts, which are in each package.
+pub(crate) const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

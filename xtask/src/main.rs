@@ -14,6 +14,7 @@ mod test_deny;
 mod test_go;
 mod test_grpc;
 mod test_h2;
+mod test_installed;
 mod test_instructions;
 mod test_node;
 mod test_oauth2_proxy;
@@ -51,6 +52,8 @@ enum Task {
     Http2,
     /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
     Instructions,
+    /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do; a part of `test`
+    Installed(test_installed::Arguments),
     /// Simulate worker pools and listener buckets
     Sim(sim::Arguments),
     /// Make a site of the documentation in target/site, with mdBook; its links are checked by `test`, too
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
+        Task::Installed(arguments) => test_installed::run_some(&target(), &arguments),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Site => site::run(&target()),
         Task::Test => test::run(),

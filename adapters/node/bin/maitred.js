@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+// `npx maitred`: the server's executable, from the package of this platform.
+'use strict';
+
+const { spawn } = require('node:child_process');
+const os = require('node:os');
+
+const PACKAGE = `maitred-${process.platform}-${process.arch}`;
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
+
+function fail(text) {
+  process.stderr.write(`maitred: ${text}\n`);
+  process.exit(1);
+}
+
+function executable() {
+  try {
+    return require.resolve(`${PACKAGE}/bin/maitred`);
+  } catch {
+    return fail(
+      `the package ${PACKAGE} with the server's executable is not installed. Maitred is built for Linux on x86-64; npm installs ` +
+        'the package by itself, unless it was told to leave out optional dependencies (--omit=optional).',
+    );
+  }
+}
+
+// This process only waits: signals go to the server, and its end is the end of both.
+const server = spawn(executable(), process.argv.slice(2), { stdio: 'inherit' });
+for (const signal of SIGNALS) {
+  process.on(signal, () => {
+    // A terminal sends Ctrl-C to the server as well, which would count it twice.
+    if (!(signal === 'SIGINT' && process.stdin.isTTY)) server.kill(signal);
+  });
+}
+server.on('error', (error) => fail(`the server's executable cannot be started: ${error.message}`));
+server.on('exit', (status, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : status));
