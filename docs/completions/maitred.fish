@@ -27,6 +27,8 @@ end
 complete -c maitred -n "__fish_maitred_needs_command" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_needs_command" -s V -l version -d 'Print version'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "serve" -d 'Serve one directory, without a configuration file'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "app" -d 'Serve an application, without a configuration file'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "init" -d 'Write a configuration file for what is found in this directory'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "import" -d 'Turn a configuration of nginx, Unit or Caddy into one of Maitred'
@@ -51,6 +53,17 @@ complete -c maitred -n "__fish_maitred_using_subcommand serve" -l tls -d 'Use TL
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l no-listing -d 'Do not list directories that have no index.html'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l hidden -d 'Also serve names that start with a dot'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l php -d 'Serve a PHP application whose files are in this directory, by php-fpm' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l fpm -d 'The socket of php-fpm [default: one in /run/php]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand app" -s l -l listen -d 'Address to listen on; port 0 lets the kernel choose [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l domain -d 'Serve this name on ports 80 and 443, with an automatic certificate; this agrees to the terms of Let\'s Encrypt' -r
+complete -c maitred -n "__fish_maitred_using_subcommand app" -s w -l workers -d 'Processes of the application [default: as many as requests need]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand app" -s u -l user -d 'Account of the application\'s processes, if root starts the server' -r
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l tls -d 'Use TLS, with a self-signed certificate for this machine\'s own names that is made at the start'
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l print-config -d 'Print the configuration that this stands for, and end'
+complete -c maitred -n "__fish_maitred_using_subcommand app" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand init" -s o -l output -d 'The file to write' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand init" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand run" -s c -l config -d 'The configuration file' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d 'The configuration file' -r -F

@@ -48,6 +48,32 @@ off\:"No access log"))' \
 ':dir -- The directory:_files' \
 && ret=0
 ;;
+(app)
+_arguments "${_arguments_options[@]}" : \
+'--php=[Serve a PHP application whose files are in this directory, by php-fpm]:DIR:_files' \
+'--fpm=[The socket of php-fpm \[default\: one in /run/php\]]:SOCKET:_files' \
+'(--domain)-l+[Address to listen on; port 0 lets the kernel choose \[default\: 127.0.0.1\:8080, with --tls 127.0.0.1\:8443\]]:ADDR:_default' \
+'(--domain)--listen=[Address to listen on; port 0 lets the kernel choose \[default\: 127.0.0.1\:8080, with --tls 127.0.0.1\:8443\]]:ADDR:_default' \
+'*--domain=[Serve this name on ports 80 and 443, with an automatic certificate; this agrees to the terms of Let'\''s Encrypt]:NAME:_default' \
+'-w+[Processes of the application \[default\: as many as requests need\]]:N:_default' \
+'--workers=[Processes of the application \[default\: as many as requests need\]]:N:_default' \
+'-u+[Account of the application'\''s processes, if root starts the server]:ACCOUNT:_default' \
+'--user=[Account of the application'\''s processes, if root starts the server]:ACCOUNT:_default' \
+'(--domain --print-config)--tls[Use TLS, with a self-signed certificate for this machine'\''s own names that is made at the start]' \
+'--print-config[Print the configuration that this stands for, and end]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'::application -- module\:callable, a .js file, or a directory:_default' \
+&& ret=0
+;;
+(init)
+_arguments "${_arguments_options[@]}" : \
+'-o+[The file to write]:FILE:_files' \
+'--output=[The file to write]:FILE:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
 (run)
 _arguments "${_arguments_options[@]}" : \
 '-c+[The configuration file]:FILE:_files' \
@@ -216,6 +242,8 @@ esac
 _maitred_commands() {
     local commands; commands=(
 'serve:Serve one directory, without a configuration file' \
+'app:Serve an application, without a configuration file' \
+'init:Write a configuration file for what is found in this directory' \
 'run:Run a configuration file in the foreground' \
 'check:Check a configuration file\: bind nothing, start nothing' \
 'import:Turn a configuration of nginx, Unit or Caddy into one of Maitred' \
@@ -231,6 +259,11 @@ _maitred_commands() {
 'man:Print the manual page, in roff' \
     )
     _describe -t commands 'maitred commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__app_commands] )) ||
+_maitred__subcmd__app_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred app commands' commands "$@"
 }
 (( $+functions[_maitred__subcmd__cache_commands] )) ||
 _maitred__subcmd__cache_commands() {
@@ -251,6 +284,11 @@ _maitred__subcmd__completions_commands() {
 _maitred__subcmd__import_commands() {
     local commands; commands=()
     _describe -t commands 'maitred import commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__init_commands] )) ||
+_maitred__subcmd__init_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred init commands' commands "$@"
 }
 (( $+functions[_maitred__subcmd__man_commands] )) ||
 _maitred__subcmd__man_commands() {

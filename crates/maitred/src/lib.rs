@@ -38,6 +38,7 @@
 //! | [`overload`] | what is dropped or refused when memory, descriptors or time are short: a pure function |
 //! | [`cache`] | responses that are kept: the store |
 //! | [`rates`] | how often requests of one client may come: a table that all threads share |
+//! | [`detect`] | what kind of application a directory holds, and the configuration for it |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
 //! | [`bounds`] | how many threads, pools and slots one server can have |
@@ -59,6 +60,7 @@ pub mod clock;
 pub mod compress;
 pub mod config;
 pub mod control;
+pub mod detect;
 pub mod exchange;
 pub mod filter;
 pub mod handoff;

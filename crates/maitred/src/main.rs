@@ -36,6 +36,12 @@ fn main() -> ExitCode {
                 || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new(), text: None });
             shell::run(&read, Options { announce: true })
         }
+        Command::App(app) if app.print_config => say(app.text().map_err(exit::Error::from)),
+        Command::App(app) => match app.look() {
+            Ok(()) => shell::run(&|| app.configuration(), Options { announce: true }),
+            Err(error) => error.report(),
+        },
+        Command::Init(init) => say(cli::init::run(&init)),
         Command::Status(which) => say(cli::control::status(&which)),
         Command::Top(top) => say(cli::top::run(&top, terminal)),
         Command::Reload(server) => say(cli::control::reload(&server)),

@@ -1,6 +1,7 @@
 //! The command line: one table of commands and flags, from which come the parser, `--help`, the shell completions and
 //! the manual page.
 
+pub mod app;
 pub mod cache;
 pub mod check;
 mod client;
@@ -8,6 +9,7 @@ pub mod control;
 pub mod exit;
 pub mod generated;
 pub mod import;
+pub mod init;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,15 @@ pub enum Command {
     ///
     /// Prints one line with the address, the threads and the buckets, and then the access log. Stop it with Ctrl-C.
     Serve(Serve),
+    /// Serve an application, without a configuration file
+    ///
+    /// APPLICATION is module:callable (Python: WSGI or ASGI), a program of Node.js (server.js), or a directory of files. For
+    /// development, unless --domain says otherwise. Run it in the application's directory.
+    App(App),
+    /// Write a configuration file for what is found in this directory
+    ///
+    /// Django, Flask, FastAPI, Express, Next.js, Rails, PHP, WordPress, Laravel, or files. An existing file is not overwritten.
+    Init(Init),
     /// Run a configuration file in the foreground
     ///
     /// A service manager can wait for readiness (sd_notify) and pass listening sockets (LISTEN_FDS).
@@ -158,6 +169,46 @@ pub struct Serve {
     /// Also serve names that start with a dot
     #[arg(long)]
     pub hidden: bool,
+}
+
+/// `maitred app`
+#[derive(Debug, Args)]
+pub struct App {
+    /// module:callable, a .js file, or a directory
+    #[arg(value_name = "APPLICATION", required_unless_present = "php", conflicts_with = "php")]
+    pub application: Option<String>,
+    /// Serve a PHP application whose files are in this directory, by php-fpm
+    #[arg(long, value_name = "DIR")]
+    pub php: Option<PathBuf>,
+    /// The socket of php-fpm [default: one in /run/php]
+    #[arg(long, value_name = "SOCKET", requires = "php")]
+    pub fpm: Option<PathBuf>,
+    /// Address to listen on; port 0 lets the kernel choose [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]
+    #[arg(short, long, value_name = "ADDR", value_parser = listen_address, conflicts_with = "domain")]
+    pub listen: Option<SocketAddr>,
+    /// Use TLS, with a self-signed certificate for this machine's own names that is made at the start
+    #[arg(long, conflicts_with_all = ["domain", "print_config"])]
+    pub tls: bool,
+    /// Serve this name on ports 80 and 443, with an automatic certificate; this agrees to the terms of Let's Encrypt
+    #[arg(long, value_name = "NAME")]
+    pub domain: Vec<String>,
+    /// Processes of the application [default: as many as requests need]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=819))]
+    pub workers: Option<u16>,
+    /// Account of the application's processes, if root starts the server
+    #[arg(short, long, value_name = "ACCOUNT")]
+    pub user: Option<String>,
+    /// Print the configuration that this stands for, and end
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// `maitred init`
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub output: PathBuf,
 }
 
 /// Formats of the access log.

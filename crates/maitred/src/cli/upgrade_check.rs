@@ -38,6 +38,9 @@ fn configuration(command: &Command) -> Result<Loaded, Failure> {
         Command::Serve(serve) => {
             Ok(Loaded { config: serve.configuration(false)?, warnings: Vec::new(), text: None })
         }
-        _ => Err(Failure::Refused("only `maitred run` and `maitred serve` can be upgraded".to_owned())),
+        Command::App(app) => app.configuration(),
+        _ => Err(Failure::Refused(
+            "only `maitred run`, `maitred serve` and `maitred app` can be upgraded".to_owned(),
+        )),
     }
 }

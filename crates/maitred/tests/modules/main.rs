@@ -17,6 +17,7 @@ const ORDER: &[&[&str]] = &[
         "bounds",
         "budget",
         "clock",
+        "detect",
         "jwt",
         "overload",
         "passwords",
