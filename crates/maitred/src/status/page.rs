@@ -11,6 +11,6 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
     "style-src 'sha256-aSAqb0zZTa0KbO42T1WW3fXNxXz7IozlbBCprYnLNKQ='; ",
-    "script-src 'sha256-FltsFNWldTxqCYIUNqYwKINb+QU/gOANu9+QhTYsHX8='; ",
+    "script-src 'sha256-Sn3kIcLIS3styvrova9TVZ47KfqxhlUKRGU5e3pNWvM='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

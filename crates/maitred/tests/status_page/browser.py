@@ -69,9 +69,19 @@ def look_at_numbers(browser, site):
         "a chart has points",
     )
     browser.until(
-        r"/^Requests \/ s: .* at most in \d+ s/.test(document.querySelector('#charts svg').getAttribute('aria-label'))",
+        r"/^Requests \/ s: .* at most in \d+\u00a0s/.test(document.querySelector('#charts svg').getAttribute('aria-label'))",
         "a chart says in words what it shows",
     )
+
+
+def look_at_units(browser):
+    """A figure and its unit are never on two lines."""
+    torn = browser.evaluate(r"""[...document.querySelectorAll('.tiles dd span, .tiles dd small, #pools p, figcaption b, .axis span, td')]
+        .map(element => element.textContent)
+        .filter(text => /\d (%|B|[kMGT]B|µs|ms|s|min|h|d|new|\/)(?![a-z])/.test(text) || /\/ s\b/.test(text))""")
+    check(not torn, f"a unit can come to another line than its figure: {torn}")
+    sent = "[...document.querySelectorAll('#tiles div')].find(tile => tile.innerText.startsWith('Sent')).querySelector('dd span')"
+    check(browser.evaluate(f"/^[\\d.,]+\u00a0k?B\u00a0\\/\u00a0s$/.test({sent}.textContent)"), "what is sent has its unit")
 
 
 def look_at_structure(browser):
@@ -171,6 +181,7 @@ def main(chromium, admin, site, maitred, token, screenshots=None):
         size(browser, 1180, 900)
         browser.call("Page.navigate", url=page)
         look_at_numbers(browser, site)
+        look_at_units(browser)
         look_at_structure(browser)
         look_at_colours(browser)
         look_at_phone(browser)
