@@ -213,6 +213,8 @@ pub(crate) struct Route {
     pub(crate) rates: Vec<(&'static str, u64)>,
     /// Whether responses are compressed, and with which keys of `compress`.
     pub(crate) compress: Option<Vec<(String, Value)>>,
+    /// Whether responses are kept, and with which keys of `cache`.
+    pub(crate) cache: Option<Vec<(String, Value)>>,
     /// `access_log = false`
     pub(crate) quiet: bool,
     /// `access_log`: a name, unless it is that of the site.
@@ -248,6 +250,7 @@ impl Route {
             times: Vec::new(),
             rates: Vec::new(),
             compress: None,
+            cache: None,
             quiet: false,
             log: None,
             streamed: false,

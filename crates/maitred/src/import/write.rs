@@ -250,7 +250,7 @@ fn rules(headers: &[Header]) -> Option<Value> {
 }
 
 impl Route {
-    fn goes_to_pool(&self) -> bool {
+    pub(super) fn goes_to_pool(&self) -> bool {
         matches!(&self.target, Target::Pool { .. }) || self.falls_back().is_some()
     }
 
@@ -302,6 +302,11 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         gates: if draft.gates == shared.gates { Vec::new() } else { draft.gates.clone() },
     };
     common(&mut block, &keys);
+    match draft.cache.as_deref().filter(|_| draft.goes_to_pool()) {
+        None => {}
+        Some([]) => block.push("cache", true, None),
+        Some(entries) => block.push("cache", Value::Table(entries.to_vec()), None),
+    }
     if !draft.error_pages.is_empty() {
         block.push("error_pages", error_pages(&draft.error_pages), None);
     }

@@ -62,6 +62,8 @@ fn each_row_about_nginx_has_a_sample() {
         "X-Accel-Redirect",
         "X-Accel-Limit-Rate",
         "uwsgi_pass",
+        "proxy_cache_bypass",
+        "proxy_no_cache",
     ];
     try_rows("nginx", "from-nginx.md", &others, begins);
 }

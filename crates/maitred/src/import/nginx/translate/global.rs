@@ -1,5 +1,6 @@
 //! What holds for the whole server: accounts, addresses, limits, trusted proxies, the log.
 
+use super::caching;
 use super::context::{Context, in_conf};
 use super::listens::Listen;
 use super::logs;
@@ -24,6 +25,7 @@ pub(crate) fn blocks<'a>(
     blocks.extend(listens(cx, servers, sites));
     blocks.push(limits(cx, scope, servers, sites));
     blocks.push(logs::table_of_all(cx, scope));
+    blocks.push(caching::store(cx, scope));
     blocks.retain(|block| !block.entries.is_empty());
     blocks
 }

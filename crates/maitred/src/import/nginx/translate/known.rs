@@ -123,14 +123,24 @@ const GROUPS: &[Group] = &[
     ),
     (
         NotPossible,
-        "responses of pools are not cached",
-        "proxy_cache proxy_cache_valid proxy_cache_path proxy_cache_key proxy_cache_bypass proxy_no_cache \
+        "which requests pass the cache by is a route of its own, with `match` and `cache = false`",
+        "proxy_cache_bypass proxy_no_cache fastcgi_cache_bypass fastcgi_no_cache uwsgi_cache_bypass uwsgi_no_cache",
+    ),
+    (Dropped, "`maitred cache purge` does that", "proxy_cache_purge fastcgi_cache_purge uwsgi_cache_purge"),
+    (
+        Dropped,
+        "no route that caches uses it",
+        "proxy_cache proxy_cache_valid proxy_cache_path proxy_cache_key \
          proxy_cache_use_stale proxy_cache_lock proxy_cache_lock_timeout proxy_cache_lock_age proxy_cache_background_update \
          proxy_cache_revalidate proxy_cache_min_uses proxy_cache_methods proxy_cache_convert_head fastcgi_cache \
-         fastcgi_cache_valid fastcgi_cache_path fastcgi_cache_key fastcgi_cache_bypass fastcgi_no_cache \
+         fastcgi_cache_valid fastcgi_cache_path fastcgi_cache_key \
          fastcgi_cache_use_stale fastcgi_cache_lock fastcgi_cache_lock_timeout fastcgi_cache_background_update \
-         fastcgi_cache_revalidate fastcgi_cache_min_uses fastcgi_cache_methods proxy_store proxy_store_access uwsgi_cache",
+         fastcgi_cache_revalidate fastcgi_cache_min_uses fastcgi_cache_methods uwsgi_cache uwsgi_cache_valid \
+         uwsgi_cache_path uwsgi_cache_key uwsgi_cache_use_stale uwsgi_cache_lock uwsgi_cache_lock_timeout \
+         uwsgi_cache_background_update uwsgi_cache_revalidate uwsgi_cache_min_uses uwsgi_cache_methods scgi_cache \
+         scgi_cache_valid scgi_cache_path scgi_cache_key",
     ),
+    (NotPossible, "responses are stored in a cache only", "proxy_store proxy_store_access"),
     (
         Dropped,
         "fields of an application have no effect on the server",

@@ -2,6 +2,7 @@
 
 mod access;
 mod balancing;
+mod caching;
 mod compression;
 mod conditions;
 mod context;
@@ -122,7 +123,7 @@ fn leftovers(cx: &Context<'_>, directives: &[Directive]) {
             .contains(&directive.name.as_str());
         let unused = of_cache(&directive.name) && (directive.arg(0) == "off" || !cx.caches);
         if !said && unused {
-            cx.automatic(directive, "responses of pools are not cached");
+            cx.automatic(directive, "nothing is cached there");
         } else if !said {
             match known::directive(&directive.name) {
                 Some((kind, why)) => cx.say(directive, kind, why),

@@ -1,5 +1,6 @@
 //! What answers in a location: a pool, or files.
 
+use super::caching;
 use super::compression;
 use super::context::Context;
 use super::errors;
@@ -103,8 +104,22 @@ fn one<'a>(
     let mut route = selector.route(spot.directive, target);
     route.request = request;
     finish(cx, &spot.scope, &mut route);
+    if route.goes_to_pool() {
+        route.cache = caching::of(cx, passing(spot, tries));
+    }
     of_page(cx, spot, &mut route);
     route
+}
+
+/// Where the directive stands that passes requests on: in the location, or in the one that the end of `try_files` leads to.
+fn passing<'s, 'a>(spot: &'s Spot<'_, 'a>, tries: Option<&Directive>) -> &'s Scope<'a> {
+    let last = tries.and_then(|tries| tries.args.last()).map_or("", String::as_str);
+    let php = last.split('?').next().is_some_and(|path| path.ends_with(".php"));
+    let leads = |location: &&Location<'a>| match last.strip_prefix('@') {
+        Some(name) => location.modifier == Modifier::Named && location.pattern == name,
+        None => php && is_php(location) && location.scope.own().iter().any(|own| own.name == "fastcgi_pass"),
+    };
+    spot.server.locations.iter().find(leads).map_or(&spot.scope, |location| &location.scope)
 }
 
 /// What `location = /index.html` says of caches: nginx looks the locations up again for an index and for the end of `try_files`.
