@@ -22,6 +22,7 @@ mod test_packages;
 mod test_python;
 mod test_vm;
 mod trials;
+mod vm_test;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,8 @@ enum Task {
     Trials(trials::Arguments),
     /// Boot virtual machines with other kernels, and test the server in them; a part of `test`
     Vm(test_vm::Arguments),
+    /// Run named cases in whole Debian machines: the package, file systems, processors, networks; takes root and up to an hour
+    VmTest(vm_test::Arguments),
 }
 
 /// Where cargo builds.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Task::Test => test::run(),
         Task::Trials(arguments) => trials::run_some(&target(), &arguments),
         Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
+        Task::VmTest(arguments) => vm_test::run(&target(), &arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
 //! Virtual machines with the kernels of Debian's releases, in which the server is tested. QEMU emulates the processor, because
 //! `/dev/kvm` is not everywhere, and does not carry every kernel where it is. So nothing is timed, and deadlines are generous.
 
-mod debian;
+pub(crate) mod debian;
 mod guest;
-mod kernels;
+pub(crate) mod kernels;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,7 +68,7 @@ const TESTS: &[Test] = &[
 ];
 const NAME: &str = "virtual machine";
 /// What the machines are made with, and the Debian packages that have it.
-const TOOLS: &[(&str, &str)] = &[
+pub(crate) const TOOLS: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("cpio", "cpio"),
     ("busybox", "busybox-static"),
@@ -76,7 +76,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("apt-get", "apt"),
 ];
 /// The same of those with a disk.
-const DISK_TOOLS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap"), ("mkfs.ext4", "e2fsprogs")];
+pub(crate) const DISK_TOOLS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap"), ("mkfs.ext4", "e2fsprogs")];
 
 /// Everything but the test of the unit, as a part of `cargo xtask test`.
 pub(crate) fn run(target: &Path) -> Result<()> {
@@ -147,7 +147,12 @@ fn run_debian(
         return skip_suite(suite, "no disk can be made", "it takes root");
     }
     println!("\n== {NAME}, {suite}, systemd {systemd}");
-    let debian = match Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-disk", suite.name))) {
+    let debian = match Debian::fetch(
+        suite,
+        kernel,
+        &target.join("vm").join(format!("{}-disk", suite.name)),
+        debian::PACKAGES,
+    ) {
         Ok(debian) => debian,
         Err(why) => return skip_suite(suite, "no packages can be had", &why.to_string()),
     };
@@ -163,7 +168,7 @@ fn run_debian(
     }
 }
 
-fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Option<(Kind, String)> {
+pub(crate) fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Option<(Kind, String)> {
     if std::env::consts::ARCH != "x86_64" {
         return Some((Kind::Surroundings, "they are made for x86_64".to_owned()));
     }
@@ -172,7 +177,7 @@ fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Optio
 }
 
 /// The server and the example worker, stripped: the machine has them in memory.
-fn programs(target: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn programs(target: &Path) -> Result<Vec<PathBuf>> {
     let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     step("the server", cargo().args(["build", "--quiet", "--package", "maitred"]))?;
     let worker = ["build", "--quiet", "--package", "maitred-handoff", "--example", "worker"];

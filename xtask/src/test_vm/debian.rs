@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use super::guest::{boot, pack};
+use super::guest::{Console, pack, run_machine};
 use super::kernels::{Kernel, Suite, run, write_sources};
 use crate::Result;
 
 /// What Debian's smallest variant does not have.
-const PACKAGES: &str = "systemd-sysv,dbus,curl,procps,nodejs,php-cli,default-jre-headless,libbsh-java";
+pub(crate) const PACKAGES: &str =
+    "systemd-sysv,dbus,curl,procps,nodejs,php-cli,default-jre-headless,libbsh-java";
 /// What a machine of two minutes does not need.
 const MASKED: &[&str] = &[
     "apt-daily.timer",
@@ -68,17 +69,18 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// A machine that can be booted.
-pub(super) struct Debian {
+pub(crate) struct Debian {
     kernel: Kernel,
     disk: PathBuf,
 }
 
 impl Debian {
     /// What is in the directory already, if it was made in the same way. Delete it to get newer packages.
-    pub(super) fn fetch(suite: &Suite, kernel: Kernel, directory: &Path) -> Result<Debian> {
+    pub(crate) fn fetch(suite: &Suite, kernel: Kernel, directory: &Path, packages: &str) -> Result<Debian> {
         let directory = std::path::absolute(directory)?;
         let (disk, recipe) = (directory.join("disk.img"), directory.join("recipe"));
-        let wanted = format!("{PACKAGES}\n{DISK_BYTES}\n{}\n", MASKED.join("\n"));
+        let wanted =
+            format!("{packages}\n{}\n{DISK_BYTES}\n{}\n", kernel.modules.display(), MASKED.join("\n"));
         if disk.exists() && fs::read_to_string(&recipe).is_ok_and(|made| made == wanted) {
             return Ok(Debian { kernel, disk });
         }
@@ -92,10 +94,13 @@ impl Debian {
         }
         let sources = fs::read_dir(&sources)?.flatten().map(|entry| entry.path());
         let mut make = Command::new("mmdebstrap");
-        make.args(["--variant=minbase", "--mode=root", "--quiet", &format!("--include={PACKAGES}")]);
+        make.args(["--variant=minbase", "--mode=root", "--quiet", &format!("--include={packages}")]);
         make.args(["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*"]);
         run("mmdebstrap", make.arg(suite.name).arg(&root).args(sources))?;
         finish(&root)?;
+        if packages.contains("kmod") {
+            copy_modules(&kernel, &root)?;
+        }
         fs::File::create(&disk)?.set_len(DISK_BYTES)?;
         let mut fill = Command::new("mkfs.ext4");
         fill.args(["-q", "-F", "-O", "^has_journal", "-E", "lazy_itable_init=1,root_owner=0:0", "-d"]);
@@ -107,7 +112,19 @@ impl Debian {
     }
 
     /// Boots it and runs the test.
-    pub(super) fn run(&self, programs: &[PathBuf]) -> Result<()> {
+    pub(crate) fn run(&self, programs: &[PathBuf]) -> Result<()> {
+        self.boot(&["-smp", "2", "-m", "1024"], "", SECONDS_MAX, |root| install(programs, root))?.judge()
+    }
+
+    /// Boots it, with files of this run (`install` puts them into a directory), and returns what it has said at its end.
+    /// `machine` is more for QEMU, `words` for the kernel.
+    pub(crate) fn boot(
+        &self,
+        machine: &[&str],
+        words: &str,
+        seconds_max: &str,
+        install: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Console> {
         let scratch = tempfile::tempdir()?;
         let root = scratch.path().join("root");
         let drive =
@@ -125,22 +142,23 @@ impl Debian {
         fs::write(root.join("modules/names"), names)?;
         fs::write(root.join("init"), include_str!("../../vm/debian/init.sh"))?;
         fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
-        install(programs, &root.join("files"))?;
-        let machine = [
-            "-m",
-            "1024",
-            "-smp",
-            "2",
-            "-cpu",
-            "max",
-            "-drive",
-            &drive,
-            "-device",
-            "virtio-blk-pci,drive=disk",
-        ];
-        let words = "quiet loglevel=4 systemd.show_status=0";
-        boot(&self.kernel, &pack(&root)?, machine.into_iter(), words, SECONDS_MAX)
+        install(&root.join("files"))?;
+        let disk = ["-cpu", "max", "-drive", &drive, "-device", "virtio-blk-pci,drive=disk"];
+        let machine = machine.iter().copied().chain(disk);
+        let words = format!("quiet loglevel=4 systemd.show_status=0 {words}");
+        run_machine(&self.kernel, &pack(&root)?, machine, &words, seconds_max)
     }
+}
+
+/// What of the kernel's modules is kept, where the machine's own `modprobe` looks for it.
+fn copy_modules(kernel: &Kernel, root: &Path) -> Result<()> {
+    let version = kernel.modules.parent().ok_or("a kernel without a version")?;
+    let name = version.file_name().unwrap_or_default();
+    let to = root.join("lib/modules");
+    fs::create_dir_all(&to)?;
+    run("cp", Command::new("cp").arg("-a").arg(version).arg(&to))?;
+    run("depmod", Command::new("chroot").arg(root).arg("depmod").arg(name))?;
+    Ok(())
 }
 
 /// Makes a machine of a file system with packages.

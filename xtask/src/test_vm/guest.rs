@@ -23,20 +23,20 @@ const LARGE_BYTES: u32 = 300_007;
 const PASSED: &str = "VM 0";
 
 /// A machine that is about to boot.
-pub(super) struct Guest<'a> {
-    pub(super) kernel: &'a Kernel,
-    pub(super) programs: &'a [PathBuf],
-    pub(super) test: &'a Test,
+pub(crate) struct Guest<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) programs: &'a [PathBuf],
+    pub(crate) test: &'a Test,
 }
 
 impl Guest<'_> {
     /// Boots it and runs the test.
-    pub(super) fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let scratch = tempfile::tempdir()?;
         self.fill(&scratch.path().join("root"))?;
         let archive = pack(&scratch.path().join("root"))?;
         let machine = ["-m", "512"].into_iter().chain(self.test.machine.iter().copied());
-        boot(self.kernel, &archive, machine, "quiet", SECONDS_MAX)
+        run_machine(self.kernel, &archive, machine, "quiet", SECONDS_MAX)?.judge()
     }
 
     /// The file system.
@@ -70,21 +70,44 @@ impl Guest<'_> {
 }
 
 /// Makes the archive beside a directory that the kernel begins with.
-pub(super) fn pack(root: &Path) -> Result<PathBuf> {
+pub(crate) fn pack(root: &Path) -> Result<PathBuf> {
     let pack = "find . | cpio --create --format=newc --quiet | gzip -1 >../initrd";
     run("cpio", Command::new("sh").args(["-ec", pack]).current_dir(root))?;
     Ok(root.with_file_name("initrd"))
 }
 
-/// Boots a machine, and judges the last line of its console that begins so: `VM STATUS REASON`. `machine` is more for QEMU,
-/// `words` for the kernel.
-pub(super) fn boot<'a>(
+/// What a machine has left behind.
+pub(crate) struct Console {
+    pub(crate) said: String,
+    /// Why it has ended, if it has not said so itself.
+    ended: String,
+}
+
+impl Console {
+    /// The last line that begins so: `VM STATUS REASON`.
+    pub(crate) fn result(&self) -> Result<()> {
+        let lines = self.said.lines().filter_map(|line| line.find("VM ").and_then(|at| line.get(at..)));
+        match lines.map(str::trim_end).next_back() {
+            Some(PASSED) => Ok(()),
+            Some(result) => Err(result.to_owned().into()),
+            None => Err(self.ended.clone().into()),
+        }
+    }
+
+    /// The same, and shows everything if it has failed.
+    pub(crate) fn judge(&self) -> Result<()> {
+        self.result().inspect_err(|_| println!("{}", self.said))
+    }
+}
+
+/// Boots a machine and waits for its end. `machine` is more for QEMU, `words` for the kernel.
+pub(crate) fn run_machine<'a>(
     kernel: &Kernel,
     archive: &Path,
     machine: impl Iterator<Item = &'a str>,
     words: &str,
     seconds_max: &str,
-) -> Result<()> {
+) -> Result<Console> {
     let mut qemu = Command::new("timeout");
     qemu.args([seconds_max, "qemu-system-x86_64", "-accel", "tcg,thread=multi"]);
     qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
@@ -95,16 +118,14 @@ pub(super) fn boot<'a>(
     qemu.args(["-append", &format!("console=ttyS0 panic=-1 mitigations=off {words}")]);
     let output = qemu.stdin(Stdio::null()).output()?;
     let said = printable(&fs::read(&console).unwrap_or_default());
-    let result = said.lines().filter_map(|line| line.find("VM ").and_then(|at| line.get(at..))).next_back();
-    if result.is_some_and(|line| line.trim_end() == PASSED) {
-        return Ok(());
-    }
-    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-    match (result, output.status.code()) {
-        (Some(result), _) => Err(result.to_owned().into()),
-        (None, Some(124)) => Err(format!("no result after {seconds_max} s").into()),
-        (None, _) => Err(format!("it has ended without a result, {}", output.status).into()),
-    }
+    let ended = match output.status.code() {
+        Some(124) => format!("no result after {seconds_max} s"),
+        _ => {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            format!("it has ended without a result, {}: {}", output.status, stderr.trim())
+        }
+    };
+    Ok(Console { said, ended })
 }
 
 /// The shared libraries of a program, where it looks for them; a static one has none.

@@ -8,15 +8,15 @@ use std::process::{Command, Stdio};
 use crate::Result;
 
 /// A release and the series of its kernel.
-pub(super) struct Suite {
-    pub(super) name: &'static str,
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
     series: &'static str,
     /// The version of its systemd, where the unit is tested under that.
-    pub(super) systemd: Option<&'static str>,
+    pub(crate) systemd: Option<&'static str>,
 }
 
 /// The oldest kernel that is supported, one with Landlock but without `PR_GET_AUXV` and cachestat, and a recent one.
-pub(super) const SUITES: &[Suite] = &[
+pub(crate) const SUITES: &[Suite] = &[
     Suite { name: "bullseye", series: "5.10", systemd: None },
     Suite { name: "bookworm", series: "6.1", systemd: Some("252") },
     Suite { name: "trixie", series: "6.12", systemd: Some("257") },
@@ -25,10 +25,12 @@ pub(super) const SUITES: &[Suite] = &[
 const PACKAGE: &str = "linux-image-amd64";
 /// What is kept of its modules: what tests are about, and what a machine with a disk takes.
 const MODULES: &str = "'*/kernel/fs/overlayfs/*' '*/kernel/drivers/virtio/*' '*/kernel/drivers/block/virtio_blk.ko*' \
-                       '*/kernel/fs/ext4/*' '*/kernel/fs/jbd2/*' '*/kernel/fs/mbcache.ko*' '*/kernel/lib/crc16.ko*' \
-                       '*/kernel/crypto/crc32c_generic.ko*'";
+                       '*/kernel/fs/ext4/*' '*/kernel/fs/jbd2/*' '*/kernel/fs/mbcache.ko*' \
+                       '*/kernel/crypto/*' '*/kernel/lib/*' '*/kernel/fs/xfs/*' '*/kernel/fs/btrfs/*' \
+                       '*/kernel/net/sched/*' '*/kernel/drivers/block/loop.ko*' '*/kernel/arch/x86/crypto/*' \
+                       '*/kernel/net/tls/*' '*/modules.builtin*' '*/modules.order'";
 /// One of them, by which a directory that was filled with fewer is recognised.
-const LAST_MODULE: &str = "kernel/drivers/virtio";
+const LAST_MODULE: &str = "kernel/net/tls";
 
 impl fmt::Display for Suite {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,15 +39,15 @@ impl fmt::Display for Suite {
 }
 
 /// A kernel whose package was unpacked.
-pub(super) struct Kernel {
-    pub(super) image: PathBuf,
+pub(crate) struct Kernel {
+    pub(crate) image: PathBuf,
     /// `lib/modules/VERSION/kernel`
-    pub(super) modules: PathBuf,
+    pub(crate) modules: PathBuf,
 }
 
 impl Kernel {
     /// What is in the directory already, or else the newest one of the release. Delete the directory to get a newer one.
-    pub(super) fn fetch(suite: &Suite, directory: &Path) -> Result<Kernel> {
+    pub(crate) fn fetch(suite: &Suite, directory: &Path) -> Result<Kernel> {
         if let Some(kernel) = Kernel::find(suite, directory) {
             return Ok(kernel);
         }
@@ -72,13 +74,13 @@ impl Kernel {
     }
 
     /// Whether this is a module of its own, and not built in.
-    pub(super) fn has_module(&self, module: &str) -> bool {
+    pub(crate) fn has_module(&self, module: &str) -> bool {
         let path = self.modules.join(module);
         path.exists() || PathBuf::from(format!("{}.xz", path.display())).exists()
     }
 
     /// Copies a module. Newer kernels come with compressed ones, which busybox need not be able to read.
-    pub(super) fn unpack_module(&self, module: &str, to: &Path) -> Result<()> {
+    pub(crate) fn unpack_module(&self, module: &str, to: &Path) -> Result<()> {
         let path = self.modules.join(module);
         let name = path.file_name().unwrap_or_default();
         if path.exists() {
@@ -102,12 +104,12 @@ fn first(directory: &Path, begin: &str) -> Option<PathBuf> {
 }
 
 /// Apt for another release than this machine's, with everything that it keeps in a directory of its own.
-pub(super) struct Apt {
+pub(crate) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    pub(super) fn new(suite: &Suite, directory: &Path) -> Result<Apt> {
+    pub(crate) fn new(suite: &Suite, directory: &Path) -> Result<Apt> {
         let state = std::path::absolute(directory)?.join("apt");
         for part in ["sources", "lists/partial", "archives/partial"] {
             fs::create_dir_all(state.join(part))?;
@@ -149,7 +151,7 @@ impl Apt {
 }
 
 /// The sources of this machine, with the name of the other release. Returns how many files there are.
-pub(super) fn write_sources(suite: &Suite, directory: &Path) -> Result<usize> {
+pub(crate) fn write_sources(suite: &Suite, directory: &Path) -> Result<usize> {
     let release = fs::read_to_string("/etc/os-release")?;
     let field = |name: &str| {
         let value = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
@@ -199,7 +201,7 @@ fn translate(text: &str, ending: &str, host: &str, suite: &str) -> Option<String
 }
 
 /// Runs a command; its output, or what it said when it failed.
-pub(super) fn run(name: &str, command: &mut Command) -> Result<String> {
+pub(crate) fn run(name: &str, command: &mut Command) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -1,0 +1,17 @@
+# A network that delays and loses packets: a download, an upload, requests on one connection, HTTP/2.
+modprobe sch_netem || skip "this kernel has no module sch_netem"
+configure
+start
+tc qdisc add dev lo root netem delay 20ms 5ms loss 2% limit 10000 || fail "netem"
+trap 'tc qdisc del dev lo root' EXIT
+fetch http://127.0.0.1:8080/large /srv/site/large
+urls=()
+for n in 1 2 3 4 5 6 7 8 9 10; do urls+=(-o /dev/null http://127.0.0.1:8080/); done
+made=$(curl -sS --fail --max-time 240 -w '%{num_connects} ' "${urls[@]}") || fail "requests on one connection"
+[ "$made" = "1 0 0 0 0 0 0 0 0 0 " ] || fail "connections that were made: $made"
+fetch http://127.0.0.1:8080/large /srv/site/large --http2-prior-knowledge
+code=$(curl -sS --max-time 240 -o /dev/null -w '%{http_code}' -T /srv/site/large http://127.0.0.1:8080/large) || fail "an upload"
+# A file takes no upload, but the connection has to end in order, after all that was sent.
+[ "$code" = 405 ] || fail "an upload was answered with $code"
+tc -s qdisc show dev lo | grep -q 'dropped [1-9]' || fail "nothing was lost"
+stop
