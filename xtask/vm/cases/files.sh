@@ -13,11 +13,12 @@ if [ "$1" = overlay ]; then
         -o lowerdir=/tmp/lower,upperdir=/tmp/overlay/upper,workdir=/tmp/overlay/work || fail "no overlayfs"
 else
     modprobe loop || skip "this kernel has no module loop"
+    rm -f /var/tmp/disk
     truncate -s 320M /var/tmp/disk
     "mkfs.$1" -q /var/tmp/disk || fail "mkfs.$1"
     mount -o loop /var/tmp/disk /fs || fail "the file system cannot be mounted"
 fi
-[ "$(stat -f -c %T /fs)" != "" ] || fail "no file system"
+[ "$(findmnt -n -o FSTYPE /fs)" = "$1" ] || fail "the file system is $(findmnt -n -o FSTYPE /fs)"
 mkdir -p /fs/site /fs/cache
 cp /srv/site/* /fs/site/
 chown www-data /fs/cache
