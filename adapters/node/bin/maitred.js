@@ -18,8 +18,8 @@ function executable() {
     return require.resolve(`${PACKAGE}/bin/maitred`);
   } catch {
     return fail(
-      `the package ${PACKAGE} with the server's executable is not installed. Maitred is built for Linux on x86-64; npm installs ` +
-        'the package by itself, unless it was told to leave out optional dependencies (--omit=optional).',
+      `the package ${PACKAGE} with the server's executable is not installed. Maitred is built for Linux on x86-64; ` +
+        'npm installs the package by itself, unless it was told to leave out optional dependencies (--omit=optional).',
     );
   }
 }

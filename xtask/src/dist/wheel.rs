@@ -194,7 +194,7 @@ mod tests {
         assert!(first == second);
         let text = String::from_utf8_lossy(&first);
         let recorded = [File::new("a/b.py".to_owned(), "x")];
-        let lines = "a/b.py,sha256=LXEWQrcmsEQBYnyp--6wy9chTD7GQPMTbAiWHF5IaIE,1\nRECORD,,\n";
+        let lines = "a/b.py,sha256=LXEWQrcmsEQBYnyp-6wy9chTD7GQPMTbAiWHF5IaSIE,1\nRECORD,,\n";
         assert_eq!(super::recorded(&recorded, "RECORD"), lines);
         assert!(text.contains(&format!("maitred-{VERSION}.dist-info/licenses/LICENSE-APACHE")));
     }

@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// One that is read by all, and executed by nobody.
+    /// One that is read by all, and not executed.
     pub(super) fn new(name: String, content: impl Into<Vec<u8>>) -> File {
         File { name, content: content.into(), mode: 0o644 }
     }
