@@ -11,6 +11,8 @@ from pathlib import Path
 
 # What the server's command line begins with; a test compares this with what `maitred --help` lists.
 COMMANDS = (
+    "app",
+    "init",
     "serve",
     "run",
     "check",
