@@ -2,6 +2,7 @@
 //! each release, and runs its cases one after the other; a table at the end says what has passed, failed or was skipped, and why.
 //! The processor is emulated, so nothing is judged by its speed.
 
+mod kernel_tls;
 mod package;
 
 use std::fs;
@@ -230,6 +231,9 @@ fn install(root: &Path, cases: &[&Case], programs: &[PathBuf], debs: &[PathBuf])
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap_or(root))?;
         fs::write(path, text)?;
+    }
+    if cases.iter().any(|case| case.name == "ktls") {
+        kernel_tls::install(root)?;
     }
     for file in programs.iter().chain(debs) {
         fs::copy(file, root.join("cases").join(file.file_name().unwrap_or_default()))?;

@@ -1,4 +1,4 @@
-# TLS that the kernel encrypts. Module `tls` is loaded; more cases about it belong here.
+# TLS that the kernel encrypts: by curl, and by the tests of the repository that are about it.
 modprobe tls || skip "this kernel has no module tls"
 grep -qw tls /proc/sys/net/ipv4/tcp_available_ulp || fail "the module is there, the protocol is not"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
@@ -17,3 +17,6 @@ for choice in on off; do
     esac
     stop
 done
+cd "$(cat /cases/tls-tests.directory)" || fail "there is no place for the tests"
+MAITRED_TEST_BINARY=/cases/maitred MAITRED_TEST_KTLS=1 timeout 600 /cases/tls-tests kernel:: --test-threads 2 ||
+    fail "tests of TLS by the kernel"
