@@ -86,7 +86,7 @@ fn show_pool(pool: &Pool) -> Result<String, Error> {
             },
         ));
     };
-    Ok(if pool.json { format!("{found:#}") } else { text::pool(found, &status) })
+    Ok(if pool.json { format!("{found:#}") } else { text::pool(found) })
 }
 
 /// The name of a pool on the command line; what could not be one is not asked for.

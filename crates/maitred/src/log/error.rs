@@ -14,6 +14,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::recent;
 use crate::unix_time;
 
 mod sink;
@@ -84,6 +85,14 @@ where
         let mut text = Text::default();
         event.record(&mut text);
         let Text { message, fields } = text;
+        let name = if level == Level::ERROR { "error" } else { "warn" };
+        if level <= Level::WARN {
+            recent::note(recent::Line {
+                unix_secs: unix_time::secs(),
+                level: name,
+                text: format!("{message}{fields}"),
+            });
+        }
         if self.journal.unwrap_or_else(to_journal) {
             return writeln!(out, "<{}>{}: {message}{fields}", priority(level), self.role);
         }
@@ -286,6 +295,10 @@ mod tests {
             tracing::info!(port = 80, name = "two words", plain = "word", "ready {}", 1);
             tracing::debug!("below the level");
         });
+        assert!(
+            !recent::last().iter().any(|line| line.text.starts_with("ready 1 port")),
+            "only warnings and errors"
+        );
         assert_eq!(&text[20..], " INFO  worker: ready 1 port=80 name=\"two words\" plain=word\n");
         assert!(text.starts_with("20") && text.as_bytes()[19] == b'Z', "{text}");
     }
@@ -294,6 +307,9 @@ mod tests {
     fn nothing_from_a_peer_ends_the_line() {
         let text = logged(|| tracing::warn!(target_text = "a\nERROR master: \x1b[31m", "bad\r\nhead \u{9b}"));
         assert_eq!(text.lines().count(), 1);
+        let kept = recent::last().into_iter().find(|line| line.text.starts_with("bad\\x0d\\x0ahead"));
+        let kept = kept.expect("warnings are kept for the status");
+        assert!(kept.level == "warn" && !kept.text.contains(char::is_control), "{kept:?}");
         assert!(text[..text.len() - 1].chars().all(|char| !char.is_control()), "{text:?}");
     }
 

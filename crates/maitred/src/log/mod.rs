@@ -6,11 +6,13 @@
 //! | [`writer`] | lines of the event-loop threads → one descriptor, by a thread that may block |
 //! | [`thread_logs`] | all access logs as one event-loop thread sees them |
 //! | [`error`] | what goes to standard error: `tracing`, one line an event, and a bound on what peers can provoke |
+//! | [`recent`] | the latest warnings and errors, for the status |
 //!
 //! An event loop never waits for a log: what the writer cannot take in time is dropped and counted.
 
 pub mod access;
 pub mod error;
+pub mod recent;
 pub mod thread_logs;
 pub mod writer;
 

@@ -577,6 +577,7 @@ impl<'a> Shell<'a> {
             row.worker_crashes.set(counts.worker_crashes);
             row.reloads.set(counts.reloads);
             row.reloads_refused.set(counts.reloads_refused);
+            row.reload_refused.set(counts.reload_refused);
             row.upgrades.set(counts.upgrades);
             row.slots_started.set(counts.slots_started);
             row.slot_crashes.set(counts.slot_crashes);

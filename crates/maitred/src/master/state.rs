@@ -389,6 +389,7 @@ impl Master {
         if matches!(self.phase, Phase::Stopping { .. }) {
             self.log(Level::INFO, format!("reload given up: {why}"));
         } else {
+            self.counts.reload_refused = 1;
             self.log(Level::ERROR, format!("reload refused, the present configuration stays: {why}"));
         }
         self.reply(&askers, false, why);
@@ -450,6 +451,7 @@ impl Master {
         self.plan = Some(plan);
         self.crashes = Backoff::default();
         self.counts.reloads += 1;
+        self.counts.reload_refused = 0;
         self.was_ready = true;
         self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
         self.reload_is_over(Notice::Ready);

@@ -21,6 +21,11 @@ pub struct CacheFacts {
 /// Directories that the files are in.
 const FOLDERS: u64 = 256;
 
+/// How much of the directory is known.
+pub(super) fn index_percent(facts: &CacheFacts) -> u64 {
+    if facts.counts.rebuilt > FOLDERS { 100 } else { (facts.counts.rebuilt * 100 / FOLDERS).min(99) }
+}
+
 /// One number.
 pub(super) struct CacheField {
     /// In JSON, within `cache`.
@@ -131,9 +136,7 @@ pub(super) const FIELDS: &[CacheField] = &[
         "index_percent",
         gauge("maitred_cache_index_percent"),
         "How much of the directory was read after the start; 100 once all of it is known.",
-        |facts| {
-            if facts.counts.rebuilt > FOLDERS { 100 } else { (facts.counts.rebuilt * 100 / FOLDERS).min(99) }
-        },
+        index_percent,
     ),
     field(
         "off",

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::bounds::{SLOTS_MAX, THREADS_MAX};
 use crate::config::{Address, Transport};
 use crate::control::{Descriptor, Report, Start};
+use crate::log::recent::Line;
 use crate::tls::server::CertificateFacts;
 use crate::trace::SpanFacts;
 
@@ -165,6 +166,8 @@ pub struct Live {
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
     pub troubles: BTreeMap<usize, String>,
+    /// The latest warnings and errors, the newest first.
+    pub errors: Vec<Line>,
 }
 
 /// What waits at this moment.

@@ -171,6 +171,13 @@ pub const MASTER: &[Field<MasterRow>] = &[
     ),
     cell!(Counter, One, reloads, "maitred_reloads_total", "Completed reloads."),
     cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Refused reloads."),
+    cell!(
+        Gauge,
+        One,
+        reload_refused,
+        "maitred_reload_refused",
+        "1 while the last reload is one that was refused, so that an earlier configuration is in use; otherwise 0."
+    ),
     cell!(Counter, One, upgrades, "maitred_upgrades_total", "Times that the executable was replaced."),
     cell!(Counter, One, slots_started, "maitred_slots_started_total", "Application processes started."),
     cell!(

@@ -3,10 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use crate::control::Report;
+use crate::log::recent::Line;
 use crate::tls::server::CertificateFacts;
 
 use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Live, PoolFacts, ServerFacts};
 use super::fields::{self, Field};
+use super::health;
 use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
@@ -19,6 +21,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "master_pid": facts.master_pid,
         "generation": facts.generation,
         "unix_time": live.unix_secs,
+        "health": health::json(&health::verdicts(board, facts, live)),
         "uptime_secs": live.unix_secs.saturating_sub(board.master.started_at.get()),
         "reuseport": facts.reuseport,
         "ktls": if facts.ktls.is_empty() { Value::Null } else { facts.ktls.as_str().into() },
@@ -34,6 +37,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "limits": limits(live),
         "certificates": certificates(live),
         "automatic_certificates": automatic(live),
+        "errors": errors(live),
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
@@ -112,6 +116,11 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
         json!({ "address": facts.address.to_string(), "buckets": buckets })
     };
     facts.listens.iter().map(one).collect()
+}
+
+fn errors(live: &Live) -> Vec<Value> {
+    let one = |line: &Line| json!({ "unix_time": line.unix_secs, "level": line.level, "text": line.text });
+    live.errors.iter().map(one).collect()
 }
 
 fn automatic(live: &Live) -> Vec<Value> {
@@ -229,6 +238,7 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "requests_per_second": round(rates.requests),
         "responses": live.answers.get(number).map(answers),
         "trouble": live.troubles.get(&number),
+        "failing": health::failing(board, pool, live, number),
         "letters": letters,
         "addresses": pool.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "buckets": buckets(board, pool),

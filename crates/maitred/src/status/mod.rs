@@ -8,6 +8,7 @@
 //! | [`cache`] | the store of responses |
 //! | [`histogram`] | how long answers of pools take |
 //! | [`rates`] | counters → what happens in a second |
+//! | [`health`] | verdicts: is all well, and what is to be done |
 //! | [`json`] | `/status.json` |
 //! | [`metrics`] | `/metrics`, for Prometheus |
 //! | [`page`] | `/status` |
@@ -17,6 +18,7 @@
 pub mod cache;
 pub mod facts;
 pub mod fields;
+pub mod health;
 pub mod histogram;
 pub mod json;
 pub mod metrics;
@@ -144,6 +146,7 @@ impl Status {
             rates,
             ends,
             troubles,
+            errors: crate::log::recent::last(),
         }
     }
 }

@@ -138,6 +138,8 @@ maitred_sys::shared! {
         pub reloads: Cell,
         /// Reloads that were refused.
         pub reloads_refused: Cell,
+        /// 1 while the last reload is one that was refused.
+        pub reload_refused: Cell,
         /// Times that the executable was replaced.
         pub upgrades: Cell,
         /// Application processes started.

@@ -71,7 +71,7 @@ impl Screen {
         lines.extend(self.charts(width));
         for pool in list(&self.status["pools"]) {
             lines.push(Line::default());
-            lines.extend(self::pool(pool, &self.status["unix_time"], width));
+            lines.extend(self::pool(pool, width));
         }
         if let Some(text) = super::text::cache(&self.status) {
             let style = if self.status["cache"]["off"] == true { bad() } else { Style::new() };
@@ -123,9 +123,7 @@ impl Screen {
                 show(&master["worker_crashes"]),
             )),
         ];
-        if let Some(text) = super::text::overload(status) {
-            lines.push(Line::styled(format!("overload: {text}"), Color::Red));
-        }
+        lines.extend(health(status));
         let troubles = super::text::troubles(totals);
         if !troubles.is_empty() {
             lines.push(Line::styled(format!("trouble: {}", troubles.join(", ")), Color::Yellow));
@@ -165,6 +163,18 @@ impl Screen {
     }
 }
 
+/// One line if all is well, otherwise one for each verdict that asks for something.
+fn health(status: &Value) -> Vec<Line<'static>> {
+    match super::text::health(status) {
+        None => Vec::new(),
+        Some(lines) if lines.is_empty() => vec![Line::styled("all is well", Color::Green)],
+        Some(lines) => {
+            let style = |state| if state == "bad" { bad() } else { Style::new().fg(Color::Yellow) };
+            lines.into_iter().map(|(state, line)| Line::styled(line, style(state))).collect()
+        }
+    }
+}
+
 /// Values as block characters, the largest as a full one. What is not zero is at least the smallest.
 fn bars(values: &[f64]) -> String {
     let top = values.iter().copied().fold(0.0, f64::max);
@@ -175,7 +185,7 @@ fn bars(values: &[f64]) -> String {
     values.iter().map(bar).collect()
 }
 
-fn pool(pool: &Value, now: &Value, width: u16) -> Vec<Line<'static>> {
+fn pool(pool: &Value, width: u16) -> Vec<Line<'static>> {
     let wait =
         pool["queue_wait_us"].as_f64().map_or_else(|| "-".to_owned(), |us| format!("{:.1} ms", us / 1e3));
     let mut lines = vec![Line::from(vec![
@@ -194,7 +204,7 @@ fn pool(pool: &Value, now: &Value, width: u16) -> Vec<Line<'static>> {
         let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));
         lines.push(Line::from_iter(std::iter::once(Span::raw("  ")).chain(letters)));
     }
-    for text in super::text::failing(pool, now.as_u64().unwrap_or(0)) {
+    for text in super::text::failing(pool) {
         lines.push(Line::styled(format!("  {text}"), bad()));
     }
     lines
@@ -302,6 +312,11 @@ mod tests {
                 "last_second": { "requests_per_second": 20.0, "connections": 7, "cpu_percent": 50.5, "queued": 0 },
             },
             "totals": { "connections": 7, "timeouts": 2 },
+            "health": [
+                { "subject": "cache", "name": "", "state": "ok", "reason": "3 responses kept", "advice": "" },
+                { "subject": "reload", "name": "", "state": "warn", "reason": "it was refused", "advice": "mend it" },
+                { "subject": "pool", "name": "web", "state": "bad", "reason": "slot 4 failing", "advice": "restart it" },
+            ],
             "threads": [
                 { "thread": 0, "home_cpu": 0, "cpu": 0, "cpu_percent": 50.5, "connections": 7, "idle": 3 },
                 { "thread": 1, "home_cpu": 1, "cpu": null, "cpu_percent": 0.0 },
@@ -309,6 +324,7 @@ mod tests {
             "pools": [{
                 "name": "web", "transport": "auto", "queued": 4, "queue_max": 8, "queue_wait_us": 1500.0,
                 "requests_per_second": 3.0, "letters": "_WSD.",
+                "failing": ["slot 4 failing: exited with status 1; 3 times in a row; next start in 7 s"],
                 "slots": [
                     { "slot": 0, "state": "idle" },
                     { "slot": 4, "state": "dead", "last_end": "exited with status 1", "deaths": 3, "delayed_until": 1007 },
@@ -335,6 +351,8 @@ mod tests {
         let expected = "\
 maitred 1.2.3  up 1 min 30 s  generation 2  process 71  master 70
 12.3 requests/s  1.5 MB/s sent  7 connections, 1.0 new/s  CPU 50.5 %  reloads 1, 0 refused, 0 crashes
+bad: pool web: slot 4 failing; restart it
+warn: reload: it was refused; mend it
 trouble: 2 timeouts
 
 requests/s          20.0  █
@@ -353,8 +371,8 @@ thread  pinned  cpu %  wait %  req/s  conns  idle  read  queue  app  write  disk
 listening 127.0.0.1:80  accept queues 3 - (of 4096)
 q quit   space pause   ↑ ↓ scroll
 ";
-        assert_eq!(shown(&mut screen, 110, 19), expected);
-        let text: String = expected.lines().take(18).map(|line| format!("{line}\n")).collect();
+        assert_eq!(shown(&mut screen, 110, 21), expected);
+        let text: String = expected.lines().take(20).map(|line| format!("{line}\n")).collect();
         assert_eq!(plain(&screen.lines(110)), text, "and so does --once");
     }
 
@@ -367,7 +385,7 @@ q quit   space pause   ↑ ↓ scroll
         screen.move_by(i32::MAX);
         let last = shown(&mut screen, 50, 6);
         assert!(last.contains("listening 127.0.0.1:80") && last.contains("more above"), "{last}");
-        assert_eq!(screen.scroll, 13, "no further than there are lines");
+        assert_eq!(screen.scroll, 15, "no further than there are lines");
         // A terminal that has grown shows all of it again.
         assert!(shown(&mut screen, 40, 30).starts_with("maitred 1.2.3"));
         for (width, height) in [(1, 1), (0, 0), (3, 2), (300, 80)] {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::cache::Counts;
 use crate::control::Report;
+use crate::log::recent::Line;
 use crate::tls::server::CertificateFacts;
 use crate::trace::SpanFacts;
 
@@ -17,6 +18,8 @@ use super::histogram::HistogramFacts;
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
 use super::{json, metrics, text};
+
+mod health;
 
 fn facts() -> Facts {
     Facts {
@@ -138,6 +141,7 @@ fn live() -> Live {
                 not_after,
             })
             .collect(),
+        errors: vec![Line { unix_secs: 1_000_080, level: "error", text: "no room".to_owned() }],
         troubles: BTreeMap::from([(1, "its command does not exist".to_owned())]),
     }
 }
@@ -183,6 +187,10 @@ fn json_shows_rows_totals_and_letters() {
     assert_eq!(status["totals"]["connections"], 10);
     assert_eq!(status["totals"]["responses"]["2xx"], 200);
     assert_eq!(status["totals"].get("cpu"), None);
+    assert_eq!(
+        status["errors"][0],
+        serde_json::json!({ "unix_time": 1_000_080, "level": "error", "text": "no room" })
+    );
     assert_eq!(status["pools"][0]["letters"], "_W.");
     assert_eq!(status["pools"][0]["slots"][1]["pid"], 201);
     assert_eq!(status["pools"][0]["slots"][2]["last_end"], "exited with status 1");
@@ -332,6 +340,14 @@ fn text_is_a_page_for_people() {
     let text = text::render(&json::render(&board(), &facts(), &live()));
     let expected = "\
 maitred 1.2.3, up 1 min 30 s, generation 2, worker process 71, master 70
+health      bad: certificates: no new one for c.example: the last order failed; 2 more to look at; read the error, mend what it \
+names (often the DNS or a firewall): the order is repeated automatically
+health      bad: cache: nothing is stored, because of trouble with the disk; read the reason in the error log: the disk of the \
+cache's directory is full, read-only, or fails
+health      warn: pool a\"b\\c: its command does not exist; read what the application wrote to the error log, mend it, and run \
+`maitred pool NAME restart`
+health      warn: servers a\"b\\c: 1 of 2 servers up: 10.0.0.2:80 is unwell; look at the log and the load of these servers: they \
+get no requests until they answer well again
 affinity    auto: 2 threads
 reuseport   detected
 kTLS        the kernel has it; not used

@@ -39,6 +39,7 @@ fn head(status: &Value, out: &mut String) -> std::fmt::Result {
         show(&status["pid"]),
         show(&status["master_pid"]),
     )?;
+    write_health(status, out)?;
     writeln!(out, "affinity    {}", show(&status["affinity"]["why"]))?;
     let detected = match status["reuseport"].as_bool() {
         Some(true) => "detected",
@@ -235,32 +236,32 @@ pub(super) fn troubles(totals: &Value) -> Vec<String> {
     told.collect()
 }
 
-/// What is wrong with a pool: what the master says, and empty slots by the last exit reason of their process. One whose process
-/// was released is nothing to show.
-pub(super) fn failing(pool: &Value, now: u64) -> Vec<String> {
-    let slots = list(&pool["slots"]);
-    let dead = |slot: &&Value| slot["state"] == "dead";
-    let none_lives = slots.iter().all(|slot| dead(&slot));
-    let delayed = |slot: &Value| slot["delayed_until"].as_u64().filter(|until| *until > now);
-    let fails = |slot: &&Value| none_lives || slot["deaths"].as_u64() > Some(0) || delayed(slot).is_some();
-    let mut groups: Vec<(String, Vec<&Value>)> = Vec::new();
-    for slot in slots.iter().filter(dead).filter(fails).filter(|slot| slot["last_end"].is_string()) {
-        let why = show(&slot["last_end"]);
-        match groups.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, slots)) => slots.push(slot),
-            None => groups.push((why, vec![slot])),
-        }
+/// What is wrong with a pool, as the server says.
+pub(super) fn failing(pool: &Value) -> Vec<String> {
+    list(&pool["failing"]).iter().map(show).collect()
+}
+
+/// The verdicts that are not `ok`, the worst first, each with its state; empty if all is well. `None` from a server that gives
+/// none.
+pub(super) fn health(status: &Value) -> Option<Vec<(&'static str, String)>> {
+    let verdicts = status["health"].as_array()?;
+    let of_state = |state: &'static str| {
+        verdicts.iter().filter(move |verdict| verdict["state"] == state).map(move |verdict| {
+            let name = verdict["name"].as_str().filter(|name| !name.is_empty());
+            let name = name.map(|_| format!(" {}", show(&verdict["name"]))).unwrap_or_default();
+            let (subject, reason) = (show(&verdict["subject"]), show(&verdict["reason"]));
+            (state, format!("{state}: {subject}{name}: {reason}; {}", show(&verdict["advice"])))
+        })
+    };
+    Some(of_state("bad").chain(of_state("warn")).collect())
+}
+
+fn write_health(status: &Value, out: &mut String) -> std::fmt::Result {
+    match health(status) {
+        None => writeln!(out, "health      -"),
+        Some(lines) if lines.is_empty() => writeln!(out, "health      all is well"),
+        Some(lines) => lines.iter().try_for_each(|(_, line)| writeln!(out, "health      {line}")),
     }
-    let told = groups.into_iter().map(|(why, slots)| {
-        let numbers: Vec<String> = slots.iter().map(|slot| show(&slot["slot"])).collect();
-        let deaths =
-            slots.iter().filter_map(|slot| slot["deaths"].as_u64()).max().filter(|deaths| *deaths > 1);
-        let again = deaths.map(|deaths| format!("; {deaths} times in a row")).unwrap_or_default();
-        let next = slots.iter().filter_map(|slot| delayed(slot)).min();
-        let next = next.map(|until| format!("; next start in {} s", until - now)).unwrap_or_default();
-        format!("slot {} failing: {why}{again}{next}", numbers.join(", "))
-    });
-    pool["trouble"].as_str().map(|_| show(&pool["trouble"])).into_iter().chain(told).collect()
 }
 
 /// Titles and what stands below them.
@@ -316,7 +317,7 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
     let pools = list(&status["pools"]);
     for pool in pools {
         writeln!(out)?;
-        pool_summary(pool, status, out)?;
+        pool_summary(pool, out)?;
     }
     if !pools.is_empty() {
         writeln!(out, "\n{LEGEND}")?;
@@ -325,7 +326,7 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
 }
 
 /// How many slots, what is wrong, and the letters.
-fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Result {
+fn pool_summary(pool: &Value, out: &mut String) -> std::fmt::Result {
     let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
     let busy: u64 = list(&pool["slots"]).iter().filter_map(|slot| slot["in_flight"].as_u64()).sum();
     writeln!(
@@ -351,7 +352,7 @@ fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Res
             count("failures")
         )?;
     }
-    let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
+    let failing = failing(pool);
     for text in &failing {
         writeln!(out, "  {text}")?;
     }
@@ -374,10 +375,10 @@ pub(super) fn accept_queues(pool: &Value) -> Option<String> {
 
 /// What `maitred pool NAME` prints: the pool's part of `status`, with a row for each process that is there, and for each slot
 /// whose last process has left word.
-pub fn pool(pool: &Value, status: &Value) -> String {
+pub fn pool(pool: &Value) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let _ = pool_details(pool, status, &mut out);
+    let _ = pool_details(pool, &mut out);
     out
 }
 
@@ -390,8 +391,8 @@ const PROCESS_COLUMNS: [Column; 6] = [
     ("started", |slot| show(&slot["starts"])),
 ];
 
-fn pool_details(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Result {
-    pool_summary(pool, status, out)?;
+fn pool_details(pool: &Value, out: &mut String) -> std::fmt::Result {
+    pool_summary(pool, out)?;
     let queue = &pool["queued"];
     writeln!(out, "  waiting: {} (of {})\n", show(queue), show(&pool["queue_max"]))?;
     let told = |slot: &&Value| slot["state"] != "dead" || slot["last_end"].is_string();
@@ -433,7 +434,7 @@ pub(crate) fn show(value: &Value) -> String {
     }
 }
 
-fn plural(count: usize, noun: &str) -> String {
+pub(super) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 

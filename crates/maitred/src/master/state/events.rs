@@ -363,6 +363,9 @@ pub struct Counts {
     pub reloads: u64,
     /// Reloads refused.
     pub reloads_refused: u64,
+    /// Whether the last one was refused; 1 or 0.
+    #[serde(default)]
+    pub reload_refused: u64,
     /// Times that the executable was replaced.
     pub upgrades: u64,
     /// Application processes started.

@@ -190,6 +190,7 @@ proptest! {
         world.next_config = None;
         let mut expected = world.master.clone();
         expected.counts.reloads_refused += 1;
+        expected.counts.reload_refused = 1;
         world.done.clear();
         world.signal(Signal::Hangup);
         prop_assert_eq!(format!("{:?}", world.master), format!("{expected:?}"));
