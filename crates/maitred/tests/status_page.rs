@@ -160,6 +160,30 @@ fn a_reload_and_a_stop_end_the_stream() {
 }
 
 #[test]
+fn a_refused_reload_is_shown_until_a_good_one() {
+    let server = Setup::with_files().start();
+    let path = server.path("maitred.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let shown = |state: &str| {
+        let status = server.status();
+        let verdicts = status["health"].as_array().unwrap();
+        verdicts.iter().any(|verdict| verdict["subject"] == "reload" && verdict["state"] == state)
+    };
+    assert!(shown("ok"));
+    std::fs::write(&path, format!("{good}\nnonsense = 1\n")).unwrap();
+    assert!(!server.command(&["reload"]).0.success());
+    eventually("the refusal is shown", || shown("warn"));
+    let (_, text) = server.command(&["status"]);
+    assert!(text.contains("health      warn: reload: the last reload was refused"), "{text}");
+    std::fs::write(&path, good).unwrap();
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    eventually("the refusal is forgotten", || shown("ok"));
+    // The refusal is an error of the log, which `stop` would not have.
+    assert!(server.terminate(rustix::process::Signal::TERM).status.success());
+}
+
+#[test]
 fn a_name_that_is_not_this_machines_is_refused() {
     let server = Setup::with_files().server("admin = \"127.0.0.1:0\"").start();
     let address = admin_address(&server);
@@ -239,7 +263,7 @@ fn chromium() -> Option<PathBuf> {
 }
 
 /// The page in headless Chromium: see `status_page/browser.py`. With `MAITRED_WRITE_SCREENSHOTS=1` it also writes
-/// docs/status-page.png and docs/status-page-phone.png anew.
+/// docs/status-page.png, docs/status-page-dark.png and docs/status-page-phone.png anew.
 #[test]
 fn the_page_is_live_in_a_browser() {
     let Some(chromium) = chromium() else {

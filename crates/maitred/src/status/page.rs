@@ -10,7 +10,7 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 /// nothing can be loaded or sent but the events; a test says what the hashes have to be.
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
-    "style-src 'sha256-aSAqb0zZTa0KbO42T1WW3fXNxXz7IozlbBCprYnLNKQ='; ",
-    "script-src 'sha256-Sn3kIcLIS3styvrova9TVZ47KfqxhlUKRGU5e3pNWvM='; ",
+    "style-src 'sha256-HIt9TTvFN2aPy4iorfXgNCywXJzXRiq4IPheZoZlD3Q='; ",
+    "script-src 'sha256-Xhd2w+9GlrYYKMe3vBFffu9uw54H0ih2kr588kxDQPE='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

@@ -84,6 +84,45 @@ def look_at_units(browser):
     check(browser.evaluate(f"/^[\\d.,]+\u00a0k?B\u00a0\\/\u00a0s$/.test({sent}.textContent)"), "what is sent has its unit")
 
 
+def look_at_health(browser):
+    """One look: lights with words, what to do, and the way to the details."""
+    light = "[...document.querySelectorAll('#lights a')].find(light => light.innerText.startsWith('Pools'))"
+    words = f"{light}.className === 'bad' && /trouble\\s+broken$/.test({light}.innerText)"
+    whole = "/^Not all is well: 1 /.test(document.querySelector('#verdict').textContent)"
+    advice = "/^Pools broken: .*slot .* What to do: /.test(document.querySelector('#advice').innerText)"
+    browser.until(f"{words} && {whole} && {advice}", "a light, the whole and the advice say that a pool fails")
+    fine = browser.evaluate("[...document.querySelectorAll('#lights a.ok span')].map(span => span.textContent)")
+    check(fine == ["✓ fine"] * 3, f"configuration, load and limits are fine: {fine}")
+    browser.evaluate(f"{light}.focus()")
+    browser.key("Enter", 13, "\r")
+    check(browser.evaluate("document.activeElement.id") == "h-pools", "enter goes to the section")
+    text = "made <b>up</b> \u202e\u0007"
+    line = f"showErrors({{ errors: [{{ unix_time: 0, level: 'warn', text: {text!r} }}] }})"
+    shown = browser.evaluate(f"({line}, document.querySelector('#errors').textContent)")
+    check(shown == "1970-01-01T00:00:00Z warn: made <b>up</b> \ufffd\ufffd", f"lines are text: {shown}")
+
+
+def use_shortcuts(browser):
+    """Keys that the list of keys names."""
+    opened = "document.querySelector('#keys').open"
+    browser.key("?", 191, "?")
+    check(browser.evaluate(opened), "? opens the list")
+    browser.key("Escape", 27)
+    check(not browser.evaluate(opened), "escape closes the list")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    seen = [browser.evaluate(ground)]
+    for theme in ("light", "dark", "auto"):
+        browser.key("t", 84, "t")
+        check(browser.evaluate("localStorage.getItem('theme')") == theme, f"{theme} is kept")
+        seen.append(browser.evaluate(ground))
+    check(seen[1] != seen[2] and seen[0] == seen[3], f"the theme changes: {seen}")
+    browser.key("e", 69, "e")
+    check(browser.evaluate("document.activeElement.id") == "h-errors", "e goes to the errors")
+    browser.evaluate("document.querySelector('#past').open = true")
+    browser.key("Escape", 27)
+    check(browser.evaluate("document.querySelectorAll('details[open]').length") == 0, "escape closes details")
+
+
 def look_at_structure(browser):
     """What assistive programs need: names, heads of tables, a language."""
     nameless = browser.evaluate("""[...document.querySelectorAll('svg, [role=img], [role=region], button')].filter(element =>
@@ -100,7 +139,7 @@ def use_keyboard(browser):
     """Every control is reached with the tab key and worked with enter or space, and is seen to be."""
     browser.evaluate("document.body.focus()")
     reached = []
-    for _ in range(20):
+    for _ in range(60):
         browser.key("Tab", 9)
         name = browser.evaluate("document.activeElement.id || document.activeElement.tagName + ' ' + document.activeElement.innerText")
         if name in reached:
@@ -108,7 +147,7 @@ def use_keyboard(browser):
         reached.append(name)
         outline = browser.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         check(name.startswith("BODY") or outline != "none", f"the focus on {name} cannot be seen")
-    for wanted in ("pause", "SUMMARY The charts as a table", "SUMMARY Slots of app", "SUMMARY Slots of broken", "A metrics"):
+    for wanted in ("pause", "theme", "help", "SUMMARY The charts as a table", "SUMMARY Slots of app", "SUMMARY Slots of broken", "A metrics"):
         check(wanted in reached, f"{wanted} is not among {reached}")
     pressed = "document.querySelector('#pause').getAttribute('aria-pressed')"
     browser.evaluate("document.querySelector('#pause').focus()")
@@ -166,10 +205,15 @@ def make_traffic(site):
 
 def take_pictures(browser, directory):
     browser.evaluate("document.querySelectorAll('details').forEach(details => details.open = false)")
-    for name, width, scheme in (("status-page", 1180, "light"), ("status-page-phone", 390, "dark")):
+    browser.evaluate("document.activeElement.blur()")
+    for name, width, scheme, end in (
+        ("status-page", 1180, "light", "#h-listens"),
+        ("status-page-dark", 1180, "dark", "#h-errors"),
+        ("status-page-phone", 390, "dark", "#h-errors"),
+    ):
         size(browser, width, 800)
         browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        height = browser.evaluate("document.querySelector('#h-listens').getBoundingClientRect().top + scrollY")
+        height = browser.evaluate("document.querySelector('%s').getBoundingClientRect().top + scrollY" % end)
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         picture = browser.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         pathlib.Path(directory, name + ".png").write_bytes(base64.b64decode(picture["data"]))
@@ -182,6 +226,7 @@ def main(chromium, admin, site, maitred, token, screenshots=None):
         browser.call("Page.navigate", url=page)
         look_at_numbers(browser, site)
         look_at_units(browser)
+        look_at_health(browser)
         look_at_structure(browser)
         look_at_colours(browser)
         look_at_phone(browser)
@@ -191,6 +236,7 @@ def main(chromium, admin, site, maitred, token, screenshots=None):
         size(browser, 1180, 900)
         print("seen", flush=True)
         use_keyboard(browser)
+        use_shortcuts(browser)
         look_at_colours(browser)
         check(not browser.complaints(), f"the console says {browser.complaints()}")
         check(set(browser.requested()) == {page, page + "/events"}, f"it asked for {browser.requested()}")
