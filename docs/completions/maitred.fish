@@ -58,8 +58,9 @@ complete -c maitred -n "__fish_maitred_using_subcommand app" -l fpm -d 'The sock
 complete -c maitred -n "__fish_maitred_using_subcommand app" -s l -l listen -d 'Address to listen on; port 0 lets the kernel choose [default: 127.0.0.1:8080, with --tls 127.0.0.1:8443]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l domain -d 'Serve this name on ports 80 and 443, with an automatic certificate; this agrees to the terms of Let\'s Encrypt' -r
 complete -c maitred -n "__fish_maitred_using_subcommand app" -s w -l workers -d 'Processes of the application [default: as many as requests need]' -r
-complete -c maitred -n "__fish_maitred_using_subcommand app" -s u -l user -d 'Account of the application\'s processes, if root starts the server' -r
+complete -c maitred -n "__fish_maitred_using_subcommand app" -s u -l user -d 'Account of the worker process and of the application, if root starts the server [default: root; with --domain the account maitred]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l tls -d 'Use TLS, with a self-signed certificate for this machine\'s own names that is made at the start'
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l watch -d 'For development: replace the processes when source files of this directory change'
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l print-config -d 'Print the configuration that this stands for, and end'
 complete -c maitred -n "__fish_maitred_using_subcommand app" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand init" -s o -l output -d 'The file to write' -r -F

@@ -57,9 +57,10 @@ _arguments "${_arguments_options[@]}" : \
 '*--domain=[Serve this name on ports 80 and 443, with an automatic certificate; this agrees to the terms of Let'\''s Encrypt]:NAME:_default' \
 '-w+[Processes of the application \[default\: as many as requests need\]]:N:_default' \
 '--workers=[Processes of the application \[default\: as many as requests need\]]:N:_default' \
-'-u+[Account of the application'\''s processes, if root starts the server]:ACCOUNT:_default' \
-'--user=[Account of the application'\''s processes, if root starts the server]:ACCOUNT:_default' \
+'-u+[Account of the worker process and of the application, if root starts the server \[default\: root; with --domain the account maitred\]]:ACCOUNT:_default' \
+'--user=[Account of the worker process and of the application, if root starts the server \[default\: root; with --domain the account maitred\]]:ACCOUNT:_default' \
 '(--domain --print-config)--tls[Use TLS, with a self-signed certificate for this machine'\''s own names that is made at the start]' \
+'(--domain --print-config)--watch[For development\: replace the processes when source files of this directory change]' \
 '--print-config[Print the configuration that this stands for, and end]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \

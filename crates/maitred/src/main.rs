@@ -30,15 +30,15 @@ fn main() -> ExitCode {
         Command::ChecksAgent => checks::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Import(arguments) => cli::import::run(&arguments),
-        Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
+        Command::Run(file) => shell::run(&|| config::load(&file.config), Options::default()),
         Command::Serve(serve) => {
             let read =
                 || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new(), text: None });
-            shell::run(&read, Options { announce: true })
+            shell::run(&read, Options { announce: true, watch: false })
         }
         Command::App(app) if app.print_config => say(app.text().map_err(exit::Error::from)),
         Command::App(app) => match app.look() {
-            Ok(()) => shell::run(&|| app.configuration(), Options { announce: true }),
+            Ok(()) => shell::run(&|| app.configuration(), Options { announce: true, watch: app.watch }),
             Err(error) => error.report(),
         },
         Command::Init(init) => say(cli::init::run(&init)),

@@ -2,17 +2,24 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::App;
 use super::exit::Error;
-use crate::config::{AdminAddress, Failure, Loaded, load_text};
+use crate::config::{AdminAddress, Failure, Identity, Loaded, load_text};
 use crate::detect::configuration::{Settings, text};
 use crate::detect::directory::node_command;
-use crate::detect::{Application, Kind, assets, fpm_socket, python};
+use crate::detect::{Application, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, fpm_socket, python};
 
 /// Where Debian's php-fpm has its sockets.
 const FPM_SOCKETS: &str = "/run/php";
+/// How long an interpreter may take to say whether the adapter is there.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Says by its exit code what is missing; imports nothing of the application.
 const LOOK: &str = "import importlib.util, os, sys
 sys.path.insert(0, os.getcwd())
@@ -24,16 +31,20 @@ impl App {
     /// The configuration that the command line stands for, in TOML.
     pub fn text(&self) -> Result<String, Failure> {
         let settings = Settings {
+            user: self.account()?,
             listen: self.address().to_string(),
             domains: self.domain.clone(),
             workers: self.workers,
-            user: self.user.clone(),
         };
         Ok(text(&self.application()?, &settings))
     }
 
     /// What the command line means.
     pub fn configuration(&self) -> Result<Loaded, Failure> {
+        if self.user.is_some() && !rustix::process::geteuid().is_root() {
+            let why = "--user: only root can change to another account, and this is not root";
+            return Err(Failure::Refused(why.to_owned()));
+        }
         let mut loaded = load_text(Path::new("(maitred app)"), self.text()?)?;
         loaded.text = None;
         if self.tls {
@@ -51,6 +62,15 @@ impl App {
             [python, _, _, target] if application.name == "Python" => look_python(python, target),
             [node, require, module, _] if require == "--require" => look_node(node, module),
             _ => Ok(()),
+        }
+    }
+
+    /// The account that the command line names; for a domain, root's processes have one in any case.
+    fn account(&self) -> Result<Option<String>, Failure> {
+        match &self.user {
+            Some(user) => Ok(Some(user.clone())),
+            None if self.domain.is_empty() => Ok(None),
+            None => Identity::for_production(),
         }
     }
 
@@ -72,7 +92,6 @@ impl App {
             return Ok(Application { name: "Files", because, kind, assets: Vec::new() });
         }
         let here = Path::new(".");
-        let assets = assets(here);
         if path
             .extension()
             .is_some_and(|extension| ["js", "cjs", "mjs"].iter().any(|known| extension == *known))
@@ -86,7 +105,7 @@ impl App {
                 name: "Node.js",
                 because,
                 kind: Kind::Command(node_command(here, name)),
-                assets,
+                assets: assets(here, NODE_ASSETS),
             });
         }
         if name.contains('/') || !name.contains(':') {
@@ -97,7 +116,7 @@ impl App {
         let python = python(here, environment.as_deref().map(Path::new));
         let python = if python.starts_with('.') { absolute(&python)? } else { python };
         let kind = Kind::Command(vec![python, "-m".into(), "maitred".into(), name.to_owned()]);
-        Ok(Application { name: "Python", because, kind, assets })
+        Ok(Application { name: "Python", because, kind, assets: assets(here, PYTHON_ASSETS) })
     }
 
     fn php(&self, dir: &Path) -> Result<Application, Failure> {
@@ -146,10 +165,55 @@ fn look_node(node: &str, module: &str) -> Result<(), Error> {
     }
 }
 
+/// The exit code; `None` if a signal ended it.
 fn status(program: &str, arguments: &[&str]) -> Result<Option<i32>, Error> {
-    let quiet = || Stdio::null();
-    let ended = Command::new(program).args(arguments).stdin(quiet()).stdout(quiet()).stderr(quiet()).status();
-    let ended =
-        ended.map_err(|error| Error::failed(format!("cannot run {program}: {error}"), "install it"))?;
-    Ok(ended.code())
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command
+        .spawn()
+        .map_err(|error| Error::failed(format!("cannot run {program}: {error}"), "install it"))?;
+    match ended_within(&mut child, LOOK_TIMEOUT) {
+        Ok(Some(ended)) => Ok(ended.code()),
+        Ok(None) => Err(Error::failed(
+            format!(
+                "{program} has not found out within {} s whether the adapter is installed",
+                LOOK_TIMEOUT.as_secs()
+            ),
+            format!("look whether `{program}` starts at all"),
+        )),
+        Err(error) => Err(Error::failed(format!("cannot wait for {program}: {error}"), "try again")),
+    }
+}
+
+/// How it has ended; `None` if it did not within this time, and was killed.
+fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let deadline = Instant::now() + limit;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&process, PollFlags::IN)], timeout.as_ref()) {
+            Ok(0) => break,
+            Ok(_) => return child.wait().map(Some),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    child.kill()?;
+    child.wait().map(|_| None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let mut endless = Command::new("tail").args(["-f", "/dev/null"]).spawn().unwrap();
+        assert_eq!(ended_within(&mut endless, Duration::from_millis(20)).unwrap(), None);
+        assert!(endless.try_wait().unwrap().is_some(), "it is gone");
+        let mut brief = Command::new("false").spawn().unwrap();
+        let ended = ended_within(&mut brief, Duration::from_secs(60)).unwrap();
+        assert_eq!(ended.and_then(|ended| ended.code()), Some(1));
+    }
 }

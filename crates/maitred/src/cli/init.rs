@@ -7,7 +7,7 @@ use std::path::Path;
 use super::Init;
 use super::exit::Error;
 use crate::detect::configuration::{Settings, text};
-use crate::detect::{directory, fpm_socket};
+use crate::detect::{Kind, directory, fpm_socket};
 
 /// Writes the file, and says what it is for. An existing file stays as it is.
 pub fn run(arguments: &Init) -> Result<String, Error> {
@@ -37,7 +37,14 @@ pub fn run(arguments: &Init) -> Result<String, Error> {
         Error::failed(format!("cannot write {}: {error}", path.display()), "remove it, and try again")
     })?;
     let (name, because, path) = (application.name, &application.because, path.display());
+    let first = match &application.kind {
+        Kind::Server { start, .. } => format!("next: start the application: {start}\n"),
+        Kind::Php { socket, .. } if !socket.exists() => {
+            format!("next: start php-fpm, which has no socket at {}\n", socket.display())
+        }
+        _ => String::new(),
+    };
     Ok(format!(
-        "{name}, because of {because}: wrote {path}\nnext: maitred check -c {path} && maitred run -c {path}"
+        "{name}, because of {because}: wrote {path}\n{first}next: maitred check -c {path} && maitred run -c {path}"
     ))
 }

@@ -195,9 +195,13 @@ pub struct App {
     /// Processes of the application [default: as many as requests need]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=819))]
     pub workers: Option<u16>,
-    /// Account of the application's processes, if root starts the server
+    /// Account of the worker process and of the application, if root starts the server [default: root; with --domain the account
+    /// maitred]
     #[arg(short, long, value_name = "ACCOUNT")]
     pub user: Option<String>,
+    /// For development: replace the processes when source files of this directory change
+    #[arg(long, conflicts_with_all = ["domain", "print_config"])]
+    pub watch: bool,
     /// Print the configuration that this stands for, and end
     #[arg(long)]
     pub print_config: bool,

@@ -78,6 +78,26 @@ impl Config {
     }
 }
 
+impl Identity {
+    /// The name of the account that processes have in production if root starts the server and names none: that of the package.
+    ///
+    /// # Errors
+    /// When there is no such account.
+    pub fn for_production() -> Result<Option<String>, Failure> {
+        if !System.is_root() {
+            return Ok(None);
+        }
+        let refused = |why: String| Failure::Refused(format!("as root, for a domain: {why}"));
+        let found = System.user(DEFAULT_USER).map_err(|error| refused(error.to_string()))?;
+        found.map(|user| Some(user.name)).ok_or_else(|| {
+            refused(format!(
+                "the application needs an account without privileges: name one with --user, or make `{DEFAULT_USER}` (useradd \
+                 --system --no-create-home --shell /usr/sbin/nologin {DEFAULT_USER})"
+            ))
+        })
+    }
+}
+
 /// Whether an account may search a directory and all above it, and list it, as far as modes say.
 fn may_list(user: &Identity, dir: &Path) -> bool {
     let Ok(dir) = dir.canonicalize() else { return false };

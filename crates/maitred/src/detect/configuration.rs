@@ -13,7 +13,7 @@ pub struct Settings {
     pub domains: Vec<String>,
     /// Processes of the pool.
     pub workers: Option<u16>,
-    /// Account of the application's processes.
+    /// Account of the worker process and of the application's processes.
     pub user: Option<String>,
 }
 
@@ -21,28 +21,44 @@ pub struct Settings {
 pub fn text(application: &Application, settings: &Settings) -> String {
     let mut out =
         format!("# {}, found by {}.\n\n", one_line(application.name), one_line(&application.because));
-    if settings.user.is_none() {
-        out.push_str("[server]\n# All processes run as the account that starts the server. For production: `user` of the pool.\n");
-        out.push_str("share_user = true\n\n");
-    }
+    server(&mut out, settings);
     listeners(&mut out, settings);
     site(&mut out, application, settings);
     pool(&mut out, application, settings);
     out
 }
 
+fn server(out: &mut String, settings: &Settings) {
+    out.push_str("[server]\n");
+    match &settings.user {
+        Some(user) => {
+            out.push_str("# The worker process and the application have this account. Two are better: `user` of the pool.\n");
+            let _ = writeln!(out, "user = {}", quoted(user));
+        }
+        None => {
+            out.push_str("# All processes have the account that starts the server. For production: `user`.\n")
+        }
+    }
+    out.push_str("share_user = true\n\n");
+}
+
 fn listeners(out: &mut String, settings: &Settings) {
     if settings.domains.is_empty() {
+        out.push_str("# Where clients connect; \":8080\" is every address of the machine.\n");
         let _ = writeln!(out, "[[listen]]\naddress = {}\n", quoted(&settings.listen));
         return;
     }
-    out.push_str("[acme]\nagree = true   # to the terms of service of the certificate authority\n\n");
-    out.push_str("[[listen]]\naddress = \":80\"\nredirect_http = true\n\n");
+    out.push_str("# Automatic certificates.\n[acme]\nagree = true   # to the terms of service of the certificate authority\n\n");
+    out.push_str("# Browsers that come by HTTP are sent to HTTPS.\n[[listen]]\naddress = \":80\"\nredirect_http = true\n\n");
     out.push_str("[[listen]]\naddress = \":443\"\ntls = {}\n\n");
 }
 
 fn site(out: &mut String, application: &Application, settings: &Settings) {
-    out.push_str("[[site]]\n");
+    out.push_str(match (&application.kind, settings.domains.is_empty()) {
+        (Kind::Files(_), _) => "# Files below `root`.\n[[site]]\n",
+        (_, true) => "# Every host name that clients ask for.\n[[site]]\n",
+        (_, false) => "# These host names.\n[[site]]\n",
+    });
     if !settings.domains.is_empty() {
         let _ = writeln!(out, "hosts = {}\nacme = true", array(&settings.domains));
     }
@@ -50,37 +66,45 @@ fn site(out: &mut String, application: &Application, settings: &Settings) {
         let _ = writeln!(out, "root = {}", quoted(root));
         return;
     }
-    for (path, root) in &application.assets {
+    let (at_root, below): (Vec<_>, Vec<_>) = application.assets.iter().partition(|(path, _)| *path == "/");
+    if let Some((_, root)) = at_root.first() {
+        out.push_str("# Files come first; what is none is the application's.\n");
+        let _ = writeln!(out, "root = {}\ntry = [\"{{path}}\", \"{{path}}/\", \"pool:web\"]", quoted(root));
+    }
+    for (path, root) in below {
         out.push_str("\n# Files are served without the application.\n[[site.route]]\n");
         let _ = writeln!(out, "path = {}\nroot = {}", quoted(&format!("{path}*")), quoted(root));
         let _ = writeln!(out, "strip_prefix = {}", quoted(path));
     }
-    out.push_str("\n[[site.route]]\npath = \"/*\"\npool = \"web\"\n");
+    if at_root.is_empty() {
+        out.push_str("\n# All else is the application's.\n[[site.route]]\npath = \"/*\"\npool = \"web\"\n");
+    }
 }
 
 fn pool(out: &mut String, application: &Application, settings: &Settings) {
     match &application.kind {
         Kind::Files(_) => (),
         Kind::Command(command) => {
-            let _ = writeln!(out, "\n[pool.web]\ncommand = {}", array(command));
+            out.push_str("\n# Processes that the server starts, as many as requests need, unless `workers` is a number.\n");
+            let _ = writeln!(out, "[pool.web]\ncommand = {}", array(command));
             if let Some(workers) = settings.workers {
                 let _ = writeln!(out, "workers = {workers}");
-            }
-            if let Some(user) = &settings.user {
-                let _ = writeln!(out, "user = {}", quoted(user));
             }
         }
         Kind::Server { url, start } => {
             let _ = writeln!(
                 out,
-                "\n# Start it with: {}\n[pool.web]\nconnect = {}",
+                "\n# A server of its own, which listens by itself. Start it with: {}\n[pool.web]\nconnect = {}",
                 one_line(start),
                 quoted(url)
             );
         }
         Kind::Php { root, socket } => {
             let url = format!("fastcgi+unix:{}", socket.display());
-            let _ = writeln!(out, "\n[pool.web]\nconnect = {}\nroot = {}", quoted(&url), quoted(root));
+            out.push_str(
+                "\n# php-fpm, which has to be running; this account has to be allowed to open its socket.\n",
+            );
+            let _ = writeln!(out, "[pool.web]\nconnect = {}\nroot = {}", quoted(&url), quoted(root));
             out.push_str("php = true   # files are served, scripts run, and index.php has all other paths\n");
         }
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{Application, Kind, assets, python};
+use super::{Application, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, python};
 
 /// More of a file is not read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -41,7 +41,7 @@ fn django(dir: &Path, python: &str) -> Option<Application> {
         name: "Django",
         because: format!("manage.py and {package}/{interface}.py"),
         kind: adapter(python, &format!("{package}.{interface}:application")),
-        assets: assets(dir),
+        assets: assets(dir, PYTHON_ASSETS),
     })
 }
 
@@ -56,7 +56,7 @@ fn python_file(dir: &Path, python: &str) -> Option<Application> {
             name,
             because: format!("`{variable} = {name}(` in {module}.py"),
             kind: adapter(python, &format!("{module}:{variable}")),
-            assets: assets(dir),
+            assets: assets(dir, PYTHON_ASSETS),
         })
     })
 }
@@ -97,7 +97,7 @@ fn node(dir: &Path) -> Option<Application> {
         name: "Express",
         because: format!("`express` in package.json, and {program}"),
         kind: Kind::Command(node_command(dir, program)),
-        assets: Vec::new(),
+        assets: assets(dir, NODE_ASSETS),
     })
 }
 

@@ -40,16 +40,19 @@ pub struct Application {
     pub because: String,
     /// How it is served.
     pub kind: Kind,
-    /// Directories of files beside it, with the path that they have for clients: `("/static/", "static")`.
+    /// Directories of files beside it, with the path that they have for clients: `("/static/", "static")`. Those at `"/"` are
+    /// looked for first, and what is no file is the application's.
     pub assets: Vec<(&'static str, String)>,
 }
 
-/// Directories of files beside an application, by convention.
-const ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/public/", "public")];
+/// Directories of files beside an application of Python, by convention, with the paths that clients know them by.
+pub const PYTHON_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/public/", "public")];
+/// The same for Node.js, whose frameworks have the files of `public` at the root of the site.
+pub const NODE_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/", "public")];
 
-/// Those of [`ASSETS`] that a directory has.
-pub fn assets(dir: &Path) -> Vec<(&'static str, String)> {
-    let there = ASSETS.iter().filter(|(_, name)| dir.join(name).is_dir());
+/// Those of `known` that a directory has.
+pub fn assets(dir: &Path, known: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let there = known.iter().filter(|(_, name)| dir.join(name).is_dir());
     there.map(|(path, name)| (*path, (*name).to_owned())).collect()
 }
 

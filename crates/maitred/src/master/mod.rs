@@ -20,6 +20,7 @@
 //! | [`endpoints`] | the servers of each pool as they are now, with what was commanded |
 //! | [`key_files`] | files with keys of tokens and with users, read again when they change |
 //! | [`endpoint_files`] | files with servers, read again when they change |
+//! | [`source_files`] | files of an application, whose processes are replaced when they change |
 //! | [`hook`] | programs that make records in the DNS for it |
 //! | [`access_logs`] | what access logs are written to |
 //! | [`own_files`] | how logs and other files of its own are opened |
@@ -56,6 +57,7 @@ pub mod prepare;
 pub mod process;
 pub mod shell;
 pub mod sockets;
+pub mod source_files;
 pub mod state;
 pub mod surroundings;
 pub mod unix_sockets;

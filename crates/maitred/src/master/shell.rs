@@ -10,6 +10,7 @@ mod hooks;
 mod keys;
 mod listening;
 mod names;
+mod source_files;
 mod upgrade;
 
 use std::cell::{OnceCell, RefCell};
@@ -42,6 +43,7 @@ use super::limit_tables::LimitTables;
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared};
 use super::sockets;
+use super::source_files::SourceFiles;
 use super::state::Master;
 use super::state::events::{Action, Event, Seen};
 use super::surroundings::Surroundings;
@@ -65,6 +67,8 @@ pub type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
 /// What the command line says about a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
+    /// Replace the processes of all pools when files below the present directory change.
+    pub watch: bool,
     /// Print the lines of [`Prepared::announcement`] on standard output when the server is ready. They go to the error log
     /// in any case.
     pub announce: bool,
@@ -200,6 +204,8 @@ struct Shell<'a> {
     endpoints: Endpoints,
     /// Files with servers.
     endpoint_files: EndpointFiles,
+    /// Those of the application, if they are watched.
+    source_files: Option<SourceFiles>,
     /// When the process is started that resolves names.
     names: Life<NamesStart>,
     names_agent: Option<Agent>,
@@ -317,6 +323,7 @@ impl<'a> Shell<'a> {
             key_files: KeyFiles::default(),
             endpoints: Endpoints::default(),
             endpoint_files: EndpointFiles::default(),
+            source_files: SourceFiles::of_present_directory(options.watch)?,
             names: Life::default(),
             names_agent: None,
             checks: Checks::default(),
@@ -368,6 +375,7 @@ impl<'a> Shell<'a> {
             self.take_exits();
             self.take_check();
             self.look_at_certificates();
+            self.look_at_sources();
             self.take_agent();
             self.take_keys();
             self.take_names();
@@ -408,6 +416,7 @@ impl<'a> Shell<'a> {
             descriptors.push(PollFd::new(&hook.child, PollFlags::IN));
             descriptors.extend(hook.pipe_end().map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
+        descriptors.extend(self.source_files.iter().map(|files| PollFd::new(files, PollFlags::IN)));
         descriptors.extend(self.old_end.iter().map(|end| PollFd::new(end, PollFlags::IN)));
         let children = self.ended_children.iter().chain(self.old_workers.values());
         let check = self.check.as_ref();
@@ -424,6 +433,7 @@ impl<'a> Shell<'a> {
             self.names.next_deadline(),
             self.checks.next_deadline(),
             self.endpoint_files.next_look(Instant::now()),
+            self.source_files.as_ref().and_then(SourceFiles::deadline),
             old,
         ];
         let hooks = self.hooks.iter().filter_map(Running::deadline);

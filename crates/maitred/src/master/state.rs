@@ -170,6 +170,7 @@ impl Master {
             Event::Signal(signal) => self.signal(now, signal),
             Event::StopWanted => self.stop_once(now),
             Event::Replace => self.replace(),
+            Event::SourceChanged(name) => self.source_changed(now, &name),
             Event::Proposed(asker, proposal) => self.want_proposed(asker, proposal),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),

@@ -256,6 +256,15 @@ impl Sizing {
         self.trouble = Some(Trouble { deaths: self.deaths, next_try: self.not_before });
     }
 
+    /// What they died of may be over: the next one is started without a delay.
+    pub fn try_now(&mut self, now: Instant) {
+        self.backoff = Backoff::default();
+        self.not_before = now;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.next_try = now;
+        }
+    }
+
     /// What keeps the pool from starting, as of the last decision: workers have died young, none that was started since
     /// has become ready, and some are missing.
     pub fn trouble(&self) -> Option<Trouble> {

@@ -25,6 +25,15 @@ impl Master {
         }
     }
 
+    /// As the command to restart each pool. Processes that died of the file as it was are no reason to wait.
+    pub(super) fn source_changed(&mut self, now: Instant, name: &str) {
+        self.log(Level::INFO, format!("{name} has changed: the processes of the application are replaced"));
+        for pool in self.pools.iter_mut().filter(|pool| pool.is_serving()) {
+            pool.restart(now);
+            pool.try_now(now);
+        }
+    }
+
     /// As a reload that finds this configuration. Nothing else may be under way: what that finds in the file is not what the
     /// client has seen.
     pub(super) fn want_proposed(&mut self, asker: Asker, proposal: Box<Proposal>) {

@@ -146,6 +146,8 @@ pub enum Event {
     StopWanted,
     /// The worker process is to be replaced, with the same configuration.
     Replace,
+    /// This file of the application has changed: its processes are to be replaced.
+    SourceChanged(String),
     /// A client has sent another configuration.
     Proposed(Asker, Box<Proposal>),
     /// The worker process of this generation sent a message.

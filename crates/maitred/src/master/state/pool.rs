@@ -525,6 +525,11 @@ impl Pool {
         format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
     }
 
+    /// Does not wait any longer because processes have died young.
+    pub fn try_now(&mut self, now: Instant) {
+        self.sizing.try_now(now);
+    }
+
     /// Handles the command to drain the process of a slot.
     ///
     /// # Errors

@@ -207,3 +207,24 @@ fn channels_to_a_server_that_runs_already_are_not_recovered() {
     assert!(!world.done.iter().any(|action| matches!(action, Action::CloseChannel(_))));
     assert_eq!(world.apps.values().filter(|app| app.2).count(), 2);
 }
+
+#[test]
+fn a_source_that_has_changed_ends_the_delay_of_processes_that_died_of_it() {
+    let mut world = with_pool(Settings::fixed(1));
+    let before = *world.apps.keys().next().unwrap();
+    world.event(Event::SourceChanged("app.py".to_owned()));
+    // What was saved has an error: it dies again and again, and the one before stays.
+    for _ in 0..100 {
+        let died: Vec<u64> = world.apps.keys().copied().filter(|epoch| *epoch != before).collect();
+        died.into_iter().for_each(|epoch| world.app_dies(epoch, false));
+        world.pass(Duration::from_millis(500));
+    }
+    let died: Vec<u64> = world.apps.keys().copied().filter(|epoch| *epoch != before).collect();
+    died.into_iter().for_each(|epoch| world.app_dies(epoch, false));
+    assert_eq!(world.apps.keys().copied().collect::<Vec<_>>(), [before], "the next start has a long delay");
+    world.event(Event::SourceChanged("app.py".to_owned()));
+    assert_eq!(world.apps.len(), 2, "it is tried at once");
+    world.all_ready();
+    world.pass(Duration::from_millis(200));
+    assert_eq!(world.retired, BTreeSet::from([before]));
+}
