@@ -4,6 +4,7 @@
 
 pub(crate) mod crates;
 mod deb;
+pub(crate) mod elf;
 pub(crate) mod npm;
 mod oci;
 mod sbom;
@@ -16,12 +17,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
+use crate::generate::root;
+use elf::Libc;
 use tree::{Release, Tree};
 
 /// The version of everything that is packaged.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The licences' texts, which are in each package.
 pub(crate) const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+
+/// The authorities that this machine trusts, and with it the image.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -38,54 +44,77 @@ type Artefacts = Vec<(String, Vec<u8>)>;
 
 /// Builds, packs, and writes the artefacts.
 pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
-    let release = release()?;
+    let time = time()?;
     let once = |place: &str| -> Result<Artefacts> {
-        let binary = match &arguments.binary {
-            Some(path) => path.clone(),
-            None => build(&target.join(place), &release)?,
-        };
-        pack(&release, &stripped(&binary)?)
+        let given = arguments.binary.as_deref();
+        let binary = given.map_or_else(|| build(&target.join(place), time), |path| Ok(path.to_owned()))?;
+        let stage = tempfile::tempdir()?;
+        let executable = stripped(&binary, stage.path())?;
+        let elf = elf::read(&executable)?;
+        if elf.libc != Libc::Static {
+            if given.is_none() {
+                return Err(format!("{}: the build was to be static, and is not", binary.display()).into());
+            }
+            println!(
+                "{}: not static, so that no image is made, and packages need its glibc",
+                binary.display()
+            );
+        }
+        let release =
+            Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time };
+        let mut artefacts = pack(root(), &release, elf.libc, &std::fs::read(&executable)?)?;
+        artefacts.extend(languages(&executable, &stage.path().join("languages"))?);
+        Ok(artefacts)
     };
     let artefacts = once("dist-build")?;
     if arguments.check {
-        let again = once("dist-build-again")?;
-        for ((name, first), (_, second)) in artefacts.iter().zip(&again) {
-            if first != second {
-                return Err(format!("{name}: the same sources have given other bytes").into());
-            }
-        }
+        compare(&artefacts, &once("dist-build-again")?)?;
     }
     write(&target.join("dist"), &artefacts)
 }
 
-/// Version, architecture and time of what is checked out.
-fn release() -> Result<Release> {
-    let manifest: toml::Table = std::fs::read_to_string("Cargo.toml")
-        .map_err(|error| format!("Cargo.toml: {error}; run this in the root of the sources"))?
-        .parse()?;
-    let version = manifest.get("workspace").and_then(|table| table.get("package")?.get("version")?.as_str());
+/// A part of the tests: all that can be packed of the debug build, with its sums checked by another program.
+pub(crate) fn test(target: &Path) -> Result<()> {
+    let binary = Some(target.join("debug/maitred"));
+    run(target, &Arguments { binary, check: false })?;
+    let mut sums = Command::new("sha256sum");
+    crate::step::step(
+        "sums of artefacts",
+        sums.args(["--check", "SHA256SUMS"]).current_dir(target.join("dist")),
+    )
+}
+
+/// Fails if a byte differs.
+fn compare(artefacts: &Artefacts, again: &Artefacts) -> Result<()> {
+    let names = |artefacts: &Artefacts| artefacts.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    if names(artefacts) != names(again) {
+        return Err(format!("first {:?}, then {:?}", names(artefacts), names(again)).into());
+    }
+    let differs = artefacts.iter().zip(again).find(|(one, other)| one.1 != other.1);
+    differs.map_or(Ok(()), |((name, _), _)| {
+        Err(format!("{name}: the same sources have given other bytes").into())
+    })
+}
+
+/// When the commit was made that is checked out.
+fn time() -> Result<u64> {
     let time = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(time) => time,
         Err(_) => {
-            let output = Command::new("git").args(["log", "-1", "--format=%ct"]).output();
+            let output = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()).output();
             let output = output.map_err(|error| format!("git: {error}; or set SOURCE_DATE_EPOCH"))?;
             String::from_utf8(output.stdout)?
         }
     };
-    Ok(Release {
-        version: version.ok_or("Cargo.toml: there is no workspace.package.version")?.to_owned(),
-        architecture: std::env::consts::ARCH.to_owned(),
-        time: time
-            .trim()
-            .parse()
-            .map_err(|_| "there is no commit; set SOURCE_DATE_EPOCH (seconds since 1970)")?,
-    })
+    let time = time.trim().parse();
+    Ok(time.map_err(|_| "there is no commit; set SOURCE_DATE_EPOCH (seconds since 1970)")?)
 }
 
 /// Builds a static binary. With `--target`, its flags do not reach build scripts and procedural macros.
-fn build(directory: &Path, release: &Release) -> Result<PathBuf> {
-    let triple = format!("{}-unknown-linux-gnu", release.architecture);
-    let sources = std::env::current_dir()?;
+fn build(directory: &Path, time: u64) -> Result<PathBuf> {
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let sources = root();
+    let directory = std::path::absolute(directory)?;
     let home = std::env::var("CARGO_HOME")
         .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
     let flags = [
@@ -105,44 +134,61 @@ fn build(directory: &Path, release: &Release) -> Result<PathBuf> {
         "--target",
         &triple,
     ]);
-    command.arg("--target-dir").arg(directory);
-    command
-        .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .env("SOURCE_DATE_EPOCH", release.time.to_string());
+    command.arg("--target-dir").arg(&directory).current_dir(sources);
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("SOURCE_DATE_EPOCH", time.to_string());
     crate::step::step("static binary", &mut command)?;
     Ok(directory.join(triple).join("release/maitred"))
 }
 
-/// The binary without symbols and line tables.
-fn stripped(binary: &Path) -> Result<Vec<u8>> {
+/// The binary without symbols and line tables, in this directory.
+fn stripped(binary: &Path, directory: &Path) -> Result<PathBuf> {
     if !binary.is_file() {
         return Err(
             format!("{}: there is no such file; build it, or leave out --binary", binary.display()).into()
         );
     }
-    let place = tempfile::NamedTempFile::new()?;
-    let output = Command::new("strip").arg("-o").arg(place.path()).arg(binary).output();
+    let place = directory.join("maitred");
+    let output = Command::new("strip").arg("-o").arg(&place).arg(binary).output();
     let output = output.map_err(|error| format!("strip: {error}; it is in the Debian package binutils"))?;
     if !output.status.success() {
         return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr)).into());
     }
-    Ok(std::fs::read(place.path())?)
+    Ok(place)
 }
 
-/// All artefacts, from the files of the current directory and a binary.
-fn pack(release: &Release, binary: &[u8]) -> Result<Artefacts> {
-    let lock = std::fs::read_to_string("Cargo.lock").map_err(|error| format!("Cargo.lock: {error}"))?;
-    let tree = installed(binary)?;
-    Ok(vec![
-        tarball::pack(release, &tree)?,
-        deb::pack(release, &tree)?,
-        oci::pack(release, &container(binary)?)?,
+/// What is made of a binary and of the sources in `root`. There is an image of a static binary only.
+fn pack(root: &Path, release: &Release, libc: Libc, binary: &[u8]) -> Result<Artefacts> {
+    let lock =
+        std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
+    let tree = installed(root, binary)?;
+    let mut licenses = Tree::default();
+    for license in LICENSES {
+        licenses.copy(license, 0o644, &root.join(license))?;
+    }
+    let mut artefacts = vec![
+        tarball::pack(release, &tree, &licenses)?,
+        deb::pack(release, &tree, libc)?,
         sbom::pack(release, &lock)?,
-    ])
+    ];
+    if libc == Libc::Static {
+        artefacts.push(oci::pack(release, &container(root, binary, Path::new(CERTIFICATES))?)?);
+    }
+    Ok(artefacts)
+}
+
+/// The wheel and the packages of npm.
+fn languages(executable: &Path, directory: &Path) -> Result<Artefacts> {
+    let [platform, adapter] = npm::build(executable, directory)?;
+    let mut artefacts = Artefacts::new();
+    for path in [wheel::build(executable, directory)?, platform, adapter] {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        artefacts.push((name, std::fs::read(&path)?));
+    }
+    Ok(artefacts)
 }
 
 /// What packages install.
-fn installed(binary: &[u8]) -> Result<Tree> {
+fn installed(root: &Path, binary: &[u8]) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.file("usr/bin/maitred", 0o755, binary);
     for (path, from) in [
@@ -156,21 +202,26 @@ fn installed(binary: &[u8]) -> Result<Tree> {
         ("usr/share/fish/vendor_completions.d/maitred.fish", "docs/completions/maitred.fish"),
         ("usr/share/zsh/vendor-completions/_maitred", "docs/completions/maitred.zsh"),
     ] {
-        tree.copy(path, 0o644, Path::new(from))?;
+        tree.copy(path, 0o644, &root.join(from))?;
     }
-    let manual = std::fs::read("docs/maitred.1").map_err(|error| format!("docs/maitred.1: {error}"))?;
+    let manual =
+        std::fs::read(root.join("docs/maitred.1")).map_err(|error| format!("docs/maitred.1: {error}"))?;
     tree.file("usr/share/man/man1/maitred.1.gz", 0o644, tree::gzip(&manual)?);
     Ok(tree)
 }
 
 /// The root of a container.
-fn container(binary: &[u8]) -> Result<Tree> {
+fn container(root: &Path, binary: &[u8], certificates: &Path) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.file("usr/bin/maitred", 0o755, binary);
-    tree.copy("etc/maitred/maitred.toml", 0o644, Path::new("pkg/container.toml"))?;
-    tree.copy("usr/share/maitred/site/index.html", 0o644, Path::new("pkg/site/index.html"))?;
-    let certificates = Path::new("/etc/ssl/certs/ca-certificates.crt");
-    tree.copy("etc/ssl/certs/ca-certificates.crt", 0o644, certificates)?;
+    tree.copy("etc/maitred/maitred.toml", 0o644, &root.join("pkg/container.toml"))?;
+    tree.copy("usr/share/maitred/site/index.html", 0o644, &root.join("pkg/site/index.html"))?;
+    for license in LICENSES {
+        tree.copy(&format!("usr/share/doc/maitred/{license}"), 0o644, &root.join(license))?;
+    }
+    tree.copy("etc/ssl/certs/ca-certificates.crt", 0o644, certificates).map_err(|error| {
+        format!("{error}; the image needs these certificates (Debian's package ca-certificates)")
+    })?;
     Ok(tree)
 }
 

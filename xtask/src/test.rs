@@ -75,6 +75,7 @@ pub(crate) fn run() -> Result<()> {
     report.take(crate::test_python::run(python));
     report.take(crate::test_h2::run(target));
     report.take(crate::test_node::run());
+    report.take(crate::dist::test(target));
     report.take(crate::test_installed::run(target));
     report.take(crate::test_cache::run(target));
     report.take(crate::trials::run(target));

@@ -6,15 +6,18 @@ use std::fmt::Write as _;
 use md5::{Digest as _, Md5};
 
 use crate::Result;
+use crate::dist::elf::Libc;
 use crate::dist::tree::{Release, Tree, gzip};
 
 /// Revision of the package for one version of Maitred.
 const REVISION: u32 = 1;
+/// Whoever publishes packages has to put an address here at which mail is read. The domain `invalid` has no owner (RFC 2606).
+const MAINTAINER: &str = "Maitred developers <maitred@maitred.invalid>";
 /// What an operator may change, and an update keeps.
 const CONFFILES: &str = "/etc/logrotate.d/maitred\n/etc/maitred/maitred.toml\n";
 
 /// The file's name and content. `tree` has what every package installs.
-pub(crate) fn pack(release: &Release, tree: &Tree) -> Result<(String, Vec<u8>)> {
+pub(crate) fn pack(release: &Release, tree: &Tree, libc: Libc) -> Result<(String, Vec<u8>)> {
     let architecture = match release.architecture.as_str() {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -24,9 +27,19 @@ pub(crate) fn pack(release: &Release, tree: &Tree) -> Result<(String, Vec<u8>)> 
     let mut tree = tree.clone();
     let changelog = include_str!("../../../pkg/debian/changelog").replace("@VERSION@", &version);
     let changelog = changelog.replace("@DATE@", &rfc5322(release.time));
+    let changelog = changelog.replace("@MAINTAINER@", MAINTAINER);
     tree.file("usr/share/doc/maitred/changelog.Debian.gz", 0o644, gzip(changelog.as_bytes())?);
     tree.file("usr/share/doc/maitred/copyright", 0o644, include_str!("../../../pkg/debian/copyright"));
-    let control = control(&version, architecture, &tree).tar(release, "./")?;
+    let mut overrides = include_str!("../../../pkg/debian/lintian-overrides").to_owned();
+    let libraries = match libc {
+        Libc::Static => {
+            overrides += include_str!("../../../pkg/debian/lintian-overrides.static");
+            String::new()
+        }
+        Libc::Glibc(minor) => format!("libc6 (>= 2.{minor}), libgcc-s1, "),
+    };
+    tree.file("usr/share/lintian/overrides/maitred", 0o644, overrides);
+    let control = control(&version, architecture, &libraries, &tree).tar(release, "./")?;
     let data = tree.tar(release, "./")?;
     let mut package = b"!<arch>\n".to_vec();
     member(&mut package, release, "debian-binary", b"2.0\n");
@@ -35,7 +48,7 @@ pub(crate) fn pack(release: &Release, tree: &Tree) -> Result<(String, Vec<u8>)> 
     Ok((format!("maitred_{version}_{architecture}.deb"), package))
 }
 
-fn control(version: &str, architecture: &str, tree: &Tree) -> Tree {
+fn control(version: &str, architecture: &str, libraries: &str, tree: &Tree) -> Tree {
     let (mut sums, mut kilobytes) = (String::new(), 0);
     for (path, _, content) in tree.files() {
         let sum: String = Md5::digest(content).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -44,6 +57,8 @@ fn control(version: &str, architecture: &str, tree: &Tree) -> Tree {
     }
     let text = include_str!("../../../pkg/debian/control")
         .replace("@VERSION@", version)
+        .replace("@MAINTAINER@", MAINTAINER)
+        .replace("@LIBRARIES@", libraries)
         .replace("@ARCHITECTURE@", architecture)
         .replace("@KILOBYTES@", &kilobytes.to_string());
     let mut control = Tree::default();

@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::dist::elf::{self, Libc};
 use crate::dist::{LICENSES, VERSION};
 use crate::generate::root;
 
@@ -34,7 +35,11 @@ fn stage_platform(executable: &Path, directory: &Path) -> Result<()> {
     let program = directory.join("bin/maitred");
     std::fs::copy(executable, &program)?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
-    let description = json!({
+    let elf = elf::read(executable)?;
+    if elf.architecture != "x86_64" {
+        return Err(format!("{}: the package {PLATFORM} is for x86-64", executable.display()).into());
+    }
+    let mut description = json!({
         "name": PLATFORM,
         "version": VERSION,
         "description": "The executable of the web server Maitred for Linux on x86-64; install the package maitred",
@@ -44,6 +49,10 @@ fn stage_platform(executable: &Path, directory: &Path) -> Result<()> {
         "files": ["bin", "LICENSE-*"],
         "preferUnplugged": true,
     });
+    // Without this, it is installed where musl is the C library, too.
+    if elf.libc != Libc::Static {
+        description["libc"] = json!(["glibc"]);
+    }
     write_description(directory, &description)?;
     let readme =
         "# Maitred for Linux on x86-64\n\nThe executable for the package `maitred`, which installs it.\n";

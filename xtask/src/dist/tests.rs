@@ -3,22 +3,39 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Artefacts, Release, pack, write};
+use super::elf::Libc;
+use super::{Artefacts, Release, compare, container, oci, pack, write};
+use crate::generate::root;
 
+const BINARY: &[u8] = b"#!/bin/sh\nexit 0\n";
+
+fn release() -> Release {
+    Release { version: "1.2.3".into(), architecture: "x86_64".into(), time: 1_700_000_000 }
+}
+
+/// With an image that has no real certificates, since this machine need not have any.
 fn artefacts() -> Artefacts {
-    // Tests run in the directory of their package; what is packed is named from the root.
-    std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).unwrap();
-    let release = Release { version: "1.2.3".into(), architecture: "x86_64".into(), time: 1_700_000_000 };
-    pack(&release, b"#!/bin/sh\nexit 0\n").unwrap()
+    let mut artefacts = pack(root(), &release(), Libc::Glibc(34), BINARY).unwrap();
+    let container = container(root(), BINARY, &root().join("LICENSE-MIT")).unwrap();
+    artefacts.push(oci::pack(&release(), &container).unwrap());
+    artefacts
 }
 
 #[test]
 fn packing_twice_gives_the_same_bytes() {
-    let (first, second) = (artefacts(), artefacts());
+    let mut first = artefacts();
     assert_eq!(first.len(), 4);
-    for ((name, one), (_, other)) in first.iter().zip(&second) {
-        assert!(one == other, "{name} differs");
-    }
+    compare(&first, &artefacts()).unwrap();
+    first[1].1.push(0);
+    assert!(compare(&first, &artefacts()).unwrap_err().to_string().contains("_amd64.deb: "));
+    first.pop();
+    assert!(compare(&first, &artefacts()).is_err());
+}
+
+#[test]
+fn an_image_needs_certificates() {
+    let error = container(root(), BINARY, Path::new("/no such file")).unwrap_err().to_string();
+    assert!(error.contains("/no such file") && error.contains("ca-certificates"), "{error}");
 }
 
 #[test]
@@ -34,6 +51,7 @@ fn sums_and_archives_are_read_by_other_programs() {
     let listed = run("tar", &["-tvzf", "maitred-1.2.3-x86_64-linux.tar.gz"]);
     assert!(listed.contains("-rwxr-xr-x root/root"), "{listed}");
     assert!(listed.contains("maitred-1.2.3-x86_64-linux/usr/bin/maitred"), "{listed}");
+    assert!(listed.contains("maitred-1.2.3-x86_64-linux/LICENSE-MIT"), "{listed}");
     assert_eq!(
         run("tar", &["-xOf", "maitred-1.2.3-amd64.oci.tar", "oci-layout"]),
         r#"{"imageLayoutVersion":"1.0.0"}"#

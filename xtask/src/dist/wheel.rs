@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,6 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::Result;
+use crate::dist::elf::{self, Elf, Libc};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
 use crate::generate::root;
@@ -48,7 +48,7 @@ pub(crate) fn build(executable: &Path, directory: &Path) -> Result<PathBuf> {
         )
         .into());
     }
-    let tags = tags(executable)?;
+    let tags = tags(elf::read(executable)?);
     let stem = format!("{}-{}", project.name, project.version);
     let mut files = modules(&adapter.join("maitred"))?;
     let program = File {
@@ -127,62 +127,30 @@ fn recorded(files: &[File], own: &str) -> String {
     text + own + ",,\n"
 }
 
-/// What the executable runs on. One without shared libraries needs no C library, neither glibc nor musl; the kernel that it needs
-/// (5.10) no tag can say.
-fn tags(executable: &Path) -> Result<Vec<String>> {
-    let output =
-        Command::new("readelf").args(["-W", "-h", "-d", "-V"]).arg(executable).env("LC_ALL", "C").output();
-    let output = output.map_err(|error| format!("readelf: {error} (Debian's package binutils)"))?;
-    if !output.status.success() {
-        let why = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("{} is no executable: {why}", executable.display()).into());
+/// The platforms' names. An executable without shared libraries needs no C library, neither glibc nor musl; the kernel that it
+/// needs (5.10) no tag can say.
+fn tags(elf: Elf) -> Vec<String> {
+    let machine = elf.architecture;
+    match elf.libc {
+        Libc::Static => {
+            let tags = ["manylinux_2_17", "manylinux2014", "musllinux_1_1"];
+            tags.iter().map(|tag| format!("{tag}_{machine}")).collect()
+        }
+        Libc::Glibc(minor) => vec![format!("manylinux_2_{}_{machine}", minor.max(17))],
     }
-    tags_of(&String::from_utf8_lossy(&output.stdout))
-}
-
-/// The same, from what `readelf` says of it.
-fn tags_of(said: &str) -> Result<Vec<String>> {
-    let machine = if said.contains("X86-64") {
-        "x86_64"
-    } else if said.contains("AArch64") {
-        "aarch64"
-    } else {
-        return Err("the executable is neither for x86-64 nor for AArch64".into());
-    };
-    if !said.contains("(NEEDED)") {
-        let tags = ["manylinux_2_17", "manylinux2014", "musllinux_1_1"];
-        return Ok(tags.iter().map(|tag| format!("{tag}_{machine}")).collect());
-    }
-    if said.contains("libc.musl") {
-        return Err(
-            "the executable needs musl's shared library: link it statically, and it runs everywhere".into()
-        );
-    }
-    let versions = said.split("Name: GLIBC_2.").skip(1);
-    let minor = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok();
-    let newest =
-        versions.filter_map(minor).max().ok_or("the executable needs shared libraries, but not glibc's")?;
-    Ok(vec![format!("manylinux_2_{}_{machine}", newest.max(17))])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const X86: &str = "  Machine: Advanced Micro Devices X86-64\n";
-    const NEEDED: &str = " 0x0000000000000001 (NEEDED)  Shared library: [libc.so.6]\n";
-
     #[test]
     fn the_tag_is_what_the_executable_needs() {
-        let glibc = format!("{X86}{NEEDED}  Name: GLIBC_2.4  Flags: none\n  Name: GLIBC_2.34  Flags: none\n");
-        assert_eq!(tags_of(&glibc).unwrap(), ["manylinux_2_34_x86_64"]);
-        let old = format!("{X86}{NEEDED}  Name: GLIBC_2.2.5  Flags: none\n");
-        assert_eq!(tags_of(&old).unwrap(), ["manylinux_2_17_x86_64"]);
-        let tags = tags_of("  Machine: AArch64\n").unwrap();
-        assert_eq!(tags, ["manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"]);
-        assert!(tags_of("  Machine: RISC-V\n").is_err());
-        let musl = format!("{X86} (NEEDED)  Shared library: [libc.musl-x86_64.so.1]\n");
-        assert!(tags_of(&musl).unwrap_err().to_string().contains("statically"));
+        let tags = |architecture, libc| tags(Elf { architecture, libc });
+        assert_eq!(tags("x86_64", Libc::Glibc(34)), ["manylinux_2_34_x86_64"]);
+        assert_eq!(tags("x86_64", Libc::Glibc(2)), ["manylinux_2_17_x86_64"]);
+        let everywhere = ["manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"];
+        assert_eq!(tags("aarch64", Libc::Static), everywhere);
     }
 
     #[test]

@@ -291,9 +291,7 @@ impl<'a> Shell<'a> {
         let (mut upgrade_state, mut unpacker) = (UpgradeState::find()?, Unpacker::default());
         let around = surroundings(&mut upgrade_state, &mut unpacker)?;
         let machine = match &mut upgrade_state {
-            Some(upgrade_state) => {
-                Master::resume(Instant::now(), std::mem::take(&mut upgrade_state.inherited_state))
-            }
+            Some(before) => Master::resume(Instant::now(), std::mem::take(&mut before.inherited_state)),
             None => Master::new(),
         };
         let mut shell = Shell {
