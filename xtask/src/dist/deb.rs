@@ -11,7 +11,7 @@ use crate::dist::tree::{Release, Tree, gzip};
 
 /// Revision of the package for one version of Maitred.
 const REVISION: u32 = 1;
-/// Whoever publishes packages has to put an address here at which mail is read. The domain `invalid` has no owner (RFC 2606).
+/// A publisher of packages has to put an address here at which mail is read. The domain `invalid` has no owner (RFC 2606).
 const MAINTAINER: &str = "Maitred developers <maitred@maitred.invalid>";
 /// What an operator may change, and an update keeps.
 const CONFFILES: &str = "/etc/logrotate.d/maitred\n/etc/maitred/maitred.toml\n";

@@ -1,4 +1,4 @@
-//! The files of an application, watched by inotify(7) while somebody works on them (`maitred app --watch`).
+//! The files of an application, watched by inotify(7) while they are being worked on (`maitred app --watch`).
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ const CHANGES_PER_TURN_MAX: usize = 1024;
 /// An editor, a formatter and a version control system make several changes: they are over when nothing came for this time,
 const QUIET: Duration = Duration::from_millis(100);
 /// or, when they do not end, after this.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two answers to changes: an application that writes its own source files does not keep the machine busy.
 const ANSWER_EVERY: Duration = Duration::from_secs(1);
 
@@ -83,7 +83,7 @@ impl SourceFiles {
     /// When [`Self::take`] has something to give.
     pub fn deadline(&self) -> Option<Instant> {
         let (_, first, last) = self.changed.as_ref()?;
-        let due = (*last + QUIET).min(*first + PATIENCE);
+        let due = (*last + QUIET).min(*first + TIMEOUT);
         Some(self.answered.map_or(due, |answered| due.max(answered + ANSWER_EVERY)))
     }
 
