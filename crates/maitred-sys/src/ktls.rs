@@ -206,6 +206,43 @@ mod tests {
         assert!(short.info().is_none());
     }
 
+    /// What is written with keys leaves as records, which are counted. Without a kernel that has TLS, nothing is written.
+    #[test]
+    fn records_are_made_and_counted() {
+        use std::io::{Read as _, Write as _};
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        if let Err(error) = attach(server.as_fd()) {
+            assert_eq!(error.raw_os_error(), Some(libc::ENOENT), "{error}");
+            assert!(std::env::var_os("MAITRED_TEST_KTLS").is_none(), "the machine was to have it");
+            assert!(sent_records(server.as_fd()).is_err());
+            return eprintln!("SKIPPED: this kernel has no TLS; `cargo xtask vm-test` runs the rest");
+        }
+        let key = [7; 32];
+        let keys = Keys { cipher: Cipher::Aes256Gcm, key: &key, nonce: &[1; NONCE_BYTES], sequence: 5 };
+        set_keys(server.as_fd(), &keys).unwrap();
+        assert_eq!(sent_records(server.as_fd()).unwrap(), 5);
+        server.write_all(b"content").unwrap();
+        assert_eq!(send_record(server.as_fd(), 21, &[1, 0]).unwrap(), 2);
+        assert_eq!(sent_records(server.as_fd()).unwrap(), 7);
+        drop(server);
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        // Headers, and what is longer than the content by its type and its tag (RFC 8446 section 5.2).
+        assert_eq!(
+            (&got[..5], &got[29..34]),
+            (b"\x17\x03\x03\0\x18".as_slice(), b"\x17\x03\x03\0\x13".as_slice())
+        );
+        assert_eq!(got.len(), 5 + 24 + 5 + 19);
+        let short = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        attach(short.as_fd()).unwrap();
+        let keys = Keys { cipher: Cipher::Aes128Gcm, key: &key[..16], ..keys };
+        set_keys(short.as_fd(), &keys).unwrap();
+        assert_eq!(sent_records(short.as_fd()).unwrap(), 5);
+    }
+
     /// Without keys, the socket is an ordinary one; a kernel without TLS says so.
     #[test]
     fn a_socket_that_is_prepared_sends_as_before() {

@@ -3,6 +3,7 @@
 //! rustls writes whole records, header included, whose content is not encrypted
 //! ([`Transmit::leave_plain`](crate::tls::ktls::transmit::Transmit::leave_plain)). The kernel wants the content and its type.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ const KEY_UPDATE: u8 = 24;
 pub(super) struct KernelWriter<'a> {
     pub(super) socket: BorrowedFd<'a>,
     pub(super) record: &'a mut Record,
-    /// The keys that follow a key update.
-    pub(super) next: &'a mut Option<Arc<Transmit>>,
+    /// The keys that follow key updates.
+    pub(super) next: &'a mut VecDeque<Arc<Transmit>>,
 }
 
 /// The record at the front of these bytes, and how much of them is its header.
@@ -57,7 +58,7 @@ impl io::Write for KernelWriter<'_> {
         };
         record.left -= sent;
         if (record.left, record.last) == (0, true) {
-            let next = self.next.take().ok_or(io::ErrorKind::InvalidData)?;
+            let next = self.next.pop_front().ok_or(io::ErrorKind::InvalidData)?;
             ktls::set_keys(self.socket, &next.keys())?;
         }
         *self.record = record;
@@ -80,7 +81,7 @@ mod tests {
     #[test]
     fn content_is_given_without_its_header_however_it_comes() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let (mut record, mut next) = (Record::default(), None);
+        let (mut record, mut next) = (Record::default(), VecDeque::new());
         let mut writer = KernelWriter { socket: ours.as_fd(), record: &mut record, next: &mut next };
         assert_eq!(writer.write(b"\x17\x03\x03\x00\x05con").unwrap(), 8);
         assert_eq!(writer.write(b"te\x17\x03\x03\x00\x00").unwrap(), 2);

@@ -4,6 +4,7 @@
 //! keys go to the kernel, and stay there. If the kernel does not take them, nothing has changed, and nothing is tried again for
 //! this session.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use maitred_sys::ktls;
@@ -23,7 +24,7 @@ fn give(secure: &mut TlsSession, socket: BorrowedFd<'_>) -> std::io::Result<bool
     ktls::attach(socket)?;
     ktls::set_keys(socket, &transmit.keys())?;
     transmit.leave_plain();
-    secure.sender = Sender::Kernel { record: Record::default(), next: None };
+    secure.sender = Sender::Kernel { record: Record::default(), next: VecDeque::new() };
     Ok(true)
 }
 

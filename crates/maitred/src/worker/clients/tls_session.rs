@@ -31,7 +31,7 @@ pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 pub(super) fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
     let sent = match &mut session.sender {
         Sender::Kernel { record, next } => {
-            let (mut record, mut next) = (*record, next.take());
+            let (mut record, mut next) = (*record, std::mem::take(next));
             let sent = session.flush(&mut KernelWriter { socket, record: &mut record, next: &mut next });
             session.sender = Sender::Kernel { record, next };
             sent

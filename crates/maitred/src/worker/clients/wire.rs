@@ -29,7 +29,17 @@ use super::Clients;
 use super::tls_kernel::BY_KERNEL_BYTES_MIN;
 use crate::serve::ServedFile;
 use crate::worker::connection::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
+use crate::worker::entry::Entry;
 use crate::worker::foreign;
+
+/// Has the kernel send a part of a file. 0: the file is shorter than that.
+fn send_from_file(connection: &Entry, file: &ServedFile, offset: &mut u64, bytes: u64) -> Result<u64, Errno> {
+    let socket = connection.socket.as_ref().ok_or(Errno::CONNRESET)?;
+    if connection.shared {
+        rustix::io::ioctl_fionbio(socket, true)?;
+    }
+    rustix::fs::sendfile(socket, file, Some(offset), bytes as usize).map(|sent| sent as u64)
+}
 
 impl Clients {
     /// Appends to `rx` what has come, up to its capacity.
@@ -111,21 +121,16 @@ impl Clients {
         then: Then,
     ) -> Result<u64, Errno> {
         let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
-        let by_kernel = match connection.wire {
-            Wire::Tls { session } if bytes >= BY_KERNEL_BYTES_MIN => self.send_by_kernel(index, session)?,
-            Wire::Clear => true,
-            _ => false,
-        };
-        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
-        if let (true, Some(socket)) = (by_kernel, &connection.socket) {
-            if connection.shared {
-                rustix::io::ioctl_fionbio(socket, true)?;
+        match connection.wire {
+            Wire::Clear => return send_from_file(connection, file, offset, bytes),
+            Wire::Stream { session, stream } => {
+                return self.send_stream_file(session, stream, file, offset, bytes, then);
             }
-            return rustix::fs::sendfile(socket, &**file, Some(offset), bytes as usize)
-                .map(|sent| sent as u64);
-        }
-        if let Wire::Stream { session, stream } = connection.wire {
-            return self.send_stream_file(session, stream, file, offset, bytes, then);
+            Wire::Tls { session } => {
+                if bytes >= BY_KERNEL_BYTES_MIN && self.send_by_kernel(index, session)? {
+                    return send_from_file(&self.connections[index as usize], file, offset, bytes);
+                }
+            }
         }
         let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(FILE_PIECE_BYTES);
         let mut piece = self.buffers.piece.take();

@@ -1,5 +1,6 @@
 //! TLS sessions: rustls, driven by the bytes of a socket.
 
+use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
@@ -75,8 +76,8 @@ pub(in crate::worker) enum Sender {
     Kernel {
         /// Where in a record of rustls' the socket has stopped taking.
         record: Record,
-        /// Keys that follow a key update, which has not left yet.
-        next: Option<Arc<Transmit>>,
+        /// Keys that follow key updates which have not left yet, in their order. rustls bounds how many a client may ask for.
+        next: VecDeque<Arc<Transmit>>,
     },
 }
 
@@ -101,18 +102,19 @@ impl TlsSession {
         matches!(self.sender, Sender::Kernel { .. })
     }
 
-    /// Calls rustls, and notes the keys that it sends with from then on.
-    fn noting<T>(&mut self, call: impl FnOnce(&mut ServerConnection) -> T) -> T {
+    /// Calls rustls, and notes the keys that it sends with from then on. Says whether there are new ones.
+    fn noting<T>(&mut self, call: impl FnOnce(&mut ServerConnection) -> T) -> (T, bool) {
         if matches!(self.sender, Sender::Session) {
-            return call(&mut self.tls);
+            return (call(&mut self.tls), false);
         }
         let (result, keys) = noting(self.is_by_kernel(), || call(&mut self.tls));
-        if let (Some(keys), Sender::Noted(noted) | Sender::Kernel { next: noted, .. }) =
-            (keys, &mut self.sender)
-        {
-            *noted = Some(keys);
+        let Some(keys) = keys else { return (result, false) };
+        match &mut self.sender {
+            Sender::Session => {}
+            Sender::Noted(noted) => *noted = Some(keys),
+            Sender::Kernel { next, .. } => next.push_back(keys),
         }
-        result
+        (result, true)
     }
 
     /// Begins with a client whose first message was read already.
@@ -123,13 +125,13 @@ impl TlsSession {
         &mut self,
         begin: impl FnOnce() -> Result<ServerConnection, E>,
     ) -> Result<(), E> {
-        self.noting(|tls| begin().map(|begun| *tls = begun))
+        self.noting(|tls| begin().map(|begun| *tls = begun)).0
     }
 
     /// Encrypts bytes, as many as there is room for.
     pub(in crate::worker) fn encrypt(&mut self, bytes: &[u8]) -> usize {
         // It writes into memory, and cannot fail.
-        let written = self.noting(|tls| tls.writer().write(bytes)).unwrap_or(0);
+        let written = self.noting(|tls| tls.writer().write(bytes)).0.unwrap_or(0);
         self.unsent += written;
         written
     }
@@ -176,7 +178,13 @@ impl TlsSession {
 
     /// The same of what rustls has already.
     pub(in crate::worker) fn take_kept(&mut self, rx: &mut Vec<u8>) -> Result<(), rustls::Error> {
-        let state = self.noting(|tls| tls.process_new_packets())?;
+        let (state, changed) = self.noting(|tls| tls.process_new_packets());
+        let state = state?;
+        if changed && self.settled {
+            // The client has asked for other keys. rustls keeps its answer until something else is sent by it, which may be
+            // never if the kernel sends: nothing may be sent with the new keys before the answer (RFC 8446 section 4.6.3).
+            self.encrypt(b"");
+        }
         self.closed = state.peer_has_closed();
         self.take_early(rx);
         self.drain(state.plaintext_bytes_to_read(), rx);

@@ -3,21 +3,32 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rustix::net::SocketType;
+use rustls::crypto::CryptoProvider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConnection, ServerConfig, SupportedProtocolVersion};
 
 use super::*;
 use crate::pki::files;
+use crate::tls::ktls::transmit::wrapped;
 use crate::tls::testing::{self, Authority};
 use crate::worker::testing::sockets;
 
 /// A client, and the session of its handshake, which is over.
 fn session(version: &'static SupportedProtocolVersion) -> (ClientConnection, TlsSession) {
+    let (client, tls) = handshake(version, Arc::clone(crate::pki::provider()));
+    (client, TlsSession { begun: true, settled: true, ..TlsSession::new(tls, None, false) })
+}
+
+/// The same, with this cryptography on the server's side.
+fn handshake(
+    version: &'static SupportedProtocolVersion,
+    provider: Arc<CryptoProvider>,
+) -> (ClientConnection, ServerConnection) {
     let authority = Authority::new("tests");
     let made = authority.sign(&["a.test"], &rcgen::PKCS_ECDSA_P256_SHA256);
     let chain = files::certificates(made.certificate.as_bytes()).unwrap();
     let key = files::private_key(made.key.as_bytes()).unwrap();
-    let server = ServerConfig::builder_with_provider(Arc::clone(crate::pki::provider()))
+    let server = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[version])
         .unwrap()
         .with_no_client_auth()
@@ -25,8 +36,66 @@ fn session(version: &'static SupportedProtocolVersion) -> (ClientConnection, Tls
         .unwrap();
     let client = Arc::new(authority.client(&[version], None));
     let connected = testing::connect(&client, Arc::new(server), "a.test").unwrap();
-    let tls = connected.server;
-    (connected.client, TlsSession { begun: true, settled: true, ..TlsSession::new(tls, None, false) })
+    (connected.client, connected.server)
+}
+
+/// A session whose keys are noted.
+fn noted() -> (ClientConnection, TlsSession) {
+    let provider = Arc::new(wrapped(crate::pki::provider()));
+    let ((client, tls), keys) = noting(false, || handshake(&TLS13, provider));
+    let session = TlsSession { begun: true, settled: true, ..TlsSession::new(tls, None, true) };
+    (client, TlsSession { sender: Sender::Noted(keys), ..session })
+}
+
+/// What the session has to send.
+fn sent(session: &mut TlsSession) -> Vec<u8> {
+    let mut wire = Vec::new();
+    assert!(session.flush(&mut wire).unwrap());
+    wire
+}
+
+/// The client asks for other keys, and the session has heard it.
+fn change_keys(client: &mut ClientConnection, session: &mut TlsSession) {
+    client.refresh_traffic_keys().unwrap();
+    let wire = encrypted(client);
+    session.take(&wire, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_request_for_other_keys_is_answered_before_the_kernel_gets_any() {
+    let (mut client, mut session) = noted();
+    sent(&mut session);
+    change_keys(&mut client, &mut session);
+    let Sender::Noted(Some(keys)) = &session.sender else { panic!("{:?}", session.sender) };
+    assert_eq!(keys.keys().sequence, 0, "nothing was sent with the new ones");
+    // The answer waits for the socket: without it, the client could not read what the kernel sends with the new keys.
+    let mut wire = &sent(&mut session)[..];
+    assert!(!wire.is_empty());
+    session.encrypt(b"with the new keys");
+    let rest = sent(&mut session);
+    let mut got = [0; 17];
+    for mut part in [std::mem::take(&mut wire), &rest[..]] {
+        client.read_tls(&mut part).unwrap();
+        client.process_new_packets().unwrap();
+    }
+    client.reader().read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"with the new keys");
+}
+
+#[test]
+fn each_request_for_other_keys_has_its_own_where_the_kernel_sends() {
+    let (mut client, mut session) = noted();
+    sent(&mut session);
+    let Sender::Noted(Some(keys)) = &session.sender else { panic!("{:?}", session.sender) };
+    keys.leave_plain();
+    session.sender = Sender::Kernel { record: Record::default(), next: VecDeque::new() };
+    for count in 1..=2 {
+        change_keys(&mut client, &mut session);
+        let Sender::Kernel { next, .. } = &session.sender else { panic!("{:?}", session.sender) };
+        assert_eq!(next.len(), count, "the socket has taken no answer yet");
+    }
+    // Two key updates (RFC 8446 section 4.6.3), which ask for nothing, and as they are.
+    assert_eq!(sent(&mut session), b"\x16\x03\x03\x00\x05\x18\x00\x00\x01\x00".repeat(2));
 }
 
 /// What the client sends, encrypted.
