@@ -84,6 +84,20 @@ pub(crate) fn test(target: &Path) -> Result<()> {
     )
 }
 
+/// The package for Debian of this binary, in this directory.
+pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<PathBuf> {
+    let stage = tempfile::tempdir()?;
+    let executable = stripped(binary, stage.path())?;
+    let elf = elf::read(&executable)?;
+    let release =
+        Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time: time()? };
+    let tree = installed(root(), &std::fs::read(&executable)?)?;
+    let (name, content) = deb::pack(&release, &tree, elf.libc)?;
+    let path = directory.join(name);
+    std::fs::write(&path, content)?;
+    Ok(path)
+}
+
 /// Fails if a byte differs.
 fn compare(artefacts: &Artefacts, again: &Artefacts) -> Result<()> {
     let names = |artefacts: &Artefacts| artefacts.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();

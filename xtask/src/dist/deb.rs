@@ -84,20 +84,7 @@ fn member(archive: &mut Vec<u8>, release: &Release, name: &str, content: &[u8]) 
 
 /// A time as RFC 5322 writes it.
 fn rfc5322(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Howard Hinnant's civil_from_days, for days after 1970.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let year = year_of_era + era * 400 + u64::from(month >= 10);
-    let months = ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
-    let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    let (weekday, month) = (weekdays[(days % 7) as usize], months[month as usize]);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} +0000")
+    String::from_utf8_lossy(&maitred_http::date::format(seconds)).replace("GMT", "+0000")
 }
 
 #[cfg(test)]

@@ -15,6 +15,12 @@ skip() {
     echo "$*" >/tmp/reason
     exit 77
 }
+# installed: the package is, and serves /srv/site
+installed() {
+    [ -e /usr/lib/systemd/system/$unit ] || dpkg -i /cases/first.deb || fail "the package cannot be installed"
+    sed -i 's,/usr/share/maitred/site,/srv/site,' /etc/maitred/maitred.toml
+    grep -q /srv/site /etc/maitred/maitred.toml || fail "the package's configuration has no site: $(cat /etc/maitred/maitred.toml)"
+}
 property() { systemctl show --property "$1" --value "$unit"; }
 # is PROPERTY VALUE
 is() { [ "$(property "$1")" = "$2" ] || fail "$1 is $(property "$1"), not $2"; }

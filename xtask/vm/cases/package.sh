@@ -3,11 +3,13 @@ dpkg -i /cases/first.deb || fail "the package cannot be installed"
 for account in maitred maitred-acme; do
     getent passwd $account | grep -q ':/usr/sbin/nologin$' || fail "the account $account: $(getent passwd $account)"
 done
-mkdir -p /etc/maitred
 [ -e /etc/maitred/maitred.toml ] || fail "the package has no configuration"
 maitred check -c /etc/maitred/maitred.toml || fail "the package's configuration is refused"
-systemctl start $unit || fail "it cannot be started"
 is ActiveState active
+is UnitFileState enabled
+fetch http://127.0.0.1/ /usr/share/maitred/site/index.html
+installed
+systemctl restart $unit || fail "it cannot be started"
 fetch http://127.0.0.1/ /srv/site/index.html
 master=$(property MainPID)
 systemctl reload $unit || fail "a valid reload"

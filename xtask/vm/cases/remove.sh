@@ -1,5 +1,5 @@
 # Removal leaves the configuration, a purge nothing but the accounts, which Debian's policy lets stay.
-[ -e /usr/lib/systemd/system/$unit ] || dpkg -i /cases/first.deb || fail "the package cannot be installed"
+installed
 systemctl enable --now $unit || fail "it cannot be enabled"
 group=/sys/fs/cgroup$(property ControlGroup)
 dpkg -r maitred || fail "the package cannot be removed"

@@ -1,5 +1,5 @@
 # What `systemd-analyze security` makes of the unit. What keeps it from 2.0 where the master is root: docs/systemd.md.
-[ -e /usr/lib/systemd/system/$unit ] || dpkg -i /cases/first.deb || fail "the package cannot be installed"
+installed
 # rated MOST: tenths
 rated() {
     local line

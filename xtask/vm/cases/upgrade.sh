@@ -1,6 +1,6 @@
 # A newer package is installed while clients send requests, on connections that are kept and on new ones. None may fail.
-[ -e /usr/lib/systemd/system/$unit ] || dpkg -i /cases/first.deb || fail "the package cannot be installed"
-systemctl start $unit || fail "it cannot be started"
+installed
+systemctl restart $unit || fail "it cannot be started"
 master=$(property MainPID)
 before=$(stat -L -c %i /proc/"$master"/exe)
 cat >/tmp/load.py <<'P'
