@@ -80,6 +80,7 @@ pub(crate) fn run() -> Result<()> {
     report.take(crate::test_cache::run(target));
     report.take(crate::trials::run(target));
     report.take(crate::test_vm::run(target));
+    report.take(crate::vm_test::test(target));
     report.end(std::env::var_os("CI").is_some())
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::Result;
+use crate::skips::{Kind, skip};
 use crate::test_vm::debian::Debian;
 use crate::test_vm::kernels::{Kernel, SUITES, Suite};
 use crate::test_vm::{DISK_TOOLS, TOOLS, missing, programs};
@@ -119,6 +120,36 @@ const PACKAGES: &str =
 /// Seconds until a machine that hangs is stopped; a case has a limit of its own in `run.sh`.
 const SECONDS_MAX: &str = "1800";
 
+/// The release whose cases are a part of `cargo xtask test`: four minutes, where both take eight.
+const TESTED: &str = "bookworm";
+
+/// A part of the tests: all cases of one release, or why not.
+pub(crate) fn test(target: &Path) -> Result<()> {
+    const NAME: &str = "whole Debian machines";
+    if let Some((kind, why)) = missing(TOOLS.iter().chain(DISK_TOOLS)) {
+        skip(kind, NAME, &why);
+        return Ok(());
+    }
+    if !rustix::process::geteuid().is_root() {
+        skip(Kind::Surroundings, NAME, "their disks can be made by root only");
+        return Ok(());
+    }
+    for suite in SUITES.iter().filter(|suite| suite.name == TESTED) {
+        // Whether a mirror has what a disk is made of is not up to the machine that runs the tests.
+        if let Err(why) = machine_of(target, suite) {
+            skip(Kind::Surroundings, NAME, &format!("{suite} cannot be had: {why}"));
+            return Ok(());
+        }
+    }
+    run(target, &Arguments { suite: Some(TESTED.to_owned()), case: None, deb: None, list: false })
+}
+
+/// Its kernel and its disk, made the first time.
+fn machine_of(target: &Path, suite: &Suite) -> Result<Debian> {
+    let kernel = Kernel::fetch(suite, &target.join("vm").join(suite.name))?;
+    Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-cases", suite.name)), PACKAGES)
+}
+
 /// What has become of a case.
 struct Outcome {
     name: String,
@@ -161,9 +192,7 @@ pub(crate) fn run(target: &Path, wanted: &Arguments) -> Result<()> {
     let debs = package::make(target, &programs, wanted.deb.as_deref())?;
     let mut outcomes = Vec::new();
     for suite in suites() {
-        let kernel = Kernel::fetch(suite, &target.join("vm").join(suite.name))?;
-        let debian =
-            Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-cases", suite.name)), PACKAGES)?;
+        let debian = machine_of(target, suite)?;
         for machine in MACHINES {
             let cases: Vec<&Case> = machine.cases.iter().filter(is_wanted).collect();
             if !cases.is_empty() {
