@@ -14,10 +14,8 @@ use super::exit::Error;
 use crate::config::{AdminAddress, Failure, Identity, Loaded, load_text};
 use crate::detect::configuration::{Settings, text};
 use crate::detect::directory::node_command;
-use crate::detect::{Application, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, fpm_socket, python};
+use crate::detect::{Application, FPM_SOCKETS, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, fpm_socket, python};
 
-/// Where Debian's php-fpm has its sockets.
-const FPM_SOCKETS: &str = "/run/php";
 /// How long an interpreter may take to say whether the adapter is there.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);
 /// Says by its exit code what is missing; imports nothing of the application.

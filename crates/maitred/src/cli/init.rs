@@ -7,12 +7,12 @@ use std::path::Path;
 use super::Init;
 use super::exit::Error;
 use crate::detect::configuration::{Settings, text};
-use crate::detect::{Kind, directory, fpm_socket};
+use crate::detect::{FPM_SOCKETS, Kind, directory, fpm_socket};
 
 /// Writes the file, and says what it is for. An existing file stays as it is.
 pub fn run(arguments: &Init) -> Result<String, Error> {
     let environment = std::env::var_os("VIRTUAL_ENV");
-    let socket = fpm_socket(Path::new("/run/php"));
+    let socket = fpm_socket(Path::new(FPM_SOCKETS));
     let found = directory::application(Path::new("."), environment.as_deref().map(Path::new), socket);
     let application = found.ok_or_else(|| {
         Error::failed(

@@ -65,6 +65,9 @@ pub fn python(dir: &Path, active: Option<&Path>) -> String {
     found.map_or_else(|| "python3".to_owned(), |python| python.display().to_string())
 }
 
+/// Where Debian's php-fpm has its sockets.
+pub const FPM_SOCKETS: &str = "/run/php";
+
 /// The sockets of php-fpm in a directory such as `/run/php`; the one without a version first, then the newest.
 pub fn fpm_socket(dir: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(dir).ok()?.filter_map(Result::ok).map(|entry| entry.path());

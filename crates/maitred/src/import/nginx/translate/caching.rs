@@ -10,8 +10,7 @@ use crate::import::report::Kind;
 use crate::import::write::time;
 
 /// What directives about a cache begin with, by the directive that passes requests on.
-const DIALECTS: [(&str, &str); 4] =
-    [("proxy_pass", "proxy"), ("fastcgi_pass", "fastcgi"), ("uwsgi_pass", "uwsgi"), ("scgi_pass", "scgi")];
+const DIALECTS: [(&str, &str); 2] = [("proxy_pass", "proxy"), ("fastcgi_pass", "fastcgi")];
 /// Keys that a megabyte of a zone holds.
 const KEYS_PER_MEGABYTE: u64 = 8000;
 /// How long stale responses are given, where there is no bound to it.
