@@ -2,14 +2,18 @@
 //! with a function `pack`, which turns a [`Release`] and a [`Tree`] into a name and bytes, and reads no clock. The same commit
 //! and the same binary give the same bytes.
 
+mod components;
 pub(crate) mod crates;
 mod deb;
 pub(crate) mod elf;
+mod go;
 pub(crate) mod npm;
 mod oci;
+mod rpm;
 mod sbom;
 mod tarball;
 mod tree;
+mod used;
 pub(crate) mod wheel;
 pub(crate) mod zip;
 
@@ -37,6 +41,12 @@ pub(crate) struct Arguments {
     /// Do it twice, and fail if a byte differs
     #[arg(long)]
     check: bool,
+    /// Use what was made as its users do: check it with other programs, unpack it, start it
+    #[arg(long)]
+    test: bool,
+    /// The address of the Go module
+    #[arg(long, value_name = "PATH", default_value = go::MODULE)]
+    go_module: String,
 }
 
 /// Name and content of each artefact.
@@ -63,25 +73,23 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         let release =
             Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time };
         let mut artefacts = pack(root(), &release, elf.libc, &std::fs::read(&executable)?)?;
-        artefacts.extend(languages(&executable, &stage.path().join("languages"))?);
+        artefacts.extend(languages(&executable, &licenses()?, &stage.path().join("languages"))?);
+        artefacts.push(go::pack(&release, &arguments.go_module)?);
         Ok(artefacts)
     };
     let artefacts = once("dist-build")?;
     if arguments.check {
         compare(&artefacts, &once("dist-build-again")?)?;
     }
-    write(&target.join("dist"), &artefacts)
+    let directory = std::path::absolute(target.join("dist"))?;
+    write(&directory, &artefacts)?;
+    if arguments.test { used::test(&directory) } else { Ok(()) }
 }
 
-/// A part of the tests: all that can be packed of the debug build, with its sums checked by another program.
+/// A part of the tests: all that can be packed of the debug build.
 pub(crate) fn test(target: &Path) -> Result<()> {
     let binary = Some(target.join("debug/maitred"));
-    run(target, &Arguments { binary, check: false })?;
-    let mut sums = Command::new("sha256sum");
-    crate::step::step(
-        "sums of artefacts",
-        sums.args(["--check", "SHA256SUMS"]).current_dir(target.join("dist")),
-    )
+    run(target, &Arguments { binary, check: false, test: true, go_module: go::MODULE.to_owned() })
 }
 
 /// The package for Debian of this binary, in this directory.
@@ -91,11 +99,16 @@ pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<PathBuf> {
     let elf = elf::read(&executable)?;
     let release =
         Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time: time()? };
-    let tree = installed(root(), &std::fs::read(&executable)?)?;
+    let tree = installed(root(), &std::fs::read(&executable)?, &licenses()?)?;
     let (name, content) = deb::pack(&release, &tree, elf.libc)?;
     let path = directory.join(name);
     std::fs::write(&path, content)?;
     Ok(path)
+}
+
+/// The texts of the licences of all that is linked on this machine's architecture.
+pub(crate) fn licenses() -> Result<String> {
+    components::texts(&components::linked(root(), std::env::consts::ARCH)?)
 }
 
 /// Fails if a byte differs.
@@ -174,7 +187,9 @@ fn stripped(binary: &Path, directory: &Path) -> Result<PathBuf> {
 fn pack(root: &Path, release: &Release, libc: Libc, binary: &[u8]) -> Result<Artefacts> {
     let lock =
         std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-    let tree = installed(root, binary)?;
+    let linked = components::linked(root, &release.architecture)?;
+    let texts = components::texts(&linked)?;
+    let tree = installed(root, binary, &texts)?;
     let mut licenses = Tree::default();
     for license in LICENSES {
         licenses.copy(license, 0o644, &root.join(license))?;
@@ -182,19 +197,20 @@ fn pack(root: &Path, release: &Release, libc: Libc, binary: &[u8]) -> Result<Art
     let mut artefacts = vec![
         tarball::pack(release, &tree, &licenses)?,
         deb::pack(release, &tree, libc)?,
-        sbom::pack(release, &lock)?,
+        rpm::pack(release, &tree, libc)?,
+        sbom::pack(release, &linked, &lock)?,
     ];
     if libc == Libc::Static {
-        artefacts.push(oci::pack(release, &container(root, binary, Path::new(CERTIFICATES))?)?);
+        artefacts.push(oci::pack(release, &container(root, binary, &texts, Path::new(CERTIFICATES))?)?);
     }
     Ok(artefacts)
 }
 
 /// The wheel and the packages of npm.
-fn languages(executable: &Path, directory: &Path) -> Result<Artefacts> {
-    let [platform, adapter] = npm::build(executable, directory)?;
+fn languages(executable: &Path, licenses: &str, directory: &Path) -> Result<Artefacts> {
+    let [platform, adapter] = npm::build(executable, licenses, directory)?;
     let mut artefacts = Artefacts::new();
-    for path in [wheel::build(executable, directory)?, platform, adapter] {
+    for path in [wheel::build(executable, licenses, directory)?, platform, adapter] {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         artefacts.push((name, std::fs::read(&path)?));
     }
@@ -202,9 +218,10 @@ fn languages(executable: &Path, directory: &Path) -> Result<Artefacts> {
 }
 
 /// What packages install.
-fn installed(root: &Path, binary: &[u8]) -> Result<Tree> {
+fn installed(root: &Path, binary: &[u8], licenses: &str) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.file("usr/bin/maitred", 0o755, binary);
+    tree.file(&format!("usr/share/doc/maitred/{}", components::TEXTS), 0o644, licenses);
     for (path, from) in [
         ("etc/maitred/maitred.toml", "pkg/maitred.toml"),
         ("etc/logrotate.d/maitred", "pkg/maitred.logrotate"),
@@ -225,7 +242,7 @@ fn installed(root: &Path, binary: &[u8]) -> Result<Tree> {
 }
 
 /// The root of a container.
-fn container(root: &Path, binary: &[u8], certificates: &Path) -> Result<Tree> {
+fn container(root: &Path, binary: &[u8], licenses: &str, certificates: &Path) -> Result<Tree> {
     let mut tree = Tree::default();
     tree.file("usr/bin/maitred", 0o755, binary);
     tree.copy("etc/maitred/maitred.toml", 0o644, &root.join("pkg/container.toml"))?;
@@ -233,6 +250,7 @@ fn container(root: &Path, binary: &[u8], certificates: &Path) -> Result<Tree> {
     for license in LICENSES {
         tree.copy(&format!("usr/share/doc/maitred/{license}"), 0o644, &root.join(license))?;
     }
+    tree.file(&format!("usr/share/doc/maitred/{}", components::TEXTS), 0o644, licenses);
     tree.copy("etc/ssl/certs/ca-certificates.crt", 0o644, certificates).map_err(|error| {
         format!("{error}; the image needs these certificates (Debian's package ca-certificates)")
     })?;

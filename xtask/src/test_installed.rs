@@ -31,9 +31,10 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
         Some(executable) => executable.clone(),
         None => stripped(&target.join("debug/maitred"), &output.join("maitred"))?,
     };
-    let wheel = wheel::build(&executable, output)?;
+    let licenses = crate::dist::licenses()?;
+    let wheel = wheel::build(&executable, &licenses, output)?;
     println!("{}", wheel.display());
-    let packages = npm::build(&executable, output)?;
+    let packages = npm::build(&executable, &licenses, output)?;
     packages.iter().for_each(|package| println!("{}", package.display()));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("installed.py");
     let mut python = Command::new("python3");

@@ -58,6 +58,14 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("mkfs.ext4"), "e2fsprogs"),
     (Program("xz"), "xz-utils"),
     (Program("haproxy"), "haproxy"),
+    (Program("strip"), "binutils"),
+    (Program("lintian"), "lintian"),
+    (Program("rpmbuild"), "rpm"),
+    (Program("rpm2cpio"), "rpm2cpio"),
+    (Program("skopeo"), "skopeo"),
+    (Program("crun"), "crun"),
+    (Program("umoci"), "umoci"),
+    (File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];

@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::Result;
+use crate::dist::components::TEXTS;
 use crate::dist::elf::{self, Libc};
 use crate::dist::{LICENSES, VERSION};
 use crate::generate::root;
@@ -19,18 +20,18 @@ pub(crate) const PLATFORM: &str = "maitred-linux-x64";
 ///
 /// # Errors
 /// What could not be read or written, or what npm says.
-pub(crate) fn build(executable: &Path, directory: &Path) -> Result<[PathBuf; 2]> {
+pub(crate) fn build(executable: &Path, licenses: &str, directory: &Path) -> Result<[PathBuf; 2]> {
     let stage = tempfile::tempdir()?;
     std::fs::create_dir_all(directory)?;
     let directory = directory.canonicalize()?;
     let platform = stage.path().join("platform");
-    stage_platform(executable, &platform)?;
+    stage_platform(executable, licenses, &platform)?;
     let adapter = stage.path().join("adapter");
     stage_adapter(&adapter)?;
     Ok([pack(&platform, PLATFORM, &directory)?, pack(&adapter, "maitred", &directory)?])
 }
 
-fn stage_platform(executable: &Path, directory: &Path) -> Result<()> {
+fn stage_platform(executable: &Path, texts: &str, directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory.join("bin"))?;
     let program = directory.join("bin/maitred");
     std::fs::copy(executable, &program)?;
@@ -46,7 +47,7 @@ fn stage_platform(executable: &Path, directory: &Path) -> Result<()> {
         "license": "MIT OR Apache-2.0",
         "os": ["linux"],
         "cpu": ["x64"],
-        "files": ["bin", "LICENSE-*"],
+        "files": ["bin", "LICENSE-*", TEXTS],
         "preferUnplugged": true,
     });
     // Without this, it is installed where musl is the C library, too.
@@ -57,6 +58,7 @@ fn stage_platform(executable: &Path, directory: &Path) -> Result<()> {
     let readme =
         "# Maitred for Linux on x86-64\n\nThe executable for the package `maitred`, which installs it.\n";
     std::fs::write(directory.join("README.md"), readme)?;
+    std::fs::write(directory.join(TEXTS), texts)?;
     licenses(directory)
 }
 

@@ -16,7 +16,7 @@ fn release() -> Release {
 /// With an image that has no real certificates, since this machine need not have any.
 fn artefacts() -> Artefacts {
     let mut artefacts = pack(root(), &release(), Libc::Glibc(34), BINARY).unwrap();
-    let container = container(root(), BINARY, &root().join("LICENSE-MIT")).unwrap();
+    let container = container(root(), BINARY, "MIT", &root().join("LICENSE-MIT")).unwrap();
     artefacts.push(oci::pack(&release(), &container).unwrap());
     artefacts
 }
@@ -24,7 +24,7 @@ fn artefacts() -> Artefacts {
 #[test]
 fn packing_twice_gives_the_same_bytes() {
     let mut first = artefacts();
-    assert_eq!(first.len(), 4);
+    assert_eq!(first.len(), 5);
     compare(&first, &artefacts()).unwrap();
     first[1].1.push(0);
     assert!(compare(&first, &artefacts()).unwrap_err().to_string().contains("_amd64.deb: "));
@@ -34,7 +34,7 @@ fn packing_twice_gives_the_same_bytes() {
 
 #[test]
 fn an_image_needs_certificates() {
-    let error = container(root(), BINARY, Path::new("/no such file")).unwrap_err().to_string();
+    let error = container(root(), BINARY, "MIT", Path::new("/no such file")).unwrap_err().to_string();
     assert!(error.contains("/no such file") && error.contains("ca-certificates"), "{error}");
 }
 
@@ -52,6 +52,13 @@ fn sums_and_archives_are_read_by_other_programs() {
     assert!(listed.contains("-rwxr-xr-x root/root"), "{listed}");
     assert!(listed.contains("maitred-1.2.3-x86_64-linux/usr/bin/maitred"), "{listed}");
     assert!(listed.contains("maitred-1.2.3-x86_64-linux/LICENSE-MIT"), "{listed}");
+    assert!(listed.contains("usr/share/doc/maitred/THIRD-PARTY-LICENSES"), "{listed}");
+    let listed = run("rpm", &["-qplv", "maitred-1.2.3-1.x86_64.rpm"]);
+    assert!(listed.contains("/usr/share/doc/maitred/THIRD-PARTY-LICENSES"), "{listed}");
+    let configuration = run("rpm", &["-qpc", "maitred-1.2.3-1.x86_64.rpm"]);
+    assert!(configuration.contains("/etc/maitred/maitred.toml"), "{configuration}");
+    let image = run("skopeo", &["inspect", "--config", "oci-archive:maitred-1.2.3-amd64.oci.tar"]);
+    assert!(image.contains("65532:65532") && image.contains("/usr/bin/maitred"), "{image}");
     assert_eq!(
         run("tar", &["-xOf", "maitred-1.2.3-amd64.oci.tar", "oci-layout"]),
         r#"{"imageLayoutVersion":"1.0.0"}"#

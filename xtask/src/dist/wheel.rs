@@ -10,6 +10,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::Result;
+use crate::dist::components::TEXTS;
 use crate::dist::elf::{self, Elf, Libc};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
@@ -38,7 +39,7 @@ struct Project {
 ///
 /// # Errors
 /// What could not be read or written, or why the executable runs on no platform that wheels have a tag for.
-pub(crate) fn build(executable: &Path, directory: &Path) -> Result<PathBuf> {
+pub(crate) fn build(executable: &Path, licenses: &str, directory: &Path) -> Result<PathBuf> {
     let adapter = root().join("adapters/python");
     let Pyproject { project } = toml::from_str(&std::fs::read_to_string(adapter.join("pyproject.toml"))?)?;
     if project.version != VERSION {
@@ -61,6 +62,7 @@ pub(crate) fn build(executable: &Path, directory: &Path) -> Result<PathBuf> {
     for license in LICENSES {
         files.push(File::new(info(&format!("licenses/{license}")), std::fs::read(root().join(license))?));
     }
+    files.push(File::new(info(&format!("licenses/{TEXTS}")), licenses));
     let readme = std::fs::read_to_string(adapter.join("README.md"))?;
     files.push(File::new(info("METADATA"), metadata(&project, &readme)));
     files.push(File::new(info("WHEEL"), wheel(&tags)));
@@ -96,7 +98,8 @@ fn metadata(project: &Project, readme: &str) -> String {
         project.keywords.join(","),
         project.requires_python
     );
-    LICENSES.iter().for_each(|license| _ = writeln!(text, "License-File: {license}"));
+    let licenses = LICENSES.iter().chain([&TEXTS]);
+    licenses.for_each(|license| _ = writeln!(text, "License-File: {license}"));
     project.classifiers.iter().for_each(|classifier| _ = writeln!(text, "Classifier: {classifier}"));
     for (extra, requirements) in &project.optional_dependencies {
         _ = writeln!(text, "Provides-Extra: {extra}");
@@ -157,8 +160,8 @@ mod tests {
     fn a_wheel_is_the_same_every_time_and_records_each_file() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let executable = std::env::current_exe().unwrap();
-        let first = std::fs::read(build(&executable, one.path()).unwrap()).unwrap();
-        let second = std::fs::read(build(&executable, two.path()).unwrap()).unwrap();
+        let first = std::fs::read(build(&executable, "MIT", one.path()).unwrap()).unwrap();
+        let second = std::fs::read(build(&executable, "MIT", two.path()).unwrap()).unwrap();
         assert!(first == second);
         let text = String::from_utf8_lossy(&first);
         let recorded = [File::new("a/b.py".to_owned(), "x")];
