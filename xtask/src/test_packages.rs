@@ -63,8 +63,6 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("rpmbuild"), "rpm"),
     (Program("rpm2cpio"), "rpm2cpio"),
     (Program("skopeo"), "skopeo"),
-    (Program("crun"), "crun"),
-    (Program("umoci"), "umoci"),
     (File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
 ];
 /// For administrators' programs, which `PATH` need not have.

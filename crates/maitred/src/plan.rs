@@ -59,6 +59,8 @@ impl IdleTime {
 pub struct Plan {
     /// Index of the site.
     pub site: usize,
+    /// Its number among all plans, by which its responses are counted ([`crate::status::routes`]).
+    pub number: usize,
     /// The file set that has the pages for errors.
     pub error_set: Option<usize>,
     /// Which of its files is shown for a status.
@@ -181,6 +183,7 @@ impl Plan {
             .is_some_and(|forward| forward.set_cookies);
         Plan {
             site,
+            number: 0,
             error_set: None,
             error_pages: compiled.error_pages,
             script_set: None,

@@ -167,7 +167,17 @@ impl Router {
             router.sites.push(Site::new(number, site, (server_header, &config.pools), &mut sets));
         }
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
+        router.number_plans();
         (router, sets)
+    }
+
+    /// In the order in which [`crate::status::routes`] names them; 0 is of no site.
+    fn number_plans(&mut self) {
+        let plans = self.sites.iter_mut().flat_map(|site| {
+            let routes = site.routes.iter_mut().map(|route| &mut route.plan);
+            std::iter::once(&mut site.plan).chain(routes)
+        });
+        plans.zip(1..).for_each(|(plan, number)| plan.number = number);
     }
 
     /// Which site an authority (with or without port) belongs to. Unknown names get the first site.
@@ -463,6 +473,30 @@ mod tests {
                 other => format!("{other:?}"),
             }
         })
+    }
+
+    #[test]
+    fn plans_are_numbered_as_routes_are_named() {
+        let routes = |paths: &[&str]| {
+            let route = |path: &&str| config::Route::new(PathPattern::Exact((*path).into()), respond(path));
+            config::Site { routes: paths.iter().map(route).collect(), ..config::Site::default() }
+        };
+        let sites = vec![routes(&["/a", "/b"]), routes(&["/c"])];
+        let directory = std::env::temp_dir();
+        let mut config = Config::for_directory(&directory, ([127, 0, 0, 1], 0).into(), false).unwrap();
+        config.sites = sites;
+        let names = crate::status::routes::RouteTable::new(&config, 1).facts();
+        let (router, _) = Router::new(&config);
+        let numbered = |plan: &Plan| names[plan.number].name.route.clone();
+        assert_eq!(numbered(router.bare_plan()), "no site");
+        for site in &router.sites {
+            assert_eq!(numbered(&site.plan), "no route");
+            for route in &site.routes {
+                let [PathPattern::Exact(path)] = route.patterns.as_slice() else { panic!("{route:?}") };
+                assert_eq!(numbered(&route.plan), *path);
+            }
+        }
+        assert_eq!(names.len(), 6);
     }
 
     #[test]

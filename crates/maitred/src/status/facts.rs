@@ -13,6 +13,7 @@ use crate::trace::SpanFacts;
 use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
 use super::rates::PerSecond;
+use super::routes::RouteFacts;
 
 /// What holds for the life of a worker process; built once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +153,8 @@ pub struct Live {
     pub answers: Vec<HistogramFacts>,
     /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
     pub servers: Vec<ServerFacts>,
+    /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).
+    pub routes: Vec<RouteFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// The store of responses, if there is one.
@@ -187,6 +190,8 @@ pub struct Queues {
     pub answers: Vec<HistogramFacts>,
     /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
     pub servers: Vec<ServerFacts>,
+    /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).
+    pub routes: Vec<RouteFacts>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// The store of responses, if there is one.

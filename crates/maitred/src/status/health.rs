@@ -56,11 +56,12 @@ pub struct Verdict {
     /// Why, in words.
     pub reason: String,
     /// What an operator can do; empty where there is nothing to do.
-    pub advice: &'static str,
+    pub advice: String,
 }
 
 impl Verdict {
     fn new(subject: &'static str, state: State, reason: impl Into<String>, advice: &'static str) -> Verdict {
+        let advice = advice.to_owned();
         Verdict { subject, name: String::new(), state, reason: reason.into(), advice }
     }
 
@@ -68,8 +69,10 @@ impl Verdict {
         Verdict::new(subject, State::Ok, reason, "")
     }
 
+    /// Of this one, whose name takes the place of `NAME` in the advice.
     fn of(self, name: &str) -> Verdict {
-        Verdict { name: name.to_owned(), ..self }
+        let advice = self.advice.replace("NAME", name);
+        Verdict { name: name.to_owned(), advice, ..self }
     }
 }
 

@@ -11,6 +11,7 @@ use super::fields::{self, Field};
 use super::health;
 use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::{PerSecond, Rates, Second};
+use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
@@ -41,6 +42,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
+        "routes": live.routes.iter().map(routes::json).collect::<Vec<_>>(),
     })
 }
 

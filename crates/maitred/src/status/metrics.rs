@@ -6,6 +6,7 @@ use super::cache;
 use super::facts::{Facts, Live};
 use super::fields::{self, Field, Kind, Unit};
 use super::json::{slots, starts};
+use super::routes::{self, RouteFacts};
 use super::scoreboard::{OldWorkerRow, Scoreboard};
 
 /// `Content-Type` of what [`render`] gives.
@@ -25,6 +26,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.budgets(live);
     page.limits(live);
     page.servers(facts, live);
+    page.routes(live);
     page.spans(live);
     page.cache(live);
     page.certificates(live);
@@ -158,6 +160,35 @@ impl Page {
                 let labels = [("pool", pool.name.as_str()), ("server", &server.address)];
                 self.sample(name, &labels, value, unit);
             }
+        }
+    }
+
+    /// Those that have answered something.
+    fn routes(&mut self, live: &Live) {
+        let [responses, bytes] = routes::METRICS;
+        let answered = || live.routes.iter().filter(|facts| facts.all() > 0);
+        if answered().next().is_none() {
+            return;
+        }
+        let number = |facts: &RouteFacts| facts.name.number.to_string();
+        self.family(responses.0, responses.1, responses.2);
+        for facts in answered() {
+            let (number, name) = (number(facts), &facts.name);
+            for (class, count) in routes::CLASSES.into_iter().zip(facts.responses) {
+                let labels = [
+                    ("site", name.site.as_str()),
+                    ("number", &number),
+                    ("route", &name.route),
+                    ("class", class),
+                ];
+                self.sample(responses.0, &labels, count, Unit::One);
+            }
+        }
+        self.family(bytes.0, bytes.1, bytes.2);
+        for facts in answered() {
+            let (number, name) = (number(facts), &facts.name);
+            let labels = [("site", name.site.as_str()), ("number", &number), ("route", &name.route)];
+            self.sample(bytes.0, &labels, facts.body_bytes, Unit::One);
         }
     }
 

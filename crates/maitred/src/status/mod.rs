@@ -7,6 +7,7 @@
 //! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
 //! | [`cache`] | the store of responses |
 //! | [`histogram`] | how long answers of pools take |
+//! | [`routes`] | what each route has answered |
 //! | [`rates`] | counters → what happens in a second |
 //! | [`health`] | verdicts: is all well, and what is to be done |
 //! | [`json`] | `/status.json` |
@@ -24,6 +25,7 @@ pub mod json;
 pub mod metrics;
 pub mod page;
 pub mod rates;
+pub mod routes;
 pub mod scoreboard;
 pub mod screen;
 #[cfg(test)]
@@ -133,6 +135,7 @@ impl Status {
             limits: queues.limits,
             answers: queues.answers,
             servers: queues.servers,
+            routes: queues.routes,
             spans: queues.spans,
             cache: queues.cache,
             certificates,

@@ -10,7 +10,7 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 /// nothing can be loaded or sent but the events; a test says what the hashes have to be.
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
-    "style-src 'sha256-HIt9TTvFN2aPy4iorfXgNCywXJzXRiq4IPheZoZlD3Q='; ",
-    "script-src 'sha256-Xhd2w+9GlrYYKMe3vBFffu9uw54H0ih2kr588kxDQPE='; ",
+    "style-src 'sha256-X5kkaZJppRbxwH5CtUWIJt1FbnE0FhjSE1ZT2Dq2wq0='; ",
+    "script-src 'sha256-R99EFgnYGj0O0PaBUypfBmy5M1KK8sZYl2vEHua7iRY='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

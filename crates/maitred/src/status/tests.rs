@@ -16,6 +16,7 @@ use super::facts::{
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
+use super::routes::{RouteFacts, RouteName};
 use super::scoreboard::{Scoreboard, SlotState};
 use super::{json, metrics, text};
 
@@ -102,6 +103,19 @@ fn live() -> Live {
                 ..ServerFacts::default()
             })
             .collect(),
+        routes: vec![
+            RouteFacts {
+                responses: [0, 7, 0, 1, 0],
+                body_bytes: 512,
+                name: RouteName {
+                    site: "a.test".into(),
+                    number: 1,
+                    route: "GET /\"*".into(),
+                    target: "files".into(),
+                },
+            },
+            RouteFacts::default(),
+        ],
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,
@@ -345,7 +359,7 @@ names (often the DNS or a firewall): the order is repeated automatically
 health      bad: cache: nothing is stored, because of trouble with the disk; read the reason in the error log: the disk of the \
 cache's directory is full, read-only, or fails
 health      warn: pool a\"b\\c: its command does not exist; read what the application wrote to the error log, mend it, and run \
-`maitred pool NAME restart`
+`maitred pool a\"b\\c restart`
 health      warn: servers a\"b\\c: 1 of 2 servers up: 10.0.0.2:80 is unwell; look at the log and the load of these servers: they \
 get no requests until they answer well again
 affinity    auto: 2 threads
@@ -562,6 +576,15 @@ fn the_document_has_every_metric() {
         writeln!(
             tables,
             "| `{metric}`, labels `pool` and `server` | {} | `pools[].servers[].{key}` | {help} |",
+            kind.text()
+        )
+        .expect("a String");
+    }
+    for (metric, kind, help, key) in super::routes::METRICS {
+        let class = if key == "responses" { ", `class`" } else { "" };
+        writeln!(
+            tables,
+            "| `{metric}`, labels `site`, `number`, `route`{class} | {} | `routes[].{key}` | {help} |",
             kind.text()
         )
         .expect("a String");

@@ -128,6 +128,7 @@ use crate::serve::files::{FileServer, FileSet, GivenUp};
 use crate::serve::passed::{Helpers, closer};
 use crate::status::Status;
 use crate::status::facts::Facts;
+use crate::status::routes::RouteTable;
 use crate::tls::material::Material;
 use crate::tls::{TlsServer, redirect};
 use crate::trace::Exporter;
@@ -375,6 +376,7 @@ fn shared_state(
         predecessors: AtomicU32::new(0),
         watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
+        routes: RouteTable::new(&start.config, threads),
         spans: exporter(&start.config)?,
         tls,
         redirect_port: redirect_port(&start, buckets),

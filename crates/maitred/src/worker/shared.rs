@@ -35,6 +35,7 @@ use crate::status::cache::CacheFacts;
 use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues, SERVERS_SHOWN_MAX, ServerFacts};
 use crate::status::histogram::{Histogram, HistogramFacts};
 use crate::status::rates::PoolSample;
+use crate::status::routes::RouteTable;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
 use crate::trace::Exporter;
@@ -105,6 +106,8 @@ pub struct Shared {
     pub passed: Vec<Helpers>,
     /// The scoreboard.
     pub board: SharedMap<Scoreboard>,
+    /// What each route has answered.
+    pub routes: RouteTable,
     /// To the thread that talks to the master.
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
@@ -461,6 +464,7 @@ impl Shared {
                 .flat_map(PoolShared::servers_of)
                 .take(SERVERS_SHOWN_MAX)
                 .collect(),
+            routes: self.routes.facts(),
             limits: self.client_limits.iter().map(|limit| limit.facts(Instant::now())).collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),

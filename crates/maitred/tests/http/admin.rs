@@ -26,6 +26,12 @@ fn status_json_is_an_account_of_what_happened() {
     };
     eventually("the report is there", || done(&server.status()) == 1);
     let status = server.status();
+    let routes: Vec<_> = status["routes"].as_array().unwrap().iter().collect();
+    let of = |target: &str| *routes.iter().find(|route| route["target"] == target).expect(target);
+    let (pool, files) = (of("pool app"), of("files"));
+    assert_eq!((&pool["route"], &pool["responses"]["2xx"]), (&"/app/*".into(), &1.into()), "{status}");
+    assert!(pool["body_bytes"].as_u64() > Some(0), "{status}");
+    assert_eq!(files["responses"]["4xx"], 1, "{status}");
     let totals = &status["totals"];
     assert_eq!((totals["handoffs"].as_u64(), totals["malformed"].as_u64()), (Some(1), Some(0)), "{status}");
     // Those of the admin address are counted, too.

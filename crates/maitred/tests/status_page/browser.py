@@ -64,6 +64,9 @@ def look_at_numbers(browser, site):
     tile = "[...document.querySelectorAll('#totals div')].find(tile => tile.innerText.startsWith('2xx')).querySelector('dd span')"
     browser.until(f"Number({tile}.textContent) >= 40", "requests are counted")
     check(browser.evaluate("document.querySelector('#totals').innerText") != before, "the totals have changed")
+    route = "[...document.querySelectorAll('#routes tr')].find(row => row.cells[2].textContent === 'files')"
+    browser.until(f"{route} && Number({route}.cells[5].textContent) >= 40", "the route of the files has answered them")
+    browser.until("/routes without a response: [0-9]/.test(document.querySelector('#unused').textContent)", "routes without a response")
     browser.until(
         "document.querySelector('#chart-requests_per_second polyline').getAttribute('points').split(' ').length >= 2",
         "a chart has points",

@@ -18,6 +18,7 @@ use super::timers::Wheel;
 use crate::clock::Clock;
 use crate::config::Limits;
 use crate::log::error::Limiter;
+use crate::status::routes::RouteRow;
 use crate::status::scoreboard::ThreadRow;
 
 /// Messages per second that peers can cause in one thread's error log.
@@ -31,6 +32,8 @@ pub(in crate::worker) struct Base {
     pub(in crate::worker) number: usize,
     /// Its row of the scoreboard.
     pub(in crate::worker) row: &'static ThreadRow,
+    /// Its counts of routes, by the number of the plan.
+    pub(in crate::worker) routes: &'static [RouteRow],
     pub(in crate::worker) epoll: OwnedFd,
     pub(in crate::worker) environment: Environment,
     /// The time of the present turn.
@@ -61,6 +64,7 @@ impl Base {
             shared,
             number,
             row,
+            routes: shared.routes.of(number),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             wheel: Wheel::new(clock.now),
             resumes: None,

@@ -68,7 +68,8 @@ impl Clients {
         let status = answered.unwrap_or(MALFORMED);
         self.note_refusal(index, Reject { status, reason });
         if answered.is_some() {
-            self.count(index, status);
+            let plan = self.shared.router.bare_plan();
+            self.count(index, plan, status);
         }
         if !self.logs.is_on(None) {
             return;

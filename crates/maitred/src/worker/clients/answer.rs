@@ -496,7 +496,7 @@ impl Clients {
                 self.whole(index, request, given, summary, persistence)
             }
             Served::Streaming(summary, segments) => {
-                self.count(index, summary.status);
+                self.count(index, given.routed.plan, summary.status);
                 self.keep_for_log(index, request, given.routed);
                 let exchange = self.exchange(index);
                 exchange.outgoing.follow(segments);
@@ -603,8 +603,10 @@ impl Clients {
         summary: Summary,
         persistence: Persistence,
     ) -> Step {
-        self.count(index, summary.status);
+        let plan = given.routed.plan;
+        self.count(index, plan, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
+        self.count_body(index, plan, summary.body_bytes);
         self.log_request(index, request, given.routed.plan.overrides.access_log, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.dispatch.note_whole();
@@ -617,8 +619,8 @@ impl Clients {
         }
     }
 
-    /// Counts a response, by its class.
-    pub(in crate::worker) fn count(&mut self, index: u32, status: u16) {
+    /// Counts a response, by its class, also for the route that has answered.
+    pub(in crate::worker) fn count(&mut self, index: u32, plan: &Plan, status: u16) {
         let connection = &mut self.connections[index as usize];
         connection.requests = connection.requests.saturating_add(1);
         if connection.is_admin() || connection.internal {
@@ -628,6 +630,31 @@ impl Clients {
         if let Some(cell) = self.row.responses.get(class) {
             cell.add(1);
         }
+        if let Some(route) = self.routes.get(plan.number) {
+            route.answered(status);
+        }
+    }
+
+    /// Counts the response to the request at hand.
+    pub(in crate::worker) fn count_answered(&mut self, index: u32, status: u16) {
+        let plan = self.plan_of(index);
+        self.count(index, plan, status);
+    }
+
+    /// Counts the body of a response for the route.
+    fn count_body(&self, index: u32, plan: &Plan, body_bytes: u64) {
+        let connection = &self.connections[index as usize];
+        if let Some(route) =
+            self.routes.get(plan.number).filter(|_| !connection.is_admin() && !connection.internal)
+        {
+            route.sent(body_bytes);
+        }
+    }
+
+    /// The plan of the request at hand.
+    fn plan_of(&self, index: u32) -> &'static Plan {
+        let routed = self.exchange_of(index).and_then(|exchange| exchange.routed);
+        routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan)
     }
 
     /// Counts a request that breaks the rules, and logs it in the error log.
@@ -675,7 +702,7 @@ impl Clients {
         let context = self.context_of(index, plan, Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         let summary = fixed::error(reject.status, &[], &mut writer);
-        self.count(index, summary.status);
+        self.count(index, plan, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
         if self.logs.is_on(None) {
             let connection = &self.connections[index as usize];
@@ -733,6 +760,8 @@ impl Clients {
         let Some(mut summary) = exchange.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);
+        let plan = self.plan_of(index);
+        self.count_body(index, plan, summary.body_bytes);
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
         if !self.is_logged(index, log) && self.shared.spans.is_none() {
             return;

@@ -352,7 +352,7 @@ impl Exchanges {
         exchange.outgoing.drop_returned();
         exchange.dispatch.retry = RetryState::Never;
         exchange.dispatch.served.ended_us = exchange.dispatch.given_for_us(now);
-        self.count(index, status);
+        self.count_answered(index, status);
         if !matches!(source, Source::Thread(_) | Source::Fill) {
             self.count_handed_off(index, body_bytes);
         }

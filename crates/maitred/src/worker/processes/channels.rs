@@ -256,7 +256,7 @@ impl Processes {
             self.end_broken(index, done);
             return Ok(());
         }
-        self.count(index, done.status);
+        self.count_answered(index, done.status);
         let exchange = self.exchange(index);
         exchange.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
         let keep = done.outcome == Outcome::Clean && exchange.after == Some(After::Keep);
@@ -329,7 +329,7 @@ impl Processes {
         }
         channel.known.remove(number);
         let Some(index) = index else { return Ok(()) };
-        self.count(index, status);
+        self.count_answered(index, status);
         self.exchange(index).summary = Some(Summary { status, body_bytes: 0 });
         self.log_kept(index, 0);
         self.row.detached.add(1);

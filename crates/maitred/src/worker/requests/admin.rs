@@ -330,7 +330,8 @@ impl Requests {
         let context = self.context_of(index, self.shared.router.admin_plan(), Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         reply.write(&mut writer);
-        self.count(index, status);
+        let plan = self.shared.router.admin_plan();
+        self.count(index, plan, status);
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Close));
     }

@@ -56,7 +56,8 @@ impl Requests {
         head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
         push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
         push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
-        self.count(index, 200);
+        let plan = self.shared.router.admin_plan();
+        self.count(index, plan, 200);
         self.enter(index, State::Watching);
         self.arm_in(index, WATCHER_TIMEOUT);
         let exchange = self.exchange(index);
