@@ -5,6 +5,7 @@
 pub mod body;
 mod bytes;
 pub mod cache;
+mod compression;
 pub mod conditional;
 pub mod date;
 pub mod etag;

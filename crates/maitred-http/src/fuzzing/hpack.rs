@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::LazyLock;
 
-use crate::h2::hpack::huffman::{CODE_BITS, EOS};
+use crate::compression::huffman::{CODE_BITS, EOS};
 use crate::h2::hpack::{Bounds, Decoded, Decoder, Encoder, static_table};
 
 /// Name and value.

@@ -6,42 +6,21 @@
 
 use std::fmt;
 
+use crate::compression::Malformed;
+
 mod decoder;
 mod encoder;
-pub(crate) mod huffman;
-mod input;
 pub(crate) mod static_table;
-mod table;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
+pub use crate::compression::{Bounds, Decoded, FIELD_OVERHEAD_BYTES};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 
 /// Bytes of a dynamic table until the settings say otherwise (9113-6.5.2).
 pub const TABLE_BYTES_DEFAULT: usize = 4096;
-
-/// What an entry of a dynamic table, and a field of a list, counts for besides its name and its value (7541-4.1, 9113-6.5.2).
-pub const FIELD_OVERHEAD_BYTES: usize = 32;
-
-/// How much of one field list is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Bytes of names and values, and [`FIELD_OVERHEAD_BYTES`] for each field (9113-6.5.2).
-    pub list_bytes_max: usize,
-    /// Number of fields.
-    pub fields_max: usize,
-}
-
-/// How much of a field list was given out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decoded {
-    /// All of it.
-    Complete,
-    /// Its first fields; the next one was beyond the [`Bounds`].
-    TooLarge,
-}
 
 /// Why a block cannot be decoded: always an error of the peer, and the end of the connection (COMPRESSION_ERROR, 9113-4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +48,16 @@ impl Error {
             Error::SizeUpdate => {
                 "field block changes the size of the dynamic table in a way that it must not"
             }
+        }
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Error {
+        match malformed {
+            Malformed::Truncated => Error::Truncated,
+            Malformed::Integer => Error::Integer,
+            Malformed::Huffman => Error::Huffman,
         }
     }
 }

@@ -11,9 +11,9 @@ use std::hash::{BuildHasher as _, Hasher as _};
 
 use foldhash::fast::FixedState;
 
-use super::input::write_integer;
-use super::table::Table;
 use super::{FIELD_OVERHEAD_BYTES, TABLE_BYTES_DEFAULT, static_table};
+use crate::compression::input::write_integer;
+use crate::compression::table::Table;
 
 /// Bytes of the dynamic table at most, whatever the peer offers: responses repeat a dozen fields, and each connection pays for
 /// the memory.

@@ -16,7 +16,7 @@ static CODES_BY_SYMBOL: LazyLock<HashMap<usize, (u8, u32)>> =
     LazyLock::new(|| CODES.iter().map(|(code, symbol)| (*symbol, *code)).collect());
 
 /// A string in Huffman's code, padded.
-pub(super) fn huffman_coded(string: &[u8]) -> Vec<u8> {
+pub(crate) fn huffman_coded(string: &[u8]) -> Vec<u8> {
     let mut bits: Vec<bool> = Vec::new();
     for byte in string {
         let (count, code) = CODES_BY_SYMBOL[&usize::from(*byte)];

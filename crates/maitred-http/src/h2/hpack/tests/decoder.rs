@@ -1,6 +1,6 @@
 //! What a decoder refuses, and how it is bounded.
 
-use crate::h2::hpack::input::write_integer;
+use crate::compression::input::write_integer;
 use crate::h2::hpack::{Bounds, Decoded, Decoder, Error};
 
 const BOUNDS: Bounds = Bounds { list_bytes_max: 1 << 16, fields_max: 100 };

@@ -1,8 +1,8 @@
 //! The Huffman code.
 
-use crate::h2::hpack::{Error, huffman};
+use crate::compression::{Malformed, huffman};
 
-pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, Error> {
+pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut string = Vec::new();
     huffman::decode(coded, |symbols, count| string.extend(&symbols[..count]))?;
     Ok(string)
@@ -50,9 +50,9 @@ fn codes_are_those_of_the_rfc() {
 fn padding_is_less_than_a_byte_of_ones() {
     assert_eq!(decode(b""), Ok(Vec::new()));
     assert_eq!(decode(&[0b0000_0111]), Ok(b"0".to_vec()));
-    assert_eq!(decode(&[0b0000_0110]), Err(Error::Huffman));
-    assert_eq!(decode(&[0b0000_0111, 0xff]), Err(Error::Huffman));
-    assert_eq!(decode(&[0xff]), Err(Error::Huffman));
+    assert_eq!(decode(&[0b0000_0110]), Err(Malformed::Huffman));
+    assert_eq!(decode(&[0b0000_0111, 0xff]), Err(Malformed::Huffman));
+    assert_eq!(decode(&[0xff]), Err(Malformed::Huffman));
     // Seven bits are the most.
     assert_eq!(decode(&pad("00000010100010100")), Ok(b"0  ".to_vec()));
 }
@@ -60,7 +60,7 @@ fn padding_is_less_than_a_byte_of_ones() {
 #[test]
 fn the_end_of_string_symbol_is_an_error() {
     let end = "1".repeat(30);
-    assert_eq!(decode(&pad(&end)), Err(Error::Huffman));
-    assert_eq!(decode(&pad(&format!("{end}{}", "00000".repeat(20)))), Err(Error::Huffman));
-    assert_eq!(decode(&pad(&format!("{}{end}00000", "00000".repeat(20)))), Err(Error::Huffman));
+    assert_eq!(decode(&pad(&end)), Err(Malformed::Huffman));
+    assert_eq!(decode(&pad(&format!("{end}{}", "00000".repeat(20)))), Err(Malformed::Huffman));
+    assert_eq!(decode(&pad(&format!("{}{end}00000", "00000".repeat(20)))), Err(Malformed::Huffman));
 }

@@ -4,10 +4,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
+use crate::compression::input::write_integer;
 use crate::fuzzing::hpack::{Reference, Step, check_decoder, check_encoder};
 use crate::fuzzing::{hpack_decoder, hpack_encoder};
 use crate::h2::hpack::Bounds;
-use crate::h2::hpack::input::write_integer;
 use crate::h2::hpack::tests::{huffman::decode, huffman_coded};
 
 /// A block that is mostly right: size updates, then fields. The tables are small, so that fields are evicted and

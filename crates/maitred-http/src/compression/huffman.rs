@@ -3,7 +3,7 @@
 //! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and longer codes follow
 //! shorter ones. So the lengths say everything, and the tables are made of them by the compiler.
 
-use super::Error;
+use super::Malformed;
 
 /// The symbol that ends nothing and must not occur.
 pub(crate) const EOS: usize = 256;
@@ -89,18 +89,18 @@ const fn tables() -> Tables {
 }
 
 /// The most symbols that so many bytes can stand for.
-pub(super) const fn symbols_max(coded_bytes: usize) -> usize {
+pub(crate) const fn symbols_max(coded_bytes: usize) -> usize {
     coded_bytes.saturating_mul(8) / SHORTEST_BITS
 }
 
 /// Bytes of the pieces in which strings are given out: those of a register.
-pub(super) const PIECE_BYTES: usize = 8;
+pub(crate) const PIECE_BYTES: usize = 8;
 
 /// Decodes a whole string. `put` gets its bytes in pieces: the first ones of the piece, and how many.
 ///
-/// Errors: [`Error::Huffman`] for EOS, and for padding that is longer than 7 bits or not all ones.
+/// Errors: [`Malformed::Huffman`] for EOS, and for padding that is longer than 7 bits or not all ones.
 #[inline]
-pub(super) fn decode(coded: &[u8], mut put: impl FnMut([u8; PIECE_BYTES], usize)) -> Result<(), Error> {
+pub(crate) fn decode(coded: &[u8], mut put: impl FnMut([u8; PIECE_BYTES], usize)) -> Result<(), Malformed> {
     // The next bits are the upper ones of `bits`, and `known` of them are known: those of the first `taken` bytes.
     let (mut taken, mut bits, mut known) = (0, 0_u64, 0_u32);
     loop {
@@ -114,7 +114,7 @@ pub(super) fn decode(coded: &[u8], mut put: impl FnMut([u8; PIECE_BYTES], usize)
         let (mut piece, mut count) = (0_u64, 0);
         while count < PIECE_BYTES {
             let (symbol, length) = match TABLES.fast[(bits >> (64 - FAST_BITS)) as usize] {
-                0 => long_symbol(bits >> 32).ok_or(Error::Huffman)?,
+                0 => long_symbol(bits >> 32).ok_or(Malformed::Huffman)?,
                 entry => ((entry >> 8) as u8, u32::from(entry & 0xff)),
             };
             // Codes are known by their beginning: one that goes on in bits that are not known shows by its length.
@@ -131,7 +131,7 @@ pub(super) fn decode(coded: &[u8], mut put: impl FnMut([u8; PIECE_BYTES], usize)
             break;
         }
     }
-    if known < 8 && bits.leading_ones() == known { Ok(()) } else { Err(Error::Huffman) }
+    if known < 8 && bits.leading_ones() == known { Ok(()) } else { Err(Malformed::Huffman) }
 }
 
 /// Eight bytes of a string from a place on; behind its end there are zeros.

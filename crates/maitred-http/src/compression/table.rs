@@ -13,7 +13,7 @@ const ARENA_BYTES_MIN: usize = 512;
 /// end is reached and a fifth of it is evicted ones, what is left moves to the beginning; otherwise it grows. So it is never
 /// larger than the table's size and a quarter of that, and each byte is moved a few times at most.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     arena: Vec<u8>,
     /// What `Entry::start` counts from: the place of the arena's first byte. Wraps around.
     arena_start: u32,
@@ -41,34 +41,34 @@ impl Entry {
 
 impl Table {
     /// A table for entries that count for at most `bytes_max` in all. Takes no memory until a field is inserted.
-    pub(super) fn new(bytes_max: usize) -> Table {
+    pub(crate) fn new(bytes_max: usize) -> Table {
         let (arena, entries) = (Vec::new(), VecDeque::new());
         Table { arena, arena_start: 0, entries, bytes: 0, bytes_max, inserted: 0 }
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    pub(super) fn bytes_max(&self) -> usize {
+    pub(crate) fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
     /// Memory for strings, in bytes.
     #[cfg(test)]
-    pub(super) fn arena_bytes(&self) -> usize {
+    pub(crate) fn arena_bytes(&self) -> usize {
         self.arena.capacity()
     }
 
     /// Changes the size; what has no room any more is evicted (7541-4.3).
-    pub(super) fn set_bytes_max(&mut self, bytes_max: usize) {
+    pub(crate) fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
         self.evict(bytes_max);
     }
 
     /// The field at `index`, 1 being the newest.
     #[inline]
-    pub(super) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
+    pub(crate) fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let entry = self.entries.get(self.entries.len().checked_sub(index)?)?;
         let start = entry.start.wrapping_sub(self.arena_start) as usize;
         let strings = self.arena.get(start..start + entry.string_bytes())?;
@@ -76,19 +76,19 @@ impl Table {
     }
 
     /// How many fields were inserted before now: the number of the next one. Wraps around.
-    pub(super) fn next_number(&self) -> u32 {
+    pub(crate) fn next_number(&self) -> u32 {
         self.inserted
     }
 
     /// Where the field is that was inserted with this number, if it still is.
     #[inline]
-    pub(super) fn index_of(&self, number: u32) -> Option<usize> {
+    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
         let index = self.inserted.wrapping_sub(number) as usize;
         (index <= self.entries.len() && index > 0).then_some(index)
     }
 
     /// Adds a field. One that is larger than the table empties it, and is not an error (7541-4.4).
-    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let strings = name.len() + value.len();
         let counted = strings + FIELD_OVERHEAD_BYTES;
         self.evict(self.bytes_max.saturating_sub(counted));
@@ -109,7 +109,7 @@ impl Table {
     }
 
     /// Evicts all fields.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.evict(0);
     }
 
