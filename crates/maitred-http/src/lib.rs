@@ -16,6 +16,7 @@ pub mod fuzzing;
 pub mod grpc;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod limits;
 pub mod mapping;
 pub mod negotiate;
