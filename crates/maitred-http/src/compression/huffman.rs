@@ -1,4 +1,4 @@
-//! The Huffman code of strings (7541-5.2 and its Appendix B), decoded.
+//! The Huffman code of strings (7541-5.2 and its Appendix B), decoded and encoded.
 //!
 //! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and longer codes follow
 //! shorter ones. So the lengths say everything, and the tables are made of them by the compiler.
@@ -36,7 +36,7 @@ pub(crate) const CODE_BITS: [u8; 257] = [
     30,
 ];
 
-/// What decoding looks up.
+/// What decoding and encoding look up.
 struct Tables {
     /// By the next [`FAST_BITS`]: the code's symbol in the upper byte, its length in the lower; 0 if the code is longer.
     fast: [u16; 1 << FAST_BITS],
@@ -46,6 +46,8 @@ struct Tables {
     offset: [i64; LONGEST_BITS as usize + 1],
     /// All symbols but [`EOS`], in the order of their codes.
     symbols: [u8; 256],
+    /// By symbol: its code. Only encoding looks here.
+    codes: [u32; 256],
 }
 
 static TABLES: Tables = tables();
@@ -56,6 +58,7 @@ const fn tables() -> Tables {
         end: [0; LONGEST_BITS as usize + 1],
         offset: [0; LONGEST_BITS as usize + 1],
         symbols: [0; 256],
+        codes: [0; 256],
     };
     let (mut code, mut rank, mut bits) = (0_u64, 0, 1);
     while bits <= LONGEST_BITS as usize {
@@ -66,6 +69,7 @@ const fn tables() -> Tables {
             if CODE_BITS[symbol] as usize == bits {
                 if symbol != EOS {
                     tables.symbols[rank] = symbol as u8;
+                    tables.codes[symbol] = code as u32;
                 }
                 if bits <= FAST_BITS as usize {
                     let shift = FAST_BITS as usize - bits;
@@ -155,4 +159,28 @@ fn long_symbol(bits: u64) -> Option<(u8, u32)> {
     let rank = (bits >> (32 - length)) as i64 + TABLES.offset[length as usize];
     let symbol = TABLES.symbols.get(usize::try_from(rank).ok()?)?;
     Some((*symbol, length))
+}
+
+/// Bytes of a string in this code.
+pub(crate) fn coded_bytes(string: impl Iterator<Item = u8>) -> usize {
+    let bits = string.map(|byte| usize::from(CODE_BITS[usize::from(byte)]));
+    bits.fold(0, usize::saturating_add).div_ceil(8)
+}
+
+/// Appends a string in this code, padded with the beginning of EOS: ones.
+pub(crate) fn encode(string: impl Iterator<Item = u8>, out: &mut Vec<u8>) {
+    // The lower `count` bits of `bits` are to be written: fewer than 8 between two symbols, and fewer than 38 within one.
+    let (mut bits, mut count) = (0_u64, 0);
+    for byte in string {
+        let symbol = usize::from(byte);
+        bits = bits << CODE_BITS[symbol] | u64::from(TABLES.codes[symbol]);
+        count += u32::from(CODE_BITS[symbol]);
+        while count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+        }
+    }
+    if count > 0 {
+        out.push((bits << (8 - count)) as u8 | 0xff >> count);
+    }
 }

@@ -1,4 +1,8 @@
 //! HTTP/3 (RFC 9114) as pure functions and machines: no I/O, no clock, no QUIC. Sections cited as "9114-x" and "9204-x" are those
 //! of RFC 9114 and RFC 9204.
 
+mod error;
+pub mod qpack;
 pub mod varint;
+
+pub use error::{Code, Error};
