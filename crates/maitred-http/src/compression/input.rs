@@ -39,7 +39,7 @@ impl<'b> Input<'b> {
         self.rest.first().copied()
     }
 
-    /// An integer whose lower bits begin in the `prefix_bits` (1 to 7) of its first byte.
+    /// An integer whose lower bits begin in the `prefix_bits` (1 to 8) of its first byte.
     ///
     /// Errors: [`Malformed::Truncated`], [`Malformed::Integer`].
     #[inline]
@@ -93,7 +93,7 @@ impl<'b> Input<'b> {
     }
 }
 
-/// Writes an integer with a prefix of `prefix_bits` (1 to 7); `pattern` has the other bits of the first byte.
+/// Writes an integer with a prefix of `prefix_bits` (1 to 8); `pattern` has the other bits of the first byte.
 #[inline]
 pub(crate) fn write_integer(out: &mut Vec<u8>, pattern: u8, prefix_bits: u32, value: usize) {
     write_long_integer(out, pattern, prefix_bits, value as u64);
@@ -144,7 +144,7 @@ mod tests {
     fn integers_of_62_bits_are_read_and_longer_ones_are_not() {
         let largest = (1 << 62) - 1;
         for (value, wanted) in [(largest, Ok(largest)), (largest + 1, Err(Malformed::Integer))] {
-            for prefix_bits in 3..=7 {
+            for prefix_bits in 3..=8 {
                 let mut bytes = Vec::new();
                 write_long_integer(&mut bytes, 0, prefix_bits, value);
                 assert_eq!(Input::new(&bytes).long_integer(prefix_bits), wanted);

@@ -10,6 +10,18 @@ pub(super) enum Fault {
     Truncated,
     Integer,
     Huffman,
+    StaticIndex,
+    DynamicIndex,
+    /// A Required Insert Count that cannot be, or one that does not cover what the section refers to.
+    Required,
+    /// A base below zero.
+    Base,
+    /// A capacity that is larger than what was advertised.
+    Capacity,
+    /// An entry that is larger than the table.
+    EntryTooLarge,
+    /// More streams are blocked than was advertised.
+    Blocked,
     /// An acknowledgement of something that was never sent.
     Acknowledgement,
 }
@@ -26,6 +38,13 @@ impl Fault {
             Fault::Truncated => "field section ends within a field",
             Fault::Integer => "integer of QPACK is too long",
             Fault::Huffman => "string of QPACK is not a Huffman code",
+            Fault::StaticIndex => "index of no entry of the static table",
+            Fault::DynamicIndex => "index of no entry of the dynamic table",
+            Fault::Required => "wrong Required Insert Count",
+            Fault::Base => "base below zero",
+            Fault::Capacity => "dynamic table larger than was advertised",
+            Fault::EntryTooLarge => "entry larger than the dynamic table",
+            Fault::Blocked => "too many blocked streams",
             Fault::Acknowledgement => "acknowledgement of what was not sent",
         }
     }
@@ -68,6 +87,12 @@ impl Pending {
             self.0 = Vec::new();
         }
         Ok(())
+    }
+
+    /// Bytes that are kept.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 }
 

@@ -1,19 +1,23 @@
 //! QPACK, the compression of field sections in HTTP/3 (RFC 9204). Sections cited as "9204-x" are its sections.
 //!
-//! [`Encoder`] writes sections that refer to the static table only: they never block, and need neither an encoder stream nor
+//! [`Decoder`] reads what a peer sends, with a dynamic table if one was advertised. [`Encoder`] writes sections that refer to the static table only: they never block, and need neither an encoder stream nor
 //! memory for each connection. [`DecoderStream`] reads what the peer says to that.
 
 use crate::limits::FIELDS_MAX;
 
+mod decoder;
 mod decoder_stream;
+mod dynamic_table;
 mod encoder;
 mod fault;
+mod section;
 pub(crate) mod static_table;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::compression::{Bounds, Decoded, FIELD_OVERHEAD_BYTES};
+pub use decoder::{ACKNOWLEDGEMENT_BYTES_MAX, BLOCKED_STREAMS_MOST, Decoder, Outcome};
 pub use decoder_stream::DecoderStream;
 pub use encoder::Encoder;
 
