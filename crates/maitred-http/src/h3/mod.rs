@@ -2,7 +2,10 @@
 //! of RFC 9114 and RFC 9204.
 
 mod error;
+pub mod frame;
 pub mod qpack;
+pub mod reader;
+pub mod streams;
 pub mod varint;
 
 pub use error::{Code, Error};
