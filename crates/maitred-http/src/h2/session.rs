@@ -31,7 +31,6 @@
 mod client;
 mod data;
 mod floods;
-mod head;
 mod parting;
 mod priority;
 mod receive;

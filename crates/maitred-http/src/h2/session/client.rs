@@ -19,7 +19,6 @@
 
 use std::time::Instant;
 
-use super::head::{self, Controls, Judgement};
 use super::receive::{Block, Taken, compression_error};
 use super::respond::close_block;
 use super::streams::{Standing, Stream, UNKNOWN};
@@ -29,6 +28,7 @@ use crate::h2::frame::{PREFACE, WINDOW_MAX};
 use crate::h2::hpack::{Bounds, Decoded};
 use crate::limits::INTERIM_RESPONSES_MAX;
 use crate::response::FramedHead;
+use crate::section::{self, Controls, Judgement};
 
 /// Streams of one connection to a server at a time, if the server says no less: what RFC 9113 section 6.5.2 recommends at least,
 /// and what most servers allow. For more, there are more connections.
@@ -127,7 +127,7 @@ impl Session {
         for (name, value) in Lines(fields) {
             let small = name.to_ascii_lowercase();
             let replaced = || opening.replaced.iter().any(|(other, _)| other.as_bytes() == small);
-            if small != b"host" && !head::is_of_connection(&small, value) && !replaced() {
+            if small != b"host" && !section::is_of_connection(&small, value) && !replaced() {
                 lines.put(name, value);
             }
         }
@@ -279,15 +279,15 @@ impl ResponseLines {
         if self.status.is_none() {
             return Err("no :status before the fields");
         }
-        if name.is_empty() || head::is_of_connection(name, value) {
+        if name.is_empty() || section::is_of_connection(name, value) {
             return Err("field of the connection");
         }
-        head::judge_name(name)?;
-        if head::judge_value(value)? == Controls::Some {
+        section::judge_name(name)?;
+        if section::judge_value(value)? == Controls::Some {
             return Err("invalid byte in a field value");
         }
         if name == b"content-length" {
-            return match self.content_length.replace(head::length(value)?) {
+            return match self.content_length.replace(section::length(value)?) {
                 None => Ok(()),
                 Some(_) => Err("content-length more than once"),
             };

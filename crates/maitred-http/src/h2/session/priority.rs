@@ -1,46 +1,10 @@
-//! Priorities (RFC 9218): the field, and what PRIORITY_UPDATE says of streams that are not open yet.
+//! Priorities (RFC 9218): what PRIORITY_UPDATE says of streams that are not open yet.
+
+use crate::priority::Priority;
 
 /// Priorities that are kept for streams that are not open yet (9218-7.1 lets a server bound them); of more, the oldest
 /// is dropped. Eight bytes each. Browsers send such a frame right before the request, so that one would do.
 pub const EARLY_PRIORITIES_MAX: usize = 16;
-
-/// What a client requests for the order of responses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Priority {
-    /// 0 is the most urgent, 7 the least.
-    pub(super) urgency: u8,
-    /// Whether the client can use parts of the response: then it shares with others of its urgency.
-    pub(super) incremental: bool,
-}
-
-impl Default for Priority {
-    fn default() -> Self {
-        Self { urgency: 3, incremental: false }
-    }
-}
-
-impl Priority {
-    /// Reads the value of a `Priority` field, a dictionary of RFC 8941. What is not understood is passed over, as
-    /// 9218-4 asks for unknown parameters and for values out of range.
-    pub(super) fn parse(value: &[u8]) -> Self {
-        Self::default().with(value)
-    }
-
-    /// Goes on with a further line of the field: lines are one dictionary, of which the last member of a name counts.
-    pub(super) fn with(self, value: &[u8]) -> Self {
-        let mut priority = self;
-        for member in value.split(|byte| *byte == b',') {
-            let member = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-            match member {
-                [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',
-                b"i" | b"i=?1" => priority.incremental = true,
-                b"i=?0" => priority.incremental = false,
-                _ => {}
-            }
-        }
-        priority
-    }
-}
 
 /// Priorities of streams that are not open yet. Empty, and without memory, with nearly all clients.
 #[derive(Debug, Default)]

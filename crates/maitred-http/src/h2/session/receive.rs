@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use super::floods::Act;
-use super::head::{Facts, Trailers, Translator};
-use super::priority::Priority;
 use super::streams::{Standing, Stream, UNKNOWN};
 use super::{Code, Event, Fatal, Leaving, Session, StreamKey, protocol_error};
 use crate::h2::frame::{self, FrameHeader, flag, kind, setting};
 use crate::h2::hpack::{self, Bounds, Decoded};
+use crate::priority::Priority;
 use crate::request::RequestHead;
+use crate::section::{Facts, Trailers, Translator};
 
 /// The PING that asks whether the peer has seen the announcement of a GOAWAY.
 pub(super) const LEAVING_PING: [u8; 8] = *b"maitred!";

@@ -1,7 +1,7 @@
 //! The slab of streams, and what is kept of those that have left it.
 
 use super::StreamKey;
-use super::priority::Priority;
+use crate::priority::Priority;
 
 /// Streams that were reset and are kept one by one; of older ones only the highest number is.
 const RESET_REMEMBERED: usize = 16;

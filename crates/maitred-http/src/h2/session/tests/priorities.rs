@@ -1,7 +1,7 @@
 //! Which stream writes next (RFC 9218).
 
-use super::super::priority::Priority;
 use super::*;
+use crate::priority::Priority;
 
 /// A session whose windows are shut, with requests of these priorities; the order in which they are named when it opens,
 /// two rounds.

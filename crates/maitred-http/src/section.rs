@@ -1,30 +1,31 @@
-//! A request's field section, put into a [`RequestHead`] (9113-8.2, 9113-8.3, 8441-4).
+//! Field sections of requests, as HTTP/2 and HTTP/3 have them, put into a [`RequestHead`] (9113-8.2, 9113-8.3, 8441-4; 9114-4.2,
+//! 9114-4.3, 9220-3, which say the same).
 //!
-//! Judged here is what HTTP/2 has rules of its own for: pseudo-fields, names, line ends, fields of the connection, and the
+//! Judged here is what these two have rules of their own for: pseudo-fields, names, line ends, fields of the connection, and the
 //! length. Everything else (the syntax of `Host`, sizes, targets) is left to the judge that HTTP/1 has, too.
 
-use super::priority::Priority;
 use crate::bytes::{ByteSet, byte_set};
 use crate::fields::{self, FieldLines};
 use crate::limits::{TRAILER_BYTES_MAX, TRAILERS_MAX};
+use crate::priority::Priority;
 use crate::request::{Parts, RequestHead, Span, is_token_byte};
 
-/// A key of the right form (RFC 6455 section 4.1); HTTP/2 has none, and the answer to it goes nowhere.
+/// A key of the right form (RFC 6455 section 4.1); HTTP/2 and HTTP/3 have none, and the answer to it goes nowhere.
 const WEBSOCKET_KEY: &[u8] = b"bWFpdHJlZC1odHRwLTIuMA==";
 
 /// What was found besides the head.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The stated length of the content.
-    pub(super) content_length: Option<u64>,
+    pub(crate) content_length: Option<u64>,
     /// The value of a `priority` field.
-    pub(super) priority: Option<Priority>,
+    pub(crate) priority: Option<Priority>,
     /// An extended CONNECT.
-    pub(super) tunnel: bool,
+    pub(crate) tunnel: bool,
 }
 
 /// Fills a head while the fields come.
-pub(super) struct Translator<'h> {
+pub(crate) struct Translator<'h> {
     head: &'h mut RequestHead,
     /// Whether extended CONNECT was advertised.
     connect_protocol: bool,
@@ -58,11 +59,11 @@ struct Pseudo {
     protocol: Option<Span>,
 }
 
-pub(super) type Judgement = Result<(), &'static str>;
+pub(crate) type Judgement = Result<(), &'static str>;
 
 impl<'h> Translator<'h> {
     /// Begins a head in place of what was in `head`.
-    pub(super) fn new(head: &'h mut RequestHead, connect_protocol: bool, ended: bool) -> Self {
+    pub(crate) fn new(head: &'h mut RequestHead, connect_protocol: bool, ended: bool) -> Self {
         head.clear();
         Self {
             head,
@@ -83,7 +84,7 @@ impl<'h> Translator<'h> {
 
     /// Takes the next field. After a fault nothing more is looked at; the decoder goes on for the sake of its table.
     #[inline]
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
         if self.fault.is_none() {
             self.fault = self.take(name, value).err();
         }
@@ -95,7 +96,7 @@ impl<'h> Translator<'h> {
     ///
     /// Why the request is malformed.
     #[inline]
-    pub(super) fn finish(mut self) -> Result<Facts, &'static str> {
+    pub(crate) fn finish(mut self) -> Result<Facts, &'static str> {
         match self.fault {
             Some(fault) => Err(fault),
             None => self.close().map(|()| self.facts),
@@ -104,7 +105,7 @@ impl<'h> Translator<'h> {
 
     /// Drops a head that could not be taken as a whole. Its request line is known if the fields behind it were too many.
     #[cold]
-    pub(super) fn abandon(mut self) {
+    pub(crate) fn abandon(mut self) {
         if !self.started && self.fault.is_none() {
             self.fault = self.start().err();
         }
@@ -314,7 +315,7 @@ impl<'h> Translator<'h> {
 }
 
 /// The value of `content-length`.
-pub(super) fn length(value: &[u8]) -> Result<u64, &'static str> {
+pub(crate) fn length(value: &[u8]) -> Result<u64, &'static str> {
     const INVALID: &str = "invalid content-length";
     if value.is_empty() {
         return Err(INVALID);
@@ -326,9 +327,9 @@ pub(super) fn length(value: &[u8]) -> Result<u64, &'static str> {
     length.ok_or(INVALID)
 }
 
-/// Whether a field is about the connection, which HTTP/2 has other means for (9113-8.2.2).
+/// Whether a field is about the connection, which HTTP/2 and HTTP/3 have other means for (9113-8.2.2, 9114-4.2).
 #[inline]
-pub(super) fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
+pub(crate) fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
     match (name.len(), name.first()) {
         (2, Some(b't')) => name == b"te" && !value.eq_ignore_ascii_case(b"trailers"),
         (7, Some(b'u')) => name == b"upgrade",
@@ -342,7 +343,7 @@ pub(super) fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
 
 /// The trailers of a request: judged like fields (9113-8.1), and given without those that mean nothing there.
 #[derive(Default)]
-pub(super) struct Trailers {
+pub(crate) struct Trailers {
     fields: FieldLines,
     /// As many as there would be over HTTP/1, of those that are dropped, too.
     bytes: usize,
@@ -352,7 +353,7 @@ pub(super) struct Trailers {
 }
 
 impl Trailers {
-    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+    pub(crate) fn field(&mut self, name: &[u8], value: &[u8]) {
         if self.fault.is_none() {
             self.fault = self.take(name, value).err();
         }
@@ -383,7 +384,7 @@ impl Trailers {
     }
 
     /// Those that go on. Of more than [`TRAILERS_MAX`], none do, as over HTTP/1.
-    pub(super) fn finish(self) -> Result<FieldLines, &'static str> {
+    pub(crate) fn finish(self) -> Result<FieldLines, &'static str> {
         match self.fault {
             Some(fault) => Err(fault),
             None if self.count > TRAILERS_MAX => Ok(FieldLines::default()),
@@ -396,7 +397,7 @@ impl Trailers {
 static NAME_BYTES: ByteSet = byte_set(&[(b'0', b'9'), (b'a', b'z')], b"!#$%&'*+-.^_`|~");
 
 #[inline]
-pub(super) fn judge_name(name: &[u8]) -> Judgement {
+pub(crate) fn judge_name(name: &[u8]) -> Judgement {
     if name.iter().all(|byte| NAME_BYTES[usize::from(*byte)]) {
         Ok(())
     } else {
@@ -442,7 +443,7 @@ fn any_control(bytes: &[u8]) -> bool {
 
 /// Whether a value has control characters that no value may have, and that end nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Controls {
+pub(crate) enum Controls {
     None,
     Some,
 }
@@ -450,7 +451,7 @@ pub(super) enum Controls {
 /// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Only if there is a control character it is looked at which
 /// one it is.
 #[inline]
-pub(super) fn judge_value(value: &[u8]) -> Result<Controls, &'static str> {
+pub(crate) fn judge_value(value: &[u8]) -> Result<Controls, &'static str> {
     let controls = if any_control(value) { judge_controls(value)? } else { Controls::None };
     match value {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => Err("white space around a value"),
