@@ -5,7 +5,9 @@ mod error;
 pub mod frame;
 pub mod qpack;
 pub mod reader;
+pub mod request;
 pub mod streams;
 pub mod varint;
 
+pub use crate::priority::Priority;
 pub use error::{Code, Error};
