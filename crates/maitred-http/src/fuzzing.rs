@@ -8,6 +8,7 @@ pub(crate) mod fastcgi;
 mod h2;
 mod h2_client;
 pub(crate) mod hpack;
+pub(crate) mod qpack;
 mod response;
 
 pub use cache::cache;
@@ -17,6 +18,7 @@ pub use h2::h2_session;
 pub(crate) use h2::http1_text;
 pub use h2_client::h2_client;
 pub use hpack::{hpack_decoder, hpack_encoder};
+pub use qpack::qpack_decoder;
 pub use response::response;
 
 use crate::body::{Decoder, Progress};

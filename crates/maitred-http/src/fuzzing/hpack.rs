@@ -209,7 +209,7 @@ pub(crate) fn check_decoder(table_bytes_max: usize, bounds: Bounds, blocks: &[Op
 }
 
 /// The fields that bounds let through.
-fn within(all: impl Iterator<Item = Field>, bounds: Bounds) -> (Vec<Field>, Decoded) {
+pub(crate) fn within(all: impl Iterator<Item = Field>, bounds: Bounds) -> (Vec<Field>, Decoded) {
     let (mut fields, mut bytes) = (Vec::new(), 0);
     for field in all {
         bytes += field.0.len() + field.1.len() + 32;

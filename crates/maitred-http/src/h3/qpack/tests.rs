@@ -5,6 +5,7 @@ use crate::h3::Code;
 
 mod decoder;
 mod encoder;
+mod properties;
 mod rfc;
 
 pub(super) fn bytes(hex: &str) -> Vec<u8> {
