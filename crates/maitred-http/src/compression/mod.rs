@@ -1,5 +1,5 @@
-//! What HPACK (RFC 7541) and QPACK (RFC 9204) have in common: integers, strings, Huffman's code, the dynamic table, and the bounds
-//! on lists of fields.
+//! What HPACK (RFC 7541) and QPACK (RFC 9204) have in common: integers, strings, Huffman's code, the dynamic table, and the
+//! bounds on lists of fields.
 
 pub(crate) mod huffman;
 pub(crate) mod input;

@@ -179,11 +179,11 @@ pub(crate) enum Step {
     Section(u64, Vec<u8>),
 }
 
-/// Sections and instructions of one connection: the decoder and one that is written plainly agree on what is an error, on the fields
-/// within the bounds, on what is acknowledged and on the table, and so does a decoder whose bytes come one by one.
+/// Sections and instructions of one connection: the decoder and one that is written plainly agree on what is an error, on the
+/// fields within the bounds, on what is acknowledged and on the table, and so does a decoder whose bytes come one by one.
 ///
-/// The input is the size of the table in 8 bytes, the bounds in 8 bytes and in fields, then steps: a byte that says which, and a byte
-/// of length.
+/// The input is the size of the table in 8 bytes, the bounds in 8 bytes and in fields, then steps: a byte that says which, and a
+/// byte of length.
 pub fn qpack_decoder(data: &[u8]) {
     let [table, list, fields, rest @ ..] = data else { return };
     let bounds = Bounds { list_bytes_max: usize::from(*list) * 8, fields_max: usize::from(*fields) };

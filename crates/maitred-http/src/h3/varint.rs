@@ -33,7 +33,7 @@ pub fn length_announced(first: u8) -> usize {
     1 << (first >> 6)
 }
 
-/// How many bytes (1, 2, 4 or 8) [`write`] appends.
+/// How many bytes (1, 2, 4 or 8) [`write()`] appends.
 #[inline]
 pub fn length(value: u64) -> usize {
     match value {
