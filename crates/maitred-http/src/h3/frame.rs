@@ -7,7 +7,7 @@
 //! | GOAWAY, CANCEL_PUSH | yes | no | no | both |
 //! | MAX_PUSH_ID, PRIORITY_UPDATE | yes | no | no | clients |
 //! | PUSH_PROMISE | no | yes | no | servers |
-//! | those of HTTP/2 only | no | no | no | nobody |
+//! | those of HTTP/2 only | no | no | no | neither side |
 //! | unknown ones | yes, but for the first | yes | yes | both |
 //!
 //! Whatever is not allowed is the connection error H3_FRAME_UNEXPECTED; without SETTINGS at first, H3_MISSING_SETTINGS.
@@ -124,9 +124,9 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Connection errors: H3_SETTINGS_ERROR for those of HTTP/2, for one that is there twice, and for values that are neither 0 nor
-    /// 1 where nothing else is allowed; H3_FRAME_ERROR if the payload ends within a setting; H3_EXCESSIVE_LOAD for more than
-    /// [`SETTINGS_MAX`].
+    /// Connection errors: H3_SETTINGS_ERROR for those of HTTP/2, for one that is there twice, and for values that are neither 0
+    /// nor 1 where nothing else is allowed; H3_FRAME_ERROR if the payload ends within a setting; H3_EXCESSIVE_LOAD for more
+    /// than [`SETTINGS_MAX`].
     pub fn parse(payload: &[u8]) -> Result<Settings, Error> {
         let (mut settings, mut rest) = (Settings::default(), payload);
         let (mut seen, mut count) = ([0; SETTINGS_MAX], 0);

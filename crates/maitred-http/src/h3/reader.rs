@@ -30,12 +30,12 @@ pub enum Event<'i> {
     Headers {
         /// The section.
         section: Cow<'i, [u8]>,
-        /// It stands behind content, or behind a request's head. From a server, a section without content before it can be trailers
-        /// as well: if the response's head has come, and was not an interim one.
+        /// It stands behind content, or behind a request's head. From a server, a section without content before it can be
+        /// trailers as well: if the response's head has come, and was not an interim one.
         trailers: bool,
     },
-    /// A field section that is larger than the reader takes. It is skipped. If it is part of a request, an answer with status 431 is
-    /// in order, and the rest of the stream need not be read; to a QPACK decoder the stream is cancelled.
+    /// A field section that is larger than the reader takes. It is skipped. If it is part of a request, an answer with status
+    /// 431 is in order, and the rest of the stream need not be read; to a QPACK decoder the stream is cancelled.
     TooLarge {
         /// Its bytes.
         bytes: u64,
@@ -329,8 +329,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// Of the connection: H3_CLOSED_CRITICAL_STREAM for a control stream, H3_FRAME_ERROR within a frame. Of the stream, if no head
-    /// has come: H3_REQUEST_INCOMPLETE, or H3_MESSAGE_ERROR of a response.
+    /// Of the connection: H3_CLOSED_CRITICAL_STREAM for a control stream, H3_FRAME_ERROR within a frame. Of the stream, if no
+    /// head has come: H3_REQUEST_INCOMPLETE, or H3_MESSAGE_ERROR of a response.
     pub fn finish(&self) -> Result<(), Error> {
         let between = matches!(self.state, State::Header | State::Data { left: 0 } | State::Skip { left: 0 });
         if self.place == Place::Control {

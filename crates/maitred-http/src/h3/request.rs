@@ -1,4 +1,5 @@
-//! Field sections of requests and trailers, judged and put into the values that the rest of the server knows (9114-4.2, 9114-4.3).
+//! Field sections of requests and trailers, judged and put into the values that the rest of the server knows (9114-4.2,
+//! 9114-4.3).
 //!
 //! The rules are those of HTTP/2, and so is the code: a [`RequestHead`] is the same whichever of both it came by.
 
@@ -37,8 +38,9 @@ fn malformed<T>(reason: &'static str) -> Section<T> {
     Section::Malformed(Error::new(Code::MessageError, reason))
 }
 
-/// Decodes the section that a request on `stream` begins with into `head`, in place of what was in it; it has to be judged then by
-/// [`RequestHead::judge`]. If it is refused, what was read so far is there: [`RequestHead::request_line`] if that much was known.
+/// Decodes the section that a request on `stream` begins with into `head`, in place of what was in it; it has to be judged then
+/// by [`RequestHead::judge`]. If it is refused, what was read so far is there: [`RequestHead::request_line`] if that much was
+/// known.
 ///
 /// `connect_protocol`: extended CONNECT was advertised. `ended`: the stream is known to end with this section.
 ///

@@ -86,8 +86,8 @@ impl PeerStreams {
     ///
     /// # Errors
     ///
-    /// H3_STREAM_CREATION_ERROR, which ends the connection: there is one control, encoder and decoder stream each, and clients push
-    /// nothing.
+    /// H3_STREAM_CREATION_ERROR, which ends the connection: there is one control, encoder and decoder stream each, and clients
+    /// push nothing.
     pub fn open(&mut self, kind: StreamType) -> Result<(), Error> {
         let opened = match kind {
             StreamType::Control => &mut self.control,

@@ -8,8 +8,8 @@ use crate::compression::input::{Input, write_long_integer};
 use crate::compression::strings::{Scratch, Text};
 use crate::h3::{Code, Error};
 
-/// Bytes of instructions on the decoder stream that wait to be sent. Each has ten at most; a peer that sends section after section
-/// and does not let them be acknowledged gets H3_EXCESSIVE_LOAD.
+/// Bytes of instructions on the decoder stream that wait to be sent. Each has ten at most; a peer that sends section after
+/// section and does not let them be acknowledged gets H3_EXCESSIVE_LOAD.
 pub const ACKNOWLEDGEMENT_BYTES_MAX: usize = 4096;
 
 /// Streams that may be blocked, whatever the settings ask for: what they have sent is in memory until they are not any more.
@@ -50,7 +50,8 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder with the dynamic table of `table_bytes_max` that SETTINGS_QPACK_MAX_TABLE_CAPACITY advertises, and with up to
     /// `blocked_max` streams as SETTINGS_QPACK_BLOCKED_STREAMS does. Both are bounded; what holds is said by
-    /// [`Decoder::table_bytes_max`] and [`Decoder::blocked_max`], and has to be advertised. With 0 the static table is all there is.
+    /// [`Decoder::table_bytes_max`] and [`Decoder::blocked_max`], and has to be advertised. With 0 the static table is all
+    /// there is.
     pub fn new(table_bytes_max: usize, blocked_max: u16) -> Decoder {
         Decoder {
             table: DynamicTable::new(table_bytes_max),
@@ -145,8 +146,8 @@ impl Decoder {
         self.blocked.retain(|blocked| *blocked != stream);
     }
 
-    /// No section of this stream will be decoded any more: it was reset, or is not read on. To be called once, of a stream that has
-    /// not ended with a decoded section (9204-2.2.2.2).
+    /// No section of this stream will be decoded any more: it was reset, or is not read on. To be called once, of a stream that
+    /// has not ended with a decoded section (9204-2.2.2.2).
     pub fn cancel(&mut self, stream: u64) {
         self.unblock(stream);
         // Without a table there is nothing that the peer could wait for. A peer that does not read gets an error for its

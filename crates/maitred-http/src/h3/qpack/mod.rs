@@ -1,7 +1,8 @@
 //! QPACK, the compression of field sections in HTTP/3 (RFC 9204). Sections cited as "9204-x" are its sections.
 //!
-//! [`Decoder`] reads what a peer sends, with a dynamic table if one was advertised. [`Encoder`] writes sections that refer to the static table only: they never block, and need neither an encoder stream nor
-//! memory for each connection. [`DecoderStream`] reads what the peer says to that.
+//! [`Decoder`] reads what a peer sends, with a dynamic table if one was advertised. [`Encoder`] writes sections that refer to
+//! the static table only: they never block, and need neither an encoder stream nor memory for each connection.
+//! [`DecoderStream`] reads what the peer says to that.
 
 use crate::limits::FIELDS_MAX;
 
