@@ -7,6 +7,7 @@ mod client;
 pub(crate) mod fastcgi;
 mod h2;
 mod h2_client;
+mod h3;
 pub(crate) mod hpack;
 pub(crate) mod qpack;
 mod response;
@@ -17,6 +18,7 @@ pub use h2::h2_session;
 #[cfg(test)]
 pub(crate) use h2::http1_text;
 pub use h2_client::h2_client;
+pub use h3::h3_frames;
 pub use hpack::{hpack_decoder, hpack_encoder};
 pub use qpack::qpack_decoder;
 pub use response::response;

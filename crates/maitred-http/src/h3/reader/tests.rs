@@ -281,6 +281,13 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
+    fn arbitrary_bytes_keep_the_invariants(kind in any::<u8>(), data in vec(any::<u8>(), 0..200), head in 0..3_usize) {
+        // A head, settings or nothing, so that something may follow.
+        let head = [&[][..], &[1, 1, 0], &[4, 0]][head];
+        crate::fuzzing::h3_frames(&[&[kind], head, &data].concat());
+    }
+
+    #[test]
     fn any_bytes_give_the_same_in_any_pieces(
         frames in vec(any_frame(), 0..6),
         rest in vec(any::<u8>(), 0..40),
