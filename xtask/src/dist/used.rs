@@ -9,6 +9,9 @@ use crate::skips::{Kind, skip};
 use crate::step::step;
 use crate::test_packages::has_program;
 
+/// With its version, as pip takes it.
+const AUDITWHEEL: &str = "auditwheel==6.8.2";
+
 /// The sums, Debian's own check of its package, the installed trees of both packages, the image, and the Go module.
 ///
 /// # Errors
@@ -30,6 +33,7 @@ pub(crate) fn test(dist: &Path) -> Result<()> {
     let mut shell = Command::new("sh");
     step("unpacked RPM", shell.args(["-ec", unpack]).arg(named(dist, ".rpm")?).current_dir(&rpm))?;
     starts(&rpm)?;
+    audit_wheel(&named(dist, ".whl")?, stage.path())?;
     // There is none of an executable that needs a C library.
     if let Ok(image) = named(dist, ".oci.tar") {
         container(&image, stage.path())?;
@@ -56,6 +60,36 @@ fn lintian(dist: &Path) -> Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning", "--tag-display-limit", "0"]);
     step("lintian", lintian.arg(named(dist, ".deb")?))
+}
+
+/// PyPA's own judge of the platforms that a wheel runs on says what the wheel's name says.
+fn audit_wheel(wheel: &Path, stage: &Path) -> Result<()> {
+    let venv = stage.join("venv");
+    step("environment of Python", Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let mut pip = Command::new(venv.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", AUDITWHEEL]);
+    if let Err(error) = step("auditwheel, installed", &mut pip) {
+        skip(Kind::Missing, "platform of the wheel", &format!("{AUDITWHEEL} cannot be installed ({error})"));
+        return Ok(());
+    }
+    let output = Command::new(venv.join("bin/auditwheel")).arg("show").arg(wheel).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(minor) = judged(&said) else {
+        return Err(format!("auditwheel names no platform for {name}:\n{said}").into());
+    };
+    // Older ones than 2.17 (2014) no name of ours has.
+    if name.contains(&format!("manylinux_2_{}_", minor.max(17))) {
+        println!("auditwheel: glibc 2.{minor}, as {name} says");
+        return Ok(());
+    }
+    Err(format!("{name}: auditwheel judges otherwise:\n{said}").into())
+}
+
+/// The minor version of glibc in the first platform that is named in quotes.
+fn judged(said: &str) -> Option<u32> {
+    let platform = said.split("\"manylinux_2_").nth(1)?;
+    platform.split('_').next()?.parse().ok()
 }
 
 /// The executable in an unpacked package starts, and takes the package's configuration for right.
@@ -128,4 +162,20 @@ fn go_module(dist: &Path, stage: &Path) -> Result<()> {
         step(&format!("go {}", arguments.join(" ")), &mut go)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::judged;
+
+    #[test]
+    fn the_platform_is_read_from_what_auditwheel_says() {
+        let constrained = "This constrains the platform tag to \"manylinux_2_34_x86_64\". In order";
+        assert_eq!(judged(constrained), Some(34));
+        assert_eq!(
+            judged("is consistent with the following platform tag: \"manylinux_2_5_x86_64\"."),
+            Some(5)
+        );
+        assert_eq!(judged("\"linux_x86_64\""), None);
+    }
 }
