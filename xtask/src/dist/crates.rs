@@ -4,14 +4,17 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
-use crate::dist::LICENSES;
+use crate::dist::{LICENSES, VERSION};
 use crate::generate::root;
+use crate::step::step;
 
 /// The crates that may be published, each after those that it needs.
 pub(crate) const PUBLISHED: [&str; 5] =
     ["maitred-sys", "maitred-http", "maitred-handoff", "maitred", "maitred-load"];
 /// The largest file of a crate may have so many bytes.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
+/// What keeps the crates from being published by accident.
+const GUARD: &str = "publish = false";
 /// Files that only tests need.
 const LEFT_OUT: [&str; 2] = ["tests/", "proptest-regressions/"];
 
@@ -26,6 +29,34 @@ pub(crate) fn check() -> Result<()> {
         wrong.extend(complaints(name, &files, |file| size(&root().join("crates").join(name).join(file))));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ").into()) }
+}
+
+/// Packages all of them together, as who publishes them does, in a copy of the sources in this directory: without the line that
+/// keeps them from being published. Each is packed with the others before it, which no registry has. What is packed is not
+/// built here: that takes minutes.
+///
+/// # Errors
+/// What Git or Cargo says.
+pub(crate) fn package(copy: &Path) -> Result<()> {
+    let mut shell = Command::new("sh");
+    // Files of the working tree that Git knows, or would know: a change that is not committed is packaged, too.
+    let script = "git ls-files -z --cached --others --exclude-standard --deduplicate \
+        | tar --create --null --files-from=- --ignore-failed-read | tar --extract --directory \"$0\"";
+    step("copy of the sources", shell.args(["-ec", script]).arg(copy).current_dir(root()))?;
+    let manifest = copy.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest)?;
+    if !text.contains(GUARD) {
+        return Err(format!("Cargo.toml has no line `{GUARD}`").into());
+    }
+    std::fs::write(&manifest, text.replace(GUARD, "publish = true"))?;
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
+    PUBLISHED.iter().for_each(|name| _ = cargo.args(["--package", name]));
+    let target = copy.join("target");
+    step("crates, packaged", cargo.arg("--target-dir").arg(&target).current_dir(copy))?;
+    let missing =
+        PUBLISHED.iter().find(|name| !target.join(format!("package/{name}-{VERSION}.crate")).is_file());
+    missing.map_or(Ok(()), |name| Err(format!("the crate {name} was not packaged").into()))
 }
 
 fn files(name: &str) -> Result<Vec<String>> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::dist::{VERSION, go};
+use crate::dist::{VERSION, crates, go};
 use crate::skips::{Kind, skip};
 use crate::step::step;
 use crate::test_packages::has_program;
@@ -12,7 +12,8 @@ use crate::test_packages::has_program;
 /// With its version, as pip takes it.
 const AUDITWHEEL: &str = "auditwheel==6.8.2";
 
-/// The sums, Debian's own check of its package, the installed trees of both packages, the image, and the Go module.
+/// The sums, Debian's own check of its package, the installed trees of both packages, the image, the wheel's
+/// platform, the crates, and the Go module.
 ///
 /// # Errors
 /// The first that fails.
@@ -34,6 +35,9 @@ pub(crate) fn test(dist: &Path) -> Result<()> {
     step("unpacked RPM", shell.args(["-ec", unpack]).arg(named(dist, ".rpm")?).current_dir(&rpm))?;
     starts(&rpm)?;
     audit_wheel(&named(dist, ".whl")?, stage.path())?;
+    let copy = stage.path().join("sources");
+    std::fs::create_dir(&copy)?;
+    crates::package(&copy)?;
     // There is none of an executable that needs a C library.
     if let Ok(image) = named(dist, ".oci.tar") {
         container(&image, stage.path())?;
