@@ -14,6 +14,7 @@ mod test_deny;
 mod test_go;
 mod test_grpc;
 mod test_h2;
+mod test_h3;
 mod test_installed;
 mod test_instructions;
 mod test_node;
@@ -51,6 +52,8 @@ enum Task {
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
     Http2,
+    /// Test what there is of HTTP/3 against implementations that others wrote; a part of `test`
+    Http3,
     /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
     Instructions,
     /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do; a part of `test`
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Dist(arguments) => dist::run(&target(), &arguments),
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),
+        Task::Http3 => test_h3::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
         Task::Installed(arguments) => test_installed::run_some(&target(), &arguments),
         Task::Sim(arguments) => sim::run(&arguments),

@@ -74,6 +74,7 @@ pub(crate) fn run() -> Result<()> {
     report.take(maitred.and_then(|maitred| crate::test_go::run(&maitred)));
     report.take(crate::test_python::run(python));
     report.take(crate::test_h2::run(target));
+    report.take(crate::test_h3::run(target));
     report.take(crate::test_node::run());
     report.take(crate::dist::test(target));
     report.take(crate::test_installed::run(target));
