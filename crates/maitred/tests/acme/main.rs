@@ -7,6 +7,7 @@ mod failing;
 mod issuing;
 mod knot;
 mod on_demand;
+mod one_line;
 mod pebble;
 mod renewing;
 #[path = "../support/mod.rs"]
