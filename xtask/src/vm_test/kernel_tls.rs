@@ -27,9 +27,11 @@ pub(super) fn install(root: &Path) -> Result<()> {
         }
     }
     let repository = std::env::current_dir()?;
+    // The case copies them to their places: what was below /tmp would be gone once the machine has started.
+    let places = root.join("cases/repository");
     for directory in DIRECTORIES {
         let from = repository.join(directory);
-        let to = root.join(from.strip_prefix("/")?);
+        let to = places.join(from.strip_prefix("/")?);
         fs::create_dir_all(&to)?;
         for file in fs::read_dir(&from)?.flatten().filter(|file| file.path().is_file()) {
             fs::copy(file.path(), to.join(file.file_name()))?;

@@ -18,6 +18,7 @@ for choice in on off; do
     stop
 done
 MAITRED_TEST_KTLS=1 /cases/sys-tests ktls:: || fail "tests of the system calls"
+cp -r /cases/repository/. / || fail "the tests cannot be copied to their place"
 cd "$(cat /cases/tls-tests.directory)" || fail "there is no place for the tests"
 MAITRED_TEST_BINARY=/cases/maitred MAITRED_TEST_KTLS=1 timeout 600 /cases/tls-tests kernel:: --test-threads 2 ||
     fail "tests of TLS by the kernel"
