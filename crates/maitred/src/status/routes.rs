@@ -9,9 +9,9 @@ use super::fields::Kind;
 use super::scoreboard::Cell;
 use crate::config::{Config, PathPattern, Pool, Route, Site, Target};
 
-/// Routes that are counted, and shown; those that the configuration has after them are not. A page of metrics stays below a
-/// megabyte, and each thread's rows below 64 KiB.
-pub const ROUTES_SHOWN_MAX: usize = 1024;
+/// Routes that are counted, and shown; those that the configuration has after them are not. What they add to a page of metrics
+/// stays below a megabyte, whatever they are called (a test), and each thread's rows are 16 KiB.
+pub const ROUTES_SHOWN_MAX: usize = 256;
 
 /// Characters of the name of a route that are shown: it may have any number of patterns.
 const NAME_CHARS_MAX: usize = 120;

@@ -16,7 +16,7 @@ use super::facts::{
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
-use super::routes::{RouteFacts, RouteName};
+use super::routes::{ROUTES_SHOWN_MAX, RouteFacts, RouteName};
 use super::scoreboard::{Scoreboard, SlotState};
 use super::{json, metrics, text};
 
@@ -276,6 +276,25 @@ fn parse_metrics(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>
     }
     assert!(text.ends_with('\n'));
     (kinds, series)
+}
+
+#[test]
+fn metrics_have_the_routes_that_have_answered_and_stay_small() {
+    let page = metrics::render(&board(), &facts(), &live());
+    let labels = "site=\"a.test\",number=\"1\",route=\"GET /\\\"*\"";
+    for line in [
+        format!("maitred_route_responses_total{{{labels},class=\"2xx\"}} 7"),
+        format!("maitred_route_body_bytes_total{{{labels}}} 512"),
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+    }
+    assert_eq!(page.matches("maitred_route_body_bytes_total{").count(), 1);
+    let name =
+        RouteName { site: "a".repeat(255), number: 999_999, route: "\"".repeat(120), target: String::new() };
+    let route = RouteFacts { name, responses: [u64::MAX / 5; 5], body_bytes: u64::MAX };
+    let many = Live { routes: vec![route; ROUTES_SHOWN_MAX], ..live() };
+    let added = metrics::render(&board(), &facts(), &many).len() - page.len();
+    assert!(added < 1 << 20, "{added} bytes");
 }
 
 #[test]
