@@ -48,7 +48,7 @@ fn mdbook(target: &Path) -> Result<PathBuf> {
     if there.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim().ends_with(VERSION)) {
         return Ok(program);
     }
-    let mut install = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut install = crate::step::cargo();
     install.args(["install", "--quiet", "--locked", "--version", VERSION, "mdbook", "--root"]).arg(&home);
     step("mdbook", &mut install)?;
     Ok(program)

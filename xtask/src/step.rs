@@ -13,6 +13,11 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::{Result, skips};
 
+/// The Cargo that runs this program.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// How long a step may take. The longest one of a quiet machine takes a fifth of it.
 const STEP_MAX: Duration = Duration::from_secs(25 * 60);
 /// How long a single client may take. The longest one of a busy machine takes a fifth of it.

@@ -86,7 +86,7 @@ pub(crate) fn run() -> Result<()> {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = crate::step::cargo();
     command.args(arguments);
     command
 }

@@ -1,7 +1,5 @@
 //! What the dependencies are: known holes, licences, sources, crates that must not come in (`deny.toml`, cargo-deny).
 
-use std::process::Command;
-
 use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::step;
@@ -12,7 +10,7 @@ const NO_LIST: &str = "failed to fetch advisory database";
 
 /// Checks them; installs the checker where it is missing, beside cargo, because it takes minutes to build.
 pub(crate) fn run() -> Result<()> {
-    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let cargo = || crate::step::cargo();
     let there = cargo().args(["deny", "--version"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
         let mut install = cargo();

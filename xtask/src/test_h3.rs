@@ -19,7 +19,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
             return Ok(());
         }
     };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::step::cargo();
     step(
         "QPACK's example",
         cargo.args(["build", "--quiet", "--package", "maitred-http", "--example", "qpack"]),

@@ -178,7 +178,7 @@ pub(crate) fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)
 
 /// The server and the example worker, stripped: the machine has them in memory.
 pub(crate) fn programs(target: &Path) -> Result<Vec<PathBuf>> {
-    let cargo = || Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let cargo = || crate::step::cargo();
     step("the server", cargo().args(["build", "--quiet", "--package", "maitred"]))?;
     let worker = ["build", "--quiet", "--package", "maitred-handoff", "--example", "worker"];
     step("the worker", cargo().args(worker))?;

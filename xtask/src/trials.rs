@@ -25,7 +25,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
     let rest: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
     if !rest.iter().any(|word| SAYS.contains(word)) {
         crate::skips::start()?;
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut build = crate::step::cargo();
         step("server", build.args(["build", "--quiet", "--package", "maitred"]))?;
         install(&rest)?;
     }

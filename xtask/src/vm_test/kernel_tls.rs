@@ -47,7 +47,7 @@ pub(super) fn install(root: &Path) -> Result<()> {
 
 /// The program of a package's tests.
 fn build(package: &str, target: &[&str]) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::step::cargo();
     cargo.args(["test", "--package", package]).args(target);
     let output = cargo.args(["--no-run", "--message-format", "json"]).output()?;
     if !output.status.success() {
