@@ -72,8 +72,10 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         }
         let release =
             Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time };
-        let mut artefacts = pack(root(), &release, elf.libc, &std::fs::read(&executable)?)?;
-        artefacts.extend(languages(&executable, &licenses()?, &stage.path().join("languages"))?);
+        let linked = components::linked(root(), elf.architecture)?;
+        let mut artefacts = pack(root(), &release, &linked, elf.libc, &std::fs::read(&executable)?)?;
+        let texts = components::texts(&linked)?;
+        artefacts.extend(languages(&executable, &texts, &stage.path().join("languages"))?);
         artefacts.push(go::pack(&release, &arguments.go_module)?);
         Ok(artefacts)
     };
@@ -149,7 +151,7 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
         format!("--remap-path-prefix={}=/maitred", sources.display()),
         format!("--remap-path-prefix={home}=/cargo"),
     ];
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = crate::step::cargo();
     command.args([
         "build",
         "--locked",
@@ -184,11 +186,16 @@ fn stripped(binary: &Path, directory: &Path) -> Result<PathBuf> {
 }
 
 /// What is made of a binary and of the sources in `root`. There is an image of a static binary only.
-fn pack(root: &Path, release: &Release, libc: Libc, binary: &[u8]) -> Result<Artefacts> {
+fn pack(
+    root: &Path,
+    release: &Release,
+    linked: &[components::Component],
+    libc: Libc,
+    binary: &[u8],
+) -> Result<Artefacts> {
     let lock =
         std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
-    let linked = components::linked(root, &release.architecture)?;
-    let texts = components::texts(&linked)?;
+    let texts = components::texts(linked)?;
     let tree = installed(root, binary, &texts)?;
     let mut licenses = Tree::default();
     for license in LICENSES {
@@ -197,8 +204,8 @@ fn pack(root: &Path, release: &Release, libc: Libc, binary: &[u8]) -> Result<Art
     let mut artefacts = vec![
         tarball::pack(release, &tree, &licenses)?,
         deb::pack(release, &tree, libc)?,
-        rpm::pack(release, &tree, libc)?,
-        sbom::pack(release, &linked, &lock)?,
+        rpm::pack(release, &tree, &licenses, libc)?,
+        sbom::pack(release, linked, &lock)?,
     ];
     if libc == Libc::Static {
         artefacts.push(oci::pack(release, &container(root, binary, &texts, Path::new(CERTIFICATES))?)?);

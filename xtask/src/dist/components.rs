@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::Deserialize;
 
@@ -78,7 +77,7 @@ struct Kind {
 /// # Errors
 /// What Cargo says, or a crate that names no licence.
 pub(crate) fn linked(root: &Path, architecture: &str) -> Result<Vec<Component>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::step::cargo();
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
     let output = cargo.arg(format!("{architecture}-unknown-linux-gnu")).current_dir(root).output()?;
     if !output.status.success() {

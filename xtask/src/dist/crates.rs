@@ -49,7 +49,7 @@ pub(crate) fn package(copy: &Path) -> Result<()> {
         return Err(format!("Cargo.toml has no line `{GUARD}`").into());
     }
     std::fs::write(&manifest, text.replace(GUARD, "publish = true"))?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::step::cargo();
     cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
     PUBLISHED.iter().for_each(|name| _ = cargo.args(["--package", name]));
     let target = copy.join("target");
@@ -60,7 +60,7 @@ pub(crate) fn package(copy: &Path) -> Result<()> {
 }
 
 fn files(name: &str) -> Result<Vec<String>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = crate::step::cargo();
     cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", name]).current_dir(root());
     let output = cargo.output()?;
     if !output.status.success() {

@@ -13,13 +13,17 @@ use crate::dist::tree::{Release, Tree};
 /// What an operator may change, and an update keeps.
 const CONFIGURATION: &str = "etc/";
 
-/// The file's name and content. `tree` has what every package installs.
+/// The file's name and content. `tree` has what every package installs; `licenses` are Maitred's own.
 ///
 /// # Errors
 /// There is no `rpmbuild`, or what it says.
-pub(crate) fn pack(release: &Release, tree: &Tree, libc: Libc) -> Result<(String, Vec<u8>)> {
+pub(crate) fn pack(release: &Release, tree: &Tree, licenses: &Tree, libc: Libc) -> Result<(String, Vec<u8>)> {
     let stage = tempfile::tempdir()?;
     let stage = stage.path();
+    let mut tree = tree.clone();
+    licenses
+        .files()
+        .for_each(|(path, mode, content)| tree.file(&format!("usr/share/doc/maitred/{path}"), mode, content));
     let files = tree.files().map(|(path, ..)| path.to_owned()).collect::<Vec<_>>();
     for (path, mode, content) in tree.files() {
         let place = stage.join("SOURCES/root").join(path);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::elf::Libc;
-use super::{Artefacts, Release, compare, container, oci, pack, write};
+use super::{Artefacts, Release, compare, components, container, oci, pack, write};
 use crate::generate::root;
 use crate::skips::{Kind, skip};
 use crate::test_packages::has_program;
@@ -17,7 +17,8 @@ fn release() -> Release {
 
 /// With an image that has no real certificates, since this machine need not have any.
 fn artefacts() -> Artefacts {
-    let mut artefacts = pack(root(), &release(), Libc::Glibc(34), BINARY).unwrap();
+    let linked = components::linked(root(), "x86_64").unwrap();
+    let mut artefacts = pack(root(), &release(), &linked, Libc::Glibc(34), BINARY).unwrap();
     let container = container(root(), BINARY, "MIT", &root().join("LICENSE-MIT")).unwrap();
     artefacts.push(oci::pack(&release(), &container).unwrap());
     artefacts
@@ -71,7 +72,9 @@ fn sums_and_archives_are_read_by_other_programs() {
     assert!(listed.contains("maitred-1.2.3-x86_64-linux/LICENSE-MIT"), "{listed}");
     assert!(listed.contains("usr/share/doc/maitred/THIRD-PARTY-LICENSES"), "{listed}");
     let listed = run("rpm", &["-qplv", "maitred-1.2.3-1.x86_64.rpm"]);
-    assert!(listed.contains("/usr/share/doc/maitred/THIRD-PARTY-LICENSES"), "{listed}");
+    for text in ["THIRD-PARTY-LICENSES", "LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(listed.contains(&format!("/usr/share/doc/maitred/{text}")), "{listed}");
+    }
     let configuration = run("rpm", &["-qpc", "maitred-1.2.3-1.x86_64.rpm"]);
     assert!(configuration.contains("/etc/maitred/maitred.toml"), "{configuration}");
     let image = run("skopeo", &["inspect", "--config", "oci-archive:maitred-1.2.3-amd64.oci.tar"]);

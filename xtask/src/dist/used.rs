@@ -116,6 +116,15 @@ fn starts(root: &Path) -> Result<()> {
 /// The image in namespaces of its own: `container.sh` beside `src`. A runtime for containers (crun) cannot start on every machine
 /// that tests run on: without the second version of control groups, for one.
 fn container(image: &Path, stage: &Path) -> Result<()> {
+    for (program, package) in
+        [("skopeo", "skopeo"), ("umoci", "umoci"), ("unshare", "util-linux"), ("ip", "iproute2")]
+    {
+        if !has_program(program) {
+            return Err(
+                format!("the image cannot be run without {program} (Debian's package {package})").into()
+            );
+        }
+    }
     let layout = stage.join("layout");
     let mut copy = Command::new("skopeo");
     copy.arg("copy").arg(format!("oci-archive:{}", image.display()));
