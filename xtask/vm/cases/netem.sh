@@ -13,5 +13,10 @@ fetch http://127.0.0.1:8080/large /srv/site/large --http2-prior-knowledge
 code=$(curl -sS --max-time 240 -o /dev/null -w '%{http_code}' -T /srv/site/large http://127.0.0.1:8080/large) || fail "an upload"
 # A file takes no upload, but the connection has to end in order, after all that was sent.
 [ "$code" = 405 ] || fail "an upload was answered with $code"
+# What leaves in one piece is lost in one piece: there may be few of them, and none among those that are lost.
+for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  tc -s qdisc show dev lo | grep -q 'dropped [1-9]' && break
+  fetch http://127.0.0.1:8080/large /srv/site/large
+done
 tc -s qdisc show dev lo | grep -q 'dropped [1-9]' || fail "nothing was lost"
 stop
