@@ -8,7 +8,7 @@ use crate::bytes::{ByteSet, byte_set};
 use crate::fields::{self, FieldLines};
 use crate::limits::{TRAILER_BYTES_MAX, TRAILERS_MAX};
 use crate::priority::Priority;
-use crate::request::{Parts, RequestHead, Span, is_token_byte};
+use crate::request::{Parts, RequestHead, Span, Version, is_token_byte};
 
 /// A key of the right form (RFC 6455 section 4.1); HTTP/2 and HTTP/3 have none, and the answer to it goes nowhere.
 const WEBSOCKET_KEY: &[u8] = b"bWFpdHJlZC1odHRwLTIuMA==";
@@ -27,6 +27,7 @@ pub(crate) struct Facts {
 /// Fills a head while the fields come.
 pub(crate) struct Translator<'h> {
     head: &'h mut RequestHead,
+    version: Version,
     /// Whether extended CONNECT was advertised.
     connect_protocol: bool,
     /// The stream ends with the head.
@@ -63,10 +64,16 @@ pub(crate) type Judgement = Result<(), &'static str>;
 
 impl<'h> Translator<'h> {
     /// Begins a head in place of what was in `head`.
-    pub(crate) fn new(head: &'h mut RequestHead, connect_protocol: bool, ended: bool) -> Self {
+    pub(crate) fn new(
+        head: &'h mut RequestHead,
+        version: Version,
+        connect_protocol: bool,
+        ended: bool,
+    ) -> Self {
         head.clear();
         Self {
             head,
+            version,
             connect_protocol,
             ended,
             pseudo: Pseudo::default(),
@@ -213,7 +220,8 @@ impl<'h> Translator<'h> {
         // An extended CONNECT asks for what GET with `upgrade` asks for.
         let method = if self.connect && protocol { self.head.put(b"GET") } else { method };
         // What goes through a tunnel is no content.
-        self.head.set_parts(Parts { method, target, ended: self.ended || self.connect });
+        let ended = self.ended || self.connect;
+        self.head.set_parts(Parts { method, target, version: self.version, ended });
     }
 
     /// Whether a field is put as it is. Length and first letter choose the only name that it can have here.

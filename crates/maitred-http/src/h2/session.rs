@@ -30,9 +30,7 @@
 
 mod client;
 mod data;
-mod floods;
 mod parting;
-mod priority;
 mod receive;
 mod respond;
 mod send;
@@ -46,32 +44,21 @@ use std::time::Instant;
 use super::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, kind};
 use super::hpack;
 use crate::fields::FieldLines;
+use crate::floods::{Ledger, TooMany};
+use crate::priority::Early;
 use crate::request::RequestHead;
 use crate::response::FramedHead;
 use client::Far;
-use floods::Ledger;
 use parting::Parting;
-use priority::Early;
 use receive::Fragments;
 use streams::Streams;
 
 pub use super::frame::Code;
+pub use crate::floods::{FORGIVEN_IN, Floods};
+pub use crate::framed::StreamKey;
+pub use crate::priority::EARLY_PRIORITIES_MAX;
 pub use client::{Opening, STREAMS_AT_ONCE_MAX, head_bytes};
-pub use floods::{FORGIVEN_IN, Floods};
-pub use priority::EARLY_PRIORITIES_MAX;
 pub use settings::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENT_AHEAD_BYTES, Settings};
-
-/// A stream, as the caller knows it: its slot in the low 16 bits, and which stream of this slot it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct StreamKey(pub u32);
-
-impl StreamKey {
-    /// The slot: below `streams_max`, used again after a release.
-    #[inline]
-    pub fn slot(self) -> usize {
-        usize::from(self.0 as u16)
-    }
-}
 
 /// What has happened.
 #[derive(Debug, PartialEq, Eq)]
@@ -143,6 +130,13 @@ impl std::fmt::Display for Fatal {
 }
 
 impl std::error::Error for Fatal {}
+
+impl From<TooMany> for Fatal {
+    #[cold]
+    fn from(TooMany(reason): TooMany) -> Fatal {
+        Fatal { code: Code::EnhanceYourCalm, reason }
+    }
+}
 
 /// How far the session is on its way out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]

@@ -6,8 +6,10 @@ pub mod frame;
 pub mod qpack;
 pub mod reader;
 pub mod request;
+mod session;
 pub mod streams;
 pub mod varint;
 
 pub use crate::priority::Priority;
 pub use error::{Code, Error};
+pub use session::{Action, Event, STREAM_AHEAD_BYTES, Session, Settings, UNIDIRECTIONAL_STREAMS_MAX, Unsent};

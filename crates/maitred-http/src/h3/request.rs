@@ -7,7 +7,7 @@ use super::error::{Code, Error};
 use super::qpack::{Bounds, Decoded, Decoder, Outcome};
 use crate::fields::FieldLines;
 use crate::priority::Priority;
-use crate::request::RequestHead;
+use crate::request::{RequestHead, Version};
 use crate::section::{Trailers, Translator};
 
 /// What was found in a request besides its head.
@@ -54,7 +54,7 @@ pub fn take_request(
     (connect_protocol, ended): (bool, bool),
     head: &mut RequestHead,
 ) -> Result<Section<Facts>, Error> {
-    let mut translator = Translator::new(head, connect_protocol, ended);
+    let mut translator = Translator::new(head, Version::Http3, connect_protocol, ended);
     let outcome = decoder.decode(stream, section, bounds, |name, value| translator.field(name, value))?;
     Ok(match outcome {
         Outcome::Blocked => Section::Blocked,

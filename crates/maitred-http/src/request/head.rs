@@ -125,11 +125,13 @@ static ALL: [At; FIELDS_MAX] = {
 const _: () = assert!(FIELDS_MAX < At::TWICE.0 as usize);
 const _: () = assert!(size_of::<Facts>() <= 104, "what a request in a queue takes besides its head");
 
-/// Where the parts of HTTP/2's field section are that are no fields (9113-8.3.1).
+/// Where the parts of a field section of HTTP/2 or HTTP/3 are that are no fields (9113-8.3.1, 9114-4.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     pub(crate) method: Span,
     pub(crate) target: Span,
+    /// Which of both.
+    pub(crate) version: Version,
     /// There is no content.
     pub(crate) ended: bool,
 }
@@ -422,7 +424,7 @@ impl RequestHead {
         let lines = judge::Lines {
             method: text.of(parts.method),
             target: text.of(parts.target),
-            version: Version::Http2,
+            version: parts.version,
             fields,
             // Where no length is stated, the end of the stream ends the content.
             unknown_length: !parts.ended,
@@ -449,6 +451,11 @@ impl RequestHead {
         };
         (self.facts, self.judged) = (facts, true);
         Ok(())
+    }
+
+    /// The version that it came by.
+    pub fn version(&self) -> Version {
+        self.parts.map_or(self.facts.version, |parts| parts.version)
     }
 
     /// What the parser of HTTP/1 says first: what is too long is refused as that, whatever is wrong besides.

@@ -91,6 +91,8 @@ pub enum Version {
     Http11,
     /// HTTP/2
     Http2,
+    /// HTTP/3
+    Http3,
 }
 
 /// How the body is delimited (9112-6).

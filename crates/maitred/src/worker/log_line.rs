@@ -45,10 +45,10 @@ impl LoggedFields<'_> {
     }
 }
 
-/// The request line, for the access log, of a refused request over HTTP/2.
+/// The request line, for the access log, of a refused request over HTTP/2 or HTTP/3.
 pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
     match (head.request_line(), head.request_line_bytes()) {
-        (Some((method, target)), _) => RequestLine::Parsed { method, target, version: Version::Http2 },
+        (Some((method, target)), _) => RequestLine::Parsed { method, target, version: head.version() },
         (None, Some((_, target))) => RequestLine::Refused(target),
         (None, None) => RequestLine::Refused(b""),
     }

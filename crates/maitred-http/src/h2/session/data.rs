@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::floods::Act;
 use super::streams::{Standing, UNKNOWN};
 use super::{Code, Event, Fatal, Rest, Session, StreamKey, protocol_error};
+use crate::floods::Act;
 use crate::h2::frame::{self, FrameHeader, flag, kind};
 
 /// Bytes before the content, the length of the padding, which has to be there before the frame can be judged.

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use super::floods::Act;
 use super::streams::{Standing, Stream, UNKNOWN};
 use super::{Code, Event, Fatal, Leaving, Session, StreamKey, protocol_error};
+use crate::floods::Act;
 use crate::h2::frame::{self, FrameHeader, flag, kind, setting};
 use crate::h2::hpack::{self, Bounds, Decoded};
 use crate::priority::Priority;
-use crate::request::RequestHead;
+use crate::request::{RequestHead, Version};
 use crate::section::{Facts, Trailers, Translator};
 
 /// The PING that asks whether the peer has seen the announcement of a GOAWAY.
@@ -187,7 +187,7 @@ impl Session {
 
     fn open_stream(&mut self, now: Instant, block: &Block<'_>, head: &mut RequestHead) -> Taken {
         self.streams.advance(block.stream);
-        let early = self.early.take(block.stream);
+        let early = self.early.take(block.stream.into());
         if self.leaving == Leaving::Decided || self.streams.open() >= self.settings.streams_max as usize {
             self.skip_block(block.bytes)?;
             return self.stream_error(now, block.stream, Code::RefusedStream);
@@ -238,7 +238,8 @@ impl Session {
         head: &mut RequestHead,
     ) -> Result<Result<Facts, Refusal>, Fatal> {
         let bounds = self.bounds();
-        let mut translator = Translator::new(head, self.settings.connect_protocol, block.ended);
+        let mut translator =
+            Translator::new(head, Version::Http2, self.settings.connect_protocol, block.ended);
         let decoded = self.decoder.decode(block.bytes, bounds, |name, value| translator.field(name, value));
         if decoded.map_err(compression_error)? == Decoded::TooLarge {
             translator.abandon();
@@ -268,7 +269,7 @@ impl Session {
         if !block.ended {
             self.part(block.stream, self.first_window());
         }
-        self.ledger.charge(Act::StreamError, now)
+        Ok(self.ledger.charge(Act::StreamError, now)?)
     }
 
     /// HEADERS on a stream whose request has not ended: trailers, which end it (9113-8.1).
@@ -498,7 +499,7 @@ impl Session {
         self.ledger.charge(Act::Priority, now)?;
         let priority = Priority::parse(value);
         match self.streams.standing(id) {
-            Standing::Idle => self.early.put(id, priority),
+            Standing::Idle => self.early.put(id.into(), priority),
             Standing::Open(key) | Standing::RemoteEnded(key) => {
                 if let Some(stream) = self.streams.get(key) {
                     stream.priority = priority;

@@ -1,8 +1,8 @@
 //! Response heads become header blocks (9113-8.2, 9113-8.3.2, 8441-5).
 
 use super::{Code, Session, StreamKey};
-use crate::bytes::is_name;
-use crate::fields::{FieldEdits, FieldsRef, Present};
+use crate::fields::{FieldEdits, FieldsRef};
+use crate::framed;
 use crate::h2::frame::{self, FRAME_BYTES_MIN, FrameHeader, HEADER_BYTES, flag, kind};
 use crate::h2::hpack::Encoder;
 use crate::response::ResponseHead;
@@ -18,24 +18,9 @@ impl Lines<'_> {
     /// Encodes a field, unless it is one of the connection. The encoder makes its name small.
     #[inline]
     pub(super) fn put(&mut self, name: &[u8], value: &[u8]) {
-        if is_for_client(name, self.tunnel) {
+        if framed::is_for_client(name, self.tunnel) {
             self.encoder.field(name, value, self.out);
         }
-    }
-
-    /// Encodes the fields of a response as edits leave them.
-    #[inline]
-    fn put_all(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits) {
-        if edits.is_empty() {
-            return head.for_each(|name, value| self.put(name, value));
-        }
-        let mut present = Present::default();
-        head.for_each(|name, value| {
-            if edits.keeps(name, &mut present) {
-                self.put(name, value);
-            }
-        });
-        edits.further(present).for_each(|(name, value)| self.put(name, value));
     }
 }
 
@@ -67,7 +52,7 @@ impl Session {
         let start = self.begin_block();
         self.encoder.status(status, &mut self.out);
         let mut lines = self.lines(tunnel);
-        lines.put_all(head, edits);
+        framed::each_field(head, edits, |name, value| lines.put(name, value));
         further.iter().for_each(|(name, value)| lines.put(name, value));
         if let Some(date) = date {
             lines.put(b"date", date);
@@ -91,7 +76,8 @@ impl Session {
         }
         let start = self.begin_block();
         self.encoder.status(head.status, &mut self.out);
-        self.lines(tunnel).put_all(head, FieldEdits::NONE);
+        let mut lines = self.lines(tunnel);
+        framed::each_field(head, FieldEdits::NONE, |name, value| lines.put(name, value));
         close_block(&mut self.out, start, id, false);
     }
 
@@ -134,23 +120,6 @@ impl Session {
     #[inline]
     pub(super) fn lines(&mut self, tunnel: bool) -> Lines<'_> {
         Lines { encoder: &mut self.encoder, out: &mut self.out, tunnel }
-    }
-}
-
-/// Whether a field goes on to the client: all but those of the connection. Length and first letter choose the only name that
-/// it can be.
-#[inline]
-fn is_for_client(name: &[u8], tunnel: bool) -> bool {
-    let is = |expected: &[u8]| is_name(name, expected);
-    match (name.len(), name.first().map_or(0, |byte| byte | 0x20)) {
-        (0, _) => false,
-        (7, b'u') => !is(b"upgrade"),
-        (10, b'c') => !is(b"connection"),
-        (10, b'k') => !is(b"keep-alive"),
-        (16, b'p') => !is(b"proxy-connection"),
-        (17, b't') => !is(b"transfer-encoding"),
-        (20, b's') => !(tunnel && is(b"sec-websocket-accept")),
-        _ => true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the server grants to a peer, and how it says so.
 
-use super::floods::Floods;
+use crate::floods::Floods;
 use crate::h2::frame::{self, setting};
 
 /// Bytes that wait in `out` before no more content is written to it: enough to keep a fast connection busy for a turn of

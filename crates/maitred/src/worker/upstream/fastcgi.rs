@@ -267,6 +267,7 @@ pub(in crate::worker) fn write_request(
             Version::Http10 => "HTTP/1.0",
             Version::Http11 => "HTTP/1.1",
             Version::Http2 => "HTTP/2.0",
+            Version::Http3 => "HTTP/3.0",
         },
         software: "maitred",
         server_name: host(asked.host),

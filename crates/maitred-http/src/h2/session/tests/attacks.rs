@@ -192,7 +192,7 @@ fn floods_of_window_updates_and_priorities() {
     assert_eq!(attack(&mut peer, |_, _| vec![priority.clone()]), floods.priorities_max);
     let mut peer = Peer::new();
     let accepted = attack(&mut peer, |peer, count| {
-        assert!(peer.session.early.room_bytes() <= 2 * 8 * EARLY_PRIORITIES_MAX);
+        assert!(peer.session.early.room_bytes() <= 2 * 16 * EARLY_PRIORITIES_MAX);
         let payload = [&id(count).to_be_bytes()[..], b"u=1"].concat();
         vec![frame(kind::PRIORITY_UPDATE, 0, 0, &payload)]
     });

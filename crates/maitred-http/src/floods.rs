@@ -3,11 +3,9 @@
 //! Every act that costs the server more than the peer, and that well-behaved peers do now and then, adds one to its level. A
 //! level sinks with time (all of its limit in [`FORGIVEN_IN`]) and with useful work: legitimate traffic of any length stays
 //! below the limits, and an attack reaches them after as many acts as the limit says. Then the connection ends with
-//! ENHANCE_YOUR_CALM. Levels are numbers, so the memory of this is constant.
+//! ENHANCE_YOUR_CALM, or H3_EXCESSIVE_LOAD. Levels are numbers, so the memory of this is constant.
 
 use std::time::{Duration, Instant};
-
-use super::{Code, Fatal};
 
 /// In this time a level at its limit sinks to nothing.
 pub const FORGIVEN_IN: Duration = Duration::from_secs(10);
@@ -64,9 +62,13 @@ impl Default for Floods {
     }
 }
 
+/// Something was done too often: what, in words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TooMany(pub(crate) &'static str);
+
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(crate) enum Act {
     Reset,
     StreamError,
     Ping,
@@ -90,7 +92,7 @@ const ACTS: [Act; 8] = [
 
 /// The levels of one connection.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     limits: Floods,
     /// Below zero: what was made up for before it came.
     levels: [i32; ACTS.len()],
@@ -99,7 +101,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(limits: Floods, now: Instant) -> Self {
+    pub(crate) fn new(limits: Floods, now: Instant) -> Self {
         Self { limits, levels: [0; ACTS.len()], since: now }
     }
 
@@ -108,7 +110,7 @@ impl Ledger {
     /// # Errors
     ///
     /// It was one too many.
-    pub(super) fn charge(&mut self, act: Act, now: Instant) -> Result<(), Fatal> {
+    pub(crate) fn charge(&mut self, act: Act, now: Instant) -> Result<(), TooMany> {
         self.forgive(now);
         let limit = self.limit(act);
         let level = &mut self.levels[act as usize];
@@ -116,25 +118,25 @@ impl Ledger {
         if i64::from(*level) <= i64::from(limit) {
             return Ok(());
         }
-        Err(Fatal { code: Code::EnhanceYourCalm, reason: act.name() })
+        Err(TooMany(act.name()))
     }
 
     /// A request was answered to its end.
     #[inline]
-    pub(super) fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.make_up(Act::Reset, 1);
     }
 
     /// A request came.
     #[inline]
-    pub(super) fn requested(&mut self) {
+    pub(crate) fn requested(&mut self) {
         self.make_up(Act::Priority, PER_REQUEST);
         self.make_up(Act::WindowUpdate, PER_REQUEST);
     }
 
     /// A DATA frame was sent.
     #[inline]
-    pub(super) fn data_sent(&mut self) {
+    pub(crate) fn data_sent(&mut self) {
         let level = &mut self.levels[Act::WindowUpdate as usize];
         *level = (*level - WINDOW_UPDATES_PER_DATA).max(-PREPAID_MAX);
         self.make_up(Act::Ping, 1);
