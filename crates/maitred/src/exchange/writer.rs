@@ -1,9 +1,9 @@
 //! Where responses are written.
 
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
+use maitred_http::framed::{Session, StreamKey};
 use maitred_http::grpc;
 use maitred_http::h1::{self, Persistence};
-use maitred_http::h2::{Session, StreamKey};
 use maitred_http::mapping::Mapping;
 use maitred_http::response::{Encode, Ending, Fields, ResponseHead, Then};
 use maitred_http::status;
@@ -39,7 +39,7 @@ pub struct ReplyContext<'t> {
 #[derive(Debug)]
 pub struct ResponseWriter<'t> {
     out: &'t mut Vec<u8>,
-    /// Of a response over HTTP/2: its head goes there at once; what is in `out` is its content.
+    /// Of a response over HTTP/2 or HTTP/3: its head goes there at once; what is in `out` is its content.
     stream: Option<(&'t mut Session, StreamKey)>,
     /// Fields of a head that is being made.
     lines: &'t mut FieldLines,

@@ -130,7 +130,7 @@ impl Admission {
             State::Body | State::Spooling | State::Writing | State::HandedOff { .. } | State::Upstream(_) => {
                 true
             }
-            State::Http2 { session } => self.refuses(session),
+            State::Multiplexed { session } => self.refuses(session),
             _ => false,
         }
     }

@@ -48,7 +48,12 @@ impl Admission {
         let (serial, began) = (connection.serial, connection.began);
         let answers = !matches!(
             connection.state,
-            State::Idle | State::Head | State::Body | State::Spooling | State::Http2 { .. } | State::Linger
+            State::Idle
+                | State::Head
+                | State::Body
+                | State::Spooling
+                | State::Multiplexed { .. }
+                | State::Linger
         );
         let over = |total: Duration| now.saturating_duration_since(began) >= total;
         if answers && limits.response_total_timeout.is_some_and(over) && !self.is_tunnel(index) {

@@ -65,7 +65,7 @@ impl Admission {
             );
         }
         match self.connections[index as usize].state {
-            State::Http2 { session } => {
+            State::Multiplexed { session } => {
                 let leaving_max = (self.shared.connections_max / LEAVING_PART).max(1);
                 self.dismiss_session(index, session, over <= leaving_max);
             }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use maitred_http::fields::{FieldEdits, FieldLines};
+use maitred_http::framed::StreamKey;
 use maitred_http::grpc;
 use maitred_http::h1::Persistence;
-use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, RequestHead, Version};
 use maitred_http::response::ResponseHead;
 use maitred_http::uri;
@@ -467,7 +467,7 @@ impl Clients {
         let kept = request.keep_alive && !last && connection.requests + 1 < limit;
         match request.version {
             _ if !kept || self.ends_soon(index) => Persistence::Close,
-            Version::Http11 | Version::Http2 => Persistence::Implied,
+            Version::Http11 | Version::Http2 | Version::Http3 => Persistence::Implied,
             Version::Http10 => Persistence::Stated,
         }
     }

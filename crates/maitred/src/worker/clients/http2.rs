@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use maitred_http::h2::Session;
+use maitred_http::framed::Session;
+use maitred_http::h2;
 use rustix::io::Errno;
 
 use super::Clients;
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
-use crate::worker::connection::http2::{Half, Http2Connection, Partial};
+use crate::worker::connection::multiplexed::{Half, Multiplexed, Partial};
 use crate::worker::connection::rates::head_deadline;
 use crate::worker::connection::stream::NO_CONNECTION;
 use crate::worker::connection::wire::{Sent, Then};
@@ -24,10 +25,10 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 impl Clients {
     /// The connection uses HTTP/2 from here on. The client's preface may have come, or be on its way.
     pub(in crate::worker) fn begin_http2(&mut self, index: u32) -> u32 {
-        let session = Session::new(&self.http2, self.clock.now);
-        let http2 = Http2Connection::new(session, index, self.shared.unsent.begin());
+        let session = Session::Http2(h2::Session::new(&self.http2, self.clock.now));
+        let http2 = Multiplexed::new(session, index, self.shared.unsent.begin());
         let key = self.sessions.insert(Box::new(http2)) as u32;
-        self.enter(index, State::Http2 { session: key });
+        self.enter(index, State::Multiplexed { session: key });
         let streams_max = self.streams_max();
         self.sessions[key as usize].session.limit_streams(streams_max);
         self.row.http2_connections.add(1);
@@ -58,7 +59,7 @@ impl Clients {
     pub(in crate::worker) fn note_half(&mut self, key: u32, taken: usize, left: usize) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
-        let block = http2.session.half_block().map(Half::Block);
+        let block = http2.session.half_head().map(Half::Block);
         let half = block.or((left > 0).then_some(Half::Frame));
         // A block may continue over many frames, but a frame after others is a new one.
         let before = http2.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
@@ -89,7 +90,8 @@ impl Clients {
 
     pub(in crate::worker) fn send_frames(&mut self, index: u32, key: u32, left: &mut usize) -> Sent {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
-        let mut out = std::mem::take(http2.session.out());
+        let Some(session) = http2.session.http2() else { return Sent::Broken };
+        let mut out = std::mem::take(session.out());
         let mut at = http2.sent;
         let mut blocked = false;
         while at < out.len() && !blocked {
@@ -112,7 +114,9 @@ impl Clients {
             at = 0;
         }
         http2.sent = at;
-        *http2.session.out() = out;
+        if let Some(session) = http2.session.http2() {
+            *session.out() = out;
+        }
         if sent > 0 {
             http2.write_until = None;
         }

@@ -59,7 +59,7 @@ use crate::log::thread_logs::ThreadLogs;
 use crate::overload::Overload;
 use crate::serve::CachedBytes;
 use crate::serve::files::FileServer;
-use crate::worker::connection::http2::Http2Connection;
+use crate::worker::connection::multiplexed::Multiplexed;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::worker::connection::wire::FILE_PIECE_BYTES;
 use crate::worker::entry::Entry;
@@ -92,7 +92,7 @@ pub(in crate::worker) struct Clients {
     /// Connections whose handshakes wait for a certificate: index and serial.
     pub(in crate::worker) handshakes: Vec<(u32, u32)>,
     /// HTTP/2 sessions.
-    pub(in crate::worker) sessions: Slab<Box<Http2Connection>>,
+    pub(in crate::worker) sessions: Slab<Box<Multiplexed>>,
     /// Those with something to do at the end of the turn.
     pub(in crate::worker) unsent_sessions: Vec<u32>,
     /// The settings for HTTP/2 clients.
@@ -167,7 +167,7 @@ impl Clients {
             handshakes: Vec::new(),
             sessions: Slab::new(),
             unsent_sessions: Vec::new(),
-            http2: crate::worker::connection::http2::settings(limits),
+            http2: crate::worker::connection::multiplexed::settings(limits),
             head_limits,
             buffers: Buffers::new(&head_limits),
             load: Load::new(limits, base.clock.now),

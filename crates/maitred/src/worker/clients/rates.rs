@@ -53,7 +53,7 @@ impl Clients {
             State::Upstream(_) => self.waits_for_client(index),
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
-            State::Http2 { session } => {
+            State::Multiplexed { session } => {
                 let (held_by, framed) = self.sessions.get(session as usize)?.held()?;
                 return Some(Seen { held_by, socket: socket()?, framed });
             }

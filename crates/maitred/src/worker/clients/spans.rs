@@ -83,6 +83,7 @@ impl Clients {
                 Version::Http10 => "1.0",
                 Version::Http11 => "1.1",
                 Version::Http2 => "2",
+                Version::Http3 => "3",
             },
             host: request.authority.to_owned(),
             client: text(client.remote.bytes()),

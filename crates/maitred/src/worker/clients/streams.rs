@@ -1,10 +1,10 @@
 //! Streams of HTTP/2 connections, each of which is a connection for the rest of the worker: how they begin, what is received and
-//! sent on them, and how they end. [`http2`](crate::worker::connection::http2) is about the connection that carries them.
+//! sent on them, and how they end. [`http2`](crate::worker::connection::multiplexed) is about the connection that carries them.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
-use maitred_http::h2::StreamKey;
+use maitred_http::framed::StreamKey;
 use maitred_sys::file::append_at;
 use rustix::io::Errno;
 

@@ -59,7 +59,7 @@ impl Clients {
         let row = self.row;
         let gauge = |phase: Phase| match phase {
             Phase::Idle => &row.idle,
-            Phase::Http2 => &row.multiplexed,
+            Phase::Multiplexed => &row.multiplexed,
             Phase::HandedOff | Phase::Upstream => &row.handed_off,
             Phase::Writing | Phase::Watching => &row.writing,
             Phase::Queued => &row.queued,

@@ -146,7 +146,7 @@ impl Clients {
                 State::Idle if short && connection.requests > 0 && connection.is_idle() => {
                     self.base.wheel.arm(index, idle)
                 }
-                State::Http2 { session } => sessions.push((session, idle)),
+                State::Multiplexed { session } => sessions.push((session, idle)),
                 State::Writing | State::Upstream(_)
                     if exchange.is_some_and(|exchange| {
                         exchange.outgoing.unsent.is_some() && !exchange.outgoing.awaits_disk

@@ -14,7 +14,7 @@
 //! | `Upstream` | an upstream answers, through this process | after an upgrade | the pool's timeouts, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the last message |
 //! | `Watching` | gets the status every second | no | `WATCHER_TIMEOUT` since it last took something |
-//! | `Http2` | HTTP/2: its streams are connections (`http2`) | yes | `keep_alive_timeout`, `write_timeout` |
+//! | `Multiplexed` | HTTP/2 or HTTP/3: its streams are connections (`multiplexed`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
 //!
@@ -29,8 +29,8 @@ pub mod cached;
 pub mod dispatch;
 pub mod gated;
 pub mod hello;
-pub mod http2;
 pub mod incoming;
+pub mod multiplexed;
 pub mod outgoing;
 pub mod rates;
 pub mod refusal;
@@ -103,9 +103,9 @@ pub enum State {
     Command,
     /// Gets the status every second.
     Watching,
-    /// HTTP/2: its streams answer.
-    Http2 {
-        /// Key of the HTTP/2 session.
+    /// HTTP/2 or HTTP/3: its streams answer.
+    Multiplexed {
+        /// Key of the session.
         session: u32,
     },
     /// Response on its way.
@@ -243,7 +243,7 @@ impl Connection {
         !self.is_stream() && !self.internal
     }
 
-    /// Whether it is a stream of an HTTP/2 connection.
+    /// Whether it is a stream of an HTTP/2 or HTTP/3 connection.
     pub fn is_stream(&self) -> bool {
         matches!(self.wire, Wire::Stream { .. })
     }
@@ -304,10 +304,10 @@ impl Connection {
         }
     }
 
-    /// The session whose frames it carries, if it is an HTTP/2 connection.
+    /// The session whose frames it carries, if it is an HTTP/2 or HTTP/3 connection.
     pub fn session(&self) -> Option<u32> {
         match self.state {
-            State::Http2 { session } => Some(session),
+            State::Multiplexed { session } => Some(session),
             _ => None,
         }
     }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use maitred_http::h2::StreamKey;
+use maitred_http::framed::StreamKey;
 use maitred_sys::delivery::Progress;
 
 use crate::config::{LimitOverrides, Limits};
-use crate::worker::connection::http2::Http2Connection;
+use crate::worker::connection::multiplexed::Multiplexed;
 
 /// Looks at one client in one window of the minimal rate.
 const LOOKS_PER_WINDOW: u32 = 4;
@@ -172,7 +172,7 @@ impl Seen {
     }
 }
 
-impl Http2Connection {
+impl Multiplexed {
     /// If the connection has something to send that the client does not take: why, and the content that is in frames so far.
     pub(in crate::worker) fn held(&self) -> Option<(HeldBy, u64)> {
         let held_by = match () {

@@ -1,6 +1,6 @@
 //! One stream of an HTTP/2 connection.
 
-use maitred_http::h2::StreamKey;
+use maitred_http::framed::StreamKey;
 
 /// No connection: the stream is free, or its connection has gone.
 pub(in crate::worker) const NO_CONNECTION: u32 = u32::MAX;

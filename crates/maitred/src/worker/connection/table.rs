@@ -16,7 +16,7 @@
 //! | `Upstream` | move³ | tell, move³ | drop⁴ | move | move | overdue | drop |
 //! | `Command` | note | note | note | – | – | 504 | drop |
 //! | `Watching` | – | close | close | status | – | stalled | drop |
-//! | `Http2` | frames | frames | frames | send | frames, send | idle or stalled | drop |
+//! | `Multiplexed` | frames | frames | frames | send | frames, send | idle or stalled | drop |
 //! | `Writing` | note | note | drop | send | send | stalled | drop |
 //! | `Linger` | drop input | drop input | drop input | – | drop input | over | drop |
 //!
@@ -56,7 +56,7 @@ pub enum Phase {
     /// Gets the status every second.
     Watching,
     /// HTTP/2.
-    Http2,
+    Multiplexed,
     /// Response on its way.
     Writing,
     /// Response out; drains.
@@ -144,8 +144,8 @@ pub enum Reaction {
     CommandTooLong,
     /// The client takes nothing.
     Stalled,
-    /// An HTTP/2 connection is idle, or takes nothing.
-    Http2TooLong,
+    /// An HTTP/2 or HTTP/3 connection is idle, or takes nothing.
+    MultiplexedTooLong,
     /// It has lingered for long enough.
     Lingered,
 }
@@ -166,7 +166,7 @@ impl State {
             State::Upstream(_) => Phase::Upstream,
             State::Command => Phase::Command,
             State::Watching => Phase::Watching,
-            State::Http2 { .. } => Phase::Http2,
+            State::Multiplexed { .. } => Phase::Multiplexed,
             State::Writing => Phase::Writing,
             State::Linger => Phase::Linger,
         }
@@ -208,9 +208,9 @@ pub fn reaction(phase: Phase, event: Event) -> Reaction {
         ],
         P::Command => [R::Note, R::Note, R::Note, R::Nothing, R::Nothing, R::CommandTooLong, R::Abort],
         P::Watching => [R::Nothing, R::Drop, R::Drop, R::SendStatus, R::Nothing, R::Stalled, R::Abort],
-        P::Http2 => {
+        P::Multiplexed => {
             let read = R::ReadFrames;
-            [read, read, read, R::SendFrames, R::ReadFramesAndSend, R::Http2TooLong, R::Abort]
+            [read, read, read, R::SendFrames, R::ReadFramesAndSend, R::MultiplexedTooLong, R::Abort]
         }
         P::Writing => [R::Note, R::Note, R::Abort, R::Send, R::Send, R::Stalled, R::Abort],
         P::Linger => {
@@ -246,7 +246,7 @@ mod tests {
         Phase::Upstream,
         Phase::Command,
         Phase::Watching,
-        Phase::Http2,
+        Phase::Multiplexed,
         Phase::Writing,
         Phase::Linger,
     ];
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn who_has_something_to_send_goes_on_when_there_is_room() {
         let send = [Reaction::Send, Reaction::SendFrames, Reaction::SendStatus, Reaction::Move];
-        let senders = [Phase::Upstream, Phase::Watching, Phase::Http2, Phase::Writing];
+        let senders = [Phase::Upstream, Phase::Watching, Phase::Multiplexed, Phase::Writing];
         assert_eq!(which(Event::Room, &send), senders);
         assert_eq!(which(Event::Room, &[Reaction::Nothing]).len() + senders.len(), PHASES.len());
     }

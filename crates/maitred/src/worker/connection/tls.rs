@@ -10,7 +10,7 @@ use slab::Slab;
 use crate::tls::client::{self, Identity};
 use crate::tls::ktls::transmit::{Transmit, noting};
 use crate::worker::connection::hello::Hello;
-use crate::worker::connection::http2::Http2Connection;
+use crate::worker::connection::multiplexed::Multiplexed;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
 
@@ -211,7 +211,7 @@ impl TlsSession {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct TlsLookup<'a> {
     tls_sessions: &'a Slab<Box<TlsSession>>,
-    sessions: &'a Slab<Box<Http2Connection>>,
+    sessions: &'a Slab<Box<Multiplexed>>,
     connections: &'a Slab<Entry>,
 }
 
@@ -219,7 +219,7 @@ impl<'a> TlsLookup<'a> {
     /// The tables of a thread.
     pub(in crate::worker) fn new(
         tls_sessions: &'a Slab<Box<TlsSession>>,
-        sessions: &'a Slab<Box<Http2Connection>>,
+        sessions: &'a Slab<Box<Multiplexed>>,
         connections: &'a Slab<Entry>,
     ) -> Self {
         TlsLookup { tls_sessions, sessions, connections }

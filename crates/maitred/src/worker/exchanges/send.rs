@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use maitred_http::h2::{Code, StreamKey};
+use maitred_http::framed::StreamKey;
 use maitred_sys::delivery::{self, Sending};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -484,7 +484,7 @@ impl Exchanges {
             self.connections.get(index as usize).map(|connection| connection.wire)
             && let Some(http2) = self.sessions.get_mut(session as usize)
         {
-            http2.session.reset(StreamKey(stream), Code::Cancel);
+            http2.session.cancel(StreamKey(stream));
         }
         self.abort(index);
     }

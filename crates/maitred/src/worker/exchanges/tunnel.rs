@@ -181,7 +181,7 @@ impl Exchanges {
         }
         let shared = self.shared;
         let only = self.connections.iter().all(|(index, connection)| match connection.state {
-            State::Http2 { session } => self.refuses(session),
+            State::Multiplexed { session } => self.refuses(session),
             _ => self.is_tunnel(index as u32),
         });
         if let Some(known) = shared.only_tunnels.get(self.number) {

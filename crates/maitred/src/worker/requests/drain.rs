@@ -25,7 +25,7 @@ impl Requests {
         let Some(connection) = self.connections.get(index as usize) else { return };
         match connection.state {
             State::Watching => return self.close(index),
-            State::Http2 { session } => return self.leave(session),
+            State::Multiplexed { session } => return self.leave(session),
             State::Queued { pool, .. } => return self.give_waiting(index, usize::from(pool)),
             _ => {}
         }

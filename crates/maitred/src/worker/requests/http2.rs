@@ -18,7 +18,7 @@ use maitred_http::h2::Event;
 
 use super::Requests;
 use crate::worker::connection::Connection;
-use crate::worker::connection::http2::{SHARE_BYTES, Timeouts};
+use crate::worker::connection::multiplexed::{SHARE_BYTES, Timeouts};
 use crate::worker::connection::stream::Opened;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Sent;
@@ -32,9 +32,10 @@ impl Requests {
         let now = self.clock.now;
         let mut at = 0;
         let mut head = std::mem::take(&mut self.buffers.head);
-        while let Some(http2) = self.sessions.get_mut(key as usize) {
+        while let Some(session) = self.sessions.get_mut(key as usize).and_then(|http2| http2.session.http2())
+        {
             head.clear();
-            match http2.session.next(now, &rx, &mut at, &mut head) {
+            match session.next(now, &rx, &mut at, &mut head) {
                 Ok(Some(Event::Request { stream, ended })) => {
                     self.open_stream(index, key, Opened { stream, ended }, &mut head);
                 }
@@ -179,7 +180,7 @@ impl Requests {
         if http2.write_until.is_some_and(|until| until <= now) {
             return self.abort(index);
         }
-        let is_idle = flushed && http2.session.streams() == 0 && http2.session.out().is_empty();
+        let is_idle = flushed && http2.session.streams() == 0 && http2.session.is_sent();
         match http2.idle_until.filter(|_| is_idle) {
             Some(until) if until > now => {
                 http2.session.shrink();

@@ -78,9 +78,9 @@ impl Requests {
                 if self.connections[index as usize].readable {
                     self.read_frames(index);
                 }
-                self.touch_http2(session);
+                self.touch_multiplexed(session);
             }
-            Reaction::SendFrames => self.touch_http2(session),
+            Reaction::SendFrames => self.touch_multiplexed(session),
             Reaction::Send => self.on_writable(index),
             Reaction::DropInput => self.on_lingering(index),
             Reaction::Move => self.move_upstream(index),
@@ -136,7 +136,7 @@ impl Requests {
                 self.end_command(index, 504, "the master did not answer in time")
             }
             (Reaction::Stalled, _) => self.abort_stalled(index),
-            (Reaction::Http2TooLong, State::Http2 { session }) => {
+            (Reaction::MultiplexedTooLong, State::Multiplexed { session }) => {
                 self.on_multiplexed_timeout(index, *session)
             }
             (Reaction::Lingered, _) => self.on_lingered(index),
@@ -145,14 +145,14 @@ impl Requests {
     }
 
     fn read_frames(&mut self, index: u32) {
-        if let State::Http2 { session } = self.connections[index as usize].state
+        if let State::Multiplexed { session } = self.connections[index as usize].state
             && !self.is_backed_up(session)
         {
             self.on_readable(index);
         }
     }
 
-    fn touch_http2(&mut self, session: Option<u32>) {
+    fn touch_multiplexed(&mut self, session: Option<u32>) {
         if let Some(session) = session {
             self.touch_session(session);
         }

@@ -90,7 +90,7 @@ impl Requests {
             Received::End => self.connections[index as usize].ended = true,
             Received::Nothing => {}
             Received::Broken => {
-                if !matches!(self.connections[index as usize].state, State::Http2 { .. }) {
+                if !matches!(self.connections[index as usize].state, State::Multiplexed { .. }) {
                     self.exchange(index).input.extend_from_slice(&rx);
                     self.log_unanswered(index);
                 }
@@ -99,7 +99,7 @@ impl Requests {
             }
         }
         match self.connections[index as usize].state {
-            State::Http2 { session } => self.take_http2(index, session, rx, more),
+            State::Multiplexed { session } => self.take_http2(index, session, rx, more),
             _ => self.process(index, rx, more),
         }
     }

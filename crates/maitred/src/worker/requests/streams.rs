@@ -1,12 +1,12 @@
 //! Requests that begin on streams of HTTP/2, and their bodies.
 
 use maitred_http::fields::FieldLines;
-use maitred_http::h2::StreamKey;
+use maitred_http::framed::StreamKey;
 use maitred_http::request::{HeadRoom, RequestHead};
 
 use super::Requests;
 use crate::worker::connection::After;
-use crate::worker::connection::http2::SHARE_BYTES;
+use crate::worker::connection::multiplexed::SHARE_BYTES;
 use crate::worker::connection::stream::{FREE, NO_CONNECTION, Opened, Stream};
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::Wire;

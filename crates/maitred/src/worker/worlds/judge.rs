@@ -243,7 +243,7 @@ fn has_deadline(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(),
         State::Writing | State::Upstream(_)
             if reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk) => {}
         // Its streams have theirs.
-        State::Http2 { session }
+        State::Multiplexed { session }
             if reactor.sessions.get(session as usize).is_some_and(|http2| http2.session.streams() > 0) => {}
         _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
             return Err(format!("connection {index} is {:?} without a deadline", connection.state));

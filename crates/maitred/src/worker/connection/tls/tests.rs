@@ -233,7 +233,7 @@ fn a_stream_has_the_session_of_its_connection() {
     let mut parent = Entry::new(sockets(SocketType::STREAM).0, 0, None, Instant::now());
     parent.wire = Wire::Tls { session: key };
     let index = connections.insert(parent) as u32;
-    let mut http2 = crate::worker::connection::http2::tests::connection(Instant::now(), 0).0;
+    let mut http2 = crate::worker::connection::multiplexed::tests::connection(Instant::now(), 0).0;
     http2.index = index;
     let of = sessions.insert(Box::new(http2)) as u32;
     let found = |sessions: &Slab<_>, connections: &Slab<_>, session| {

@@ -16,9 +16,9 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 /// A connection whose client has sent its preface, and so many requests.
-pub(in crate::worker) fn connection(now: Instant, requests: u32) -> (Http2Connection, Vec<StreamKey>) {
-    let session = Session::new(&settings(&config("").limits), now);
-    let mut connection = Http2Connection::new(session, 3, Budget::new(0).begin());
+pub(in crate::worker) fn connection(now: Instant, requests: u32) -> (Multiplexed, Vec<StreamKey>) {
+    let session = Session::Http2(maitred_http::h2::Session::new(&settings(&config("").limits), now));
+    let mut connection = Multiplexed::new(session, 3, Budget::new(0).begin());
     connection.streams = vec![FREE; 8];
     let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     input.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
@@ -28,7 +28,8 @@ pub(in crate::worker) fn connection(now: Instant, requests: u32) -> (Http2Connec
         input.extend_from_slice(&[0, 0, 6, 1, 5, a, b, c, d, 0x82, 0x86, 0x84, 0x41, 1, b'a']);
     }
     let (mut at, mut head, mut keys) = (0, RequestHead::default(), Vec::new());
-    while let Some(event) = connection.session.next(now, &input, &mut at, &mut head).unwrap() {
+    while let Some(event) = connection.session.http2().unwrap().next(now, &input, &mut at, &mut head).unwrap()
+    {
         if let Event::Request { stream, .. } = event {
             keys.push(stream);
         }
@@ -96,7 +97,7 @@ fn a_frame_that_has_come_in_part_has_to_be_whole_before_anything_else() {
     slow.half = Some(partial(start + seconds(30)));
     assert_eq!(slow.deadline(start, true, &TIMEOUTS), Some(start + TIMEOUTS.write), "the first of both");
     // The client cannot go on while nothing is read.
-    slow.session.out().resize(4 << 20, 0);
+    slow.session.http2().unwrap().out().resize(4 << 20, 0);
     assert_eq!(slow.deadline(start, false, &TIMEOUTS), None);
     assert!(slow.half.is_none());
 }
@@ -132,7 +133,7 @@ fn a_stream_has_its_share_and_waits_then() {
     assert_eq!((http2.framed, http2.streams[keys[0].slot()].framed, written), (30_000, 30_000, 30_000));
     assert_eq!(http2.session.next_writable(), Some(keys[0]), "it goes on when others had their turn");
     assert_eq!(http2.held_stream(keys[0].0), None, "and does not wait for its client");
-    http2.session.out().clear();
+    http2.session.http2().unwrap().out().clear();
     http2.share = 10;
     assert_eq!(http2.fill(keys[1], |_| false, |_| ()), 0, "nothing is no frame");
     assert_eq!((http2.share, http2.streams[keys[1].slot()].framed), (10, 0));

@@ -1,8 +1,9 @@
-//! One HTTP/2 connection: the session, its streams, and what it waits for.
+//! One HTTP/2 or HTTP/3 connection: the session, its streams, and what it waits for.
 
 use std::time::{Duration, Instant};
 
-use maitred_http::h2::{Session, Settings, StreamKey};
+use maitred_http::framed::{Session, StreamKey};
+use maitred_http::h2::Settings;
 
 use crate::budget::Permit;
 use crate::config::Limits;
@@ -15,9 +16,9 @@ pub(in crate::worker) const SHARE_BYTES: usize = 64 * 1024;
 /// How long a connection without streams keeps its buffers: the next request of a page comes sooner.
 const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
-/// One HTTP/2 connection.
+/// One HTTP/2 or HTTP/3 connection.
 #[derive(Debug)]
-pub(in crate::worker) struct Http2Connection {
+pub(in crate::worker) struct Multiplexed {
     /// The rules.
     pub(in crate::worker) session: Session,
     /// The client's connection.
@@ -83,10 +84,10 @@ pub(in crate::worker) fn settings(limits: &Limits) -> Settings {
     }
 }
 
-impl Http2Connection {
-    /// A connection that has just begun to use HTTP/2; `index` is its place in the table of connections.
-    pub(in crate::worker) fn new(session: Session, index: u32, unsent: Permit) -> Http2Connection {
-        Http2Connection {
+impl Multiplexed {
+    /// A connection that has just begun to use one of both; `index` is its place in the table of connections.
+    pub(in crate::worker) fn new(session: Session, index: u32, unsent: Permit) -> Multiplexed {
+        Multiplexed {
             session,
             index,
             streams: Vec::new(),
