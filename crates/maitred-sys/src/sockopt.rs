@@ -14,13 +14,77 @@ pub fn steer_by_cpu(socket: impl AsFd, table: &[u16], buckets: u16) -> io::Resul
     if buckets == 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let attach = |mut program: Vec<libc::sock_filter>| {
-        let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        let option = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &option)
-    };
     // A program for some hundred CPUs may be more than `net.core.optmem_max`: then any bucket is better than none.
-    attach(cpu_program(table, buckets)).or_else(|_| attach(cpu_program(&[], buckets)))
+    attach(&socket, cpu_program(table, buckets)).or_else(|_| attach(&socket, cpu_program(&[], buckets)))
+}
+
+/// Attaches the classic-BPF program that gives a datagram of QUIC to the socket that its destination connection id names, in the
+/// `SO_REUSEPORT` group of UDP sockets that `socket` belongs to. They count in the order in which they were bound.
+///
+/// The number of the socket is the first byte of the id, xor the low byte of a mixture of its bytes 2 to 5; for a number beyond
+/// `sockets`, modulo that. With `constants` `[x, k, l]` and these bytes as number `w`, the first one highest, the mixture is
+/// `h = (w ^ x) * k; h ^= h >> 15; h *= l; h ^= h >> 13`, all in 32 bits. The id is at byte 1 behind a short header, and at byte
+/// 6 of a long one (RFC 8999 section 5). A datagram that ends before goes to the first socket.
+///
+/// # Errors
+/// What setsockopt(2) says; `InvalidInput` for no socket.
+pub fn steer_datagrams(socket: impl AsFd, constants: [u32; 3], sockets: u16) -> io::Result<()> {
+    if sockets == 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    attach(socket, datagram_program(constants, sockets))
+}
+
+fn attach(socket: impl AsFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let option = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &option)
+}
+
+fn datagram_program([x, k, l]: [u32; 3], sockets: u16) -> Vec<libc::sock_filter> {
+    use libc::{
+        BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_IMM, BPF_IND, BPF_JA, BPF_JMP, BPF_JSET, BPF_LD, BPF_LDX,
+        BPF_MEM,
+    };
+    use libc::{BPF_MISC, BPF_MOD, BPF_MUL, BPF_RET, BPF_RSH, BPF_ST, BPF_STX, BPF_TAX, BPF_W, BPF_XOR};
+    const BYTE: u32 = BPF_LD | BPF_B;
+    const OF_CONSTANT: u32 = BPF_ALU | libc::BPF_K;
+    const OF_X: u32 = BPF_ALU | libc::BPF_X;
+    let (place, mask) = (0, 1);
+    [
+        (BYTE | BPF_ABS, 0),
+        // X: where the id begins.
+        (BPF_JMP | BPF_JSET | libc::BPF_K, 0x80),
+        (BPF_LDX | BPF_IMM, 1),
+        (BPF_JMP | BPF_JA, 1),
+        (BPF_LDX | BPF_IMM, 6),
+        (BPF_STX, place),
+        (BPF_LD | BPF_W | BPF_IND, 2),
+        (OF_CONSTANT | BPF_XOR, x),
+        (OF_CONSTANT | BPF_MUL, k),
+        (BPF_MISC | BPF_TAX, 0),
+        (OF_CONSTANT | BPF_RSH, 15),
+        (OF_X | BPF_XOR, 0),
+        (OF_CONSTANT | BPF_MUL, l),
+        (BPF_MISC | BPF_TAX, 0),
+        (OF_CONSTANT | BPF_RSH, 13),
+        (OF_X | BPF_XOR, 0),
+        (OF_CONSTANT | BPF_AND, 0xff),
+        (BPF_ST, mask),
+        (BPF_LDX | BPF_MEM, place),
+        (BYTE | BPF_IND, 0),
+        (BPF_LDX | BPF_MEM, mask),
+        (OF_X | BPF_XOR, 0),
+        (OF_CONSTANT | BPF_MOD, u32::from(sockets)),
+        (BPF_RET | libc::BPF_A, 0),
+    ]
+    .into_iter()
+    .map(|(code, k)| {
+        // The only condition: a long header is two steps further.
+        let jump = if code == BPF_JMP | BPF_JSET | libc::BPF_K { 2 } else { 0 };
+        step(code, jump, 0, k)
+    })
+    .collect()
 }
 
 fn step(code: u32, jt: usize, jf: usize, k: u32) -> libc::sock_filter {
@@ -129,6 +193,16 @@ mod tests {
         let many: Vec<u16> = (0..1024).map(|cpu| cpu * 7 % 256).collect();
         steer_by_cpu(&group, &many, 256).unwrap();
         assert!(steer_by_cpu(&group, &[], 0).is_err());
+    }
+
+    #[test]
+    fn the_program_for_datagrams_is_accepted_by_the_kernel() {
+        let group =
+            rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+                .unwrap();
+        rustix::net::sockopt::set_socket_reuseport(&group, true).unwrap();
+        steer_datagrams(&group, [1, 3, 5], 255).unwrap();
+        assert!(steer_datagrams(&group, [1, 3, 5], 0).is_err());
     }
 
     /// What the program returns on that CPU, as the kernel would run it.

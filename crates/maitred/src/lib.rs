@@ -32,6 +32,7 @@
 //! | [`trace`] | which trace a request belongs to, and what is reported of it |
 //! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
+//! | [`quic`] | where a datagram of QUIC goes, over all processes of a master |
 //! | [`tls`] | from certificates and keys to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
@@ -76,6 +77,7 @@ pub mod pki;
 pub mod plan;
 pub mod pool;
 pub mod proxy;
+pub mod quic;
 pub mod rates;
 pub mod rewrite;
 pub mod route;

@@ -33,6 +33,8 @@ pub struct Listen {
     /// `redirect_http`: answer everything with a redirect to `https`. Only of a cleartext listener, and only if there is
     /// one with TLS.
     pub redirect_http: bool,
+    /// `http3`: QUIC at the UDP port of the same number. Only of an IP address with TLS 1.3.
+    pub http3: bool,
 }
 
 /// Who may connect to a Unix socket: connecting takes the permission to write its file (unix(7)).

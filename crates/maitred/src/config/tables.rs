@@ -267,6 +267,15 @@ pub const LISTEN: Table = Table {
              with the HTTP/2 preface (prior knowledge).",
         ),
         Key::new(
+            "http3",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether HTTP/3 is offered besides, over QUIC, at the UDP port with the number of the TCP port: a firewall has to \
+             let that through, too. It needs `tls` with version 1.3. Each event-loop thread has a socket of its own there; \
+             their number stays what it was when they were bound, also if a reload changes `threads`. A service manager's UDP \
+             sockets are not used: Maitred binds these by itself.",
+        ),
+        Key::new(
             "redirect_http",
             Kind::Flag,
             Default::Flag(false),

@@ -74,6 +74,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
         tls: None,
         http2: false,
         redirect_http: false,
+        http3: false,
     };
     addresses.iter().map(listen).collect()
 }

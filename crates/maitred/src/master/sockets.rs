@@ -147,11 +147,7 @@ fn bind_one(listen: &Listen, at: SocketAddr, reuseport: bool, listens: &[Listen]
         option::set_socket_reuseport(&socket, true)?;
     }
     if at.is_ipv6() {
-        let same_port = |other: &Listen| {
-            let other = other.address.inet();
-            other.is_some_and(|other| other.is_ipv4() && Some(other.port()) == listen.address.port())
-        };
-        option::set_ipv6_v6only(&socket, !at.ip().is_unspecified() || listens.iter().any(same_port))?;
+        option::set_ipv6_v6only(&socket, is_only_ipv6(listen, at, listens))?;
     }
     // Accepted sockets inherit it.
     option::set_tcp_nodelay(&socket, true)?;
@@ -160,6 +156,15 @@ fn bind_one(listen: &Listen, at: SocketAddr, reuseport: bool, listens: &[Listen]
     }
     rustix::net::bind(&socket, &at)?;
     Ok(socket)
+}
+
+/// Whether an address of IPv6 takes no connections of IPv4.
+pub(super) fn is_only_ipv6(listen: &Listen, at: SocketAddr, listens: &[Listen]) -> bool {
+    let same_port = |other: &Listen| {
+        let other = other.address.inet();
+        other.is_some_and(|other| other.is_ipv4() && Some(other.port()) == listen.address.port())
+    };
+    !at.ip().is_unspecified() || listens.iter().any(same_port)
 }
 
 fn socket(address: SocketAddr) -> io::Result<OwnedFd> {
@@ -217,6 +222,12 @@ pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cp
 pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<Vec<Group>, String> {
     let mut groups: Vec<Group> = Vec::new();
     for (socket, name) in passed {
+        if option::socket_type(&socket).is_ok_and(|kind| kind == SocketType::DGRAM) {
+            return Err(format!(
+                "the socket {name:?} from the service manager is one for datagrams; Maitred binds those by itself: take \
+                 `ListenDatagram` out of its unit"
+            ));
+        }
         let listening = option::socket_acceptconn(&socket)
             .map_err(|error| format!("the socket {name:?} from the service manager: {error}"))?;
         if !listening {

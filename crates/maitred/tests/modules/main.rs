@@ -27,7 +27,7 @@ const ORDER: &[&[&str]] = &[
         "unix_time",
         "upgrade",
     ],
-    &["pool"],
+    &["pool", "quic"],
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.
     &["access", "affinity", "cache", "compress", "control", "filter", "import", "log", "rewrite", "tls"],

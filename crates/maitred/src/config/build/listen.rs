@@ -1,7 +1,7 @@
 //! `[[listen]]`
 
 use super::super::finding::{At, Span};
-use super::super::listen::{Address, Buckets, Listen, UnixFile};
+use super::super::listen::{Address, Buckets, Listen, TlsVersion, UnixFile};
 use super::super::meaning::AdminAddress;
 use super::super::reader::{Section, shorten};
 use super::super::values;
@@ -71,6 +71,7 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let tls = tls::listener(section);
     let http2 = section.flag("http2");
     let redirect_http = section.flag("redirect_http");
+    let http3 = section.flag("http3");
     if let Some(span) = section.empty_array("address") {
         section.cx.error_with(
             &span,
@@ -91,12 +92,47 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
         tls: tls.clone(),
         http2,
         redirect_http,
+        http3,
     };
     let texts = section.texts("address");
     let read = |text: &At<String>| Some((listen(address(section, text)?), text.span.clone()));
     let found: Vec<_> = texts.iter().filter_map(read).collect();
     warn_of_kind(section, &found);
+    if http3 {
+        check_http3(section, &found);
+    }
     found
+}
+
+/// What `http3` needs: QUIC is encrypted by TLS 1.3, its datagrams go to UDP ports, and no proxy says before them whose they are.
+fn check_http3(section: &Section<'_>, found: &[(Listen, Span)]) {
+    let Some(span) = section.given("http3") else { return };
+    let refuse = |message: &str, hint: &str| section.cx.error_with(&span, message, hint);
+    let Some((listen, _)) = found.first() else { return };
+    match &listen.tls {
+        _ if listen.redirect_http => {
+            refuse(
+                "an address with `redirect_http` has no HTTP/3",
+                "`http3` belongs to an address with `tls`",
+            );
+        }
+        None => refuse("`http3` needs `tls`", "add tls = {}, or take `http3` out"),
+        Some(tls) if !tls.versions.contains(&TlsVersion::V13) => {
+            let hint = "add \"1.3\" to `versions`, or take `http3` out";
+            refuse("`http3` needs TLS 1.3, which `versions` leaves out", hint);
+        }
+        Some(_) => {}
+    }
+    if listen.proxy_protocol_from.is_some() {
+        refuse(
+            "`http3` cannot be combined with `proxy_protocol`: QUIC has no PROXY header",
+            "clients come to an address with `http3` themselves; take one of them out",
+        );
+    }
+    if found.iter().any(|(listen, _)| listen.address.path().is_some()) {
+        let hint = "move the Unix socket to a [[listen]] of its own";
+        refuse("`http3` needs IP addresses: QUIC goes over UDP", hint);
+    }
 }
 
 fn address(section: &Section<'_>, text: &At<String>) -> Option<Address> {

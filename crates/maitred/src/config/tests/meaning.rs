@@ -79,6 +79,7 @@ fn every_key_reaches_its_meaning() {
         tls: None,
         http2: true,
         redirect_http: false,
+        http3: false,
     };
     assert_eq!(config.listens[0], listen);
     the_cache_has_its_meaning(&config);
@@ -124,7 +125,7 @@ fn a_unix_socket_has_one_queue_and_a_file() {
 fn keys_about_tls_reach_their_meaning() {
     let config = good(EVERYTHING);
     let [_, secure, cleartext, _] = &config.listens[..] else { panic!("{:?}", config.listens) };
-    assert_eq!((secure.http2, secure.redirect_http), (false, false));
+    assert_eq!((secure.http2, secure.http3, secure.redirect_http), (false, true, false));
     assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
     let tls = Tls {
         versions: vec![TlsVersion::V13],

@@ -346,3 +346,41 @@ fn hsts_is_checked() {
         ]
     );
 }
+
+#[test]
+fn http3_needs_an_ip_address_with_tls_1_3() {
+    let with = |from: &str, to: &str| with_files("cert.pem", "key.pem", "").replace(from, to);
+    let good_one = with("tls = {}", "tls = {}, http3 = true");
+    assert!(warnings(&good_one).is_empty());
+    for (text, expected) in [
+        (with("tls = {}", "http3 = true"), vec!["`http3` needs `tls` | add tls = {}, or take `http3` out"]),
+        (
+            with("tls = {}", "tls = { versions = [\"1.2\"] }, http3 = true"),
+            vec![
+                "`http3` needs TLS 1.3, which `versions` leaves out | add \"1.3\" to `versions`, or take `http3` out",
+            ],
+        ),
+        (
+            with("tls = {}", "tls = {}, proxy_protocol = true, http3 = true"),
+            vec![
+                "`http3` cannot be combined with `proxy_protocol`: QUIC has no PROXY header | clients come to an address with \
+                 `http3` themselves; take one of them out",
+            ],
+        ),
+        (
+            with("tls = {}", "redirect_http = true, http3 = true"),
+            vec!["an address with `redirect_http` has no HTTP/3 | `http3` belongs to an address with `tls`"],
+        ),
+        (
+            with("\":443\", tls = {}", "[\":443\", \"unix:x.sock\"], tls = {}, http3 = true"),
+            vec![
+                "`http3` needs IP addresses: QUIC goes over UDP | move the Unix socket to a [[listen]] of its own",
+            ],
+        ),
+    ] {
+        let found: Vec<String> = brief(&text).into_iter().filter(|line| line.contains("http3")).collect();
+        let column = text.find("true }]").unwrap() + 1;
+        let expected: Vec<String> = expected.iter().map(|text| format!("1:{column} {text}")).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+}

@@ -16,6 +16,7 @@ fn listen(address: &str, buckets: u16) -> Listen {
         tls: None,
         http2: false,
         redirect_http: false,
+        http3: false,
     }
 }
 
@@ -166,6 +167,9 @@ fn sockets_of_a_service_manager_are_taken_as_they_are() {
     let unconnected = socket(local).unwrap();
     let error = sort_inherited(vec![(unconnected, "web".to_owned())]).unwrap_err();
     assert!(error.contains("\"web\"") && error.contains("does not listen"), "{error}");
+    let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let error = sort_inherited(vec![(datagrams.into(), "web".to_owned())]).unwrap_err();
+    assert!(error.contains("take `ListenDatagram` out"), "{error}");
 }
 
 #[test]

@@ -1,0 +1,9 @@
+//! QUIC: what stays the same over all processes of a master, so that a datagram finds the process and the thread that it is for.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`ids`] | connection ids, which say where their datagrams go |
+//! | [`secrets`] | the secret of a master, and the keys that follow from it |
+
+pub mod ids;
+pub mod secrets;
