@@ -114,6 +114,17 @@ pub enum Descriptor {
         /// Where it is really bound (the port, if 0 was asked for).
         local: Address,
     },
+    /// A UDP socket for QUIC: number `socket` of `sockets` of entry `listen` of the configuration's `listens`.
+    Datagrams {
+        /// Index into `Config::listens`.
+        listen: usize,
+        /// Its number in its group, by which the kernel gives it datagrams ([`crate::quic::ids`]).
+        socket: u16,
+        /// How many there are.
+        sockets: u16,
+        /// Where it is really bound.
+        local: SocketAddr,
+    },
     /// The admin listener.
     Admin,
     /// Where access-log lines go.
@@ -402,8 +413,9 @@ pub enum ToWorker {
     Hurry(u64),
     /// Another worker process has taken over meanwhile: the descriptor that comes along leads there.
     Successor,
-    /// The descriptor that comes along brings the predecessor's idle connections.
-    Adopt,
+    /// The descriptor that comes along brings the idle connections of the predecessor, which is that generation. It is only sent by
+    /// the master that has started this process, so that it can change with the version.
+    Adopt(u64),
     /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
     Certificates,
     /// The descriptor that comes along is a memory file with the keys of this set of the configuration, as JSON.

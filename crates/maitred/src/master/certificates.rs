@@ -107,7 +107,8 @@ fn read(config: &Config, around: &Surroundings) -> Result<Material, String> {
         // Only set here, so that it is empty.
         let _ = around.self_signed.set(self_signed::make(unix_time::secs())?);
     }
-    Material::load(config, around.self_signed.get(), around.tickets.borrow().clone())
+    let (tickets, datagrams) = (around.tickets.borrow().clone(), around.datagrams.clone());
+    Material::load(config, around.self_signed.get(), tickets, datagrams)
 }
 
 #[cfg(test)]
@@ -118,6 +119,7 @@ mod tests {
     use rcgen::PKCS_ECDSA_P256_SHA256;
 
     use super::*;
+    use crate::quic::secrets::Secret;
     use crate::tls::testing::{Authority, config, write};
     use crate::tls::tickets::Seed;
 
@@ -130,6 +132,7 @@ mod tests {
             inherited: Vec::new(),
             terminal: false,
             tickets: RefCell::new(Seed::new(unix_time::secs()).unwrap()),
+            datagrams: Secret::new().unwrap(),
             self_signed: OnceCell::new(),
         }
     }

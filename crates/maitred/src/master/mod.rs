@@ -13,6 +13,7 @@
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`config_file`] | the text of the configuration, and how another one takes its place |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
+//! | [`datagrams`] | UDP sockets for QUIC |
 //! | [`unix_sockets`] | those of Unix, and their files |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the processes that get certificates, fetch keys, resolve names and check servers |
@@ -44,6 +45,7 @@ pub mod channel;
 pub mod checks;
 pub mod config_file;
 pub mod cpu_time;
+pub mod datagrams;
 pub mod endpoint_files;
 pub mod endpoints;
 pub mod hook;

@@ -13,6 +13,7 @@ use super::admin_token::AdminToken;
 use super::cache_table;
 use super::certificates::Certificates;
 use super::config_file::{ConfigText, Staged};
+use super::datagrams;
 use super::own_files::Outsiders;
 use super::pid_file::PidFile;
 use super::pool_sockets::{self, PoolSockets};
@@ -48,6 +49,8 @@ pub struct Prepared {
 pub struct Open {
     /// One per listen entry.
     pub groups: Vec<Group>,
+    /// Likewise: the UDP sockets of those with `http3`.
+    pub datagrams: Vec<Option<Group>>,
     /// One per pool: the sockets of a listen pool.
     pub pools: Vec<PoolSockets>,
     /// The admin listener.
@@ -62,12 +65,14 @@ impl Open {
     /// What another image of this program has left open.
     pub fn left(
         groups: Vec<Group>,
+        datagrams: Vec<Group>,
         pools: Vec<PoolSockets>,
         admin: Option<Rc<AdminListener>>,
         pid_file: Option<Rc<PidFile>>,
     ) -> Open {
         Open {
             groups,
+            datagrams: datagrams.into_iter().map(Some).collect(),
             pools,
             admin,
             access_logs: Vec::new(),
@@ -75,6 +80,19 @@ impl Open {
             pid_file,
             admin_token: None,
         }
+    }
+
+    /// The UDP sockets, with what they are for a worker process.
+    fn datagram_sockets(&self) -> impl Iterator<Item = (Descriptor, BorrowedFd<'_>)> {
+        let groups = self.datagrams.iter().enumerate();
+        let groups = groups.filter_map(|(listen, group)| Some((listen, group.as_ref()?)));
+        groups.flat_map(|(listen, group)| {
+            let sockets = u16::try_from(group.buckets.len()).unwrap_or(u16::MAX);
+            (0..sockets).zip(&group.buckets).filter_map(move |(socket, fd)| {
+                let local = group.local.inet()?;
+                Some((Descriptor::Datagrams { listen, socket, sockets, local }, fd.as_fd()))
+            })
+        })
     }
 
     /// The file with the process id.
@@ -98,7 +116,8 @@ impl Prepared {
             }
             None => around.inherited.clone(),
         };
-        let groups = sockets::bind_all(&config.listens, count, around.reuseport, &known)?;
+        let udp = present.map(|open| open.datagrams.as_slice()).unwrap_or_default();
+        let (groups, datagrams) = bind(&config.listens, count, around, &known, udp)?;
         let buckets = groups.iter().map(|group| group.buckets.len()).max().unwrap_or(1);
         let buckets = u16::try_from(buckets).unwrap_or(u16::MAX);
         let threads = affinity::plan(&topology, &server.affinity, server.threads, buckets)
@@ -108,6 +127,7 @@ impl Prepared {
         let outsiders = Outsiders::of(&config).map_err(|error| format!("accounts: {error}"))?;
         let open = Open {
             groups,
+            datagrams,
             pools,
             admin: admin(server.admin.as_ref(), around, present)?,
             access_logs: access_logs::open(&config, &outsiders)?,
@@ -197,6 +217,10 @@ impl Prepared {
                 sources.push(socket.as_fd());
             }
         }
+        for (descriptor, socket) in open.datagram_sockets() {
+            descriptors.push(descriptor);
+            sources.push(socket);
+        }
         if let Some(admin) = &open.admin {
             descriptors.push(Descriptor::Admin);
             sources.push(admin.as_fd());
@@ -257,6 +281,7 @@ impl Prepared {
     pub fn close_listeners(&mut self) {
         if let Some(open) = &mut self.open {
             open.groups.clear();
+            open.datagrams.clear();
             open.pools.clear();
             open.admin = None;
         }
@@ -302,6 +327,32 @@ impl Prepared {
 
 fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How often sockets are bound anew when the kernel has chosen a TCP port whose UDP port is taken.
+const PORT_TRIES: u32 = 8;
+
+/// The sockets of all listen entries: those of TCP, and those of UDP at the same ports.
+fn bind(
+    listens: &[Listen],
+    threads: u16,
+    around: &Surroundings,
+    known: &[Group],
+    known_datagrams: &[Option<Group>],
+) -> Result<(Vec<Group>, Vec<Option<Group>>), String> {
+    let mask =
+        around.datagrams.mask().map_err(|_| "the constants of connection ids cannot be made".to_owned())?;
+    let any_port = listens.iter().any(|listen| listen.http3 && listen.address.is_any_port());
+    let mut tries = if any_port { PORT_TRIES } else { 1 };
+    loop {
+        let groups = sockets::bind_all(listens, threads, around.reuseport, known)?;
+        let present = known_datagrams.iter().flatten();
+        let bound = datagrams::bind_all(listens, &groups, threads, (around.reuseport, mask), present);
+        tries -= 1;
+        if bound.is_ok() || tries == 0 {
+            return Ok((groups, bound?));
+        }
+    }
 }
 
 /// Inherited groups that are not in use, so that a later configuration can still use them.

@@ -56,6 +56,7 @@ use crate::control::{Command, ConfigCommand, FromWorker, SlotId};
 use crate::key_agent;
 use crate::names::messages::Start as NamesStart;
 use crate::pki::Pair;
+use crate::quic::secrets::Secret;
 use crate::serve::passed::Passed;
 use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
 use crate::tls::tickets::Seed;
@@ -275,12 +276,18 @@ fn surroundings(
         Some(upgrade_state) => upgrade_state.tickets.clone(),
         None => Seed::new(unix_time::secs()).map_err(|_| "there are no random numbers".to_owned())?,
     };
+    let datagrams =
+        match upgrade_state.as_mut().and_then(|upgrade_state| upgrade_state.datagram_secret.take()) {
+            Some(secret) => secret,
+            None => Secret::new().map_err(|error| format!("secret of connection ids: {error}"))?,
+        };
     let self_signed = upgrade_state.as_ref().and_then(|upgrade_state| upgrade_state.self_signed.clone());
     Ok(Surroundings {
         reuseport: sockets::detect_reuseport(),
         inherited,
         terminal: std::io::stdout().is_terminal(),
         tickets: RefCell::new(tickets),
+        datagrams,
         self_signed: self_signed.map(OnceCell::from).unwrap_or_default(),
     })
 }

@@ -4,6 +4,7 @@ use std::cell::{OnceCell, RefCell};
 
 use super::sockets::Group;
 use crate::pki::Pair;
+use crate::quic::secrets::Secret;
 use crate::tls::tickets::Seed;
 
 /// See the module.
@@ -17,6 +18,8 @@ pub struct Surroundings {
     pub terminal: bool,
     /// Where the keys of session tickets come from, in all worker processes.
     pub tickets: RefCell<Seed>,
+    /// What connection ids, stateless resets and tokens of QUIC are made with, in all worker processes.
+    pub datagrams: Secret,
     /// The certificate that stands for [`crate::config::Certificate::SelfSigned`], once one was asked for.
     pub self_signed: OnceCell<Pair>,
 }

@@ -23,6 +23,7 @@ use super::unix_sockets::{self, SocketFile};
 use crate::config::{Address, AdminAddress};
 use crate::control::SlotId;
 use crate::pki::Pair;
+use crate::quic::secrets::Secret;
 use crate::tls::tickets::Seed;
 use crate::unix_time;
 use crate::upgrade::{FORMAT, READS, VARIABLE};
@@ -87,6 +88,14 @@ pub struct UpgradeState {
     /// Likewise, of `inherited`.
     #[serde(default)]
     pub inherited_unix: Vec<PackedUnix>,
+    /// The UDP sockets of listen entries, in the order of each group. Apart from `listens`, for executables that know only
+    /// listening sockets.
+    #[serde(default)]
+    pub datagrams: Vec<PackedGroup>,
+    /// What connection ids and the like of QUIC are made with; not in the file. An executable that knows nothing of QUIC leaves
+    /// none.
+    #[serde(skip)]
+    pub datagram_secret: Option<Secret>,
     /// What is known of the servers of pools besides the configuration.
     #[serde(default)]
     pub endpoints: Endpoints,
@@ -97,6 +106,8 @@ pub struct UpgradeState {
 struct Secrets {
     tickets: Seed,
     self_signed: Option<Pair>,
+    #[serde(default)]
+    datagrams: Option<Secret>,
 }
 
 /// An application process.
@@ -200,7 +211,8 @@ impl UpgradeState {
         let other =
             Seed::new(unix_time::secs()).map_err(|_| io::Error::other("there are no random numbers"))?;
         let tickets = std::mem::replace(&mut self.tickets, other);
-        let secrets = Secrets { tickets, self_signed: self.self_signed.take() };
+        let (self_signed, datagrams) = (self.self_signed.take(), self.datagram_secret.take());
+        let secrets = Secrets { tickets, self_signed, datagrams };
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut text = Zeroizing::new(Vec::with_capacity(SECRETS_BYTES_MAX));
@@ -221,9 +233,9 @@ impl UpgradeState {
         let received = rustix::net::recv(&socket, &mut **room, RecvFlags::DONTWAIT);
         let (length, _) = received.map_err(|error| format!("secrets: {error}"))?;
         let text = room.get(..length).unwrap_or_default();
-        let Secrets { tickets, self_signed } =
+        let Secrets { tickets, self_signed, datagrams } =
             serde_json::from_slice(text).map_err(|error| format!("secrets: {error}"))?;
-        (self.tickets, self.self_signed) = (tickets, self_signed);
+        (self.tickets, self.self_signed, self.datagram_secret) = (tickets, self_signed, datagrams);
         Ok(())
     }
 
@@ -300,6 +312,8 @@ impl UpgradeState {
             cache: None,
             unix: Vec::new(),
             inherited_unix: Vec::new(),
+            datagrams: Vec::new(),
+            datagram_secret: None,
             endpoints: Endpoints::default(),
         }
     }
@@ -380,10 +394,15 @@ mod tests {
         let (asked, buckets) = (local.clone(), vec![Rc::new(file.into())]);
         let group = Group { asked, local: local.clone(), buckets, inherited: true, file: None };
         packed.listens = packer.groups([&group]);
+        packed.datagrams = packer.groups([&group]);
         packed.workers = vec![(3, 77)];
         let read = UpgradeState::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();
         assert_eq!((read.workers, &read.listens[0].local), (vec![(3, 77)], &local));
         assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
+        assert_eq!(
+            (&read.datagrams[0].local, &read.datagrams[0].buckets),
+            (&local, &read.listens[0].buckets)
+        );
         assert_eq!(read.tickets, packed.tickets);
     }
 
@@ -392,17 +411,22 @@ mod tests {
         let mut packed = upgrade_state();
         let bytes = |text: &[u8]| crate::pki::Bytes(text.to_vec());
         packed.self_signed = Some(Pair { chain: vec![bytes(b"public")], key: bytes(b"private"), ocsp: None });
+        packed.datagram_secret = Some(Secret::new().unwrap());
         let (tickets, self_signed) = (packed.tickets.clone(), packed.self_signed.clone());
+        let datagrams = packed.datagram_secret.clone();
+        let digits = serde_json::to_string(&datagrams).unwrap();
         let socket = packed.hide_secrets().unwrap();
         // Packed sockets are not close-on-exec, which is how those that were left are recognised.
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
         let _ = std::os::fd::IntoRawFd::into_raw_fd(socket);
         let text = serde_json::to_string(&packed).unwrap();
         assert_eq!(packed.self_signed, None);
+        assert!(!text.contains(digits.trim_matches('"')));
         assert_ne!(packed.tickets, tickets);
         let mut read = UpgradeState::from_bytes(text.as_bytes()).unwrap();
         read.take_secrets().unwrap();
         assert_eq!((read.tickets, read.self_signed), (tickets, self_signed));
+        assert_eq!(read.datagram_secret, datagrams);
     }
 
     #[test]

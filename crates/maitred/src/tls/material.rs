@@ -1,5 +1,5 @@
-//! What the master hands to a worker process for TLS: keys and certificates, the roots of clients' certificates, and the
-//! seed of the keys of session tickets.
+//! What the master hands to a worker process for TLS: keys and certificates, the roots of clients' certificates, the seed of
+//! the keys of session tickets, and the secret of QUIC.
 
 use std::fs::File;
 use std::io;
@@ -16,6 +16,7 @@ use super::tickets::Seed;
 use super::upstream::UpstreamMaterial;
 use crate::config::{Certificate, ClientAuth, Config, certificate_path};
 use crate::pki::{Bytes, Pair, files};
+use crate::quic::secrets::Secret;
 
 /// Largest material, in bytes: a thousand sites with a chain of four certificates each have a quarter of it.
 const MATERIAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -40,6 +41,9 @@ pub struct Material {
     pub upstreams: Vec<Option<UpstreamMaterial>>,
     /// Where the keys of session tickets come from.
     pub tickets: Seed,
+    /// What connection ids, stateless resets and tokens of QUIC are made with. It has no default: a secret that is not the
+    /// master's would be none, or not that of the processes before.
+    pub datagrams: Secret,
 }
 
 /// Bytes on their way to a file, overwritten when they are there.
@@ -73,18 +77,13 @@ impl Material {
     ///
     /// # Errors
     /// A text for the operator, about the first file that cannot be used.
-    pub fn load(config: &Config, self_signed: Option<&Pair>, tickets: Seed) -> Result<Material, String> {
-        let mut sites = Vec::new();
-        for site in &config.sites {
-            let mut pairs = Vec::new();
-            for certificate in &site.certificates {
-                match certificate {
-                    Certificate::Automatic(path) => pairs.extend(automatic(path)),
-                    other => pairs.push(load(other, self_signed)?),
-                }
-            }
-            sites.push(pairs);
-        }
+    pub fn load(
+        config: &Config,
+        self_signed: Option<&Pair>,
+        tickets: Seed,
+        datagrams: Secret,
+    ) -> Result<Material, String> {
+        let sites = sites(config, self_signed)?;
         let roots = |listen: &crate::config::Listen| match listen.tls.as_ref().map(|tls| &tls.client_auth) {
             None | Some(ClientAuth::Off) => Ok(Vec::new()),
             Some(ClientAuth::Optional(path) | ClientAuth::Required(path)) => {
@@ -120,7 +119,16 @@ impl Material {
         let on_demand = on_demand(config);
         let upstreams = config.pools.iter().map(UpstreamMaterial::load).collect::<Result<_, String>>()?;
         let challenges = Vec::new();
-        Ok(Material { sites, client_roots, client_crls, challenges, on_demand, upstreams, tickets })
+        Ok(Material {
+            sites,
+            client_roots,
+            client_crls,
+            challenges,
+            on_demand,
+            upstreams,
+            tickets,
+            datagrams,
+        })
     }
 
     /// As a sealed memory file, to hand on.
@@ -143,6 +151,22 @@ impl Material {
         let text = Zeroizing::new(memfile::read(file, MATERIAL_BYTES_MAX)?);
         serde_json::from_slice(&text).map_err(|_| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// The certificates of each site.
+fn sites(config: &Config, self_signed: Option<&Pair>) -> Result<Vec<Vec<Pair>>, String> {
+    let mut sites = Vec::new();
+    for site in &config.sites {
+        let mut pairs = Vec::new();
+        for certificate in &site.certificates {
+            match certificate {
+                Certificate::Automatic(path) => pairs.extend(automatic(path)),
+                other => pairs.push(load(other, self_signed)?),
+            }
+        }
+        sites.push(pairs);
+    }
+    Ok(sites)
 }
 
 /// What is stored for names of sites on demand. Others of the same directory are of sites that have been there.

@@ -288,7 +288,7 @@ impl<'a> Control<'a> {
             (ToWorker::Hurry(left_ms), _) => {
                 self.tell_threads(|| Message::Hurry(Duration::from_millis(left_ms)));
             }
-            (ToWorker::Adopt, Some(predecessor)) => self.adopt_from(predecessor),
+            (ToWorker::Adopt(_), Some(predecessor)) => self.adopt_from(predecessor),
             (ToWorker::Successor, Some(successor)) => {
                 let successor = Arc::new(successor);
                 self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
@@ -315,7 +315,7 @@ impl<'a> Control<'a> {
             (ToWorker::NameLater(name), _) => self.on_no_certificate(|tls| tls.later(&name)),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
-            | (ToWorker::Adopt | ToWorker::Successor | ToWorker::Watch(_), None)
+            | (ToWorker::Adopt(_) | ToWorker::Successor | ToWorker::Watch(_), None)
             | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Users(_) | ToWorker::Servers, None)
             | (ToWorker::CommandDocument(_), None) => {
                 tracing::error!("a message of the master came without its descriptor");

@@ -91,6 +91,7 @@ mod watchdog;
 mod worlds;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -143,6 +144,8 @@ struct Inherited {
     start: Start,
     board: OwnedFd,
     buckets: Vec<Bucket>,
+    #[expect(dead_code, reason = "nothing reads datagrams yet")]
+    datagrams: Vec<DatagramSocket>,
     admin: Option<OwnedFd>,
     access_logs: Vec<(Option<usize>, OwnedFd)>,
     key_logs: Vec<(usize, OwnedFd)>,
@@ -158,6 +161,16 @@ struct Bucket {
     number: u16,
     of: u16,
     local: Address,
+}
+
+/// A UDP socket for QUIC; see [`Descriptor::Datagrams`].
+#[expect(dead_code, reason = "nothing reads datagrams yet")]
+struct DatagramSocket {
+    fd: OwnedFd,
+    listen: usize,
+    number: u16,
+    of: u16,
+    local: SocketAddr,
 }
 
 /// The whole life of a worker process. Its descriptors are described in [`crate::control`].
@@ -182,7 +195,8 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache } = inherited;
+    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache, .. } =
+        inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
@@ -236,12 +250,16 @@ fn inherit_all() -> Result<Inherited, String> {
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_logs) = (Vec::new(), None, Vec::new());
     let (mut key_logs, mut tables, mut cache) = (Vec::new(), Vec::new(), None);
+    let mut datagrams = Vec::new();
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
             Descriptor::Bucket { listen, bucket, buckets: of, ref local } => {
                 let local = local.clone();
                 buckets.push(Bucket { socket, listen, number: bucket, of, local });
+            }
+            Descriptor::Datagrams { listen, socket: number, sockets: of, local } => {
+                datagrams.push(DatagramSocket { fd: socket, listen, number, of, local });
             }
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog { number } => access_logs.push((number, socket)),
@@ -250,7 +268,7 @@ fn inherit_all() -> Result<Inherited, String> {
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache })
+    Ok(Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache })
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are

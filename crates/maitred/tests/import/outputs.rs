@@ -42,6 +42,25 @@ fn an_address_of_both_families_is_listed_once() {
     assert!(output.contains("address = \"[::]:80\"") && !output.contains("address = \":80\""), "{output}");
 }
 
+/// HTTP/3 is a key of the address with TLS, whichever of the two families `listen … quic` names.
+#[test]
+fn quic_is_http_3_of_the_address_with_tls() {
+    let world = World::new();
+    let output = |listens: &str| {
+        let source = format!("server {{ {listens} server_name a.example.com; return 204; }}");
+        let path = world.directory.path().join("quic");
+        std::fs::write(&path, source).unwrap();
+        // Without its certificate on this machine, the address is a comment.
+        text(&maitred(&["import", "nginx", path.to_str().unwrap()]).stdout)
+    };
+    let ssl = "listen 443 ssl; listen [::]:443 ssl; ssl_certificate a.pem; ssl_certificate_key a.key;";
+    assert!(output(&format!("{ssl} listen 443 quic reuseport; http3 on;")).contains("http3 = true"));
+    assert!(output(&format!("{ssl} listen [::]:443 quic;")).contains("http3 = true"));
+    for without in ["", "listen 443 quic; http3 off;", "listen 8443 quic;"] {
+        assert!(!output(&format!("{ssl} {without}")).contains("http3 = true"), "{without}");
+    }
+}
+
 #[test]
 fn the_host_of_a_server_is_its_own_where_the_file_says_so() {
     let world = World::new();

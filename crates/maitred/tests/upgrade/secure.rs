@@ -90,3 +90,48 @@ fn serve_keeps_the_certificate_that_it_has_made() {
     assert_eq!(shown_by(server.address, &picky), before);
     assert!(server.terminate(Signal::TERM).status.success());
 }
+
+/// The UDP sockets of a process at the server's port, by their inodes: each with its number there, in the order of these.
+fn datagram_sockets(server: &Server, pid: i32) -> Vec<u64> {
+    let table = std::fs::read_to_string("/proc/net/udp").unwrap();
+    let port = format!(":{:04X}", server.address_of("https").port());
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let there: Vec<u64> =
+        rows.filter(|row| row[1].ends_with(&port)).map(|row| row[9].parse().unwrap()).collect();
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
+    let mut found: Vec<(i32, u64)> = entries
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let link = std::fs::read_link(entry.path()).ok()?;
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()?;
+            there.contains(&inode).then_some((entry.file_name().to_str()?.parse().ok()?, inode))
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, inode)| inode).collect()
+}
+
+#[test]
+fn sockets_for_http_3_stay_what_they_are_in_their_order() {
+    let authority = Authority::new();
+    let server = stage::setup(&authority, "").listen("http3 = true").server("threads = 3").start();
+    let of_master = || datagram_sockets(&server, server.pid().as_raw_nonzero().get());
+    let of_worker = || datagram_sockets(&server, server.worker());
+    let before = of_worker();
+    assert_eq!(before.len(), 3, "one for each thread");
+    let sorted = |mut inodes: Vec<u64>| {
+        inodes.sort_unstable();
+        inodes
+    };
+    assert_eq!(sorted(of_master()), sorted(before.clone()));
+    let old = server.worker();
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    eventually("the old worker process has gone", || server.worker_is_not(old));
+    assert_eq!(of_worker(), before, "after a reload");
+    upgrade(&server, 3);
+    eventually("no process of the old image is left", || server.children().len() == 1);
+    assert_eq!(of_worker(), before, "after an upgrade");
+    assert_eq!(sorted(of_master()), sorted(before));
+    server.stop();
+}

@@ -455,7 +455,7 @@ impl Shell<'_> {
             }
         };
         if let (Some(worker), Some(end)) = (self.workers.get_mut(&to), new_end) {
-            worker.channel.send(&ToWorker::Adopt, Some(end));
+            worker.channel.send(&ToWorker::Adopt(from), Some(end));
         }
         if let Some(worker) = self.workers.get_mut(&from) {
             worker.channel.send(message, old_end);

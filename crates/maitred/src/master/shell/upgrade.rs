@@ -145,7 +145,7 @@ impl Shell<'_> {
             tracing::warn!(generation = from, %error, "the old worker process cannot be asked to drain");
         }
         if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
-            worker.channel.send(&ToWorker::Adopt, Some(end));
+            worker.channel.send(&ToWorker::Adopt(from), Some(end));
         }
     }
 
@@ -226,6 +226,7 @@ impl Shell<'_> {
         if let Some(open) = plan.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref()) {
             upgrade_state.listens = packer.groups(&open.groups);
             upgrade_state.unix = packer.unix(&open.groups);
+            upgrade_state.datagrams = packer.groups(open.datagrams.iter().flatten());
             upgrade_state.pools = packer.groups(open.pools.iter().flat_map(PoolSockets::groups));
             upgrade_state.admin = open.admin.as_ref().map(|admin| {
                 let socket = packer.add(admin.as_fd());
@@ -247,6 +248,7 @@ impl Shell<'_> {
         upgrade_state.cache =
             self.cache_table.file().map(|(directory, file)| (directory.to_owned(), packer.add(file)));
         upgrade_state.endpoints = self.endpoints.clone();
+        upgrade_state.datagram_secret = Some(self.around.datagrams.clone());
         upgrade_state.self_signed = self.around.self_signed.get().cloned();
         upgrade_state
     }
@@ -259,6 +261,7 @@ impl Shell<'_> {
     ) -> Result<(), String> {
         self.left_open = Some(Open::left(
             [unpacker.groups(upgrade_state.listens)?, unpacker.unix(upgrade_state.unix)?].concat(),
+            unpacker.groups(upgrade_state.datagrams)?,
             PoolSockets::left(unpacker.groups(upgrade_state.pools)?),
             upgrade_state.admin.map(unpack_admin).transpose()?,
             upgrade_state.pid_file.map(|path| Rc::new(PidFile::left(path))),

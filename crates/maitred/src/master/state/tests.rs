@@ -340,7 +340,7 @@ impl World {
             ToWorker::Trouble(..) => {}
             ToWorker::SlotStarted(..)
             | ToWorker::Guest(_)
-            | ToWorker::Adopt
+            | ToWorker::Adopt(_)
             | ToWorker::Link(_)
             | ToWorker::Watch(_)
             | ToWorker::OrphanMode(_)

@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{CipherSuite, ClientConfig, SignatureScheme as S};
 
 use super::*;
+use crate::quic::secrets::Secret;
 use crate::tls::client::Identity;
 use crate::tls::testing::{Authority, Session, config, connect, write};
 use crate::tls::tickets::Seed;
@@ -39,7 +40,7 @@ impl Stage {
     }
 
     fn material(&self, config: &Config) -> Material {
-        let made = Material::load(config, None, self.seed.clone()).unwrap();
+        let made = Material::load(config, None, self.seed.clone(), Secret::new().unwrap()).unwrap();
         // As a worker process gets it.
         Material::open(made.seal().unwrap()).unwrap()
     }

@@ -115,7 +115,7 @@ fn a_message_that_comes_without_its_descriptor_changes_nothing() {
         ToWorker::SlotStarted(ID, started()),
         ToWorker::Link(ID),
         ToWorker::Guest(ID),
-        ToWorker::Adopt,
+        ToWorker::Adopt(1),
         ToWorker::Successor,
         ToWorker::Watch(ID),
         ToWorker::Certificates,
@@ -259,7 +259,7 @@ fn connections_of_predecessors_are_spread_over_the_threads() {
     let (_master, socket) = sockets(SocketType::SEQPACKET);
     let mut control = Control::new(shared, &socket, 2);
     let (old, new) = sockets(SocketType::SEQPACKET);
-    control.on_message(ToWorker::Adopt, Some(new));
+    control.on_message(ToWorker::Adopt(1), Some(new));
     assert_eq!(shared.predecessors.load(Relaxed), 1);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let clients: Vec<TcpStream> =

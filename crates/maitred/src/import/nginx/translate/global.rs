@@ -132,6 +132,14 @@ fn listens(cx: &Context<'_>, servers: &[Server<'_>], sites: &[Site]) -> Vec<Bloc
         }
         if listen.tls {
             block.push("tls", tls(cx, servers, listen), None);
+            // What takes the place of an address of IPv4 has its clients.
+            let is_here = |other: &Listen<'_>| {
+                other.address == listen.address
+                    || listen.address.starts_with("[::]") && other.address.starts_with(':')
+            };
+            if same.clone().any(|other| other.http3 && is_here(other)) {
+                block.push("http3", true, None);
+            }
             if !certified {
                 block.off = Some("no site has a certificate on this machine: see the comments there".into());
             }

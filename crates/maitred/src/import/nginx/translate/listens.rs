@@ -19,6 +19,8 @@ pub(crate) struct Listen<'a> {
     pub(crate) default: bool,
     /// Whether connections begin with a PROXY header.
     pub(crate) proxy: bool,
+    /// Whether there is HTTP/3 at its address, too.
+    pub(crate) http3: bool,
     /// Where it stands; nowhere, if it is the default.
     pub(crate) directive: Option<&'a Directive>,
 }
@@ -49,10 +51,11 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
     let ssl = own.iter().any(|directive| directive.name == "ssl" && directive.arg(0) == "on");
     let mut found = Vec::new();
     let mut given = false;
+    let mut quic = Vec::new();
     for directive in own.iter().filter(|directive| directive.name == "listen") {
         given = true;
         if directive.args.iter().any(|arg| arg == "quic") {
-            cx.say(directive, Kind::Dropped, "clients of HTTP/3 use HTTP/2 instead");
+            quic.push(directive);
             continue;
         }
         let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg == name);
@@ -65,6 +68,7 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
                     tls: ssl || has("ssl"),
                     default: has("default_server") || has("default"),
                     proxy: has("proxy_protocol"),
+                    http3: false,
                     directive: Some(directive),
                 });
             }
@@ -79,10 +83,34 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
             tls: ssl,
             default: false,
             proxy: false,
+            http3: false,
             directive: None,
         });
     }
+    http3(cx, scope, &quic, &mut found);
     found
+}
+
+/// `listen … quic` is a key of the address with TLS beside it, and `http3 off` takes it back.
+fn http3(cx: &Context<'_>, scope: &Scope<'_>, quic: &[&Directive], found: &mut [Listen<'_>]) {
+    let switch = scope.last("http3");
+    if let (Some(switch), false) = (switch, quic.is_empty()) {
+        cx.translated(switch);
+    }
+    for directive in quic {
+        let at =
+            address(directive.arg(0), true).ok().filter(|_| switch.is_none_or(|one| one.arg(0) != "off"));
+        let beside = |listen: &&mut Listen<'_>| {
+            listen.tls && !listen.proxy && at.as_ref().is_some_and(|(address, _)| *address == listen.address)
+        };
+        match found.iter_mut().find(beside) {
+            Some(listen) => {
+                listen.http3 = true;
+                cx.say(directive, Kind::Translated, "`http3 = true` at the address");
+            }
+            None => cx.say(directive, Kind::Dropped, "clients of HTTP/3 use HTTP/2 instead"),
+        }
+    }
 }
 
 fn address(text: &str, tls: bool) -> Result<(String, u16), String> {

@@ -102,6 +102,7 @@ fn material(seed: &Seed, on_demand: Vec<(String, Pair)>) -> Material {
         on_demand,
         upstreams: Vec::new(),
         tickets: seed.clone(),
+        datagrams: crate::quic::secrets::Secret::new().unwrap(),
     }
 }
 
