@@ -413,8 +413,8 @@ pub enum ToWorker {
     Hurry(u64),
     /// Another worker process has taken over meanwhile: the descriptor that comes along leads there.
     Successor,
-    /// The descriptor that comes along brings the idle connections of the predecessor, which is that generation. It is only sent by
-    /// the master that has started this process, so that it can change with the version.
+    /// The descriptor that comes along brings the idle connections of the predecessor, which is that generation. It is only sent
+    /// by the master that has started this process, so that it can change with the version.
     Adopt(u64),
     /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
     Certificates,
