@@ -2,8 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`endpoint`] | how the QUIC library is set up |
 //! | [`ids`] | connection ids, which say where their datagrams go |
 //! | [`secrets`] | the secret of a master, and the keys that follow from it |
 
+pub mod endpoint;
 pub mod ids;
 pub mod secrets;

@@ -264,6 +264,20 @@ maitred_sys::shared! {
         pub http2_connections: Cell,
         /// Requests on them.
         pub http2_streams: Cell,
+        /// Connections of HTTP/3.
+        pub http3_connections: Cell,
+        /// Requests on them.
+        pub http3_streams: Cell,
+        /// Datagrams of QUIC that have come.
+        pub datagrams_received: Cell,
+        /// System calls that have sent datagrams.
+        pub datagram_sends: Cell,
+        /// Datagrams that were passed on to the worker process whose connection they are of.
+        pub datagrams_forwarded: Cell,
+        /// New connections of QUIC that were not accepted.
+        pub quic_refused: Cell,
+        /// New connections of QUIC that were asked to come again, to prove their address.
+        pub quic_retries: Cell,
         /// Connections that an application process keeps for another protocol.
         pub detached: Cell,
         /// Requests whose client went away before the answer.

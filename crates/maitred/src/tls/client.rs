@@ -54,6 +54,11 @@ impl Identity {
         Identity::read(session.peer_certificates()?.first()?)
     }
 
+    /// The same of what the QUIC library has of the client: its chain, as [`quinn_proto::crypto::Session::peer_identity`] gives it.
+    pub fn of_chain(chain: &dyn std::any::Any) -> Option<Identity> {
+        Identity::read(chain.downcast_ref::<Vec<CertificateDer<'static>>>()?.first()?)
+    }
+
     fn read(der: &CertificateDer<'_>) -> Option<Identity> {
         let (_, parsed) = X509Certificate::from_der(der).ok()?;
         let subject = rfc_4514(parsed.subject());

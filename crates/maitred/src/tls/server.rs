@@ -24,6 +24,7 @@ use crate::budget::Budget;
 use crate::config::{ClientAuth, Config, OnDemand, Tls, TlsVersion};
 use crate::pki::files::Leaf;
 use crate::pki::{Bytes, choice};
+use crate::quic::endpoint::{self, Bounds, Keys};
 
 /// Tickets that a client gets in a handshake of TLS 1.3: as each should be used once (RFC 8446 section C.4), a browser can
 /// open two connections with them.
@@ -32,6 +33,13 @@ const TICKETS_PER_HANDSHAKE: usize = 2;
 const EARLY_SESSIONS_MAX: usize = 40_000;
 /// Bytes of early data that are taken: a request head of the usual size, and nothing that is long.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
+
+/// What carries a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Carrier {
+    Tcp,
+    Quic,
+}
 
 /// What a resumed session rests on, as a hash: sessions with another basis are not resumed.
 type Basis = [u8; 32];
@@ -58,8 +66,12 @@ pub struct TlsServer {
     key_logs: BTreeMap<usize, Arc<KeyLogFile>>,
     /// Per listener with early data: the sessions that may bring some, and the [`Basis`] that they began on. They are used
     /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
-    sessions: Mutex<BTreeMap<usize, KeptSessions>>,
+    /// Those of QUIC apart from those of TCP.
+    sessions: Mutex<BTreeMap<(usize, Carrier), KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
+    /// Per listener: what connections over QUIC begin with, where there are any.
+    over_quic: RwLock<Vec<Option<Arc<quinn_proto::ServerConfig>>>>,
+    quic: Option<Keys>,
     /// Per pool: what sessions with its servers begin with.
     towards: RwLock<Vec<Option<Arc<ClientConfig>>>>,
     shown: RwLock<Vec<CertificateFacts>>,
@@ -78,6 +90,8 @@ impl TlsServer {
             key_logs: BTreeMap::new(),
             sessions: Mutex::default(),
             present: RwLock::default(),
+            over_quic: RwLock::default(),
+            quic: None,
             towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
@@ -100,6 +114,8 @@ impl TlsServer {
             key_logs: key_logs.into_iter().map(|(at, file)| (at, Arc::new(KeyLogFile::new(file)))).collect(),
             config: Some(config.clone()),
             present: RwLock::default(),
+            over_quic: RwLock::default(),
+            quic: Some(Keys::new(&material.datagrams)?),
             towards: RwLock::default(),
             shown: RwLock::default(),
             wanted: Arc::default(),
@@ -113,6 +129,16 @@ impl TlsServer {
     /// The configuration of the next session on a listener; `None` is cleartext.
     pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// What the next connections over QUIC begin with on a listener; `None` without HTTP/3.
+    pub fn over_quic(&self, listen: usize) -> Option<Arc<quinn_proto::ServerConfig>> {
+        self.over_quic.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// The keys of QUIC; `None` without TLS.
+    pub fn quic(&self) -> Option<&Keys> {
+        self.quic.as_ref()
     }
 
     /// Whether the kernel is to encrypt what sessions on a listener send.
@@ -181,17 +207,24 @@ impl TlsServer {
     pub fn replace(&self, material: &Material) -> Result<(), String> {
         let Some(config) = &self.config else { return Ok(()) };
         let resolver = Arc::new(Resolver::new(config, material, &self.wanted)?);
-        let mut configs = Vec::new();
+        let (mut configs, mut over_quic) = (Vec::new(), Vec::new());
         for (number, listen) in config.listens.iter().enumerate() {
-            let made = match &listen.tls {
-                Some(tls) => Some(Arc::new(self.build(number, tls, listen.http2, material, &resolver)?)),
-                None => None,
+            let Some(tls) = &listen.tls else {
+                configs.push(None);
+                over_quic.push(None);
+                continue;
             };
-            configs.push(made);
+            let mut made = self.build((number, Carrier::Tcp), tls, material, &resolver)?;
+            made.alpn_protocols = alpn(listen.http2, !material.challenges.is_empty());
+            configs.push(Some(Arc::new(made)));
+            let quic = self.quic.as_ref().filter(|_| listen.http3);
+            let made = quic.map(|keys| self.build_quic(number, tls, keys, (config, material, &resolver)));
+            over_quic.push(made.transpose()?);
         }
         let towards = self.made_towards(config, material)?;
         *self.towards.write().unwrap_or_else(PoisonError::into_inner) = towards;
         *self.present.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        *self.over_quic.write().unwrap_or_else(PoisonError::into_inner) = over_quic;
         // Last: a handshake that goes on because a certificate is there finds it in use.
         *self.resolver.write().unwrap_or_else(PoisonError::into_inner) = Some(resolver);
         *self.shown.write().unwrap_or_else(PoisonError::into_inner) = facts(material);
@@ -213,11 +246,34 @@ impl TlsServer {
         made.collect()
     }
 
-    fn build(
+    /// The same for QUIC: TLS 1.3 without records of its own, so that nothing of the kernel's can be used.
+    fn build_quic(
         &self,
         number: usize,
         tls: &Tls,
-        http2: bool,
+        keys: &Keys,
+        (config, material, resolver): (&Config, &Material, &Arc<Resolver>),
+    ) -> Result<Arc<quinn_proto::ServerConfig>, String> {
+        let tls = Tls { ktls: false, versions: vec![TlsVersion::V13], ..tls.clone() };
+        let mut made = self.build((number, Carrier::Quic), &tls, material, resolver)?;
+        made.alpn_protocols = vec![endpoint::ALPN.to_vec()];
+        if tls.early_data {
+            // No other number is allowed (RFC 9001 section 4.6.1): how much comes early is bounded by QUIC's windows.
+            made.max_early_data_size = u32::MAX;
+        }
+        let limits = &config.limits;
+        let bounds = Bounds {
+            streams_max: limits.streams_per_connection_max,
+            unidirectional_max: maitred_http::h3::UNIDIRECTIONAL_STREAMS_MAX,
+            idle: limits.keep_alive_timeout.max(limits.head_timeout),
+        };
+        endpoint::server_config(made, keys, bounds)
+    }
+
+    fn build(
+        &self,
+        (number, carrier): (usize, Carrier),
+        tls: &Tls,
         material: &Material,
         resolver: &Arc<Resolver>,
     ) -> Result<ServerConfig, String> {
@@ -240,14 +296,13 @@ impl TlsServer {
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)
             .with_cert_resolver(Arc::clone(resolver) as _);
-        config.alpn_protocols = alpn(http2, !material.challenges.is_empty());
         config.send_tls13_tickets = if tls.tickets { TICKETS_PER_HANDSHAKE } else { 0 };
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(NoTickets);
-        let basis = basis(tls, roots, crls);
+        let basis = basis(carrier, tls, roots, crls);
         if tls.early_data {
             // rustls takes early data only with sessions that are kept, not with those in tickets.
-            config.session_storage = self.sessions_of(number, basis);
+            config.session_storage = self.sessions_of((number, carrier), basis);
             config.max_early_data_size = EARLY_DATA_BYTES_MAX;
             // Answers to it do not wait for the end of the handshake: nothing is received while one is sent, so that a
             // long one would wait for ever.
@@ -263,7 +318,7 @@ impl TlsServer {
     }
 
     /// The sessions of a listener, or none yet if they began on another basis.
-    fn sessions_of(&self, number: usize, basis: Basis) -> Arc<dyn StoresServerSessions> {
+    fn sessions_of(&self, number: (usize, Carrier), basis: Basis) -> Arc<dyn StoresServerSessions> {
         let mut all = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get(&number) {
             Some((same, kept)) if *same == basis => Arc::clone(kept),
@@ -303,8 +358,11 @@ fn alpn(http2: bool, challenges: bool) -> Vec<Vec<u8>> {
 
 /// A ticket must not carry a client past a check of certificates that another listener, or an earlier configuration, did
 /// not make.
-fn basis(tls: &Tls, roots: &[Bytes], crls: &[Bytes]) -> Basis {
+fn basis(carrier: Carrier, tls: &Tls, roots: &[Bytes], crls: &[Bytes]) -> Basis {
     let mut hash = Context::new(&SHA256);
+    if carrier == Carrier::Quic {
+        hash.update(b"quic");
+    }
     hash.update(match tls.client_auth {
         ClientAuth::Off => b"off",
         ClientAuth::Optional(_) => b"opt",

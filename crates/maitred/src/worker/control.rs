@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::AcqRel;
+use std::sync::{Arc, PoisonError, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use maitred_sys::memfile;
@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use rustix::process::Pid;
 
+use super::datagram_link::{WORD_BYTES_MAX, Word};
 use super::drain::{ROOM_BYTES, receive_connection};
-use super::inbox::Message;
+use super::inbox::{ForwardedDatagrams, Message};
 use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
@@ -34,6 +35,10 @@ use crate::tls::material::Material;
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How long a worker process goes on when its master has died: requests under way are finished, and no connections are accepted.
 const ORPHAN_GRACE_MS: u64 = 10_000;
+/// How long it may take until the predecessor is known that still reads the datagram sockets; what comes meanwhile waits in them.
+const PREDECESSOR_WAIT: Duration = Duration::from_secs(1);
+/// Words about datagrams that are taken from one link before messages of the master are read again.
+const WORDS_PER_TURN: usize = 256;
 /// Connections taken from the predecessor before messages of the master are read again.
 const ADOPTED_PER_TURN: usize = 64;
 
@@ -41,7 +46,11 @@ pub(super) struct Control<'a> {
     pub(super) shared: &'static Shared,
     socket: &'a OwnedFd,
     /// Sockets over which the predecessors' idle connections come.
-    predecessors: Vec<OwnedFd>,
+    predecessors: Vec<Arc<OwnedFd>>,
+    /// Sockets over which later processes pass datagrams on.
+    successors: Vec<Arc<OwnedFd>>,
+    /// Until when it is waited for the predecessor before the datagram sockets are read all the same.
+    reads_at: Option<Instant>,
     /// Where the kernel writes what comes with them.
     room: Vec<u8>,
     /// Which thread gets the next of them.
@@ -147,6 +156,10 @@ pub(super) fn run(
     let mut watcher = Watcher::new(tids, homes, usable, adaptive);
     let mut control = Control::new(shared, socket, running);
     control.tell(&FromWorker::Ready);
+    if shared.start.adopts {
+        control.reads_at = Some(Instant::now() + PREDECESSOR_WAIT);
+    }
+    control.read_datagrams(Instant::now());
     early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
     let mut next_watch = Instant::now() + WATCH_EVERY;
     while control.running > 0 {
@@ -155,6 +168,8 @@ pub(super) fn run(
         control.take_messages();
         control.take_orders();
         control.take_connections();
+        control.take_datagrams();
+        control.read_datagrams(Instant::now());
         control.tell_waiting(Instant::now());
         if Instant::now() >= next_watch {
             watcher.tick(Instant::now(), &shared.board.threads);
@@ -172,6 +187,8 @@ impl<'a> Control<'a> {
             shared,
             socket,
             predecessors: Vec::new(),
+            successors: Vec::new(),
+            reads_at: Some(Instant::now()),
             room: Vec::new(),
             next_thread: 0,
             asking: HashMap::new(),
@@ -191,7 +208,8 @@ impl<'a> Control<'a> {
         if !self.is_alone() {
             descriptors.push(PollFd::new(self.socket, PollFlags::IN));
         }
-        descriptors.extend(self.predecessors.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        let links = self.predecessors.iter().chain(&self.successors);
+        descriptors.extend(links.map(|socket| PollFd::new(socket, PollFlags::IN)));
         descriptors
             .extend(self.orphan_mode.descriptors().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)));
         let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
@@ -288,9 +306,10 @@ impl<'a> Control<'a> {
             (ToWorker::Hurry(left_ms), _) => {
                 self.tell_threads(|| Message::Hurry(Duration::from_millis(left_ms)));
             }
-            (ToWorker::Adopt(_), Some(predecessor)) => self.adopt_from(predecessor),
+            (ToWorker::Adopt(generation), Some(predecessor)) => self.adopt_from(predecessor, generation),
             (ToWorker::Successor, Some(successor)) => {
                 let successor = Arc::new(successor);
+                self.successors.push(Arc::clone(&successor));
                 self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
             }
             (ToWorker::CommandWaits(number, text), _) => {
@@ -349,10 +368,62 @@ impl<'a> Control<'a> {
         }
     }
 
-    fn adopt_from(&mut self, predecessor: OwnedFd) {
+    fn adopt_from(&mut self, predecessor: OwnedFd, generation: u64) {
         self.shared.predecessors.fetch_add(1, AcqRel);
         self.room.resize(ROOM_BYTES, 0);
+        let predecessor = Arc::new(predecessor);
+        for local in &self.shared.datagram_addresses {
+            Word::TakesOver(*local).say(predecessor.as_fd());
+        }
+        self.quic_links().push((generation as u8, Arc::clone(&predecessor)));
         self.predecessors.push(predecessor);
+        self.reads_at = self.reads_at.map(|_| Instant::now());
+    }
+
+    fn quic_links(&self) -> RwLockWriteGuard<'_, Vec<(u8, Arc<OwnedFd>)>> {
+        self.shared.quic_links.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the datagram sockets read, when it is time: the predecessor has been told, or there is none.
+    fn read_datagrams(&mut self, now: Instant) {
+        if self.reads_at.take_if(|at| *at <= now).is_some() && !self.draining {
+            self.tell_threads(|| Message::ReadDatagrams);
+        }
+    }
+
+    /// Takes what later processes have read for connections of this one.
+    fn take_datagrams(&mut self) {
+        let mut successors = std::mem::take(&mut self.successors);
+        if successors.is_empty() {
+            return;
+        }
+        let mut room = vec![0; WORD_BYTES_MAX];
+        successors.retain(|successor| self.take_words(successor, &mut room));
+        self.successors = successors;
+    }
+
+    /// Takes some words of one process. False at the end.
+    fn take_words(&self, successor: &OwnedFd, room: &mut [u8]) -> bool {
+        for _ in 0..WORDS_PER_TURN {
+            let length = match rustix::net::recv(successor, &mut *room, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return false,
+                Ok((length, _)) => length,
+                Err(Errno::AGAIN | Errno::INTR) => return true,
+                Err(_) => return false,
+            };
+            let word = room.get(..length).unwrap_or_default();
+            match Word::read(word) {
+                Some(Word::TakesOver(local)) => self.tell_threads(|| Message::LeaveDatagrams(local)),
+                Some(Word::Datagrams(batch)) => {
+                    let thread = self.shared.datagram_thread(u16::from(batch.socket));
+                    let forwarded = ForwardedDatagrams { word: word.to_vec() };
+                    self.shared.inboxes[thread].send(Message::Datagrams(forwarded));
+                }
+                // Of a version that is not known here: the client sends it again.
+                None => {}
+            }
+        }
+        true
     }
 
     fn put_in_place(&mut self, challenge: Challenge) {
@@ -472,6 +543,7 @@ impl<'a> Control<'a> {
             self.accepting = self.shared.inboxes.len();
         }
         self.shared.close_watched();
+        self.successors.extend(successor.clone());
         self.tell_threads(|| Message::Drain { time, successor: successor.clone() });
     }
 
@@ -482,6 +554,7 @@ impl<'a> Control<'a> {
             let more = self.take_some(predecessor);
             if !more {
                 self.shared.predecessors.fetch_sub(1, AcqRel);
+                self.quic_links().retain(|(_, link)| !Arc::ptr_eq(link, predecessor));
             }
             more
         });

@@ -16,7 +16,7 @@ use crate::handoff::ClientSockets;
 /// A connection, its socket, and its places. Kept small: 10,000 idle ones cost little more than their descriptors.
 #[derive(Debug)]
 pub struct Entry {
-    /// The client's socket. Only this process shuts it down and closes it for good. A stream has none.
+    /// The client's socket. Only this process shuts it down and closes it for good. A stream has none, nor has a QUIC connection.
     pub socket: Option<OwnedFd>,
     /// Tells this connection from an earlier one of the same index.
     pub serial: u32,
@@ -82,6 +82,12 @@ impl Entry {
     pub fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
         let connection = Connection::new(Wire::Clear, Remote::new(remote), false, now);
         Entry { socket: Some(socket), registered: false, ..Entry::without_socket(connection, listen) }
+    }
+
+    /// A QUIC connection of a client.
+    pub fn quic(listen: u16, remote: SocketAddr, now: Instant) -> Self {
+        let connection = Connection::new(Wire::Quic, Remote::new(Some(remote)), true, now);
+        Entry { counted: true, ..Entry::without_socket(connection, listen) }
     }
 
     /// A stream of the connection `parent`.

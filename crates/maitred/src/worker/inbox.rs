@@ -16,6 +16,13 @@ use crate::plan::IdleTime;
 use crate::serve::Encoding;
 use crate::worker::upstream::fill::writing::Written;
 
+/// Datagrams from another worker process.
+#[derive(Debug)]
+pub struct ForwardedDatagrams {
+    /// As they have come over the link ([`super::datagram_link`]).
+    pub word: Vec<u8>,
+}
+
 /// A message from one thread to another.
 #[derive(Debug)]
 pub enum Message {
@@ -162,6 +169,12 @@ pub enum Message {
     Certificates,
     /// Idle connections go there from now on.
     Successor(Arc<OwnedFd>),
+    /// Read the datagram sockets from now on.
+    ReadDatagrams,
+    /// Do not read those of this address any more: a later worker process does.
+    LeaveDatagrams(SocketAddr),
+    /// Datagrams that it has read.
+    Datagrams(ForwardedDatagrams),
     /// Look at the listeners, although nothing was reported.
     Listen,
     /// Connections that are left are aborted after that time.

@@ -26,6 +26,7 @@
 //! | [`kernel_writer`] | how TLS writes to a socket for which the kernel encrypts |
 //! | [`socket_writer`] | how TLS writes to a socket |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
+//! | [`datagram_link`] | datagrams that go on to an earlier worker process |
 //! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
@@ -54,6 +55,7 @@ mod clients;
 mod clock;
 pub mod connection;
 mod control;
+mod datagram_link;
 pub mod drain;
 mod entry;
 mod exchanges;
@@ -95,10 +97,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use maitred_sys::signals::Signals;
 use maitred_sys::{inherit, memfile};
+use quinn_udp::{UdpSockRef, UdpSocketState};
 use rustix::process::Pid;
 
 use self::addresses::Addresses;
@@ -122,6 +125,8 @@ use crate::control::servers::{ServerEntry, ServerList};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::proxy::{Listed, Policy, ServerTable};
+use crate::quic::endpoint;
+use crate::quic::ids::Place;
 use crate::route::{Router, SetPlan};
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -144,7 +149,6 @@ struct Inherited {
     start: Start,
     board: OwnedFd,
     buckets: Vec<Bucket>,
-    #[expect(dead_code, reason = "nothing reads datagrams yet")]
     datagrams: Vec<DatagramSocket>,
     admin: Option<OwnedFd>,
     access_logs: Vec<(Option<usize>, OwnedFd)>,
@@ -164,12 +168,11 @@ struct Bucket {
 }
 
 /// A UDP socket for QUIC; see [`Descriptor::Datagrams`].
-#[expect(dead_code, reason = "nothing reads datagrams yet")]
+#[derive(Debug)]
 struct DatagramSocket {
     fd: OwnedFd,
     listen: usize,
     number: u16,
-    of: u16,
     local: SocketAddr,
 }
 
@@ -195,7 +198,7 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    let Inherited { control, start, board, buckets, admin, access_logs, key_logs, tables, cache, .. } =
+    let Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache } =
         inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
@@ -214,18 +217,21 @@ fn start() -> Result<(), String> {
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let shared = share(start, Inheritance { board, buckets: &buckets, tables, cache }, tls)
-        .map_err(|error| text("shared state", error))?;
+    let shared =
+        share(start, Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache }, tls)
+            .map_err(|error| text("shared state", error))?;
     cache_store::begin(shared, Environment::SYSTEM.read().unix_secs);
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
+    let mut sockets = datagram_plans(shared, datagrams);
     let (ready, readiness) = std::sync::mpsc::channel();
     let mut handles = Vec::new();
     for (number, logs) in thread_logs.into_iter().enumerate() {
         let listeners = plans.remove(&number).unwrap_or_default();
+        let sockets = sockets.remove(&number).unwrap_or_default();
         let ready = ready.clone();
         let thread = std::thread::Builder::new().name(format!("loop-{number}"));
-        let body = move || run_thread(shared, number, listeners, logs, &ready);
+        let body = move || run_thread(shared, number, (listeners, sockets), logs, &ready);
         handles.push(thread.spawn(body).map_err(|error| text("thread", error))?);
     }
     drop(ready);
@@ -258,8 +264,8 @@ fn inherit_all() -> Result<Inherited, String> {
                 let local = local.clone();
                 buckets.push(Bucket { socket, listen, number: bucket, of, local });
             }
-            Descriptor::Datagrams { listen, socket: number, sockets: of, local } => {
-                datagrams.push(DatagramSocket { fd: socket, listen, number, of, local });
+            Descriptor::Datagrams { listen, socket: number, local, .. } => {
+                datagrams.push(DatagramSocket { fd: socket, listen, number, local });
             }
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog { number } => access_logs.push((number, socket)),
@@ -333,6 +339,7 @@ fn share(start: Start, inherited: Inheritance<'_>, tls: TlsServer) -> std::io::R
 struct Inheritance<'a> {
     board: OwnedFd,
     buckets: &'a [Bucket],
+    datagrams: &'a [DatagramSocket],
     /// Tables of limits by client, by index.
     tables: Vec<(usize, OwnedFd)>,
     /// The index of the cache.
@@ -344,6 +351,13 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
     buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?))).collect()
 }
 
+/// Where there are datagram sockets.
+fn addresses_of(sockets: &[DatagramSocket]) -> Vec<SocketAddr> {
+    let mut all: Vec<SocketAddr> = sockets.iter().map(|socket| socket.local).collect();
+    all.dedup();
+    all
+}
+
 /// The port that clients are sent to for TLS.
 fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
     let bound = |listen| buckets.iter().find(|bucket| bucket.listen == listen);
@@ -352,7 +366,7 @@ fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
 
 fn shared_state(
     start: Start,
-    Inheritance { board, buckets, tables, cache }: Inheritance<'_>,
+    Inheritance { board, buckets, datagrams, tables, cache }: Inheritance<'_>,
     tls: TlsServer,
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
@@ -391,6 +405,8 @@ fn shared_state(
         accepting: AtomicU32::new(u32::try_from(threads).unwrap_or(u32::MAX)),
         alone: AtomicBool::new(false),
         in_transit: AtomicU32::new(0),
+        quic_links: RwLock::default(),
+        datagram_addresses: addresses_of(datagrams),
         predecessors: AtomicU32::new(0),
         watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
@@ -495,15 +511,40 @@ fn listener_plans(
     Ok(plans)
 }
 
+/// Which thread has which datagram sockets: thread *t* those whose number modulo the number of threads is *t*.
+fn datagram_plans(shared: &Shared, sockets: Vec<DatagramSocket>) -> BTreeMap<usize, Vec<DatagramSocket>> {
+    let mut plans: BTreeMap<usize, Vec<DatagramSocket>> = BTreeMap::new();
+    for socket in sockets {
+        plans.entry(shared.datagram_thread(socket.number)).or_default().push(socket);
+    }
+    plans
+}
+
+/// The endpoint behind a datagram socket.
+fn open_endpoint(
+    shared: &Shared,
+    socket: DatagramSocket,
+) -> Result<clients::datagrams::DatagramSocket, String> {
+    let text = |error: std::io::Error| error.to_string();
+    let state = UdpSocketState::new(UdpSockRef::from(&socket.fd)).map_err(text)?;
+    let (keys, server) =
+        shared.tls.quic().zip(shared.tls.over_quic(socket.listen)).ok_or("it has no keys")?;
+    let place = Place { socket: socket.number as u8, generation: shared.quic_generation() };
+    let endpoint =
+        endpoint::endpoint(keys, place, Arc::clone(&server), !state.may_fragment()).map_err(text)?;
+    let named = (socket.local, socket.listen as u16, socket.number);
+    Ok(clients::datagrams::DatagramSocket::new(socket.fd, state, (endpoint, server), named))
+}
+
 /// One event-loop thread, from its first to its last instruction. Sends its thread id once it accepts.
 fn run_thread(
     shared: &'static Shared,
     number: usize,
-    listeners: Vec<Listener>,
+    sockets: (Vec<Listener>, Vec<DatagramSocket>),
     logs: ThreadLogs,
     ready: &std::sync::mpsc::Sender<Result<Pid, String>>,
 ) {
-    let thread = match prepare_thread(shared, number, listeners, logs) {
+    let thread = match prepare_thread(shared, number, sockets, logs) {
         Ok(thread) => thread,
         Err(why) => return drop(ready.send(Err(why))),
     };
@@ -518,7 +559,7 @@ fn run_thread(
 fn prepare_thread(
     shared: &'static Shared,
     number: usize,
-    listeners: Vec<Listener>,
+    (listeners, sockets): (Vec<Listener>, Vec<DatagramSocket>),
     logs: ThreadLogs,
 ) -> Result<Reactor, String> {
     let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
@@ -537,6 +578,11 @@ fn prepare_thread(
         .map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;
+    }
+    for socket in sockets {
+        let local = socket.local;
+        let opened = open_endpoint(shared, socket).and_then(|opened| thread.add_datagrams(opened));
+        opened.map_err(|error| format!("HTTP/3 at {local}: {error}"))?;
     }
     Ok(thread)
 }

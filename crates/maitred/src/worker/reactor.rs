@@ -201,6 +201,7 @@ impl Reactor {
             Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
             Token::Question { key, serial } => self.on_question(key, serial),
             Token::Fill { key, serial } => self.on_fill(key, serial),
+            Token::Datagrams(which) => self.on_datagrams(which as usize, flags),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -298,6 +299,9 @@ impl Reactor {
             Message::Certificates => self.on_certificates(),
             Message::Listen => self.on_listen(),
             Message::Drain { time, successor } => self.begin_drain(time, successor),
+            Message::ReadDatagrams => self.read_datagram_sockets(),
+            Message::LeaveDatagrams(local) => self.leave_datagram_sockets(local),
+            Message::Datagrams(forwarded) => self.on_forwarded(&forwarded),
             Message::Hurry(left) => self.hurry(left),
             Message::Successor(successor) => self.follow_to(successor),
         }

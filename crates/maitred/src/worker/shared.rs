@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
 use maitred_sys::memfile::SharedMap;
@@ -112,6 +112,10 @@ pub struct Shared {
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
     pub draining: AtomicBool,
+    /// Links to earlier worker processes that still have QUIC connections, by their generation as connection ids have it.
+    pub quic_links: RwLock<Vec<(u8, Arc<OwnedFd>)>>,
+    /// Where this process has datagram sockets.
+    pub datagram_addresses: Vec<SocketAddr>,
     /// Threads that have not begun to drain, and may accept a connection yet.
     pub accepting: AtomicU32,
     /// Set once, when the master's executable is replaced: no application processes are started any more.
@@ -330,6 +334,16 @@ impl Shared {
         let load = self.loads[thread].load(Acquire);
         let attempt = load / ATTEMPT;
         ((load & !ATTEMPT).saturating_sub(attempt) as usize) < self.connections_max
+    }
+
+    /// The generation of this process, as its connection ids have it.
+    pub fn quic_generation(&self) -> u8 {
+        self.start.generation as u8
+    }
+
+    /// The thread that has the datagram sockets of this number.
+    pub fn datagram_thread(&self, number: u16) -> usize {
+        usize::from(number) % self.inboxes.len()
     }
 
     /// Claims a place on a thread for one more connection, if there is room for it.

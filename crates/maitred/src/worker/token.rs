@@ -7,6 +7,7 @@ use rustix::event::epoll;
 pub(super) enum Token {
     Connection { index: u32, serial: u32 },
     Listener(u32),
+    Datagrams(u32),
     Channel { key: u32, epoch: u32 },
     Relay { key: u32, channel: u32 },
     Upstream { key: u32, serial: u32 },
@@ -30,6 +31,7 @@ impl Token {
             Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
             Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
             Token::Fill { key, serial } => (8, serial & SERIAL_MASK, key),
+            Token::Datagrams(index) => (9, 0, index),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -46,6 +48,7 @@ impl Token {
             6 => Token::Link { key: index, epoch: serial },
             7 => Token::Question { key: index, serial },
             8 => Token::Fill { key: index, serial },
+            9 => Token::Datagrams(index),
             _ => Token::Inbox,
         }
     }
@@ -72,6 +75,7 @@ mod tests {
             Token::Link { key: 8, epoch: 5 },
             Token::Question { key: 7, serial: 4 },
             Token::Fill { key: 9, serial: 6 },
+            Token::Datagrams(4),
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

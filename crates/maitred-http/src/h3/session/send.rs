@@ -207,7 +207,8 @@ impl Session {
         self.streams.waiting > 0
     }
 
-    /// What the next stream has to send: what was written since the last call.
+    /// What the next stream has to send: what was written since the last call. The caller says then whether QUIC has taken it
+    /// ([`Session::hold`]).
     pub fn take_unsent(&mut self) -> Option<Unsent> {
         let stream = self.streams.next_listed()?;
         let known = self.streams.get(stream)?;
@@ -221,14 +222,10 @@ impl Session {
             (7 - i32::from(priority.urgency)) << 27 | order
         });
         self.streams.queued -= bytes.len();
-        if ended {
-            self.remove_if_over(stream);
-        }
         Some(Unsent { stream, id, bytes, ended, priority })
     }
 
-    /// Whether the caller still has a part of what [`Session::take_unsent`] has given out for a stream. It may not say so any more
-    /// when the stream is over.
+    /// Whether the caller still has a part of what [`Session::take_unsent`] has given out for a stream.
     pub fn hold(&mut self, stream: StreamKey, holds: bool) {
         let Some(known) = self.streams.get(stream) else { return };
         known.held = holds;

@@ -44,5 +44,6 @@ fn a_request_is_answered_and_its_slot_is_free_when_all_was_taken() {
         (unsent.id, unsent.ended, &unsent.bytes[unsent.bytes.len() - 7..]),
         (0, true, &b"\0\x05hello"[..])
     );
+    session.hold(stream, false);
     assert_eq!((session.streams(), session.take_unsent(), session.take_action()), (0, None, None));
 }

@@ -334,6 +334,55 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        http3_connections,
+        "maitred_thread_http3_connections_total",
+        "Connections of HTTP/3."
+    ),
+    cell!(
+        Counter,
+        One,
+        http3_streams,
+        "maitred_thread_http3_streams_total",
+        "Requests on HTTP/3 connections."
+    ),
+    cell!(
+        Counter,
+        One,
+        datagrams_received,
+        "maitred_thread_datagrams_received_total",
+        "Datagrams of QUIC that have come."
+    ),
+    cell!(
+        Counter,
+        One,
+        datagram_sends,
+        "maitred_thread_datagram_sends_total",
+        "System calls that have sent datagrams of QUIC, of which each may have sent many."
+    ),
+    cell!(
+        Counter,
+        One,
+        datagrams_forwarded,
+        "maitred_thread_datagrams_forwarded_total",
+        "Datagrams that were passed on to an earlier worker process, of whose connections they are."
+    ),
+    cell!(
+        Counter,
+        One,
+        quic_refused,
+        "maitred_thread_quic_refused_total",
+        "New connections of QUIC that were not accepted, because of a limit."
+    ),
+    cell!(
+        Counter,
+        One,
+        quic_retries,
+        "maitred_thread_quic_retries_total",
+        "New connections of QUIC that were asked to come again, to prove their address, because many handshakes were under way."
+    ),
+    cell!(
+        Counter,
+        One,
         detached,
         "maitred_thread_detached_total",
         "Connections that an application process keeps for another protocol, such as WebSocket."

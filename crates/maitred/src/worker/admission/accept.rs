@@ -168,7 +168,7 @@ impl Admission {
 
     /// Whether a new connection is served instead of one that is idle here. While another thread of the bucket has room, it is
     /// left to that.
-    fn may_reclaim(&mut self) -> bool {
+    pub(super) fn may_reclaim(&mut self) -> bool {
         let has_room = |peer: &u16| self.shared.has_room(usize::from(*peer));
         !self.listeners.iter().flat_map(|listener| &listener.peers).any(has_room) && self.can_reclaim()
     }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`accept`] | new connections, and the choice between two threads |
+//! | [`datagrams`] | datagrams of QUIC, and new connections that they begin |
 //! | [`listener`] | a socket that they come from |
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
 //! | [`candidates`] | the longest idle connections |
@@ -13,6 +14,7 @@
 
 mod accept;
 pub(in crate::worker) mod candidates;
+mod datagrams;
 mod drain;
 pub(in crate::worker) mod listener;
 mod rates;
@@ -25,6 +27,7 @@ use std::time::Instant;
 use super::layers::above;
 use super::requests::Requests;
 use crate::worker::admission::candidates::Reclaim;
+use crate::worker::admission::datagrams::Receiving;
 use crate::worker::admission::listener::Listener;
 use crate::worker::connection::rates::Rates;
 
@@ -39,6 +42,8 @@ pub(in crate::worker) struct Admission {
     pub(in crate::worker) accept_again_at: Option<Instant>,
     /// Which connection is closed for a new one when all places are taken.
     pub(in crate::worker) reclaim: Reclaim,
+    /// Buffers for datagrams.
+    pub(in crate::worker) receiving: Option<Box<Receiving>>,
     /// Which clients take too little of what is sent.
     pub(in crate::worker) rates: Rates,
 }
@@ -53,6 +58,7 @@ impl Admission {
             admin_paused: false,
             accept_again_at: None,
             reclaim: Reclaim::default(),
+            receiving: None,
             rates: Rates::default(),
         }
     }

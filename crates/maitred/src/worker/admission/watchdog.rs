@@ -49,6 +49,7 @@ impl Admission {
             }
             Token::Connection { .. } => "a connection that is gone".to_owned(),
             Token::Listener(which) => format!("listener {which}"),
+            Token::Datagrams(which) => format!("datagram socket {which}"),
             Token::Channel { key, .. } => format!("channel of {}", process(key)),
             Token::Link { key, .. } => match self.pools.links.get(key as usize) {
                 Some(link) => format!("link to another user of {}", process(link.channel as u32)),

@@ -332,7 +332,7 @@ impl Clients {
                 let found = self.sessions.get_mut(session as usize);
                 found.map(|http2| (&mut http2.session, StreamKey(stream)))
             }
-            Wire::Clear | Wire::Tls { .. } => None,
+            Wire::Clear | Wire::Tls { .. } | Wire::Quic => None,
         };
         let buffers = &mut self.buffers;
         let writer = ResponseWriter::new(&mut buffers.tx, stream, &mut buffers.lines, context);

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use maitred_http::framed::Session;
-use maitred_http::h2;
+use maitred_http::{h2, h3};
 use rustix::io::Errno;
 
 use super::Clients;
 use crate::worker::agenda::Next;
-use crate::worker::connection::State;
 use crate::worker::connection::multiplexed::{Half, Multiplexed, Partial};
+use crate::worker::connection::quic::Quic;
 use crate::worker::connection::rates::head_deadline;
 use crate::worker::connection::stream::NO_CONNECTION;
-use crate::worker::connection::wire::{Sent, Then};
+use crate::worker::connection::wire::{Sent, Then, Wire};
+use crate::worker::connection::{Connection, State};
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
@@ -32,6 +33,24 @@ impl Clients {
         let streams_max = self.streams_max();
         self.sessions[key as usize].session.limit_streams(streams_max);
         self.row.http2_connections.add(1);
+        self.touch_session(key);
+        key
+    }
+
+    /// A QUIC connection was accepted: it is one of HTTP/3, by the only protocol that is offered.
+    pub(in crate::worker) fn begin_http3(&mut self, index: u32, quic: Quic) -> u32 {
+        let session = Session::begin_http3(&self.http3, self.clock.now);
+        let mut http3 = Multiplexed::new(session, index, self.shared.unsent.begin());
+        http3.session.limit_streams(self.streams_max());
+        let (socket, handle) = (quic.socket, quic.handle);
+        http3.quic = Some(Box::new(quic));
+        let key = self.sessions.insert(Box::new(http3)) as u32;
+        if let Some(found) = self.datagrams.get_mut(socket) {
+            found.set_session(handle, Some(key));
+            found.half_open += 1;
+        }
+        self.enter(index, State::Multiplexed { session: key });
+        self.row.http3_connections.add(1);
         self.touch_session(key);
         key
     }
@@ -72,18 +91,26 @@ impl Clients {
 
     pub(in crate::worker) fn note_broken_session(&mut self, index: u32, why: &str) {
         self.row.malformed.add(1);
-        let remote = self.connections[index as usize].remote;
+        let Connection { remote, wire, .. } = *self.connections[index as usize];
+        let protocol = if wire == Wire::Quic { "HTTP/3" } else { "HTTP/2" };
         self.log_limited(|| {
-            tracing::info!(peer = remote.text(), "HTTP/2 connection ended: {why}");
+            tracing::info!(peer = remote.text(), "{protocol} connection ended: {why}");
         });
     }
 
-    /// An HTTP/2 connection goes away, and its streams with it.
+    /// An HTTP/2 or HTTP/3 connection goes away, and its streams with it.
     pub(in crate::worker) fn end_session(&mut self, session: Option<u32>) {
         let Some(session) = session else { return };
         let Some(http2) = self.sessions.try_remove(session as usize) else { return };
+        let mut http2 = http2;
+        let fatal = http2.session.http3().and_then(|session| session.fatal());
         let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NO_CONNECTION);
-        for index in streams.collect::<Vec<_>>() {
+        let streams = streams.collect::<Vec<_>>();
+        if let Some(quic) = http2.quic.take() {
+            let (code, reason) = fatal.map_or((h3::Code::NoError, ""), |fatal| (fatal.code, fatal.reason));
+            self.end_quic(*quic, code.number(), reason);
+        }
+        for index in streams {
             self.follow_up(index, Next::Abort);
         }
     }

@@ -10,6 +10,7 @@
 //! | [`tls_session`] | TLS sessions |
 //! | [`handshakes`] | handshakes that wait for certificates on demand |
 //! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
+//! | [`datagrams`] | UDP sockets, datagrams that leave, the end of QUIC connections |
 //! | [`streams`] | what is received and sent on a stream |
 //! | [`outdate`] | responses that say something about others that the cache keeps |
 //! | [`rates`] | how fast a head and a body have to come |
@@ -23,6 +24,7 @@
 
 mod aborted;
 pub(in crate::worker) mod answer;
+pub(in crate::worker) mod datagrams;
 mod errors;
 mod exchange;
 pub(in crate::worker) mod forwarded;
@@ -44,6 +46,7 @@ use std::time::{Duration, Instant};
 
 use maitred_http::fields::FieldLines;
 use maitred_http::h2::Settings;
+use maitred_http::h3;
 use maitred_http::request::{HeadLimits, RequestHead};
 use slab::Slab;
 
@@ -59,6 +62,7 @@ use crate::log::thread_logs::ThreadLogs;
 use crate::overload::Overload;
 use crate::serve::CachedBytes;
 use crate::serve::files::FileServer;
+use crate::worker::clients::datagrams::DatagramSocket;
 use crate::worker::connection::multiplexed::Multiplexed;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::worker::connection::wire::FILE_PIECE_BYTES;
@@ -91,12 +95,16 @@ pub(in crate::worker) struct Clients {
     pub(in crate::worker) tls_sessions: Slab<Box<TlsSession>>,
     /// Connections whose handshakes wait for a certificate: index and serial.
     pub(in crate::worker) handshakes: Vec<(u32, u32)>,
-    /// HTTP/2 sessions.
+    /// HTTP/2 and HTTP/3 sessions.
     pub(in crate::worker) sessions: Slab<Box<Multiplexed>>,
+    /// UDP sockets, and the endpoints of QUIC behind them.
+    pub(in crate::worker) datagrams: Vec<DatagramSocket>,
     /// Those with something to do at the end of the turn.
     pub(in crate::worker) unsent_sessions: Vec<u32>,
     /// The settings for HTTP/2 clients.
     pub(in crate::worker) http2: Settings,
+    /// Those for HTTP/3 clients.
+    pub(in crate::worker) http3: h3::Settings,
     pub(in crate::worker) head_limits: HeadLimits,
     pub(in crate::worker) buffers: Buffers,
     pub(in crate::worker) load: Load,
@@ -117,6 +125,8 @@ pub(in crate::worker) struct Buffers {
     pub(in crate::worker) ciphertext: Box<[u8; CIPHERTEXT_BYTES]>,
     /// The head of a request that comes over HTTP/2, while `rx` has the frames of its connection.
     pub(in crate::worker) head: RequestHead,
+    /// Datagrams that are to leave.
+    pub(in crate::worker) datagrams: Vec<u8>,
     /// A piece of a file on its way.
     pub(in crate::worker) piece: Scratch,
     /// Bytes to send. Unlike those before it, it is mostly used in place, and grows when something is written to it: nothing is
@@ -166,8 +176,10 @@ impl Clients {
             tls_sessions: Slab::new(),
             handshakes: Vec::new(),
             sessions: Slab::new(),
+            datagrams: Vec::new(),
             unsent_sessions: Vec::new(),
             http2: crate::worker::connection::multiplexed::settings(limits),
+            http3: crate::worker::connection::multiplexed::http3_settings(limits),
             head_limits,
             buffers: Buffers::new(&head_limits),
             load: Load::new(limits, base.clock.now),
@@ -195,6 +207,7 @@ impl Buffers {
             rx: Scratch::new(received_bytes_max(limits)),
             ciphertext: Box::new([0; CIPHERTEXT_BYTES]),
             head: RequestHead::default(),
+            datagrams: Vec::new(),
             piece: Scratch::new(FILE_PIECE_BYTES),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             tx_cached: None,

@@ -68,6 +68,7 @@ impl Clients {
                 Some(Seen { held_by: HeldBy::Window, socket: Progress::default(), framed })
             }
             Wire::Clear | Wire::Tls { .. } => socket().map(Seen::by_socket),
+            Wire::Quic => None,
         }
     }
 

@@ -35,7 +35,11 @@ impl Clients {
         let connection = self.connections.get(found.index as usize);
         if found.unread > 0 && !connection.and_then(|found| found.exchange.as_deref()).is_some_and(waits) {
             let unread = std::mem::take(&mut found.unread);
+            let stalled = std::mem::take(&mut found.stalled);
             http2.session.consumed(StreamKey(stream), unread);
+            if stalled {
+                http2.read_on(StreamKey(stream));
+            }
             self.touch_session(key);
         }
     }

@@ -230,6 +230,7 @@ impl Clients {
         };
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         lookup.secure(connection.wire).is_some_and(|secure| !secure.settled)
+            || lookup.quic(connection.wire).is_some_and(|quic| !quic.settled)
     }
 
     pub(super) fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {

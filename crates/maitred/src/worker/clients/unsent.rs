@@ -7,6 +7,7 @@
 use super::Clients;
 use crate::overload::Level;
 use crate::worker::connection::State;
+use crate::worker::connection::quic::Quic;
 use crate::worker::connection::wire::Wire;
 
 impl Clients {
@@ -87,7 +88,8 @@ impl Clients {
     pub(in crate::worker) fn count_session(&mut self, index: u32, key: u32) {
         let encrypted = self.encrypted(index);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
-        let bytes = (http2.session.out_capacity() + encrypted) as u64;
+        let held = http2.quic.as_deref().map_or(0, Quic::held_bytes);
+        let bytes = (http2.session.out_capacity() + encrypted) as u64 + held;
         if bytes != http2.unsent.taken() {
             http2.unsent.set(bytes);
             self.judge_session(key);

@@ -49,6 +49,7 @@ impl Clients {
             return match connection.wire {
                 Wire::Tls { session } => self.receive_secure(index, session, rx),
                 Wire::Stream { session, stream } => self.receive_stream(index, session, stream, rx),
+                Wire::Quic => Received::Nothing,
                 Wire::Clear => Received::Broken,
             };
         };
@@ -90,7 +91,7 @@ impl Clients {
             }
             (Wire::Tls { session }, _) => self.send_secure(index, session, bytes, then),
             (Wire::Stream { session, stream }, _) => self.send_stream(session, stream, bytes, then),
-            (Wire::Clear, None) => Err(Errno::CONNRESET),
+            (Wire::Clear, None) | (Wire::Quic, _) => Err(Errno::CONNRESET),
         }
     }
 
@@ -126,6 +127,7 @@ impl Clients {
             Wire::Stream { session, stream } => {
                 return self.send_stream_file(session, stream, file, offset, bytes, then);
             }
+            Wire::Quic => return Err(Errno::CONNRESET),
             Wire::Tls { session } => {
                 if bytes >= BY_KERNEL_BYTES_MIN && self.send_by_kernel(index, session)? {
                     return send_from_file(&self.connections[index as usize], file, offset, bytes);
@@ -160,7 +162,7 @@ impl Clients {
                 self.end_sending(session, stream);
                 return true;
             }
-            Some(Wire::Clear) | None => {}
+            Some(Wire::Clear | Wire::Quic) | None => {}
         }
         self.socket(index).is_some_and(|socket| shutdown(socket, Shutdown::Write).is_ok())
     }

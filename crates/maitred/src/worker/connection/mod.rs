@@ -32,6 +32,7 @@ pub mod hello;
 pub mod incoming;
 pub mod multiplexed;
 pub mod outgoing;
+pub mod quic;
 pub mod rates;
 pub mod refusal;
 pub mod remote;

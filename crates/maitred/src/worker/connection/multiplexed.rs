@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use maitred_http::framed::{Session, StreamKey};
 use maitred_http::h2::Settings;
+use maitred_http::h3;
 
 use crate::budget::Permit;
 use crate::config::Limits;
+use crate::worker::connection::quic::{Quic, stream_id};
 use crate::worker::connection::stream::Stream;
 
 /// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
@@ -21,6 +23,8 @@ const SHRINK_AFTER: Duration = Duration::from_secs(1);
 pub(in crate::worker) struct Multiplexed {
     /// The rules.
     pub(in crate::worker) session: Session,
+    /// What carries a session of HTTP/3.
+    pub(in crate::worker) quic: Option<Box<Quic>>,
     /// The client's connection.
     pub(in crate::worker) index: u32,
     /// What is known of each stream, by its key.
@@ -74,6 +78,16 @@ pub(in crate::worker) struct Timeouts {
     pub(in crate::worker) write: Duration,
 }
 
+/// The same over HTTP/3.
+pub(in crate::worker) fn http3_settings(limits: &Limits) -> h3::Settings {
+    h3::Settings {
+        header_list_bytes_max: limits.head_bytes_max,
+        header_count_max: u32::from(limits.header_count_max),
+        streams_max: limits.streams_per_connection_max,
+        ..h3::Settings::default()
+    }
+}
+
 /// What clients may ask of this server on one connection.
 pub(in crate::worker) fn settings(limits: &Limits) -> Settings {
     Settings {
@@ -89,6 +103,7 @@ impl Multiplexed {
     pub(in crate::worker) fn new(session: Session, index: u32, unsent: Permit) -> Multiplexed {
         Multiplexed {
             session,
+            quic: None,
             index,
             streams: Vec::new(),
             sent: 0,
@@ -114,6 +129,14 @@ impl Multiplexed {
     pub(in crate::worker) fn idle_until(&self) -> Option<Instant> {
         let idle = self.session.streams() == 0 && self.half.is_none() && !self.session.is_over();
         self.idle_until.filter(|_| idle && self.write_until.is_none())
+    }
+
+    /// What a stream over QUIC has received meanwhile is read when the turn ends.
+    pub(in crate::worker) fn read_on(&mut self, stream: StreamKey) {
+        let id = self.session.http3().and_then(|session| session.id(stream));
+        if let (Some(id), Some(quic)) = (id, self.quic.as_deref_mut()) {
+            quic.note_readable(stream_id(id));
+        }
     }
 
     /// What is known of a stream.

@@ -1,4 +1,4 @@
-//! One stream of an HTTP/2 connection.
+//! One stream of an HTTP/2 or HTTP/3 connection.
 
 use maitred_http::framed::StreamKey;
 
@@ -14,6 +14,8 @@ pub(in crate::worker) struct Stream {
     pub(in crate::worker) heard: bool,
     /// Bytes of the body that were not acted on, and for which the client gets no new room.
     pub(in crate::worker) unread: usize,
+    /// More of the body may be there that is not read before those bytes were acted on. With HTTP/3 only.
+    pub(in crate::worker) stalled: bool,
     /// Bytes of the response's content that are in frames so far.
     pub(in crate::worker) framed: u64,
 }
@@ -27,4 +29,4 @@ pub(in crate::worker) struct Opened {
 }
 
 pub(in crate::worker) const FREE: Stream =
-    Stream { index: NO_CONNECTION, heard: false, unread: 0, framed: 0 };
+    Stream { index: NO_CONNECTION, heard: false, unread: 0, stalled: false, framed: 0 };

@@ -11,6 +11,7 @@ use crate::tls::client::{self, Identity};
 use crate::tls::ktls::transmit::{Transmit, noting};
 use crate::worker::connection::hello::Hello;
 use crate::worker::connection::multiplexed::Multiplexed;
+use crate::worker::connection::quic::Quic;
 use crate::worker::connection::wire::Wire;
 use crate::worker::entry::Entry;
 
@@ -239,9 +240,22 @@ impl<'a> TlsLookup<'a> {
         }
     }
 
+    /// The QUIC connection of a stream.
+    pub(in crate::worker) fn quic(self, wire: Wire) -> Option<&'a Quic> {
+        match wire {
+            Wire::Stream { session, .. } => self.sessions.get(session as usize)?.quic.as_deref(),
+            _ => None,
+        }
+    }
+
+    fn client(self, wire: Wire) -> Option<&'a Identity> {
+        let secure = self.secure(wire).and_then(|secure| secure.identity.as_deref());
+        secure.or_else(|| self.quic(wire)?.identity.as_deref())
+    }
+
     /// Who the client is by its certificate, in parts: the first says whether it has shown one.
     pub(in crate::worker) fn identity(self, wire: Wire, mut part: impl FnMut(&[u8])) {
-        let identity = self.secure(wire).and_then(|secure| secure.identity.as_ref());
+        let identity = self.client(wire);
         part(&[u8::from(identity.is_some())]);
         if let Some(identity) = identity {
             identity.fields().into_iter().for_each(|value| part(value.as_bytes()));
@@ -250,6 +264,14 @@ impl<'a> TlsLookup<'a> {
 
     /// Fields of a request that tell an application about the TLS of the client.
     pub(in crate::worker) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
+        if let Some(quic) = self.quic(wire) {
+            // QUIC has no other (RFC 9001 section 4.2). Which cipher it is, the library does not say.
+            field(PROTOCOL_FIELD, b"TLSv1.3");
+            if !quic.settled {
+                field("early-data", b"1");
+            }
+            return self.put_identity(wire, field);
+        }
         let Some(secure) = self.secure(wire) else { return };
         if let Some(version) = secure.tls.protocol_version() {
             field(PROTOCOL_FIELD, if version == ProtocolVersion::TLSv1_3 { b"TLSv1.3" } else { b"TLSv1.2" });
@@ -260,7 +282,11 @@ impl<'a> TlsLookup<'a> {
         if !secure.settled {
             field("early-data", b"1");
         }
-        if let Some(identity) = &secure.identity {
+        self.put_identity(wire, field);
+    }
+
+    fn put_identity(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
+        if let Some(identity) = self.client(wire) {
             for (name, value) in client::FIELDS.iter().zip(identity.fields()) {
                 field(name, value.as_bytes());
             }

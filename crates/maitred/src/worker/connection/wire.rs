@@ -13,9 +13,11 @@ pub enum Wire {
         /// Key of the TLS session.
         session: u32,
     },
-    /// A stream of an HTTP/2 connection; there is no socket.
+    /// Datagrams of a QUIC connection, by a socket that many have. All that is received and sent is on its streams.
+    Quic,
+    /// A stream of an HTTP/2 or HTTP/3 connection; there is no socket.
     Stream {
-        /// Key of the HTTP/2 session.
+        /// Key of the session.
         session: u32,
         /// The stream's key there.
         stream: u32,

@@ -21,7 +21,7 @@ use crate::worker::connection::Connection;
 use crate::worker::connection::multiplexed::{SHARE_BYTES, Timeouts};
 use crate::worker::connection::stream::Opened;
 use crate::worker::connection::table::Phase;
-use crate::worker::connection::wire::Sent;
+use crate::worker::connection::wire::{Sent, Wire};
 
 /// Bytes that one connection may send in one turn, so that the others get their turn.
 const SENT_PER_TURN: usize = 1024 * 1024;
@@ -81,7 +81,7 @@ impl Requests {
 
     /// Counts a stream that the client has reset, or was reset for what it did, for its address; and ends the connection if these
     /// are too many over all connections of the address. Each connection has a limit of its own, too.
-    fn count_reset(&mut self, index: u32, key: u32) {
+    pub(super) fn count_reset(&mut self, index: u32, key: u32) {
         let address = self.connections[index as usize].remote.address;
         if self.admit_reset(address) {
             return;
@@ -94,6 +94,9 @@ impl Requests {
 
     /// Sends what is there, then continues the streams that had to wait for room.
     pub(in crate::worker) fn flush_session(&mut self, index: u32, key: u32) -> Sent {
+        if self.connections[index as usize].wire == Wire::Quic {
+            return self.flush_quic(index, key);
+        }
         let mut left = SENT_PER_TURN;
         loop {
             match self.send_frames(index, key, &mut left) {
@@ -120,7 +123,7 @@ impl Requests {
     }
 
     /// Has a stream send what it could not send before.
-    fn go_on_sending(&mut self, index: u32) {
+    pub(super) fn go_on_sending(&mut self, index: u32) {
         match self.connections.get(index as usize).map(|connection| connection.state.phase()) {
             Some(Phase::Writing) => self.on_writable(index),
             Some(Phase::Upstream) => self.move_upstream(index),
@@ -131,7 +134,9 @@ impl Requests {
     /// Everything was sent that can be: how long the connection may stay as it is.
     pub(in crate::worker) fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
         let (now, head) = (self.clock.now, self.limits().head_timeout);
-        let unsent = sent != Sent::All;
+        let quic = self.connections[index as usize].wire == Wire::Quic;
+        // What QUIC has not sent is no business of the client: windows are looked at for each stream.
+        let unsent = sent != Sent::All && !quic;
         if !unsent
             && self.is_short_of_memory()
             && let Some(http2) = self.sessions.get_mut(key as usize)
@@ -144,10 +149,13 @@ impl Requests {
         let idle = if requests == 0 { head } else { self.idle_timeout(index) };
         let timeouts = Timeouts { idle, write: self.load.write_timeout };
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
-        if !unsent && http2.session.is_over() {
+        let until = http2.deadline(now, unsent, &timeouts);
+        let due = http2.quic.as_deref_mut().and_then(|quic| quic.deadline(now));
+        let over = http2.session.is_over();
+        if !unsent && over && self.is_delivered(key) {
             return self.linger(index);
         }
-        match http2.deadline(now, unsent, &timeouts) {
+        match until.into_iter().chain(due).min() {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
         }

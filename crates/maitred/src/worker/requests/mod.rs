@@ -6,6 +6,7 @@
 //! | [`proxy_protocol`] | the PROXY header that may come before them |
 //! | [`handshakes`] | handshakes that have waited for a certificate |
 //! | [`http2`] | HTTP/2 connections |
+//! | [`quic`] | HTTP/3 connections |
 //! | [`streams`] | requests on streams |
 //! | [`passing`] | request bodies that go to an upstream while they come |
 //! | [`spool`] | request bodies that are too large for a frame |
@@ -49,6 +50,7 @@ mod limits;
 mod passing;
 pub(in crate::worker) mod proxy_protocol;
 mod questions;
+mod quic;
 mod reactions;
 mod receive;
 mod scripts;

@@ -46,13 +46,19 @@ impl Requests {
 
     /// A deadline has passed; the table in `connection` has the deadlines of each state.
     pub(in crate::worker) fn on_deadline(&mut self, index: u32) {
-        if self.end_delay(index) {
+        if self.end_delay(index) || self.end_quic_wait(index) {
             return;
         }
         if !self.is_taken_slowly(index) && !self.is_put_off(index) {
             self.row.timeouts.add(1);
             self.react(index, Event::Deadline, false);
         }
+    }
+
+    /// Does what QUIC is to do now, if that is what the deadline was for.
+    fn end_quic_wait(&mut self, index: u32) -> bool {
+        let connection = self.connections.get(index as usize).filter(|found| found.wire == Wire::Quic);
+        connection.and_then(|found| found.session()).is_some_and(|key| self.on_quic_timeout(key))
     }
 
     /// Ends a connection, or a stream, in any state: a waiting request leaves its queue, and a request without an answer is

@@ -1,8 +1,8 @@
-//! Requests that begin on streams of HTTP/2, and their bodies.
+//! Requests that begin on streams of HTTP/2 and HTTP/3, and their bodies.
 
 use maitred_http::fields::FieldLines;
 use maitred_http::framed::StreamKey;
-use maitred_http::request::{HeadRoom, RequestHead};
+use maitred_http::request::{HeadRoom, RequestHead, Version};
 
 use super::Requests;
 use crate::worker::connection::After;
@@ -31,7 +31,10 @@ impl Requests {
         let wire = Wire::Stream { session: key, stream: stream.0 };
         let connection = Entry::stream(parent, wire, now);
         let new = self.insert(connection);
-        self.row.http2_streams.add(1);
+        match head.version() {
+            Version::Http3 => self.row.http3_streams.add(1),
+            _ => self.row.http2_streams.add(1),
+        }
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let at = stream.slot();
         http2.share = SHARE_BYTES;
