@@ -117,6 +117,9 @@ pub const FOR_THE_SERVER: [&str; 6] = [
     "X-Sendfile",
 ];
 
+/// The field that names alternative services (RFC 7838 section 3).
+const ALT_SVC: &str = "Alt-Svc";
+
 /// A directory of files that responses of a pool can name.
 #[derive(Debug)]
 pub struct NamedFiles {
@@ -222,6 +225,14 @@ impl Plan {
             }
         }
         self.named_files = files;
+    }
+
+    /// Clients over TLS are told where else the server is (RFC 7838), unless the operator says something about that.
+    pub fn offer_alternative(&mut self, value: &str) {
+        if !self.tls.settles(ALT_SVC) {
+            self.tls.add_if_absent(ALT_SVC, value.as_bytes());
+            self.only_tls.add_if_absent(ALT_SVC, value.as_bytes());
+        }
     }
 
     /// Whether anything in a response depends on its request, beyond its route.

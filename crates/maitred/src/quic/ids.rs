@@ -26,7 +26,7 @@ pub const ID_BYTES: usize = 8;
 const RANDOM: std::ops::Range<usize> = 2..7;
 const RANDOM_BYTES: usize = 5;
 /// The first bit of a datagram: it has a long header (RFC 8999 section 5).
-const LONG_HEADER: u8 = 0x80;
+pub const LONG_HEADER: u8 = 0x80;
 /// Where the length of the destination id stands in a long header, behind the first byte and the version.
 const LENGTH_AT: usize = 5;
 

@@ -171,6 +171,15 @@ impl Router {
         (router, sets)
     }
 
+    /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc`.
+    pub fn offer_alternative(&mut self, value: &str) {
+        let plans = self.sites.iter_mut().flat_map(|site| {
+            let routes = site.routes.iter_mut().map(|route| &mut route.plan);
+            std::iter::once(&mut site.plan).chain(routes)
+        });
+        plans.chain([&mut self.bare]).for_each(|plan| plan.offer_alternative(value));
+    }
+
     /// In the order in which [`crate::status::routes`] names them; 0 is of no site.
     fn number_plans(&mut self) {
         let plans = self.sites.iter_mut().flat_map(|site| {

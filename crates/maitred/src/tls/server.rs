@@ -31,6 +31,9 @@ use crate::quic::endpoint::{self, Bounds, Keys};
 const TICKETS_PER_HANDSHAKE: usize = 2;
 /// Sessions that are kept in memory with `early_data`, about 300 bytes each: 12 MiB.
 const EARLY_SESSIONS_MAX: usize = 40_000;
+/// Requests at a time that clients are granted over QUIC: as many as RFC 9114 section 6.1 recommends at least. The library has a
+/// place for each of them from the beginning: more would cost 4 KiB for each idle connection.
+const STREAMS_MAX: u32 = 100;
 /// Bytes of early data that are taken: a request head of the usual size, and nothing that is long.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
@@ -263,7 +266,7 @@ impl TlsServer {
         }
         let limits = &config.limits;
         let bounds = Bounds {
-            streams_max: limits.streams_per_connection_max,
+            streams_max: limits.streams_per_connection_max.min(STREAMS_MAX),
             unidirectional_max: maitred_http::h3::UNIDIRECTIONAL_STREAMS_MAX,
             idle: limits.keep_alive_timeout.max(limits.head_timeout),
         };

@@ -351,6 +351,14 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
     buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?))).collect()
 }
 
+/// What responses over TLS say of HTTP/3: the ports that it has, for a day (RFC 7838 section 3.1).
+fn alternative(sockets: &[DatagramSocket]) -> Option<String> {
+    let mut ports: Vec<u16> = sockets.iter().map(|socket| socket.local.port()).collect();
+    ports.dedup();
+    let offers: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
+    (!offers.is_empty()).then(|| offers.join(", "))
+}
+
 /// Where there are datagram sockets.
 fn addresses_of(sockets: &[DatagramSocket]) -> Vec<SocketAddr> {
     let mut all: Vec<SocketAddr> = sockets.iter().map(|socket| socket.local).collect();
@@ -371,7 +379,10 @@ fn shared_state(
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
-    let (router, plans) = Router::new(&start.config);
+    let (mut router, plans) = Router::new(&start.config);
+    if let Some(value) = alternative(datagrams) {
+        router.offer_alternative(&value);
+    }
     let share = Share::of(&start, threads as u64);
     let shared = Shared {
         router,

@@ -11,7 +11,7 @@ use crate::h3::streams::{IntegerReader, PeerStreams, StreamType};
 use crate::priority::Priority;
 
 /// Unidirectional streams that a client may have at a time: three that it needs, and some of types that mean nothing here.
-pub const UNIDIRECTIONAL_STREAMS_MAX: u32 = 16;
+pub const UNIDIRECTIONAL_STREAMS_MAX: u32 = 8;
 
 /// One of them.
 #[derive(Debug)]

@@ -106,7 +106,8 @@ impl Session {
             Ok(()) if left != 0 && left != UNKNOWN => self.wrong_length(now, key),
             Ok(()) => {
                 stream.remote_ended = true;
-                Ok(Some(Event::Data { stream: key, bytes: &[], ended: true }))
+                let end = Event::Data { stream: key, bytes: &[], ended: true };
+                Ok((!stream.complete).then_some(end))
             }
         }
     }
@@ -184,11 +185,9 @@ impl Session {
         match take_trailers(&mut self.decoder, (id, section), bounds)? {
             Section::Taken(_) if left != 0 && left != UNKNOWN => self.wrong_length(now, key),
             Section::Taken(fields) => {
-                // Whatever may stand behind them is no part of the message.
                 if let Some(stream) = self.streams.get(key) {
-                    stream.remote_ended = true;
+                    (stream.complete, stream.content_left) = (true, UNKNOWN);
                 }
-                self.actions.push(Action::Stop { id, code: Code::NoError });
                 Ok(Some(match fields.is_empty() {
                     true => Event::Data { stream: key, bytes: &[], ended: true },
                     false => Event::Trailers { stream: key, fields: Box::new(fields) },

@@ -37,6 +37,8 @@ pub(super) struct Stream {
     pub(super) prioritised: bool,
     /// QUIC has not been told of the priority.
     pub(super) priority_due: bool,
+    /// Trailers have come: of the message nothing follows, though the stream may go on.
+    pub(super) complete: bool,
     /// The client has ended it.
     pub(super) remote_ended: bool,
     /// The response has ended.
@@ -116,6 +118,7 @@ impl Streams {
             priority: priority.unwrap_or_default(),
             prioritised: priority.is_some(),
             priority_due: priority.is_some(),
+            complete: false,
             remote_ended: false,
             local_ended: false,
             end_taken: false,

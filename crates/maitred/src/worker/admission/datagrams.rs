@@ -10,6 +10,7 @@
 
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use quinn_proto::{DatagramEvent, EcnCodepoint, Incoming};
@@ -17,7 +18,7 @@ use quinn_udp::{RecvMeta, UdpSockRef};
 use rustix::event::epoll;
 
 use super::Admission;
-use crate::quic::ids::destination;
+use crate::quic::ids::{LONG_HEADER, destination};
 use crate::worker::clients::datagrams::DatagramSocket;
 use crate::worker::connection::quic::Quic;
 use crate::worker::datagram_link::{Batch, Word};
@@ -35,6 +36,12 @@ const READS_PER_TURN: usize = 8;
 /// Handshakes of clients that a thread has under way before new clients have to prove their addresses first: one that only
 /// pretends an address costs no more memory than these then (RFC 9000 section 8.1.2).
 pub(in crate::worker) const HALF_OPEN_MAX: usize = 256;
+
+/// Generations count up, modulo 256: one that would be further back than this is a later one.
+const LATER: u8 = 128;
+
+/// How long after the take-over it may take until links to all earlier worker processes are there.
+const LINKS_WITHIN: Duration = Duration::from_secs(2);
 
 /// What receiving needs; made when the first datagram comes.
 pub(in crate::worker) struct Receiving {
@@ -123,18 +130,26 @@ impl Admission {
         }
     }
 
-    /// Passes a datagram on, if it is for a connection of an earlier worker process.
+    /// Passes a datagram on, if it is for a connection of an earlier worker process. While it is not known yet which of those there
+    /// are, it is dropped: a reset would end a connection that lives.
     fn forward_datagram(&mut self, batch: &Batch<'_>, datagram: &[u8]) -> bool {
         let shared = self.shared;
         let Some(keys) = shared.tls.quic() else { return false };
         let Some(place) = destination(datagram).and_then(|id| keys.mask.place(id)) else { return false };
-        if place.generation == shared.quic_generation() {
+        // What a client has made up itself may look like an id as well.
+        let long = datagram.first().is_some_and(|first| first & LONG_HEADER != 0);
+        let ago = shared.quic_generation().wrapping_sub(place.generation);
+        if ago == 0 {
             return false;
+        }
+        if ago > LATER {
+            // Its process has begun to read, and this one has not heard of it yet: it is sent again, to the right one.
+            return !long;
         }
         let word = Word::Datagrams(Batch { bytes: datagram, stride: datagram.len(), ..*batch });
         let links = shared.quic_links.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some((_, link)) = links.iter().find(|(generation, _)| *generation == place.generation) else {
-            return false;
+            return !long && self.receiving_since.is_some_and(|since| self.clock.now < since + LINKS_WITHIN);
         };
         word.say(std::os::fd::AsFd::as_fd(&**link));
         self.row.datagrams_forwarded.add(1);
@@ -252,6 +267,7 @@ impl Admission {
 
     /// This process reads the datagram sockets from now on.
     pub(in crate::worker) fn read_datagram_sockets(&mut self) {
+        self.receiving_since = self.shared.start.adopts.then_some(self.clock.now);
         for which in 0..self.datagrams.len() {
             if let Some(found) = self.datagrams.get_mut(which) {
                 found.reading = true;

@@ -42,6 +42,8 @@ pub(in crate::worker) struct Admission {
     pub(in crate::worker) accept_again_at: Option<Instant>,
     /// Which connection is closed for a new one when all places are taken.
     pub(in crate::worker) reclaim: Reclaim,
+    /// When this process has begun to read datagram sockets, if others did before.
+    pub(in crate::worker) receiving_since: Option<Instant>,
     /// Buffers for datagrams.
     pub(in crate::worker) receiving: Option<Box<Receiving>>,
     /// Which clients take too little of what is sent.
@@ -58,6 +60,7 @@ impl Admission {
             admin_paused: false,
             accept_again_at: None,
             reclaim: Reclaim::default(),
+            receiving_since: None,
             receiving: None,
             rates: Rates::default(),
         }

@@ -15,6 +15,10 @@ use crate::tls::client::Identity;
 /// Unidirectional streams of this side: the control stream. Without a dynamic table no stream of QPACK's is needed.
 pub(in crate::worker) const OWN_STREAMS: usize = 1;
 
+/// How long a client has to hear that a connection is over: three times as long as a packet needs there and back, within these bounds.
+const HEARD_MIN: Duration = Duration::from_millis(20);
+const HEARD_MAX: Duration = Duration::from_secs(2);
+
 /// One QUIC connection.
 pub struct Quic {
     /// The library's part.
@@ -41,6 +45,8 @@ pub struct Quic {
     pub(in crate::worker) lost: bool,
     /// The name in the client's certificate.
     pub(in crate::worker) identity: Option<Box<Identity>>,
+    /// When the connection goes, of which all that there was is over.
+    over_at: Option<Instant>,
     window: u64,
 }
 
@@ -107,6 +113,7 @@ impl Quic {
             half_open: true,
             lost: false,
             identity: None,
+            over_at: None,
             window: SEND_WINDOW_FIRST,
         }
     }
@@ -234,6 +241,16 @@ impl Quic {
             self.window = window;
             self.connection.set_send_window(window);
         }
+    }
+
+    /// When the connection can go, of which nothing is left: the client has all that was sent, and had the time to hear that
+    /// nothing more is served here. What it has on its way is refused meanwhile, so that it knows that it can ask elsewhere.
+    pub(in crate::worker) fn over_at(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_acknowledged() {
+            return None;
+        }
+        let heard = (3 * self.connection.rtt()).clamp(HEARD_MIN, HEARD_MAX);
+        Some(*self.over_at.get_or_insert(now + heard))
     }
 
     /// When the library has something to do if nothing comes. Not before a millisecond has passed: what leaves at a pace then leaves

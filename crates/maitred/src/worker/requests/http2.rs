@@ -19,6 +19,7 @@ use maitred_http::h2::Event;
 use super::Requests;
 use crate::worker::connection::Connection;
 use crate::worker::connection::multiplexed::{SHARE_BYTES, Timeouts};
+use crate::worker::connection::quic::Quic;
 use crate::worker::connection::stream::Opened;
 use crate::worker::connection::table::Phase;
 use crate::worker::connection::wire::{Sent, Wire};
@@ -151,11 +152,15 @@ impl Requests {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let until = http2.deadline(now, unsent, &timeouts);
         let due = http2.quic.as_deref_mut().and_then(|quic| quic.deadline(now));
-        let over = http2.session.is_over();
-        if !unsent && over && self.is_delivered(key) {
+        let over_at = match (http2.session.is_over() && !unsent, http2.quic.as_deref_mut()) {
+            (false, _) => None,
+            (true, None) => return self.linger(index),
+            (true, Some(quic)) => quic.over_at(now),
+        };
+        if over_at.is_some_and(|at| at <= now) {
             return self.linger(index);
         }
-        match until.into_iter().chain(due).min() {
+        match until.into_iter().chain(due).chain(over_at).min() {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
         }
@@ -189,9 +194,13 @@ impl Requests {
             return self.abort(index);
         }
         let is_idle = flushed && http2.session.streams() == 0 && http2.session.is_sent();
+        if http2.session.is_over() {
+            return self.touch_session(key);
+        }
         match http2.idle_until.filter(|_| is_idle) {
             Some(until) if until > now => {
                 http2.session.shrink();
+                http2.quic.as_deref_mut().into_iter().for_each(Quic::shrink);
                 http2.streams = Vec::new();
                 http2.unsent.set(0);
                 let half = http2.half.map(|part| part.until);

@@ -125,7 +125,8 @@ impl Requests {
             other => Some(other.to_string()),
         };
         if let Some(quic) = self.quic(key) {
-            quic.lost = true;
+            // An error that was found here has to be told to the client.
+            quic.lost = !matches!(reason, ConnectionError::TransportError(_));
             if !quic.settled && why.is_some() {
                 self.row.tls_failures.add(1);
             }
@@ -340,11 +341,6 @@ impl Requests {
             self.touch_session(key);
         }
         due
-    }
-
-    /// Whether a connection whose session is over can go: the client has all of its responses.
-    pub(in crate::worker) fn is_delivered(&mut self, key: u32) -> bool {
-        self.quic(key).is_none_or(Quic::is_acknowledged)
     }
 }
 
