@@ -1,14 +1,15 @@
 //! A load generator for what existing tools do not do: it replays access logs, makes a document tree that a log implies,
-//! and runs a workload in the manner of SPECweb99.
+//! runs a workload in the manner of SPECweb99, and speaks HTTP/3.
 //!
 //! The way of a request: a [`log::reader`] thread reads lines and a [`replay`] plan turns them into requests with intended
 //! times; each [`client`] thread (one epoll loop) sends them and reads the responses; what it sees goes into
-//! [`measure::Measurements`].
+//! [`measure::Measurements`]. HTTP/3 has a loop of its own, [`http3::repeat`].
 //!
 //! Time is nanoseconds since the start of the run, from the monotonic clock.
 
 pub mod cli;
 pub mod client;
+pub mod http3;
 pub mod log;
 pub mod measure;
 pub mod progress;

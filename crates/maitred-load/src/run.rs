@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use maitred_http::h3::Code;
 use maitred_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::{Engine, Rules, Shared, Tls, Workload};
+use crate::http3::client::Connector;
+use crate::http3::repeat;
 use crate::measure::{Measurements, Nanos};
 use crate::progress::Progress;
 use crate::target::Target;
@@ -65,6 +68,23 @@ pub fn probe(target: &Target, tls: Option<&Tls>) -> Result<(), String> {
     })
 }
 
+/// The same for HTTP/3.
+///
+/// # Errors
+/// Why there is no connection.
+pub fn probe_http3(target: &Target, tls: &Tls) -> Result<(), String> {
+    let tried = Connector::with(target.address, tls, &[b"h3"]).and_then(|mut connector| {
+        connector.patience = PROBE_TIMEOUT;
+        connector.connect().map(|mut client| client.close(Code::NoError.number(), ""))
+    });
+    tried.map_err(|error| {
+        format!(
+            "no HTTP/3 with {} at {}: {error}. (--ca FILE names an authority, --insecure trusts any certificate)",
+            target.host, target.address
+        )
+    })
+}
+
 /// Makes sure that so many connections can be open.
 ///
 /// # Errors
@@ -94,14 +114,43 @@ pub fn run<W: Workload + Send + 'static>(
     signals: Option<&Signals>,
     progress: &mut Progress,
 ) -> io::Result<Outcome<W>> {
+    threads(parts, signals, progress, |(rules, workload), shared, start| {
+        let engine = Engine::new(rules, workload, shared, start)?;
+        Ok(move || engine.run())
+    })
+}
+
+/// The same for HTTP/3: one thread for each of `loads`.
+///
+/// # Errors
+/// When a thread cannot be started, or its loop fails.
+pub fn repeat(
+    loads: Vec<repeat::Load>,
+    signals: Option<&Signals>,
+    progress: &mut Progress,
+) -> io::Result<Outcome<()>> {
+    threads(loads, signals, progress, |load, shared, start| {
+        let engine = repeat::Engine::new(load, shared, start)?;
+        Ok(move || engine.run().map(|(seen, ended_at)| (seen, (), ended_at)))
+    })
+}
+
+fn threads<P, W: Send + 'static, R>(
+    parts: Vec<P>,
+    signals: Option<&Signals>,
+    progress: &mut Progress,
+    prepare: impl Fn(P, Arc<Shared>, Instant) -> io::Result<R>,
+) -> io::Result<Outcome<W>>
+where
+    R: FnOnce() -> io::Result<(Measurements, W, Nanos)> + Send + 'static,
+{
     let shared = Arc::new(Shared::default());
     let cpu_before = cpu_time();
     let start = Instant::now();
     let mut threads = Vec::new();
-    for (number, (rules, workload)) in parts.into_iter().enumerate() {
-        let engine = Engine::new(rules, workload, shared.clone(), start)?;
-        let thread = std::thread::Builder::new().name(format!("client {number}"));
-        threads.push(thread.spawn(move || engine.run())?);
+    for (number, part) in parts.into_iter().enumerate() {
+        let job = prepare(part, shared.clone(), start)?;
+        threads.push(std::thread::Builder::new().name(format!("client {number}")).spawn(job)?);
     }
     let was_interrupted = watch(&threads, &shared, start, signals, progress);
     let mut outcome =

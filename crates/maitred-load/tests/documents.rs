@@ -24,7 +24,9 @@ fn commands_and_flags_in_the_documents_exist() {
         let lines = text.lines().filter_map(|line| line.split_once("maitred-load "));
         for (_, rest) in lines {
             let mut words = rest.trim_start_matches("-- ").split_whitespace();
-            let Some(command @ ("replay" | "make-tree" | "specweb")) = words.next() else { continue };
+            let Some(command @ ("replay" | "repeat" | "make-tree" | "specweb")) = words.next() else {
+                continue;
+            };
             let help = help(command);
             for flag in words.filter(|word| word.starts_with("--")) {
                 assert!(help.contains(flag), "{name}: {command} has no {flag}");
@@ -39,7 +41,7 @@ fn commands_and_flags_in_the_documents_exist() {
 #[test]
 fn the_reference_is_right() {
     let text = document("docs/load.md");
-    let all: String = ["replay", "make-tree", "specweb"].map(help).concat();
+    let all: String = ["replay", "repeat", "make-tree", "specweb"].map(help).concat();
     for flag in text.split('`').filter(|word| word.starts_with("--")) {
         let flag = flag.split(' ').next().unwrap();
         assert!(all.contains(flag), "no {flag}");

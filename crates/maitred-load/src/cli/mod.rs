@@ -4,6 +4,7 @@
 //! differences.
 
 mod make_tree;
+mod repeat;
 mod replay;
 mod specweb;
 mod values;
@@ -31,6 +32,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Replay(replay::Replay),
+    Repeat(repeat::Repeat),
     MakeTree(make_tree::MakeTree),
     Specweb(specweb::Specweb),
 }
@@ -113,6 +115,11 @@ impl Common {
     }
 }
 
+/// What each of some threads has of so many connections.
+fn shares(connections: usize, threads: usize) -> impl Iterator<Item = usize> {
+    (0..threads).map(move |number| connections / threads + usize::from(number < connections % threads))
+}
+
 /// Length of a run that has no other end.
 const DURATION_DEFAULT: Duration = Duration::from_secs(60);
 /// The longest run: a day and a night for each of a month's days is more than any log is replayed for.
@@ -131,6 +138,7 @@ enum Failed {
 pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Replay(replay) => replay.run(),
+        Command::Repeat(repeat) => repeat.run(),
         Command::MakeTree(make_tree) => make_tree.run(),
         Command::Specweb(specweb) => specweb.run(),
     };

@@ -10,7 +10,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use maitred_sys::signals::Signals;
 
 use super::values::{self, Speed};
-use super::{Common, DURATION_DEFAULT, DURATION_MAX, Failed, nanos, show};
+use super::{Common, DURATION_DEFAULT, DURATION_MAX, Failed, nanos, shares, show};
 use crate::client::Rules;
 use crate::measure::Nanos;
 use crate::progress::Progress;
@@ -326,11 +326,6 @@ impl Replay {
         ];
         rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
-}
-
-/// What each of some threads has of so many connections.
-fn shares(connections: usize, threads: usize) -> impl Iterator<Item = usize> {
-    (0..threads).map(move |number| connections / threads + usize::from(number < connections % threads))
 }
 
 /// A log that gave nothing to send is a mistake of the input.

@@ -55,6 +55,19 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), name })
     }
 
+    /// The same for other protocols. Sessions are resumed as those of this one are: both have one store.
+    pub(crate) fn with_protocols(&self, alpn: &[&[u8]], early_data: bool) -> ClientConfig {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
+        config.enable_early_data = early_data;
+        config
+    }
+
+    /// The server's name or address, as it is verified.
+    pub(crate) fn name(&self) -> String {
+        self.name.to_str().into_owned()
+    }
+
     pub(super) fn session(&self) -> Result<Box<Session>, rustls::Error> {
         let connection = ClientConnection::new(self.config.clone(), self.name.clone())?;
         Ok(Box::new(Session { connection, has_ended: false }))

@@ -35,7 +35,7 @@ pub enum Failure {
     Closed,
     /// The server closed in the middle of the response.
     Cut,
-    /// What came is no HTTP/1 response.
+    /// What came is no HTTP response.
     Malformed,
 }
 

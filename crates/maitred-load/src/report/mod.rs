@@ -20,7 +20,7 @@ const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
 pub struct Report {
     /// `maitred-load` and its version.
     pub program: String,
-    /// `replay` or `specweb`.
+    /// `replay`, `repeat` or `specweb`.
     pub workload: &'static str,
     /// What was asked for: names and values.
     pub settings: Vec<(String, String)>,
@@ -205,7 +205,7 @@ pub struct Series {
 /// What the measurements do not know of themselves.
 #[derive(Debug)]
 pub struct Context {
-    /// `replay` or `specweb`.
+    /// `replay`, `repeat` or `specweb`.
     pub workload: &'static str,
     /// What was asked for.
     pub settings: Vec<(String, String)>,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
 
 pub(crate) mod maitred;
+pub(crate) mod quic;
 pub(crate) mod sites;
 #[path = "../../../maitred/tests/support/skip.rs"]
 pub(crate) mod skip;
