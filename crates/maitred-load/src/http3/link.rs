@@ -18,6 +18,9 @@ use crate::client::Tls;
 /// Full buffers that are received before something else has its turn.
 const RECEIVES_MAX: usize = 8;
 
+/// Content of the largest datagram of UDP over IPv4, and so of all that the kernel cuts into segments.
+const UDP_BYTES_MAX: usize = 65_507;
+
 /// How connections to one server are made. Its copies share sessions to be resumed, and tokens that prove an address.
 #[derive(Clone)]
 pub struct Dialer {
@@ -150,9 +153,11 @@ impl Link {
     /// Sends what there is to send.
     pub fn transmit(&mut self, now: Instant, buffers: &mut Buffers) {
         self.exchange_events();
-        let segments = self.socket.segments_max();
         loop {
             buffers.tx.clear();
+            // More than one datagram of IP can carry is refused as a whole, and would be lost without a word.
+            let fitting = UDP_BYTES_MAX / usize::from(self.connection.current_mtu()).max(1);
+            let segments = self.socket.segments_max().min(fitting);
             let Some(transmit) = self.connection.poll_transmit(now, segments, &mut buffers.tx) else { break };
             self.socket.send(&transmit, &buffers.tx);
         }
