@@ -21,6 +21,7 @@ mod test_node;
 mod test_oauth2_proxy;
 mod test_packages;
 mod test_python;
+mod test_site;
 mod test_vm;
 mod trials;
 mod vm_test;
@@ -52,7 +53,7 @@ enum Task {
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
     Http2,
-    /// Test what there is of HTTP/3 against implementations that others wrote; a part of `test`
+    /// Test HTTP/3 with clients that others wrote, browsers among them, and with what clients must not send; a part of `test`
     Http3,
     /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
     Instructions,

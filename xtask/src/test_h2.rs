@@ -2,7 +2,6 @@
 //! is not installed is skipped, and that is said.
 
 mod h2spec;
-mod site;
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +9,22 @@ use std::process::Command;
 use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::{client, step};
-use site::Site;
+use crate::test_site::{self, Site};
 
+const LARGE_BYTES: usize = 3_000_000;
 /// Scripts, each of which is run with the environment of `test_python`.
 const SCRIPTS: &str = "crates/maitred/tests/h2/clients";
 
 /// Runs everything with what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
-    let site = Site::start(&target.join("debug/maitred").canonicalize()?)?;
+    let maitred = target.join("debug/maitred").canonicalize()?;
+    let worker = maitred.with_file_name("examples").join("worker");
+    if !worker.is_file() {
+        return Err("no example worker: cargo build -p maitred-handoff --example worker".into());
+    }
+    let pool = format!("command = [\"{}\"]\nworkers = 1\nqueue = {{ timeout = \"60s\" }}", worker.display());
+    let kind = test_site::Kind { large_bytes: LARGE_BYTES, listen: "tls = {}", pool };
+    let site = Site::start(&maitred, &kind)?;
     match ask(&site, target) {
         Ok(()) => site.stop(),
         Err(error) => {
@@ -73,7 +80,9 @@ fn nghttp(site: &Site) -> Result<()> {
             &["--null-out", "--get-assets", "--stat", "--no-verify-peer", &format!("{origin}/")],
         )?;
         let answered = said.lines().filter(|line| line.split_whitespace().nth(4) == Some("200")).count();
-        check(answered == 1 + site::RESOURCES, || format!("{name}: {answered} answers with 200 in {said}"))?;
+        check(answered == 1 + test_site::RESOURCES, || {
+            format!("{name}: {answered} answers with 200 in {said}")
+        })?;
     }
     Ok(())
 }
@@ -126,7 +135,7 @@ fn curl(site: &Site) -> Result<()> {
         ];
         output(&name, "curl", &[&common, more, &[url.as_str()]].concat())
     };
-    let large = site::LARGE_BYTES.to_string();
+    let large = LARGE_BYTES.to_string();
     let upload = format!("@{}", site.path("root/large.bin").display());
     for origin in site.origins() {
         let version_2 = if origin.starts_with("https") { "--http2" } else { "--http2-prior-knowledge" };
@@ -191,7 +200,7 @@ fn browser(site: &Site) -> Result<()> {
     }
     let mut python = Command::new("python3");
     python.arg(Path::new(SCRIPTS).join("browser.py")).args(["chromium", &format!("https://{address}/")]);
-    step(name, python.arg(site::RESOURCES.to_string()))?;
+    step(name, python.arg(test_site::RESOURCES.to_string()))?;
     let of_the_browser = |line: &str| line.contains(" HTTP/2.0\" 200 ") && line.contains("HeadlessChrome");
-    site.logged(1 + site::RESOURCES, of_the_browser).map_err(|error| format!("{name}: {error}").into())
+    site.logged(1 + test_site::RESOURCES, of_the_browser).map_err(|error| format!("{name}: {error}").into())
 }

@@ -1,4 +1,8 @@
-//! What there is of HTTP/3 against implementations that others wrote.
+//! HTTP/3 against implementations that others wrote: aioquic, niquests, quic-go, ngtcp2, Chromium and Firefox as clients, and
+//! pylsqpack beside QPACK. What is not installed is skipped, and that is said.
+
+mod clients;
+mod networks;
 
 use std::path::Path;
 use std::process::Command;
@@ -7,10 +11,16 @@ use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::step;
 
-const SCRIPT: &str = "crates/maitred-http/tests/qpack_beside_pylsqpack.py";
+const QPACK: &str = "crates/maitred-http/tests/qpack_beside_pylsqpack.py";
 
-/// QPACK against pylsqpack, or says why not.
+/// Runs everything with what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    qpack(target)?;
+    clients::run(target)
+}
+
+/// QPACK against pylsqpack.
+fn qpack(target: &Path) -> Result<()> {
     let name = "QPACK beside pylsqpack";
     let python = match crate::test_python::environment(&target.join("python")) {
         Ok(python) => python,
@@ -24,5 +34,5 @@ pub(crate) fn run(target: &Path) -> Result<()> {
         "QPACK's example",
         cargo.args(["build", "--quiet", "--package", "maitred-http", "--example", "qpack"]),
     )?;
-    step(name, Command::new(python).arg(SCRIPT).arg(target.join("debug/examples/qpack").canonicalize()?))
+    step(name, Command::new(python).arg(QPACK).arg(target.join("debug/examples/qpack").canonicalize()?))
 }

@@ -64,7 +64,12 @@ pub(crate) fn run(environment: Result<PathBuf>) -> Result<()> {
 
 /// The interpreter of a virtual environment with everything in it; made anew when the requirements have changed.
 pub(crate) fn environment(directory: &Path) -> Result<PathBuf> {
-    let wanted = std::fs::read_to_string(REQUIREMENTS)?;
+    environment_of(directory, REQUIREMENTS)
+}
+
+/// The same with what another file requires.
+pub(crate) fn environment_of(directory: &Path, requirements: &str) -> Result<PathBuf> {
+    let wanted = std::fs::read_to_string(requirements)?;
     let python = std::path::absolute(directory.join("bin/python3"))?;
     let note = directory.join("requirements.txt");
     if std::fs::read_to_string(&note).is_ok_and(|found| found == wanted) {
@@ -74,7 +79,7 @@ pub(crate) fn environment(directory: &Path) -> Result<PathBuf> {
     step("Python environment", venv.args(["-m", "venv", "--clear"]).arg(directory))?;
     let mut pip = Command::new(&python);
     let install =
-        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", REQUIREMENTS];
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", requirements];
     step("Python packages", pip.args(install))?;
     std::fs::write(note, wanted)?;
     Ok(python)

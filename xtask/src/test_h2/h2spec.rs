@@ -5,10 +5,10 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::site::Site;
 use super::{check, skipped, there};
 use crate::Result;
 use crate::step::{client, step};
+use crate::test_site::Site;
 
 /// The newest version that Go's tools take: later ones have a `go.mod` that does not name their major version.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";

@@ -1,4 +1,4 @@
-//! A server with a page of many resources, in cleartext and over TLS.
+//! A server with a page of many resources, in cleartext and over TLS, for clients that others wrote.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -11,11 +11,17 @@ use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::skips::{self, skip};
 use crate::step::Beside;
 
 /// Resources of the page: as many as a usual page has.
-pub(super) const RESOURCES: usize = 50;
-pub(super) const LARGE_BYTES: usize = 3_000_000;
+pub(crate) const RESOURCES: usize = 50;
+/// How the authority and the certificate that it signs differ. By openssl's own configuration, both would be authorities, and
+/// Firefox takes none as a server.
+const EXTENSIONS: &str = "[req]\ndistinguished_name = name\n[name]\n\
+    [authority]\nbasicConstraints = critical, CA:TRUE\nkeyUsage = critical, keyCertSign\n\
+    [server]\nbasicConstraints = critical, CA:FALSE\nextendedKeyUsage = serverAuth\n\
+    subjectAltName = DNS:localhost, IP:127.0.0.1\n";
 /// After this, something hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Lines of the access log that are shown when a client has failed.
@@ -23,32 +29,38 @@ const TOLD_MAX: usize = 20;
 /// Room for what the kernel says of changes of a file; what does not fit is read the next time.
 const EVENTS_BYTES: usize = 1024;
 
+/// What sites differ in.
+pub(crate) struct Kind {
+    /// The length of `/large.bin`.
+    pub(crate) large_bytes: usize,
+    /// What the listener with TLS has besides, in TOML.
+    pub(crate) listen: &'static str,
+    /// The pool `app`, which answers below `/app/`, in TOML.
+    pub(crate) pool: String,
+}
+
 /// It is killed when it is dropped.
-pub(super) struct Site {
+pub(crate) struct Site {
     child: Child,
     _described: Beside,
     lines: Receiver<String>,
     directory: TempDir,
     /// `127.0.0.1:PORT`
-    pub(super) cleartext: String,
+    pub(crate) cleartext: String,
     /// `localhost:PORT`; none if this server has no TLS.
-    pub(super) tls: Option<String>,
+    pub(crate) tls: Option<String>,
 }
 
 impl Site {
     /// Starts `maitred run`, and waits until it listens.
-    pub(super) fn start(maitred: &Path) -> Result<Site> {
+    pub(crate) fn start(maitred: &Path, kind: &Kind) -> Result<Site> {
         let directory = TempDir::new()?;
         // A server that was started as root may run as another account.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open)?;
-        fill(&directory.path().join("root"))?;
+        fill(&directory.path().join("root"), kind.large_bytes)?;
         let tls = certificate(directory.path())?;
-        let worker = maitred.with_file_name("examples").join("worker");
-        if !worker.is_file() {
-            return Err("no example worker: cargo build -p maitred-handoff --example worker".into());
-        }
-        std::fs::write(directory.path().join("maitred.toml"), configuration(tls, &worker))?;
+        std::fs::write(directory.path().join("maitred.toml"), configuration(tls, kind))?;
         let mut command = Command::new(maitred);
         command.args(["run", "-c", "maitred.toml"]).current_dir(directory.path());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -74,13 +86,13 @@ impl Site {
     }
 
     /// Scheme, host and port of every way to it.
-    pub(super) fn origins(&self) -> Vec<String> {
+    pub(crate) fn origins(&self) -> Vec<String> {
         let tls = self.tls.iter().map(|address| format!("https://{address}"));
         std::iter::once(format!("http://{}", self.cleartext)).chain(tls).collect()
     }
 
     /// A file of its directory.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -103,7 +115,7 @@ impl Site {
     }
 
     /// Waits until the access log has so many lines of a kind; it is written when a thread has nothing else to do.
-    pub(super) fn logged(&self, count: usize, kind: impl Fn(&str) -> bool) -> Result<()> {
+    pub(crate) fn logged(&self, count: usize, kind: impl Fn(&str) -> bool) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         let log = self.path("access.log");
         let changes = inotify::init(inotify::CreateFlags::CLOEXEC)?;
@@ -125,7 +137,7 @@ impl Site {
     }
 
     /// Prints what it has said, and the last lines of its access log.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         println!("\n== the server said:");
         self.lines.try_iter().for_each(|line| println!("  {line}"));
         let log = std::fs::read_to_string(self.path("access.log")).unwrap_or_default();
@@ -135,7 +147,7 @@ impl Site {
     }
 
     /// Ends it, and looks at what it said: nothing here is an error of the server.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let status = self.child.wait()?;
@@ -158,7 +170,7 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
 }
 
 /// The files: a page, half of whose resources are scripts that count themselves, and half pictures.
-fn fill(root: &Path) -> Result<()> {
+fn fill(root: &Path, large_bytes: usize) -> Result<()> {
     std::fs::create_dir_all(root)?;
     let half = RESOURCES / 2;
     let scripts: String =
@@ -178,45 +190,42 @@ fn fill(root: &Path) -> Result<()> {
         std::fs::write(root.join(format!("{number}.svg")), picture)?;
     }
     std::fs::write(root.join("a.txt"), "file a\n")?;
-    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at ^ at >> 8) as u8).collect();
+    let large: Vec<u8> = (0..large_bytes).map(|at| (at ^ at >> 8) as u8).collect();
     std::fs::write(root.join("large.bin"), large)?;
     Ok(())
 }
 
-/// A certificate for `localhost`, by openssl; false if there is none.
+/// A certificate for `localhost` and that of its authority, by openssl; false if there is none.
 fn certificate(directory: &Path) -> Result<bool> {
-    let mut openssl = Command::new("openssl");
-    openssl.args([
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]);
-    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]);
-    openssl.args(["-keyout", "key.pem", "-out", "certificate.pem"]).current_dir(directory);
-    match openssl.stdin(Stdio::null()).output() {
-        Ok(output) if output.status.success() => Ok(true),
-        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
-        Err(error) => {
-            super::skipped("TLS", &format!("openssl: {error} (Debian: openssl)"));
-            Ok(false)
+    std::fs::write(directory.join("openssl.cnf"), EXTENSIONS)?;
+    let authority =
+        ["-subj", "/CN=authority", "-keyout", "ca-key.pem", "-out", "ca.pem", "-extensions", "authority"];
+    let server =
+        ["-subj", "/CN=localhost", "-keyout", "key.pem", "-out", "certificate.pem", "-extensions", "server"];
+    for (subject, signer) in [(authority, &[][..]), (server, &["-CA", "ca.pem", "-CAkey", "ca-key.pem"])] {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+        openssl.args(["-days", "2", "-config", "openssl.cnf"]).args(subject).args(signer);
+        match openssl.current_dir(directory).stdin(Stdio::null()).output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => return Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+            Err(error) => {
+                skip(skips::Kind::Missing, "TLS", &format!("openssl: {error} (Debian: openssl)"));
+                return Ok(false);
+            }
         }
     }
+    Ok(true)
 }
 
-fn configuration(tls: bool, worker: &Path) -> String {
+fn configuration(tls: bool, kind: &Kind) -> String {
     let (listen, site) = if tls {
         (
-            "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {}\n",
+            format!("[[listen]]\naddress = \"127.0.0.1:0\"\n{}\n", kind.listen),
             "certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]\n",
         )
     } else {
-        ("", "")
+        (String::new(), "")
     };
     format!(
         "[server]\nshare_user = true\nthreads = 2\naffinity = \"off\"\n\
@@ -225,7 +234,7 @@ fn configuration(tls: bool, worker: &Path) -> String {
          [[site]]\nroot = \"root\"\n{site}\
          [[site.route]]\npath = \"/gone\"\nrespond = {{ status = 410, body = \"gone\\n\" }}\n\
          [[site.route]]\npath = \"/app/*\"\npool = \"app\"\n\
-         [pool.app]\ncommand = [\"{}\"]\nworkers = 1\nqueue = {{ timeout = \"60s\" }}\n",
-        worker.display(),
+         [pool.app]\n{}\n",
+        kind.pool,
     )
 }
