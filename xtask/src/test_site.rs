@@ -91,6 +91,11 @@ impl Site {
         std::iter::once(format!("http://{}", self.cleartext)).chain(tls).collect()
     }
 
+    /// The server's process, which takes signals.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A file of its directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)

@@ -94,7 +94,16 @@ fn in_python(given: &Given, python: &Path) -> Result<()> {
         step(name, script(python, file).args(["--ca", &given.authority, &given.origin]))
     };
     let results = [
-        ask("aioquic", "aioquic_client.py"),
+        step(
+            "aioquic",
+            script(python, "aioquic_client.py").args([
+                "--ca",
+                &given.authority,
+                "--server",
+                &given.site.pid().to_string(),
+                &given.origin,
+            ]),
+        ),
         ask("what a client of HTTP/3 must not send", "illegal.py"),
         ask("niquests", "niquests_client.py"),
     ];

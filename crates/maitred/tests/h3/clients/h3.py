@@ -7,11 +7,12 @@ import ssl
 from urllib.parse import urlsplit
 
 from aioquic.asyncio import QuicConnectionProtocol
-from aioquic.h3.connection import H3Connection, encode_frame
+from aioquic.buffer import Buffer, BufferReadError
+from aioquic.h3.connection import FrameType, H3Connection, encode_frame
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
-from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StopSendingReceived, StreamReset
+from aioquic.quic.events import ConnectionTerminated, HandshakeCompleted, StopSendingReceived, StreamDataReceived, StreamReset
 
 # After this, something hangs.
 TIMEOUT_SECS = 60
@@ -68,6 +69,28 @@ class Answer:
 
 class Http(H3Connection):
     """aioquic's, without its opinion of what a client may send, and of the length of a response to HEAD."""
+
+    def __init__(self, quic):
+        super().__init__(quic)
+        self.control = b""
+
+    def handle_event(self, event):
+        said = super().handle_event(event)
+        # aioquic drops what it does not act on.
+        if isinstance(event, StreamDataReceived) and event.stream_id == self._peer_control_stream_id:
+            self.control += event.data
+        return said
+
+    def goaway(self):
+        """Numbers of GOAWAY. Before the first, requests may be answered; before the last, they are."""
+        rest, found = Buffer(data=self.control), []
+        with contextlib.suppress(BufferReadError):
+            rest.pull_uint_var()
+            while not rest.eof():
+                kind, data = rest.pull_uint_var(), rest.pull_bytes(rest.pull_uint_var())
+                if kind == FrameType.GOAWAY:
+                    found.append(Buffer(data=data).pull_uint_var())
+        return found
 
     def _check_content_length(self, stream):
         pass

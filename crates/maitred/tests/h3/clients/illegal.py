@@ -59,7 +59,10 @@ def connection_error(rule, what, expected, *, wait=True, http=None, **raw):
         async def run(site):
             made = connect(site.origin, site.ca, wait=wait, connection=lambda **rest: Raw(**raw, **rest), **more)
             async with made as client:
-                act(client)
+                done = act(client)
+                # Some have to wait for the server.
+                if done is not None:
+                    await done
                 client.transmit()
                 names = " or ".join(shown(*error) for error in expected)
                 try:
