@@ -9,6 +9,10 @@ use crate::{h2, h3};
 
 /// One connection. What the functions do is said where the protocols have them.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "HTTP/2 is what most have, and its callers keep it in a box already"
+)]
 pub enum Session {
     /// HTTP/2: one output for all streams.
     Http2(h2::Session),

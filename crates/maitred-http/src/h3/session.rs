@@ -7,7 +7,7 @@
 //!
 //! | stream | what comes | what goes |
 //! |---|---|---|
-//! | request | HEADERS: [`Event::Request`]; DATA: [`Event::Data`]; HEADERS again: [`Event::Trailers`] | [`Session::respond`] … [`Session::end`] |
+//! | request | HEADERS: [`Event::Request`]; DATA: [`Event::Data`]; HEADERS: [`Event::Trailers`] | [`Session::respond`] … |
 //! | control | settings, priorities, GOAWAY; anything else by the table of [`frame`](super::frame) | [`Session::take_control`] |
 //! | QPACK's | instructions to a table of no size | nothing: there is no table |
 //! | of an unknown type | nothing is read: [`Action::Stop`] | |
@@ -16,8 +16,8 @@
 //!
 //! It has the QUIC connection: it says which streams were opened ([`Session::open`]), what came on them ([`Session::receive`],
 //! [`Session::receive_unidirectional`]), and that they were reset or stopped ([`Session::lose`]); it sends what
-//! [`Session::take_unsent`] gives out, and carries out [`Session::take_action`]. What QUIC does not take of a piece stays with the
-//! caller, which says so ([`Session::hold`]): the stream has no room meanwhile.
+//! [`Session::take_unsent`] gives out, and carries out [`Session::take_action`]. What QUIC does not take of a piece stays with
+//! the caller, which says so ([`Session::hold`]): the stream has no room meanwhile.
 //!
 //! A stream that [`Event::Request`] has named occupies its slot until [`Session::release`], also after [`Event::Reset`]; and
 //! beyond that until all of its response was taken. Every function may be called with a key of a stream that is over, and does

@@ -28,8 +28,8 @@ pub const SEND_WINDOW_FIRST: u64 = 256 << 10;
 /// Bytes that a connection may have under way: 100 MB/s over 80 ms.
 pub const SEND_WINDOW_MAX: u64 = 8 << 20;
 
-/// The shortest time between two stateless resets of one thread (RFC 9000 section 10.3.3). They are smaller than what they answer,
-/// and cost about a microsecond; after a worker process was killed, each of its connections waits for one.
+/// The shortest time between two stateless resets of one thread (RFC 9000 section 10.3.3). They are smaller than what they
+/// answer, and cost about a microsecond; after a worker process was killed, each of its connections waits for one.
 const RESET_EVERY: Duration = Duration::from_micros(100);
 
 /// How long a token is good that was given for another connection (RFC 9000 section 8.1.3).
@@ -128,7 +128,8 @@ fn transport(bounds: Bounds) -> TransportConfig {
     transport
 }
 
-/// What answers the datagrams of one socket. `whole`: datagrams leave unfragmented, so that the size of those that get through can be found out.
+/// What answers the datagrams of one socket. `whole`: datagrams leave unfragmented, so that it can be found out how large they may
+/// be.
 ///
 /// # Errors
 /// If there are no random numbers.

@@ -54,7 +54,8 @@ impl Identity {
         Identity::read(session.peer_certificates()?.first()?)
     }
 
-    /// The same of what the QUIC library has of the client: its chain, as [`quinn_proto::crypto::Session::peer_identity`] gives it.
+    /// The same of what the QUIC library has of the client: its chain, as `peer_identity` of
+    /// [`quinn_proto::crypto::Session`] gives it.
     pub fn of_chain(chain: &dyn std::any::Any) -> Option<Identity> {
         Identity::read(chain.downcast_ref::<Vec<CertificateDer<'static>>>()?.first()?)
     }

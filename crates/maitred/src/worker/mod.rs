@@ -351,6 +351,15 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
     buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?))).collect()
 }
 
+/// The routes, whose responses over TLS name HTTP/3 if there is any.
+fn router(config: &Config, datagrams: &[DatagramSocket]) -> (Router, Vec<SetPlan>) {
+    let (mut router, plans) = Router::new(config);
+    if let Some(value) = alternative(datagrams) {
+        router.offer_alternative(&value);
+    }
+    (router, plans)
+}
+
 /// What responses over TLS say of HTTP/3: the ports that it has, for a day (RFC 7838 section 3.1).
 fn alternative(sockets: &[DatagramSocket]) -> Option<String> {
     let mut ports: Vec<u16> = sockets.iter().map(|socket| socket.local.port()).collect();
@@ -379,10 +388,7 @@ fn shared_state(
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
-    let (mut router, plans) = Router::new(&start.config);
-    if let Some(value) = alternative(datagrams) {
-        router.offer_alternative(&value);
-    }
+    let (router, plans) = router(&start.config, datagrams);
     let share = Share::of(&start, threads as u64);
     let shared = Shared {
         router,

@@ -3,7 +3,7 @@
 //! | a datagram | |
 //! |---|---|
 //! | of a connection of this process | goes there |
-//! | with an id of an earlier worker process that is still there | goes on to that one ([`datagram_link`](crate::worker::datagram_link)) |
+//! | of a connection of an earlier worker process | goes on to that one ([`datagram_link`](crate::worker::datagram_link)) |
 //! | that begins a connection | is accepted, asked to prove its address, or refused ([`Admission::welcome_quic`]) |
 //! | with an id that was given once | is answered with a stateless reset |
 //! | anything else | is dropped |
@@ -130,8 +130,8 @@ impl Admission {
         }
     }
 
-    /// Passes a datagram on, if it is for a connection of an earlier worker process. While it is not known yet which of those there
-    /// are, it is dropped: a reset would end a connection that lives.
+    /// Passes a datagram on, if it is for a connection of an earlier worker process. While it is not known yet which of those
+    /// there are, it is dropped: a reset would end a connection that lives.
     fn forward_datagram(&mut self, batch: &Batch<'_>, datagram: &[u8]) -> bool {
         let shared = self.shared;
         let Some(keys) = shared.tls.quic() else { return false };

@@ -11,6 +11,7 @@ use rustix::io::ioctl_fionread;
 
 use super::Admission;
 use crate::worker::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
+use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{Connection, State};
 use crate::worker::entry::Entry;
 
@@ -80,6 +81,13 @@ impl Admission {
         let current = self.connections.get(index as usize);
         current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
             && self.idle_since(index) == Some(since)
-            && self.socket(index).is_some_and(|socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0))
+            && self.has_received_nothing(index)
+    }
+
+    /// What has come of a QUIC connection was looked at in the turn in which it came.
+    fn has_received_nothing(&self, index: u32) -> bool {
+        let quic = self.connections.get(index as usize).is_some_and(|found| found.wire == Wire::Quic);
+        let empty = |socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0);
+        quic || self.socket(index).is_some_and(empty)
     }
 }

@@ -14,7 +14,7 @@
 //! | `Upstream` | an upstream answers, through this process | after an upgrade | the pool's timeouts, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the last message |
 //! | `Watching` | gets the status every second | no | `WATCHER_TIMEOUT` since it last took something |
-//! | `Multiplexed` | HTTP/2 or HTTP/3: its streams are connections (`multiplexed`) | yes | `keep_alive_timeout`, `write_timeout` |
+//! | `Multiplexed` | HTTP/2, HTTP/3: its streams are connections (`multiplexed`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
 //!

@@ -15,7 +15,8 @@ use crate::tls::client::Identity;
 /// Unidirectional streams of this side: the control stream. Without a dynamic table no stream of QPACK's is needed.
 pub(in crate::worker) const OWN_STREAMS: usize = 1;
 
-/// How long a client has to hear that a connection is over: three times as long as a packet needs there and back, within these bounds.
+/// How long a client has to hear that a connection is over: three times as long as a packet needs there and back, within these
+/// bounds.
 const HEARD_MIN: Duration = Duration::from_millis(20);
 const HEARD_MAX: Duration = Duration::from_secs(2);
 
@@ -253,8 +254,8 @@ impl Quic {
         Some(*self.over_at.get_or_insert(now + heard))
     }
 
-    /// When the library has something to do if nothing comes. Not before a millisecond has passed: what leaves at a pace then leaves
-    /// in batches.
+    /// When the library has something to do if nothing comes. Not before a millisecond has passed: what leaves at a pace then
+    /// leaves in batches.
     pub(in crate::worker) fn deadline(&mut self, now: Instant) -> Option<Instant> {
         self.connection.poll_timeout().map(|at| at.max(now + Duration::from_millis(1)))
     }

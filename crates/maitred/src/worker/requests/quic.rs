@@ -1,7 +1,7 @@
 //! HTTP/3 connections: what QUIC reports becomes requests, and what responses have written goes to QUIC.
 //!
-//! Each stream is a `Connection` of its own, as with HTTP/2; the rules of HTTP/3 are in [`maitred_http::h3`], those of QUIC in the
-//! library. Nothing of a connection is looked at before the turn ends: datagrams only mark it as one with something to do.
+//! Each stream is a `Connection` of its own, as with HTTP/2; the rules of HTTP/3 are in [`maitred_http::h3`], those of QUIC in
+//! the library. Nothing of a connection is looked at before the turn ends: datagrams only mark it as one with something to do.
 //!
 //! ```text
 //! on_datagrams ─ touch_session … flush_session ─ flush_quic ─┬ take_quic ─┬ Request ─ open_stream ─ …
@@ -18,6 +18,7 @@ use super::Requests;
 use crate::tls::client::Identity;
 use crate::worker::connection::multiplexed::SHARE_BYTES;
 use crate::worker::connection::quic::Quic;
+use crate::worker::connection::remote::Remote;
 use crate::worker::connection::stream::Opened;
 use crate::worker::connection::wire::Sent;
 
@@ -76,7 +77,7 @@ impl Requests {
         self.settle_endpoint(key);
         while let Some(event) = self.quic(key).and_then(|quic| quic.connection.poll()) {
             match event {
-                quinn_proto::Event::Connected => self.settle_quic(index, key),
+                quinn_proto::Event::Connected => self.settle_quic(key),
                 quinn_proto::Event::ConnectionLost { reason } => {
                     self.note_lost(index, key, &reason);
                     return false;
@@ -87,6 +88,7 @@ impl Requests {
                 | quinn_proto::Event::DatagramsUnblocked => {}
             }
         }
+        self.note_address(index, key);
         let readable = self.quic(key).map(|quic| std::mem::take(&mut quic.readable)).unwrap_or_default();
         for id in readable {
             self.read_quic(index, key, id);
@@ -102,7 +104,7 @@ impl Requests {
     }
 
     /// The handshake is over.
-    fn settle_quic(&mut self, index: u32, key: u32) {
+    fn settle_quic(&mut self, key: u32) {
         let row = self.row;
         let Some(quic) = self.quic(key) else { return };
         quic.settled = true;
@@ -113,7 +115,21 @@ impl Requests {
             found.half_open -= 1;
         }
         row.tls_handshakes.add(1);
-        self.connections[index as usize].readable = false;
+    }
+
+    /// The client may have another address by now (RFC 9000 section 9): its next requests are from there, and it counts there.
+    fn note_address(&mut self, index: u32, key: u32) {
+        let Some(address) = self.quic(key).map(|quic| quic.connection.remote_address()) else { return };
+        let connection = &mut self.connections[index as usize];
+        let before = connection.remote.address;
+        if before == Some(address) {
+            return;
+        }
+        connection.remote = Remote::new(Some(address));
+        if connection.counted {
+            self.shared.addresses.enter_up_to(Some(address), u32::MAX);
+            self.uncount(before);
+        }
     }
 
     fn note_lost(&mut self, index: u32, key: u32, reason: &ConnectionError) {
