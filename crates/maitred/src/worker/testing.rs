@@ -122,7 +122,7 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
     let helpers = HelperThreads { disk: DiskPool::new(0), verifier: Verifier::by_hand(), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
-    let inherited = Inheritance { board, buckets: &[], tables: Vec::new(), cache: None };
+    let inherited = Inheritance { board, buckets: &[], datagrams: &[], tables: Vec::new(), cache: None };
     let mut shared = shared_state(start(config, threads), inherited, TlsServer::none(), helpers).unwrap();
     change(&mut shared);
     Box::leak(Box::new(shared))
