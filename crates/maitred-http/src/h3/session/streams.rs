@@ -267,3 +267,26 @@ impl Streams {
         Some(key)
     }
 }
+
+#[cfg(test)]
+impl Streams {
+    /// The numbers are those of the streams, and what has to be given out is listed.
+    pub(super) fn check(&self) {
+        let all = || self.slab.iter().flatten();
+        assert_eq!(self.queued, all().map(|stream| stream.out.len()).sum::<usize>());
+        assert_eq!(self.waiting, all().filter(|stream| stream.waiting).count());
+        assert_eq!(self.headless, all().filter(|stream| !stream.head_seen).count());
+        assert_eq!((self.open, self.ids.len()), (all().count(), self.slab.len()));
+        for (slot, (id, stream)) in self.ids.iter().zip(&self.slab).enumerate() {
+            assert_eq!(stream.as_ref().map_or(FREE, |stream| stream.id), *id);
+            let Some(stream) = stream else { continue };
+            let due = !stream.out.is_empty() || (stream.local_ended && !stream.end_taken);
+            if due && !stream.reset && !stream.held {
+                assert!(stream.listed && self.listed.contains(&(slot as u16)), "stream {id} is forgotten");
+            }
+            assert!(!(stream.reset && (stream.waiting || stream.held || !stream.out.is_empty())));
+            let over = stream.released && !stream.held && (stream.reset || stream.end_taken);
+            assert!(!over, "stream {id} is over, and has its slot");
+        }
+    }
+}

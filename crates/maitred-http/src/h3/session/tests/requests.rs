@@ -1,0 +1,147 @@
+//! Requests, and how they end (9114-4.1, 9114-4.3, 9114-4.4, 9220).
+
+use super::*;
+
+#[test]
+fn a_request_has_a_head_content_and_trailers() {
+    let mut client = Client::new();
+    client.open(0);
+    assert_eq!(client.session.half_head(), Some(0));
+    assert_eq!(client.say(0, &[headers(&POST), data(b"abc")], false), "request 0\ndata 0 \"abc\"\n");
+    assert_eq!(client.session.half_head(), None);
+    assert_eq!(client.say(0, &[data(b""), data(b"de")], false), "data 0 \"de\"\n");
+    assert_eq!(client.say(0, &[headers(&[("a", "b")])], false), "trailers 0 a=b\n");
+    assert_eq!(client.say(0, &[frame(0x21, b"reserved")], false), "", "unknown frames may come anywhere");
+    assert_eq!(client.say(0, &[], true), "", "trailers have ended the content");
+}
+
+#[test]
+fn content_ends_with_the_stream_in_the_same_piece_or_later() {
+    let mut client = Client::new();
+    assert_eq!(client.say(0, &[headers(&POST), data(b"abc")], true), "request 0\ndata 0 \"abc\" ended\n");
+    assert_eq!(client.say(4, &[headers(&POST), data(b"abc")], false), "request 4\ndata 4 \"abc\"\n");
+    assert_eq!(client.say(4, &[], true), "data 4 \"\" ended\n");
+    assert_eq!(client.say(4, &[], true), "", "once");
+    assert_eq!(client.say(8, &[headers(&GET), frame(0x21, b"x")], true), "request 8\ndata 8 \"\" ended\n");
+    // Trailers of which nothing is left end the content all the same.
+    let nothing = headers(&[("content-length", "3")]);
+    assert_eq!(client.say(12, &[headers(&POST), nothing], true), "request 12\ndata 12 \"\" ended\n");
+}
+
+#[test]
+fn frames_behind_trailers_end_the_connection() {
+    for further in [data(b"x"), headers(&[("a", "b")])] {
+        let mut client = Client::new();
+        let events = client.say(0, &[headers(&POST), headers(&[("a", "b")]), further], false);
+        assert_eq!(events, "request 0\ntrailers 0 a=b\nfatal FrameUnexpected\n");
+        assert_eq!(client.say(0, &[], false), "fatal FrameUnexpected\n", "a dead session stays dead");
+        assert_eq!(client.session.fatal().map(|error| error.code), Some(Code::FrameUnexpected));
+        assert!(client.session.is_over());
+        client.release(0);
+        assert_eq!((client.session.streams(), client.heard()), (0, String::new()));
+    }
+}
+
+#[test]
+fn frames_that_may_not_be_on_a_request_stream_end_the_connection() {
+    for kind in [2, 3, 4, 5, 6, 7, 8, 9, 0xd, kind::PRIORITY_UPDATE_REQUEST, kind::PRIORITY_UPDATE_PUSH] {
+        let mut client = Client::new();
+        let events = client.say(0, &[headers(&GET), number(kind, 0)], false);
+        assert_eq!(events, "request 0\nfatal FrameUnexpected\n", "{kind}");
+    }
+    let mut client = Client::new();
+    assert_eq!(client.say(0, &[data(b"x")], false), "fatal FrameUnexpected\n", "DATA before HEADERS");
+}
+
+/// 9114-4.1: so that the client knows that it was not processed.
+#[test]
+fn a_stream_that_ends_before_its_head_is_aborted() {
+    let mut client = Client::new();
+    let heard = "refused None stream without a request\nabort 0 RequestIncomplete\n";
+    assert_eq!(client.ask(0, &[], true), heard);
+    assert_eq!(client.session.streams(), 0);
+    let heard = "refused None stream without a request\nabort 4 RequestIncomplete\n";
+    assert_eq!(client.ask(4, &[frame(0x21, b"x")], true), heard);
+    assert_eq!(client.session.half_head(), None);
+}
+
+/// 9114-7.1.
+#[test]
+fn a_stream_that_ends_within_a_frame_ends_the_connection() {
+    let head = headers(&GET);
+    for (bytes, events) in [
+        (head[..1].to_vec(), ""),
+        (head[..5].to_vec(), ""),
+        ([&head[..], b"\0"].concat(), "request 0\n"),
+        ([&head[..], b"\0\x03ab"].concat(), "request 0\ndata 0 \"ab\"\n"),
+        ([&head[..], b"\x21\x03ab"].concat(), "request 0\n"),
+    ] {
+        let wanted = format!("{events}fatal FrameError\n");
+        assert_eq!(Client::new().say(0, std::slice::from_ref(&bytes), true), wanted);
+        let mut client = Client::new();
+        assert_eq!(client.say(0, &[bytes], false) + &client.say(0, &[], true), wanted);
+    }
+}
+
+#[test]
+fn content_as_long_as_was_said_is_taken() {
+    let mut client = Client::new();
+    let head = with(&POST, "content-length", "3");
+    let events = client.say(0, &[head.clone(), data(b"ab"), data(b"c"), headers(&[("a", "b")])], true);
+    assert_eq!(events, "request 0\ndata 0 \"ab\"\ndata 0 \"c\"\ntrailers 0 a=b\n");
+    let events = client.say(4, &[head, data(b"abc")], true);
+    assert_eq!(events, "request 4\ndata 4 \"abc\" ended\n");
+    assert_eq!(client.say(8, &[with(&GET, "content-length", "0")], true), "request 8 ended\n");
+}
+
+#[test]
+fn a_section_that_cannot_be_decoded_ends_the_connection() {
+    // Behind the prefix an entry that is in no table, and a section that needs a dynamic table.
+    for section in [&[0, 0, 0xff, 0xff, 0xff][..], &[2, 0, 0x80], &[0]] {
+        let mut client = Client::new();
+        let events = client.say(0, &[frame(kind::HEADERS, section)], true);
+        assert_eq!(events, "fatal DecompressionFailed\n", "{section:?}");
+        let mut client = Client::new();
+        client.post(0);
+        let events = client.say(0, &[frame(kind::HEADERS, section)], true);
+        assert_eq!(events, "fatal DecompressionFailed\n", "{section:?}");
+    }
+}
+
+#[test]
+fn trailers_that_are_too_large_reset_the_stream() {
+    let mut client = Client::new();
+    client.post(0);
+    let heard = "reset 0 user 100\nstop 0 ExcessiveLoad\nabort 0 ExcessiveLoad\n";
+    assert_eq!(client.ask(0, &[headers(&[("a", "b"); 30])], false), heard);
+    client.post(4);
+    let large = frame(kind::HEADERS, &vec![0; SECTION_BYTES_MAX as usize + 1]);
+    let heard = "reset 4 user 104\nstop 4 ExcessiveLoad\nabort 4 ExcessiveLoad\n";
+    assert_eq!(client.ask(4, &[large], false), heard);
+}
+
+/// 9220-3, 9114-4.4.
+#[test]
+fn an_extended_connect_that_was_accepted_has_content_only() {
+    let mut client = Client::new();
+    assert_eq!(client.say(0, &[headers(&TUNNEL)], false), "request 0\n");
+    client.respond(0, 101, &[("upgrade", "websocket"), ("sec-websocket-accept", "x")], false);
+    assert_eq!(client.heard(), "HEADERS 0 :status=200\n");
+    assert_eq!(client.say(0, &[data(b"abc"), frame(0x21, b"x")], false), "data 0 \"abc\"\n");
+    assert_eq!(client.say(0, &[headers(&[("a", "b")])], false), "fatal FrameUnexpected\n");
+    let mut client = Client::new();
+    client.say(0, &[headers(&TUNNEL)], false);
+    client.respond(0, 403, &[], false);
+    assert_eq!(client.say(0, &[headers(&[("a", "b")])], true), "trailers 0 a=b\n", "it is no tunnel");
+}
+
+#[test]
+fn extended_connect_is_refused_where_it_was_not_offered() {
+    let mut client = Client::with(&Settings { connect_protocol: false, ..small() });
+    let events = client.ask(0, &[headers(&TUNNEL)], false);
+    assert!(events.ends_with("stop 0 MessageError\nabort 0 MessageError\n"), "{events}");
+    assert_eq!(
+        Session::new(&Settings { connect_protocol: false, ..small() }, client.now).take_control().len(),
+        6
+    );
+}
