@@ -127,9 +127,12 @@ impl Reader {
         }
     }
 
-    /// From now on only DATA may come, because the request is a CONNECT that was accepted (9114-4.4).
+    /// From now on only DATA may come, because the request is a CONNECT that was accepted (9114-4.4). Behind trailers, which may
+    /// have begun before, not even that.
     pub fn tunnel(&mut self) {
-        self.progress = Progress::Tunnel;
+        if self.progress != Progress::Trailers {
+            self.progress = Progress::Tunnel;
+        }
     }
 
     /// The next event in `input[*at..]`; advances `at` past what it has used. `None`: all was used.

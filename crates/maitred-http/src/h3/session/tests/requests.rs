@@ -145,3 +145,22 @@ fn extended_connect_is_refused_where_it_was_not_offered() {
         6
     );
 }
+
+/// The trailers have begun, or have come, when the tunnel begins: they stay trailers, and are no second request.
+#[test]
+fn trailers_before_the_answer_to_a_connect_are_no_second_request() {
+    let (second, mut client) = (headers(&GET), Client::new());
+    client.say(0, &[headers(&TUNNEL), second[..9].to_vec()], false);
+    client.respond(0, 101, &[], false);
+    let events = client.say(0, &[second[9..].to_vec()], false);
+    assert_eq!(events, "reset 0 user 100\n", "pseudo-fields in trailers");
+    for further in [data(b"x"), headers(&[("a", "b")])] {
+        let mut client = Client::new();
+        assert_eq!(
+            client.say(0, &[headers(&TUNNEL), headers(&[("a", "b")])], false),
+            "request 0\ntrailers 0 a=b\n"
+        );
+        client.respond(0, 101, &[], false);
+        assert_eq!(client.say(0, &[further], false), "fatal FrameUnexpected\n");
+    }
+}
