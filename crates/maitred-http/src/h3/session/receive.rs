@@ -53,7 +53,10 @@ impl Session {
         let Some(event) = stream.reader.next(input, at)? else {
             return if ended { self.finish(now, key) } else { Ok(None) };
         };
-        let last = ended && *at == input.len();
+        // An end within a frame is an error that only the reader knows.
+        let last = ended && *at == input.len() && stream.reader.finish().is_ok();
+        // A stream that has ended need not be stopped, whatever becomes of it.
+        stream.remote_ended = last;
         match event {
             reader::Event::Data(bytes) => self.on_data(now, key, bytes, last),
             reader::Event::Headers { section, trailers: false } => {
@@ -77,12 +80,7 @@ impl Session {
                 _ => return self.wrong_length(now, key),
             }
         }
-        // An end within a frame is an error that only the reader knows.
-        if last && stream.reader.finish().is_ok() {
-            stream.remote_ended = true;
-            return Ok(Some(Event::Data { stream: key, bytes, ended: true }));
-        }
-        Ok(Some(Event::Data { stream: key, bytes, ended: false }))
+        Ok(Some(Event::Data { stream: key, bytes, ended: last }))
     }
 
     #[cold]
@@ -94,18 +92,14 @@ impl Session {
     /// The client has ended the stream (9114-4.1, 9114-7.1).
     fn finish(&mut self, now: Instant, key: StreamKey) -> Taken<'static> {
         let Some(stream) = self.streams.get(key) else { return Ok(None) };
-        let finished = stream.reader.finish();
+        stream.remote_ended = true;
         let left = stream.content_left;
-        match finished {
+        match stream.reader.finish() {
             // A request that never was one: an error of the stream.
-            Err(error) if error.code == Code::RequestIncomplete => {
-                stream.remote_ended = true;
-                self.stream_error(now, key, error)
-            }
+            Err(error) if error.code == Code::RequestIncomplete => self.stream_error(now, key, error),
             Err(error) => Err(error),
             Ok(()) if left != 0 && left != UNKNOWN => self.wrong_length(now, key),
             Ok(()) => {
-                stream.remote_ended = true;
                 let end = Event::Data { stream: key, bytes: &[], ended: true };
                 Ok((!stream.complete).then_some(end))
             }
@@ -146,7 +140,6 @@ impl Session {
         let stream = self.streams.get(key)?;
         stream.content_left = facts.content_length.unwrap_or(UNKNOWN);
         stream.tunnel = facts.tunnel;
-        stream.remote_ended = last;
         if let Some(priority) = facts.priority.filter(|_| !stream.prioritised) {
             (stream.priority, stream.priority_due) = (priority, true);
         }

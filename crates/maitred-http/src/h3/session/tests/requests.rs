@@ -84,6 +84,58 @@ fn a_stream_that_ends_within_a_frame_ends_the_connection() {
 }
 
 #[test]
+fn a_frame_that_ends_early_is_that_whatever_the_length_of_the_content() {
+    for (content, ended) in [("10", true), ("10", false), ("2", true), ("2", false)] {
+        let mut client = Client::new();
+        client.say(0, &[with(&POST, "content-length", content)], false);
+        let mut events = client.say(0, &[b"\0\x0aab".to_vec()], ended);
+        if !ended {
+            events += &client.say(0, &[], true);
+        }
+        assert_eq!(events, "data 0 \"ab\"\nfatal FrameError\n", "{content} {ended}");
+    }
+}
+
+/// 9114-4.1.2, in every order in which it can be found.
+#[test]
+fn content_that_is_not_as_long_as_was_said_is_malformed() {
+    let long = |length: &'static str| with(&POST, "content-length", length);
+    let trailers = headers(&[("a", "b")]);
+    let ended = "abort 0 MessageError\n";
+    let open = "stop 0 MessageError\nabort 0 MessageError\n";
+    let cases = [
+        ("more in one frame", vec![long("2"), data(b"abc")], false, open),
+        ("more in one frame, at the end", vec![long("2"), data(b"abc")], true, ended),
+        ("more in a further frame", vec![long("2"), data(b"ab"), data(b"c")], false, open),
+        ("less at the end", vec![long("3"), data(b"ab")], true, ended),
+        ("nothing at the end", vec![long("3"), frame(0x21, b"")], true, ended),
+        ("less before trailers", vec![long("3"), data(b"ab"), trailers.clone()], false, open),
+        ("less before trailers and the end", vec![long("3"), data(b"ab"), trailers], true, ended),
+        ("some of none", vec![long("0"), data(b"a")], false, open),
+    ];
+    for (name, frames, fin, actions) in cases {
+        let mut client = Client::new();
+        let events = client.say(0, &frames, fin);
+        assert!(
+            events.starts_with("request 0\n") && events.ends_with("reset 0 user 100\n"),
+            "{name}: {events}"
+        );
+        assert_eq!(client.heard(), actions, "{name}");
+        assert_eq!(client.say(0, &[data(b"more")], true), "", "{name}");
+        assert_eq!((client.session.streams(), client.heard()), (1, String::new()), "{name}: not released");
+        client.release(0);
+        assert_eq!((client.session.streams(), client.heard()), (0, String::new()), "{name}");
+    }
+    // The end comes in a piece of its own.
+    let mut client = Client::new();
+    client.say(0, &[long("3"), data(b"ab")], false);
+    assert_eq!(client.ask(0, &[], true), format!("reset 0 user 100\n{ended}"));
+    // With the head it is known before the caller has the request.
+    let events = client.ask(4, &[long("3")], true);
+    assert_eq!(events, "refused None content is missing\nabort 4 MessageError\n");
+}
+
+#[test]
 fn content_as_long_as_was_said_is_taken() {
     let mut client = Client::new();
     let head = with(&POST, "content-length", "3");
@@ -92,6 +144,29 @@ fn content_as_long_as_was_said_is_taken() {
     let events = client.say(4, &[head, data(b"abc")], true);
     assert_eq!(events, "request 4\ndata 4 \"abc\" ended\n");
     assert_eq!(client.say(8, &[with(&GET, "content-length", "0")], true), "request 8 ended\n");
+}
+
+/// 9114-4.1.2, 9114-4.3: an error of the stream, and the connection goes on.
+#[test]
+fn malformed_requests_are_refused_and_others_go_on() {
+    let mut client = Client::new();
+    let malformed = [with(&GET, "connection", "close"), with(&GET, ":status", "200"), headers(&[])];
+    for (at, head) in malformed.into_iter().enumerate() {
+        let id = 8 * at as u64;
+        let events = client.ask(id, std::slice::from_ref(&head), false);
+        assert!(events.starts_with("refused None "), "{events}");
+        let actions = format!("stop {id} MessageError\nabort {id} MessageError\n");
+        assert!(events.ends_with(&actions), "{events}");
+        let events = client.ask(id + 4, &[head], true);
+        assert!(events.ends_with(&format!("\nabort {} MessageError\n", id + 4)), "{events}");
+        assert!(!events.contains("stop"), "the client has ended it: {events}");
+        assert_eq!(client.session.streams(), 0);
+    }
+    client.get(24);
+    let events = client.ask(28, &[headers(&POST), headers(&[(":path", "/")])], false);
+    assert!(events.ends_with("reset 28 user 128\nstop 28 MessageError\nabort 28 MessageError\n"), "{events}");
+    client.answer(24);
+    assert_eq!(client.heard(), "HEADERS 24 :status=200\nend 24\n");
 }
 
 #[test]
