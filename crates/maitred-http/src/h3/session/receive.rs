@@ -163,10 +163,14 @@ impl Session {
         stream.out.extend_from_slice(&section);
         let bytes = stream.out.len() - before;
         (stream.head_sent, stream.local_ended, stream.released) = (true, true, true);
+        // Nothing more of it is read.
+        let goes_on = !std::mem::replace(&mut stream.remote_ended, true);
         self.streams.queued += bytes;
         self.streams.note_head(key);
         self.streams.list(key);
-        self.actions.push(Action::Stop { id, code: Code::NoError });
+        if goes_on {
+            self.actions.push(Action::Stop { id, code: Code::NoError });
+        }
         self.ledger.charge(Act::StreamError, now)?;
         Ok(Some(Event::Refused { status: Some(431), reason: "the head is too large" }))
     }

@@ -183,6 +183,49 @@ fn a_section_that_cannot_be_decoded_ends_the_connection() {
     }
 }
 
+/// 9114-4.2.2: the answer is sent, and nothing more is read.
+#[test]
+fn a_head_that_is_too_large_is_answered() {
+    let many = headers(&[&GET[..], &[("a", "b"); 20]].concat());
+    let wide = with(&GET, "x", &"y".repeat(1000));
+    let long = frame(kind::HEADERS, &vec![0; SECTION_BYTES_MAX as usize + 1]);
+    for (head, known) in [(many, true), (wide, true), (long, false)] {
+        let mut client = Client::new();
+        let refused = "refused Some(431) the head is too large\n";
+        // What comes behind it, in the same piece or later, means nothing, were it trailers that are too large as well.
+        let large = frame(kind::HEADERS, &vec![0; SECTION_BYTES_MAX as usize + 1]);
+        let frames = [head, data(b"abc"), large, headers(&[("a", "b")])];
+        assert_eq!(client.say(0, &frames, false), refused);
+        assert_eq!(client.head.request_line().is_some(), known);
+        assert_eq!(client.say(0, &[data(b"abc")], false), "");
+        assert_eq!(client.session.half_head(), None);
+        assert_eq!(client.session.streams(), 1);
+        let heard = "stop 0 NoError\nHEADERS 0 :status=431 content-length=0\nend 0\n";
+        assert_eq!(client.heard(), heard);
+        assert_eq!((client.session.streams(), client.session.fatal()), (0, None));
+    }
+}
+
+#[test]
+fn the_answer_to_a_head_that_is_too_large_can_be_lost_and_held() {
+    let many = headers(&[&GET[..], &[("a", "b"); 20]].concat());
+    let mut client = Client::new();
+    client.say(0, std::slice::from_ref(&many), true);
+    assert_eq!(client.lose(0), "");
+    assert_eq!(
+        client.heard(),
+        "abort 0 RequestCancelled\n",
+        "it was not taken, and the client has ended its side"
+    );
+    assert_eq!(client.session.streams(), 0);
+    client.stuck.insert(4);
+    client.say(4, &[many], true);
+    assert_eq!(client.heard(), "HEADERS 4 :status=431 content-length=0\nend 4\n");
+    assert_eq!(client.session.streams(), 1, "QUIC has not taken it");
+    client.unstick(4);
+    assert_eq!(client.session.streams(), 0);
+}
+
 #[test]
 fn trailers_that_are_too_large_reset_the_stream() {
     let mut client = Client::new();
