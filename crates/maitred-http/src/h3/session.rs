@@ -281,7 +281,7 @@ impl Session {
     /// Sets the caller's mark on a stream.
     #[inline]
     pub fn mark(&mut self, stream: StreamKey, user: u32) {
-        if let Some(stream) = self.streams.get(stream) {
+        if let Some(stream) = self.streams.get(stream).filter(|stream| !stream.released) {
             (stream.user, stream.named) = (user, true);
         }
     }

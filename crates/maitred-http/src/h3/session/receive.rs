@@ -197,7 +197,7 @@ impl Session {
     }
 
     /// The client has reset its side of a stream, or wants no more of the response (9114-4.1.1). `None` if the caller does not
-    /// have it.
+    /// have it, or not any more.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Session {
             return Err(error);
         }
         let Some(known) = self.streams.get(stream).filter(|known| !known.reset) else { return Ok(None) };
-        let (named, user) = (known.named, known.user);
+        let (named, released, user) = (known.named, known.released, known.user);
         // It knows that it will not send any more, or would not have said so.
         known.remote_ended = true;
         self.reset(stream, Code::RequestCancelled);
@@ -218,7 +218,7 @@ impl Session {
             self.die(error.into());
             return Err(error.into());
         }
-        Ok(named.then_some(Event::Reset { stream, user }))
+        Ok((named && !released).then_some(Event::Reset { stream, user }))
     }
 
     /// The reader of a stream whose tunnel has begun: nothing but DATA may come.

@@ -142,6 +142,7 @@ impl Session {
             self.actions.push(Action::Reset { id, code });
         }
         self.drop_rest(stream);
+        self.remove_if_over(stream);
     }
 
     /// Nothing of a stream's response is sent any more.
@@ -160,11 +161,12 @@ impl Session {
     /// (H3_INTERNAL_ERROR).
     #[inline]
     pub fn release(&mut self, stream: StreamKey) {
-        let Some(known) = self.streams.get(stream) else { return };
-        known.released = true;
+        let Some(known) = self.streams.get(stream).filter(|known| !known.released) else { return };
+        // The mark may be that of another stream from now on.
+        (known.released, known.user) = (true, 0);
         if !known.local_ended {
             self.reset(stream, Code::InternalError);
-        } else if !known.reset && !known.remote_ended {
+        } else if !known.reset && !std::mem::replace(&mut known.remote_ended, true) {
             let id = known.id;
             self.actions.push(Action::Stop { id, code: Code::NoError });
         }

@@ -98,9 +98,14 @@ impl Streams {
     pub(super) fn reset_all(&mut self) {
         (self.waiting, self.queued, self.headless) = (0, 0, 0);
         self.listed = Vec::new();
-        for stream in self.slab.iter_mut().flatten() {
+        for (id, place) in self.ids.iter_mut().zip(&mut self.slab) {
+            if place.take_if(|stream| stream.released).is_some() {
+                *id = FREE;
+                self.open -= 1;
+            }
+            let Some(stream) = place else { continue };
             (stream.reset, stream.waiting, stream.listed, stream.head_seen) = (true, false, false, true);
-            stream.out = Vec::new();
+            (stream.held, stream.out) = (false, Vec::new());
         }
     }
 

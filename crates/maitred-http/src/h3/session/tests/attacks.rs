@@ -54,6 +54,30 @@ fn answers_and_time_make_up_for_resets() {
     }
 }
 
+/// CVE-2025-8671: each way in which a client makes the server reset a stream.
+#[test]
+fn made_you_reset() {
+    type Way = fn() -> Vec<Vec<u8>>;
+    let ways: [(&str, Way, bool); 7] = [
+        ("no request", Vec::new, true),
+        ("a malformed request", || vec![headers(&[])], false),
+        ("content beyond its length", || vec![with(&POST, "content-length", "1"), data(b"xy")], false),
+        ("content below its length", || vec![with(&POST, "content-length", "2"), data(b"x")], true),
+        ("malformed trailers", || vec![headers(&POST), headers(&[(":path", "/")])], false),
+        ("trailers that are too large", || vec![headers(&POST), headers(&[("a", "b"); 30])], false),
+        ("a head that is too large", || vec![headers(&[&GET[..], &[("a", "b"); 20]].concat())], false),
+    ];
+    for (name, way, ended) in ways {
+        let mut client = Client::new();
+        let accepted = attack(&mut client, |client, count| {
+            let answer = client.say(4 * count, &way(), ended);
+            client.release(4 * count);
+            answer
+        });
+        assert_eq!(accepted, small().floods.stream_errors_max, "{name}");
+    }
+}
+
 #[test]
 fn floods_of_priorities() {
     let mut client = Client::new();

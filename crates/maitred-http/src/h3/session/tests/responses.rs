@@ -169,6 +169,51 @@ fn keys_of_the_past_do_nothing() {
 }
 
 #[test]
+fn a_release_says_that_the_rest_of_a_request_is_not_needed() {
+    let mut client = Client::new();
+    client.post(0);
+    client.stuck.insert(0);
+    client.answer(0);
+    assert_eq!(client.heard(), "stop 0 NoError\nHEADERS 0 :status=200\nend 0\n");
+    client.release(0);
+    assert_eq!(client.heard(), "", "once");
+    // What was on its way means nothing, not even if it is malformed.
+    assert_eq!(client.say(0, &[data(b"abc"), headers(&[(":path", "/")])], true), "");
+    client.unstick(0);
+    assert_eq!((client.heard(), client.session.streams()), (String::new(), 0));
+    client.post(4);
+    client.respond(4, 200, &[], false);
+    client.write(4, b"half", false);
+    client.release(4);
+    assert_eq!(client.heard(), "stop 4 InternalError\nabort 4 InternalError\n");
+    assert_eq!(client.session.streams(), 0);
+}
+
+/// What was the caller's mark may be that of another stream by now.
+#[test]
+fn a_stream_that_was_released_can_be_lost_without_an_event() {
+    for (held, post) in [(true, false), (false, false), (true, true), (false, true)] {
+        let mut client = Client::new();
+        if post {
+            client.post(0)
+        } else {
+            client.get(0)
+        }
+        client.respond(0, 200, &[], true);
+        if held {
+            client.stuck.insert(0);
+            client.heard();
+        }
+        client.release(0);
+        assert_eq!((client.session.streams(), client.session.user(client.key(0))), (1, 0));
+        assert_eq!(client.lose(0), "");
+        assert_eq!(client.session.streams(), 0, "its slot is free");
+        let stop = if post { "stop 0 NoError\n" } else { "" };
+        assert_eq!(client.heard(), format!("{stop}abort 0 RequestCancelled\n"));
+    }
+}
+
+#[test]
 fn an_idle_session_gives_its_memory_back_and_goes_on() {
     let mut client = Client::with(&Settings { streams_max: 50, ..small() });
     for round in 0..3 {
