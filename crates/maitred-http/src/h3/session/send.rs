@@ -230,7 +230,8 @@ impl Session {
     /// Whether the caller still has a part of what [`Session::take_unsent`] has given out for a stream.
     pub fn hold(&mut self, stream: StreamKey, holds: bool) {
         let Some(known) = self.streams.get(stream) else { return };
-        known.held = holds;
+        // Of a stream that was reset the caller keeps nothing.
+        known.held = holds && !known.reset;
         if !holds && !known.reset && !(known.out.is_empty() && (known.end_taken || !known.local_ended)) {
             self.streams.list(stream);
         }

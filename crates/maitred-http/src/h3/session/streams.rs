@@ -245,6 +245,7 @@ impl Streams {
             if let Some(stream) = self.slab.get_mut(slot).and_then(Option::as_deref_mut)
                 && std::mem::take(&mut stream.listed)
                 && !stream.held
+                && !stream.reset
             {
                 return Some(self.key(slot));
             }

@@ -55,6 +55,19 @@ fn a_priority_comes_in_a_frame_before_or_behind_its_request() {
     assert_eq!(changed, BTreeMap::from([(8, Some(6 << 27))]), "it is said at once");
 }
 
+#[test]
+fn a_priority_of_a_stream_that_is_over_means_nothing() {
+    let mut client = Client::new();
+    client.get(0);
+    client.answer(0);
+    client.heard();
+    client.get(4);
+    client.reset(4, Code::InternalError);
+    client.heard();
+    assert_eq!(client.tell(&[urgent(0, "u=0"), urgent(4, "u=0")]), "");
+    assert_eq!(client.session.take_unsent(), None);
+}
+
 /// 9218-7.2: what cannot have been allowed by QUIC.
 #[test]
 fn a_priority_of_a_stream_beyond_the_limit_ends_the_connection() {

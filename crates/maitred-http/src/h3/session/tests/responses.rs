@@ -168,6 +168,20 @@ fn keys_of_the_past_do_nothing() {
     assert_eq!(client.heard(), "stop 4 NoError\nHEADERS 4 :status=200\nend 4\n");
 }
 
+/// The end of a response that was dropped is not that of a response.
+#[test]
+fn nothing_is_given_out_of_a_stream_that_was_reset() {
+    let mut client = Client::new();
+    client.get(0);
+    client.respond(0, 200, &[], false);
+    client.write(0, b"half", true);
+    client.reset(0, Code::InternalError);
+    assert_eq!(client.session.take_unsent(), None);
+    client.session.hold(client.key(0), true);
+    assert!(!client.session.is_held(client.key(0)), "what the caller had is gone with the stream");
+    assert_eq!(client.heard(), "abort 0 InternalError\n");
+}
+
 #[test]
 fn a_release_says_that_the_rest_of_a_request_is_not_needed() {
     let mut client = Client::new();
