@@ -208,8 +208,7 @@ impl Session {
         }
         let Some(known) = self.streams.get(stream).filter(|known| !known.reset) else { return Ok(None) };
         let (named, released, user) = (known.named, known.released, known.user);
-        // It knows that it will not send any more, or would not have said so.
-        known.remote_ended = true;
+        // If it wants no response, more of its request may come all the same. If it has reset its side, to stop it does nothing.
         self.reset(stream, Code::RequestCancelled);
         if !named {
             self.streams.remove(stream);

@@ -168,6 +168,98 @@ fn keys_of_the_past_do_nothing() {
     assert_eq!(client.heard(), "stop 4 NoError\nHEADERS 4 :status=200\nend 4\n");
 }
 
+/// A stream that is reset in each of its states: the client gets what it needs to know, once.
+#[test]
+fn a_reset_says_what_has_not_ended() {
+    type Before = fn(&mut Client);
+    let (both, own, none) =
+        ("stop 0 RequestCancelled\nabort 0 RequestCancelled\n", "abort 0 RequestCancelled\n", "");
+    let states: [(&str, Before, &str); 9] = [
+        ("a head is awaited", |client| client.open(0), both),
+        ("content is awaited", |client| client.post(0), both),
+        ("nothing was answered", |client| client.get(0), own),
+        (
+            "a part was answered",
+            |client| {
+                client.get(0);
+                client.respond(0, 200, &[], false);
+            },
+            own,
+        ),
+        (
+            "all was answered, and nothing taken",
+            |client| {
+                client.get(0);
+                client.respond(0, 200, &[], true);
+            },
+            own,
+        ),
+        (
+            "all was taken, and is held",
+            |client| {
+                client.get(0);
+                client.respond(0, 200, &[], true);
+                client.stuck.insert(0);
+                client.heard();
+            },
+            own,
+        ),
+        (
+            "all was taken",
+            |client| {
+                client.get(0);
+                client.respond(0, 200, &[], true);
+                client.heard();
+            },
+            none,
+        ),
+        (
+            "all was taken, and content is awaited",
+            |client| {
+                client.post(0);
+                client.respond(0, 200, &[], true);
+                client.heard();
+            },
+            "stop 0 RequestCancelled\n",
+        ),
+        (
+            "it was reset",
+            |client| {
+                client.post(0);
+                client.reset(0, Code::InternalError);
+                client.heard();
+            },
+            none,
+        ),
+    ];
+    for (name, before, actions) in states {
+        let mut client = Client::new();
+        before(&mut client);
+        client.reset(0, Code::RequestCancelled);
+        assert_eq!(client.session.queued(), 0, "{name}");
+        assert_eq!(client.heard(), actions, "{name}");
+        client.reset(0, Code::RequestCancelled);
+        client.session.hold(client.key(0), true);
+        client.session.hold(client.key(0), false);
+        assert_eq!((client.heard(), client.session.streams()), (String::new(), 1), "{name}");
+        client.release(0);
+        client.release(0);
+        assert_eq!((client.heard(), client.session.streams()), (String::new(), 0), "{name}");
+        // The client takes it back in the same state.
+        let mut client = Client::new();
+        before(&mut client);
+        let event = client.lose(0);
+        let reset = name != "it was reset";
+        let named = name != "a head is awaited";
+        assert_eq!(event, if reset && named { "reset 0 user 100\n" } else { "" }, "{name}");
+        assert_eq!(client.heard(), actions, "{name}");
+        assert_eq!(client.lose(0), "", "{name}");
+        client.release(0);
+        assert_eq!((client.heard(), client.session.streams()), (String::new(), 0), "{name}");
+        assert_eq!((client.session.half_head(), client.session.fatal()), (None, None));
+    }
+}
+
 /// The end of a response that was dropped is not that of a response.
 #[test]
 fn nothing_is_given_out_of_a_stream_that_was_reset() {
@@ -225,6 +317,16 @@ fn a_stream_that_was_released_can_be_lost_without_an_event() {
         let stop = if post { "stop 0 NoError\n" } else { "" };
         assert_eq!(client.heard(), format!("{stop}abort 0 RequestCancelled\n"));
     }
+}
+
+/// A client that wants no response may have more of its request on the way, which is stopped: QUIC would keep it.
+#[test]
+fn what_a_client_does_not_want_an_answer_to_is_not_read() {
+    let mut client = Client::new();
+    client.post(0);
+    assert_eq!(client.lose(0), "reset 0 user 100\n");
+    assert_eq!(client.heard(), "stop 0 RequestCancelled\nabort 0 RequestCancelled\n");
+    assert_eq!(client.say(0, &[data(b"abc")], false), "");
 }
 
 #[test]
