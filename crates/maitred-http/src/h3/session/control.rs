@@ -126,11 +126,10 @@ impl Session {
             self.early.put(id, priority);
             return Ok(());
         }
-        let key = self.streams.find(id);
-        if let Some(stream) = key.and_then(|key| self.streams.get(key)) {
+        if let Some(key) = self.streams.find(id)
+            && let Some(stream) = self.streams.get(key)
+        {
             (stream.priority, stream.prioritised, stream.priority_due) = (priority, true, true);
-        }
-        if let Some(key) = key {
             self.streams.list(key);
         }
         Ok(())

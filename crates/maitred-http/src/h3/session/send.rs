@@ -232,7 +232,8 @@ impl Session {
         let Some(known) = self.streams.get(stream) else { return };
         // Of a stream that was reset the caller keeps nothing.
         known.held = holds && !known.reset;
-        if !holds && !known.reset && !(known.out.is_empty() && (known.end_taken || !known.local_ended)) {
+        let due = !known.out.is_empty() || (known.local_ended && !known.end_taken) || known.priority_due;
+        if due && !known.held {
             self.streams.list(stream);
         }
         self.remove_if_over(stream);

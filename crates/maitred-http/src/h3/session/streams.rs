@@ -122,7 +122,7 @@ impl Streams {
             turn: 0,
             priority: priority.unwrap_or_default(),
             prioritised: priority.is_some(),
-            priority_due: priority.is_some(),
+            priority_due: true,
             complete: false,
             remote_ended: false,
             local_ended: false,

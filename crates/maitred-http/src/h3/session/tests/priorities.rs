@@ -31,6 +31,27 @@ fn the_most_urgent_is_next_and_incremental_ones_take_turns() {
     assert_eq!(order(&["i", "", "i"], 2), [1, 1, 0, 2, 0, 2]);
 }
 
+/// The numbers that QUIC gets: a larger one is sent first. Streams that say nothing are as urgent as 3.
+#[test]
+fn quic_is_told_the_same_order() {
+    let mut client = Client::with(&Settings { streams_max: 100, ..small() });
+    let priorities = ["u=0", "u=0, i", "u=2", "", "u=3", "u=3, i", "u=4", "u=7", "u=7, i"];
+    for (at, priority) in priorities.iter().enumerate() {
+        let id = 4 * at as u64;
+        let head = if priority.is_empty() { headers(&GET) } else { with(&GET, "priority", priority) };
+        client.say(id, &[head], true);
+        client.respond(id, 200, &[], false);
+    }
+    let mut told = Vec::new();
+    while let Some(unsent) = client.session.take_unsent() {
+        told.push(unsent.priority.expect("it was not said before"));
+        client.session.hold(unsent.stream, false);
+    }
+    assert!(told.is_sorted_by(|one, next| one > next), "{told:?}");
+    client.write(0, b"x", true);
+    assert_eq!(client.session.take_unsent().and_then(|unsent| unsent.priority), None, "it has not changed");
+}
+
 /// 9218-7.2: a frame counts before the field of the request, whichever comes first.
 #[test]
 fn a_priority_comes_in_a_frame_before_or_behind_its_request() {
@@ -53,6 +74,23 @@ fn a_priority_comes_in_a_frame_before_or_behind_its_request() {
         client.session.hold(unsent.stream, false);
     }
     assert_eq!(changed, BTreeMap::from([(8, Some(6 << 27))]), "it is said at once");
+}
+
+#[test]
+fn a_priority_that_changes_while_a_piece_is_held_is_said_later() {
+    for ended in [false, true] {
+        let mut client = Client::new();
+        client.get(0);
+        client.respond(0, 200, &[], ended);
+        client.stuck.insert(0);
+        client.heard();
+        client.tell(&[urgent(0, "u=0, i")]);
+        assert_eq!(client.session.take_unsent(), None, "what is held goes first");
+        client.unstick(0);
+        let unsent =
+            client.session.take_unsent().map(|unsent| (unsent.bytes.len(), unsent.ended, unsent.priority));
+        assert_eq!(unsent, Some((0, false, Some(7 << 27))));
+    }
 }
 
 #[test]
