@@ -72,8 +72,22 @@ impl Session {
         if ended {
             return PeerStreams::closed(stream.kind());
         }
+        if matches!(stream.state, State::Stopped) {
+            self.forget_stopped();
+        }
         self.unidirectional.push(stream);
         Ok(())
+    }
+
+    /// The caller may say nothing more of streams that were stopped. As many as there can be at a time are known, so that what is
+    /// still on its way is not taken for a new stream.
+    fn forget_stopped(&mut self) {
+        let is_stopped = |stream: &&Unidirectional| matches!(stream.state, State::Stopped);
+        let stopped = self.unidirectional.iter().filter(is_stopped).map(|stream| stream.id);
+        if stopped.clone().count() >= UNIDIRECTIONAL_STREAMS_MAX as usize {
+            let oldest = stopped.min();
+            self.unidirectional.retain(|stream| Some(stream.id) != oldest);
+        }
     }
 
     fn begin_unidirectional(&mut self, now: Instant, id: u64, kind: StreamType) -> Result<State, Error> {

@@ -94,6 +94,19 @@ fn floods_of_priorities() {
     }
 }
 
+/// Streams of unknown types for a long time, each stopped, and never heard of again.
+#[test]
+fn streams_of_unknown_types_are_forgotten() {
+    let mut client = Client::new();
+    for count in 0..1000 {
+        client.pass(Duration::from_secs(1));
+        assert_eq!(client.uni(6 + 4 * count, &[0x21], false), "");
+        assert_eq!(client.actions(), format!("stop {} StreamCreationError\n", 6 + 4 * count));
+        assert!(client.session.unidirectional.len() <= 2 + UNIDIRECTIONAL_STREAMS_MAX as usize);
+    }
+    assert_eq!(client.tell(&[number(kind::GOAWAY, 7)]), "", "those that are needed are known");
+}
+
 /// A client that takes nothing costs what was agreed and not more.
 #[test]
 fn responses_that_are_not_taken() {
