@@ -111,7 +111,11 @@ impl Session {
                 // Whatever a client would take: nothing here depends on it. Responses have no field section that is too large
                 // for any client that sets a sensible bound, and none can be made smaller.
                 Event::Settings(_) => {}
-                Event::GoAway(_) => self.peer_leaves = true,
+                Event::GoAway(_) => {
+                    if std::mem::replace(&mut self.peer_leaves, true) {
+                        self.ledger.charge(Act::Ignored, now)?;
+                    }
+                }
                 // Nothing was promised, and no client can allow pushes to a server that makes none.
                 Event::CancelPush(_) => {
                     return Err(Error::new(Code::IdError, "CANCEL_PUSH of a push that was not promised"));

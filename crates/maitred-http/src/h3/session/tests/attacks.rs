@@ -94,6 +94,25 @@ fn floods_of_priorities() {
     }
 }
 
+#[test]
+fn floods_of_what_means_nothing() {
+    let most = small().floods.ignored_max;
+    let mut client = Client::new();
+    assert_eq!(attack(&mut client, |client, count| client.uni(6 + 4 * count, &[0x21], true)), most);
+    let mut client = Client::new();
+    assert_eq!(attack(&mut client, |client, count| client.uni(6 + 4 * count, &[0x21], false)), most);
+    let mut client = Client::new();
+    assert_eq!(attack(&mut client, |client, _| client.tell(&[number(kind::MAX_PUSH_ID, 7)])), most);
+    let mut client = Client::new();
+    assert_eq!(client.tell(&[number(kind::GOAWAY, 7)]), "");
+    assert_eq!(attack(&mut client, |client, _| client.tell(&[number(kind::GOAWAY, 7)])), most);
+    let mut client = Client::new();
+    assert_eq!(attack(&mut client, |client, _| client.tell(&[number(0x21, 7)])), 64);
+    let mut client = Client::new();
+    client.post(0);
+    assert_eq!(attack(&mut client, |client, _| client.say(0, &[data(b"")], false)), 64);
+}
+
 /// Streams of unknown types for a long time, each stopped, and never heard of again.
 #[test]
 fn streams_of_unknown_types_are_forgotten() {
