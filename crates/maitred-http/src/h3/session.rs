@@ -282,7 +282,7 @@ impl Session {
     #[inline]
     pub fn mark(&mut self, stream: StreamKey, user: u32) {
         if let Some(stream) = self.streams.get(stream).filter(|stream| !stream.released) {
-            (stream.user, stream.named) = (user, true);
+            stream.user = user;
         }
     }
 

@@ -139,7 +139,7 @@ impl Session {
     fn begin(&mut self, key: StreamKey, facts: Facts, last: bool) -> Option<Event<'static>> {
         let stream = self.streams.get(key)?;
         stream.content_left = facts.content_length.unwrap_or(UNKNOWN);
-        stream.tunnel = facts.tunnel;
+        (stream.tunnel, stream.named) = (facts.tunnel, true);
         if let Some(priority) = facts.priority.filter(|_| !stream.prioritised) {
             (stream.priority, stream.priority_due) = (priority, true);
         }

@@ -238,6 +238,21 @@ fn trailers_that_are_too_large_reset_the_stream() {
     assert_eq!(client.ask(4, &[large], false), heard);
 }
 
+#[test]
+fn a_request_is_the_callers_before_it_is_marked() {
+    let (now, mut head) = (Instant::now(), RequestHead::default());
+    let mut session = Session::new(&small(), now);
+    let stream = session.open(0).unwrap();
+    let (input, mut at) = ([headers(&POST), headers(&[(":path", "/")])].concat(), 0);
+    let event = session.receive(now, stream, (&input, &mut at), false, &mut head);
+    assert_eq!(event, Ok(Some(Event::Request { stream, ended: false })));
+    let event = session.receive(now, stream, (&input, &mut at), false, &mut head);
+    assert_eq!(event, Ok(Some(Event::Reset { stream, user: 0 })), "it has to be released");
+    assert_eq!(session.id(stream), Some(0));
+    session.release(stream);
+    assert_eq!(session.streams(), 0);
+}
+
 /// 9220-3, 9114-4.4.
 #[test]
 fn an_extended_connect_that_was_accepted_has_content_only() {
