@@ -211,7 +211,7 @@ impl Session {
             peer_leaves: false,
             dead: None,
             sink: Vec::new(),
-            streams_now: settings.streams_max,
+            streams_now: settings.streams_max.max(1),
             refusing: false,
             refused: 0,
         }
@@ -331,7 +331,7 @@ impl Session {
     /// Serves no more than so many requests at a time from now on, nor than the settings say. Those that there are go on; others
     /// are refused, and the client may retry. This does not count as an error of the client.
     pub fn limit_streams(&mut self, max: u32) {
-        self.streams_now = max.clamp(1, self.settings.streams_max);
+        self.streams_now = max.min(self.settings.streams_max).max(1);
     }
 
     /// Refuses streams while there are any.

@@ -55,6 +55,33 @@ fn a_client_that_leaves_gets_its_responses() {
 }
 
 #[test]
+fn a_session_serves_fewer_requests_than_it_has_announced() {
+    let mut client = Client::new();
+    client.session.limit_streams(2);
+    client.get(0);
+    client.get(4);
+    assert_eq!(client.ask(8, &[headers(&GET)], true), REJECTED);
+    assert_eq!((client.session.take_refused(), client.session.take_refused()), (1, 0));
+    client.answer(0);
+    client.heard();
+    client.get(12);
+    client.session.limit_streams(100);
+    client.get(16);
+    client.get(20);
+    let refused = "stop 24 RequestRejected\nabort 24 RequestRejected\n";
+    assert_eq!(client.ask(24, &[headers(&GET)], true), refused, "no more than the settings say");
+    assert_eq!(client.session.fatal(), None);
+    client.session.limit_streams(0);
+    [4, 12, 16, 20].into_iter().for_each(|id| client.answer(id));
+    client.heard();
+    client.get(28);
+    // Limits of nothing are those of one.
+    let mut client = Client::with(&Settings { streams_max: 0, ..small() });
+    client.session.limit_streams(0);
+    client.get(0);
+}
+
+#[test]
 fn a_session_that_refuses_streams_takes_the_only_one() {
     let mut client = Client::new();
     client.session.refuse_streams(true);
