@@ -24,11 +24,17 @@ def check(condition, what):
         raise AssertionError(what)
 
 
-def session(origin, ca, **more):
+def session(ca, **more):
     made = niquests.Session(**more)
     # Otherwise a bundle that the environment names would come before the one given.
     made.trust_env = False
     made.verify = ca
+    return made
+
+
+def of_quic(origin, ca, **more):
+    """HTTP/3 from the first request on."""
+    made = session(ca, disable_http1=True, disable_http2=True, **more)
     # As if an earlier response had said so.
     url = urlsplit(origin)
     made.quic_cache_layer.add_domain(url.hostname, url.port)
@@ -36,7 +42,7 @@ def session(origin, ca, **more):
 
 
 def requests(origin, ca):
-    with session(origin, ca, disable_http1=True, disable_http2=True) as client:
+    with of_quic(origin, ca) as client:
         first = client.get(f"{origin}/a.txt")
         check((first.http_version, first.status_code, first.text) == (HTTP_3, 200, "file a\n"), first)
         large = client.get(f"{origin}/large.bin")
@@ -57,7 +63,7 @@ def requests(origin, ca):
 
 def at_once(origin, ca):
     paths = {"/a.txt": 200, "/0.js": 200, "/none": 404, "/app/fields": 200}
-    with session(origin, ca, disable_http1=True, disable_http2=True, multiplexed=True) as client:
+    with of_quic(origin, ca, multiplexed=True) as client:
         wanted = [list(paths)[number % len(paths)] for number in range(AT_ONCE)]
         answers = [client.get(f"{origin}{path}") for path in wanted]
         client.gather()
@@ -68,8 +74,7 @@ def at_once(origin, ca):
 
 def by_alt_svc(origin, ca):
     """The first response comes over TCP, and says where HTTP/3 is; the next one comes from there."""
-    with niquests.Session() as client:
-        client.verify = ca
+    with session(ca) as client:
         first = client.get(f"{origin}/a.txt")
         check(first.http_version in (11, 20) and first.headers.get("alt-svc"), first.headers)
         versions = [client.get(f"{origin}/a.txt").http_version for _ in range(3)]
