@@ -20,6 +20,10 @@ pub(in crate::worker) const OWN_STREAMS: usize = 1;
 const HEARD_MIN: Duration = Duration::from_millis(20);
 const HEARD_MAX: Duration = Duration::from_secs(2);
 
+/// How long a client may acknowledge nothing of what is left for it, once its connection is over: several probes of QUIC (RFC 9002
+/// section 6.2).
+const SILENT_MAX: Duration = Duration::from_secs(5);
+
 /// One QUIC connection.
 pub struct Quic {
     /// The library's part.
@@ -48,6 +52,8 @@ pub struct Quic {
     pub(in crate::worker) identity: Option<Box<Identity>>,
     /// When the connection goes, of which all that there was is over.
     over_at: Option<Instant>,
+    /// Of such a connection: bytes that the client has not acknowledged, and since when these are so many.
+    silent_since: Option<(u64, Instant)>,
     window: u64,
 }
 
@@ -115,6 +121,7 @@ impl Quic {
             lost: false,
             identity: None,
             over_at: None,
+            silent_since: None,
             window: SEND_WINDOW_FIRST,
         }
     }
@@ -244,14 +251,18 @@ impl Quic {
         }
     }
 
-    /// When the connection can go, of which nothing is left: the client has all that was sent, and had the time to hear that
-    /// nothing more is served here. What it has on its way is refused meanwhile, so that it knows that it can ask elsewhere.
-    pub(in crate::worker) fn over_at(&mut self, now: Instant) -> Option<Instant> {
+    /// When the connection can go, of which nothing is left: the client has all that was sent (or has acknowledged nothing of
+    /// it for long, because it is not there any more), and had the time to hear that nothing more is served here. What it has on its way is refused meanwhile, so that it knows that it can ask elsewhere.
+    pub(in crate::worker) fn over_at(&mut self, now: Instant) -> Instant {
         if !self.is_acknowledged() {
-            return None;
+            let held = self.held_bytes();
+            let (before, since) = *self.silent_since.get_or_insert((held, now));
+            let since = if held == before { since } else { now };
+            self.silent_since = Some((held, since));
+            return since + SILENT_MAX;
         }
         let heard = (3 * self.connection.rtt()).clamp(HEARD_MIN, HEARD_MAX);
-        Some(*self.over_at.get_or_insert(now + heard))
+        *self.over_at.get_or_insert(now + heard)
     }
 
     /// When the library has something to do if nothing comes. Not before a millisecond has passed: what leaves at a pace then

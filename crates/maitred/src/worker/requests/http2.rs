@@ -155,7 +155,7 @@ impl Requests {
         let over_at = match (http2.session.is_over() && !unsent, http2.quic.as_deref_mut()) {
             (false, _) => None,
             (true, None) => return self.linger(index),
-            (true, Some(quic)) => quic.over_at(now),
+            (true, Some(quic)) => Some(quic.over_at(now)),
         };
         if over_at.is_some_and(|at| at <= now) {
             return self.linger(index);
