@@ -17,6 +17,7 @@ mod attacks;
 mod control;
 mod leaving;
 mod priorities;
+mod properties;
 mod requests;
 mod responses;
 

@@ -168,71 +168,75 @@ fn keys_of_the_past_do_nothing() {
     assert_eq!(client.heard(), "stop 4 NoError\nHEADERS 4 :status=200\nend 4\n");
 }
 
+const BOTH: &str = "stop 0 RequestCancelled\nabort 0 RequestCancelled\n";
+const OWN: &str = "abort 0 RequestCancelled\n";
+
+type State = (&'static str, fn(&mut Client), &'static str);
+
+/// States of a stream, how it gets there, and what a reset says to the client then.
+const STATES: [State; 9] = [
+    ("a head is awaited", |client| client.open(0), BOTH),
+    ("content is awaited", |client| client.post(0), BOTH),
+    ("nothing was answered", |client| client.get(0), OWN),
+    (
+        "a part was answered",
+        |client| {
+            client.get(0);
+            client.respond(0, 200, &[], false);
+        },
+        OWN,
+    ),
+    (
+        "all was answered, and nothing taken",
+        |client| {
+            client.get(0);
+            client.respond(0, 200, &[], true);
+        },
+        OWN,
+    ),
+    (
+        "all was taken, and is held",
+        |client| {
+            client.get(0);
+            client.respond(0, 200, &[], true);
+            client.stuck.insert(0);
+            client.heard();
+        },
+        OWN,
+    ),
+    (
+        "all was taken",
+        |client| {
+            client.get(0);
+            client.respond(0, 200, &[], true);
+            client.heard();
+        },
+        "",
+    ),
+    (
+        "all was taken, and content is awaited",
+        |client| {
+            client.post(0);
+            client.respond(0, 200, &[], true);
+            client.heard();
+        },
+        "stop 0 RequestCancelled\n",
+    ),
+    (
+        "it was reset",
+        |client| {
+            client.post(0);
+            client.reset(0, Code::InternalError);
+            client.heard();
+        },
+        "",
+    ),
+];
+
 /// A stream that is reset in each of its states: the client gets what it needs to know, once.
 #[test]
 fn a_reset_says_what_has_not_ended() {
-    type Before = fn(&mut Client);
-    let (both, own, none) =
-        ("stop 0 RequestCancelled\nabort 0 RequestCancelled\n", "abort 0 RequestCancelled\n", "");
-    let states: [(&str, Before, &str); 9] = [
-        ("a head is awaited", |client| client.open(0), both),
-        ("content is awaited", |client| client.post(0), both),
-        ("nothing was answered", |client| client.get(0), own),
-        (
-            "a part was answered",
-            |client| {
-                client.get(0);
-                client.respond(0, 200, &[], false);
-            },
-            own,
-        ),
-        (
-            "all was answered, and nothing taken",
-            |client| {
-                client.get(0);
-                client.respond(0, 200, &[], true);
-            },
-            own,
-        ),
-        (
-            "all was taken, and is held",
-            |client| {
-                client.get(0);
-                client.respond(0, 200, &[], true);
-                client.stuck.insert(0);
-                client.heard();
-            },
-            own,
-        ),
-        (
-            "all was taken",
-            |client| {
-                client.get(0);
-                client.respond(0, 200, &[], true);
-                client.heard();
-            },
-            none,
-        ),
-        (
-            "all was taken, and content is awaited",
-            |client| {
-                client.post(0);
-                client.respond(0, 200, &[], true);
-                client.heard();
-            },
-            "stop 0 RequestCancelled\n",
-        ),
-        (
-            "it was reset",
-            |client| {
-                client.post(0);
-                client.reset(0, Code::InternalError);
-                client.heard();
-            },
-            none,
-        ),
-    ];
-    for (name, before, actions) in states {
+    for (name, before, actions) in STATES {
         let mut client = Client::new();
         before(&mut client);
         client.reset(0, Code::RequestCancelled);
