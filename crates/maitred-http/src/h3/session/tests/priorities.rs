@@ -56,8 +56,8 @@ fn quic_is_told_the_same_order() {
 #[test]
 fn a_priority_comes_in_a_frame_before_or_behind_its_request() {
     let mut client = Client::new();
-    assert_eq!(client.tell(&[urgent(4, "u=7"), urgent(4, "u=0"), urgent(8, "i")]), "");
-    for id in [0, 4, 8] {
+    assert_eq!(client.tell(&[urgent(0, "u=7"), urgent(4, "u=7"), urgent(4, "u=0"), urgent(8, "i")]), "");
+    for id in [0, 4, 8, 12] {
         client.say(id, &[with(&GET, "priority", "u=2")], true);
         client.session.wait(client.key(id));
     }
@@ -66,7 +66,7 @@ fn a_priority_comes_in_a_frame_before_or_behind_its_request() {
     while let Some(key) = client.session.next_writable() {
         next.push(client.of(key));
     }
-    assert_eq!(next, [4, 8, 0]);
+    assert_eq!(next, [4, 8, 12, 0]);
     let mut changed = BTreeMap::new();
     while let Some(unsent) = client.session.take_unsent() {
         assert!(unsent.bytes.is_empty() && !unsent.ended);
