@@ -204,7 +204,9 @@ impl Requests {
                 http2.streams = Vec::new();
                 http2.unsent.set(0);
                 let half = http2.half.map(|part| part.until);
-                self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
+                // What the client has not acknowledged is sent again, also to one that is idle.
+                let due = http2.quic.as_deref_mut().and_then(|quic| quic.deadline(now));
+                self.wheel.arm(index, half.into_iter().chain(due).fold(until, std::cmp::min));
             }
             Some(_) => self.dismiss_session(index, key, true),
             None => self.touch_session(key),

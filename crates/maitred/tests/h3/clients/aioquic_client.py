@@ -28,6 +28,8 @@ AT_ONCE = 100
 # What every server has to take (maitred takes 32 KiB in all), and what is more than any takes.
 COOKIE_BYTES = 7_000
 TOO_MANY_FIELDS = 40
+# Longer than an idle connection is left as it is before its memory is given back.
+DEAF_SECS = 2.5
 
 table = Table()
 case = table.case
@@ -400,6 +402,32 @@ async def next_frame(client, answer, taken):
                 continue
         check(not answer.done.done(), "the stream has ended")
         await in_time(client.ping())
+
+
+@case("9002-6.2", "a response that does not arrive is sent again, for as long as it takes")
+async def lost_response(site):
+    async with site.connect() as client:
+        loop = asyncio.get_running_loop()
+        # Until it needs nothing else.
+        for _ in range(3):
+            await in_time(client.ping())
+        _, answer = client.begin("GET", "/a.txt")
+        client._timer.cancel()
+        asked, dropped = loop.time(), 0
+
+        def deaf(data, addr):
+            nonlocal dropped
+            if loop.time() - asked < DEAF_SECS:
+                dropped += 1
+            else:
+                del client.datagram_received
+                client.datagram_received(data, addr)
+
+        # Nothing that the client sends reminds the server.
+        client.datagram_received = deaf
+        await in_time(answer.done)
+        check((answer.status, bytes(answer.content)) == (200, b"file a\n"), lambda: (answer.status, bytes(answer.content)))
+        return f"{dropped} datagrams were lost"
 
 
 @case("9000-6.1", "an unknown version gets Version Negotiation with version 1")
