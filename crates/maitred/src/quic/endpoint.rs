@@ -128,8 +128,8 @@ fn transport(bounds: Bounds) -> TransportConfig {
     transport
 }
 
-/// What answers the datagrams of one socket. `whole`: datagrams leave unfragmented, so that it can be found out how large they may
-/// be.
+/// What answers the datagrams of one socket. `whole`: datagrams leave unfragmented, so that it can be found out how large
+/// they may be.
 ///
 /// # Errors
 /// If there are no random numbers.

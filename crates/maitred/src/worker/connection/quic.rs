@@ -20,8 +20,8 @@ pub(in crate::worker) const OWN_STREAMS: usize = 1;
 const HEARD_MIN: Duration = Duration::from_millis(20);
 const HEARD_MAX: Duration = Duration::from_secs(2);
 
-/// How long a client may acknowledge nothing of what is left for it, once its connection is over: several probes of QUIC (RFC 9002
-/// section 6.2).
+/// How long a client may acknowledge nothing of what is left for it, once its connection is over: several probes of QUIC (RFC
+/// 9002 section 6.2).
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// One QUIC connection.
@@ -252,7 +252,8 @@ impl Quic {
     }
 
     /// When the connection can go, of which nothing is left: the client has all that was sent (or has acknowledged nothing of
-    /// it for long, because it is not there any more), and had the time to hear that nothing more is served here. What it has on its way is refused meanwhile, so that it knows that it can ask elsewhere.
+    /// it for long, because it is not there any more), and had the time to hear that nothing more is served here. What it has on
+    /// its way is refused meanwhile, so that it knows that it can ask elsewhere.
     pub(in crate::worker) fn over_at(&mut self, now: Instant) -> Instant {
         if !self.is_acknowledged() {
             let held = self.held_bytes();
