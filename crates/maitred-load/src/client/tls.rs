@@ -55,6 +55,16 @@ impl Tls {
         Ok(Tls { config: Arc::new(config), name })
     }
 
+    /// With a configuration of the caller's: a certificate of the client's, for example.
+    ///
+    /// # Errors
+    /// What is wrong with the name, in words.
+    pub fn of(host: &str, config: Arc<ClientConfig>) -> Result<Tls, String> {
+        let name =
+            ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no name for TLS"))?;
+        Ok(Tls { config, name })
+    }
+
     /// The same for other protocols. Sessions are resumed as those of this one are: both have one store.
     pub(crate) fn with_protocols(&self, alpn: &[&[u8]], early_data: bool) -> ClientConfig {
         let mut config = ClientConfig::clone(&self.config);

@@ -30,7 +30,12 @@ impl Client {
     /// # Errors
     /// When it does not.
     pub fn open_bidi(&mut self) -> Result<StreamId, Failed> {
-        self.wait(|client| client.link.connection.streams().open(Dir::Bi))
+        let stream = self.wait(|client| client.link.connection.streams().open(Dir::Bi))?;
+        // One with the same identifier may have been opened before, in 0-RTT that the server has refused.
+        self.held.remove(&stream);
+        self.stopped.remove(&stream);
+        self.finished.remove(&stream);
+        Ok(stream)
     }
 
     /// Opens a unidirectional stream, as soon as the server allows it.
