@@ -74,7 +74,7 @@ pub fn probe(target: &Target, tls: Option<&Tls>) -> Result<(), String> {
 /// Why there is no connection.
 pub fn probe_http3(target: &Target, tls: &Tls) -> Result<(), String> {
     let tried = Connector::with(target.address, tls, &[b"h3"]).and_then(|mut connector| {
-        connector.patience = PROBE_TIMEOUT;
+        connector.timeout = PROBE_TIMEOUT;
         connector.connect().map(|mut client| client.close(Code::NoError.number(), ""))
     });
     tried.map_err(|error| {

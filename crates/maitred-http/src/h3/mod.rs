@@ -12,4 +12,6 @@ pub mod varint;
 
 pub use crate::priority::Priority;
 pub use error::{Code, Error};
-pub use session::{Action, Event, STREAM_AHEAD_BYTES, Session, Settings, UNIDIRECTIONAL_STREAMS_MAX, Unsent};
+pub use session::{
+    Action, Event, Order, STREAM_AHEAD_BYTES, Session, Settings, UNIDIRECTIONAL_STREAMS_MAX, Unsent,
+};

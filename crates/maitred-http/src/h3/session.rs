@@ -48,6 +48,7 @@ use streams::Streams;
 
 pub use control::UNIDIRECTIONAL_STREAMS_MAX;
 pub use send::{STREAM_AHEAD_BYTES, Unsent};
+pub use streams::Order;
 
 /// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! A client for tests: one connection, driven step by step, with all of its streams at hand.
 //!
-//! Each call that waits drives the connection until what it waits for has come, or [`Connector::patience`] is over. Between calls
+//! Each call that waits drives the connection until what it waits for has come, or [`Connector::timeout`] is over. Between calls
 //! nothing is sent and nothing acknowledged. What has come on a stream is read only by the calls that say so, so that windows
-//! fill up when nobody reads.
+//! fill up when they are not read.
 //!
 //! ```no_run
 //! use maitred_load::client::Trust;
@@ -37,7 +37,7 @@ pub use message::{Fields, Response, frame, headers};
 pub use streams::Read;
 
 /// How long a step may take, unless a test says otherwise: long enough for any machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How connections are made. Those of one connector resume one another's sessions.
 #[derive(Debug, Clone)]
@@ -48,13 +48,13 @@ pub struct Connector {
     /// [`Client::accept_uni`].
     pub settings: Option<Settings>,
     /// How long a step may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// Why a step was not done.
 #[derive(Debug)]
 pub enum Failed {
-    /// It took longer than [`Connector::patience`].
+    /// It took longer than [`Connector::timeout`].
     TimedOut,
     /// The connection has ended before.
     Closed(Closed),
@@ -144,7 +144,7 @@ impl Connector {
     /// When TLS cannot be that of QUIC.
     pub fn with(remote: SocketAddr, tls: &Tls, alpn: &[&[u8]]) -> Result<Connector, Failed> {
         let dialer = Dialer::new(remote, tls, alpn, true).map_err(Failed::Other)?;
-        Ok(Connector { dialer, settings: Some(Settings::default()), patience: PATIENCE })
+        Ok(Connector { dialer, settings: Some(Settings::default()), timeout: TIMEOUT })
     }
 
     /// Connects, and waits for the end of the handshake.
@@ -168,7 +168,7 @@ impl Connector {
             link,
             session: Session::new(),
             settings: self.settings,
-            patience: self.patience,
+            timeout: self.timeout,
             buffers: Buffers::default(),
             is_connected: false,
             has_begun: false,
@@ -190,7 +190,7 @@ pub struct Client {
     link: Link,
     session: Session,
     settings: Option<Settings>,
-    patience: Duration,
+    timeout: Duration,
     buffers: Buffers,
     is_connected: bool,
     /// The streams of HTTP/3 are open.
@@ -219,9 +219,9 @@ impl Client {
     /// Drives the connection until `done` says something.
     ///
     /// # Errors
-    /// When the connection has ended, or patience has.
+    /// When the connection has ended, or the timeout has passed.
     pub fn wait<T>(&mut self, mut done: impl FnMut(&mut Client) -> Option<T>) -> Result<T, Failed> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         loop {
             if let Some(value) = done(self) {
                 // What it has read or written may have to be told.
@@ -323,7 +323,7 @@ impl Client {
     /// Waits until the server has ended the connection, and says how.
     ///
     /// # Errors
-    /// When it has not, for as long as patience lasts.
+    /// When it has not, before the timeout.
     pub fn wait_closed(&mut self) -> Result<Closed, Failed> {
         match self.wait(|client| client.closed.clone()) {
             Err(Failed::Closed(closed)) => Ok(closed),

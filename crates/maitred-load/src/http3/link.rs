@@ -105,7 +105,7 @@ impl Link {
     /// Takes what has come. Whether there may be more: then it is to be called again, after others have had their turn.
     ///
     /// # Errors
-    /// What the kernel says of the address: nobody listens there, and the like. A connection may outlive that.
+    /// What the kernel says of the address: no process listens there, and the like. A connection may go on after that.
     pub fn receive(&mut self, now: Instant, buffers: &mut Buffers) -> io::Result<bool> {
         let Link { socket, endpoint, handle, connection } = self;
         let (rx, tx) = buffers.rx();
@@ -119,7 +119,7 @@ impl Link {
                         connection.handle_event(event);
                     }
                     Some(DatagramEvent::Response(transmit)) => socket.send(&transmit, tx),
-                    // Nobody connects to a client.
+                    // No peer connects to a client.
                     _ => {}
                 }
             })?;

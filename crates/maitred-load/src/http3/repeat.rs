@@ -8,7 +8,7 @@
 //! | GOAWAY says that it was not processed, or it is reset with H3_REQUEST_REJECTED | sent again |
 //! | it is reset otherwise, or its connection ends, before or within the response | failed |
 //! | what comes is no HTTP/3, or another length than was said | failed |
-//! | it takes longer than the time that it has | failed, and its stream is given up |
+//! | it takes longer than the time that it has | failed, and its stream is reset |
 //!
 //! A connection that has ended, or that the server is about to leave, is replaced by another at once.
 

@@ -46,7 +46,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// A socket at this address, connected, so that the kernel reports when nobody listens there.
+    /// A socket at this address, connected, so that the kernel reports when no process listens there.
     pub(super) fn new(local: SocketAddr, remote: SocketAddr) -> io::Result<Socket> {
         let socket = UdpSocket::bind(local)?;
         socket.connect(remote)?;
@@ -72,7 +72,7 @@ impl Socket {
     /// Gives the datagrams that have come to `take`, one by one; whether there may be more.
     ///
     /// # Errors
-    /// When the kernel says that nobody listens there, and the like.
+    /// When the kernel says that no process listens there, and the like.
     pub(super) fn receive(&self, rx: &mut [u8], mut take: impl FnMut(Received)) -> io::Result<bool> {
         let mut room = rx.chunks_exact_mut(SLOT_BYTES);
         let mut slots: [_; RECEIVE_SLOTS] =

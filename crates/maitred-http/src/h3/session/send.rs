@@ -1,5 +1,6 @@
 //! Content that goes out, the end of streams, and what the caller gets to send.
 
+use super::streams::Order;
 use super::{Action, Code, Session, StreamKey};
 use crate::h3::{frame, varint};
 
@@ -186,10 +187,20 @@ impl Session {
     /// The stream that should write next: it waits, and has room. It waits no more then; a caller that leaves something
     /// unwritten calls [`Session::wait`].
     pub fn next_writable(&mut self) -> Option<StreamKey> {
+        self.next_writable_before(None)
+    }
+
+    /// The same, unless a stream of this order comes first.
+    pub fn next_writable_before(&mut self, before: Option<Order>) -> Option<StreamKey> {
         if self.streams.waiting == 0 || self.streams.queued >= SENT_AHEAD_BYTES {
             return None;
         }
-        self.streams.next_waiting(STREAM_AHEAD_BYTES)
+        self.streams.next_waiting(STREAM_AHEAD_BYTES, before)
+    }
+
+    /// Where a stream stands among the others.
+    pub fn order(&self, stream: StreamKey) -> Option<Order> {
+        self.streams.peek(stream).map(super::streams::Stream::order)
     }
 
     /// Notes that a stream has more to write, so that [`Session::next_writable`] returns it when it is scheduled.

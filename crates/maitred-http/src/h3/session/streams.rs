@@ -63,6 +63,30 @@ pub(super) struct Stream {
     pub(super) out: Vec<u8>,
 }
 
+/// Which of two streams comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Order {
+    urgency: u8,
+    incremental: bool,
+    turn: u64,
+    id: u64,
+}
+
+impl Order {
+    /// What counts beside turns: streams that are incremental share.
+    fn class(self) -> (u8, bool, u64) {
+        (self.urgency, self.incremental, if self.incremental { 0 } else { self.id })
+    }
+}
+
+impl Stream {
+    pub(super) fn order(&self) -> Order {
+        let Priority { urgency, incremental } = self.priority;
+        let turn = if incremental { u64::from(self.turn) } else { self.id };
+        Order { urgency, incremental, turn, id: self.id }
+    }
+}
+
 /// All request streams of a session.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
@@ -254,15 +278,14 @@ impl Streams {
     }
 
     /// The waiting stream with room that should be next (9218-10): by urgency; within one, those that are not incremental in
-    /// the order of their identifiers, then the others in turn. It counts as scheduled then, and does not wait any more.
-    pub(super) fn next_waiting(&mut self, ahead: usize) -> Option<StreamKey> {
-        let order = |stream: &Stream| {
-            let Priority { urgency, incremental } = stream.priority;
-            (urgency, incremental, if incremental { u64::from(stream.turn) } else { stream.id }, stream.id)
-        };
+    /// the order of their identifiers, then the others in turn. It counts as scheduled then, and does not wait any more. With
+    /// `before`, only if it comes before that, or together with it.
+    pub(super) fn next_waiting(&mut self, ahead: usize, before: Option<Order>) -> Option<StreamKey> {
         let all = self.slab.iter().enumerate().filter_map(|(slot, stream)| Some((slot, stream.as_deref()?)));
         let ready = all.filter(|(_, stream)| stream.waiting && !stream.held && stream.out.len() < ahead);
-        let slot = ready.min_by_key(|(_, stream)| order(stream)).map(|(slot, _)| slot)?;
+        let next = ready.map(|(slot, stream)| (stream.order(), slot)).min();
+        let (_, slot) =
+            next.filter(|(order, _)| before.is_none_or(|before| order.class() <= before.class()))?;
         let key = self.key(slot);
         self.turns = self.turns.wrapping_add(1);
         let turn = self.turns;

@@ -242,7 +242,7 @@ impl Peer {
         }
     }
 
-    /// The address answers that nobody listens there.
+    /// The address answers that no process listens there.
     pub(super) fn refused(&mut self, ledger: &mut Ledger) {
         if self.state == State::Handshake {
             ledger.not_connected(Failure::Connect, self.is_idle);

@@ -38,6 +38,8 @@ pub struct Quic {
     control_left: Vec<u8>,
     /// Streams on which something may have come.
     pub(in crate::worker) readable: Vec<StreamId>,
+    /// Streams for which QUIC has room again.
+    pub(in crate::worker) writable: Vec<StreamId>,
     /// Pieces that QUIC has not taken, by the slot of their stream.
     held: Vec<Option<Held>>,
     /// Bytes that the library has, and the client has not acknowledged.
@@ -114,6 +116,7 @@ impl Quic {
             control: None,
             control_left: Vec::new(),
             readable: Vec::new(),
+            writable: Vec::new(),
             held: Vec::new(),
             unacknowledged: Arc::default(),
             settled: false,

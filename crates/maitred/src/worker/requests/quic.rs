@@ -11,7 +11,7 @@
 //! ```
 
 use maitred_http::framed::StreamKey;
-use maitred_http::h3::{Action, Code, Error, Event};
+use maitred_http::h3::{Action, Code, Error, Event, Order};
 use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, StreamId};
 
 use super::Requests;
@@ -46,15 +46,11 @@ impl Requests {
                 return Sent::Broken;
             }
             let mut any = false;
-            while let Some(http3) = self.sessions.get_mut(key as usize)
-                && let Some(stream) = http3.session.next_writable()
-            {
-                any = true;
-                http3.share = SHARE_BYTES;
-                let of = http3.session.user(stream);
-                self.go_on_sending(of);
-                self.send_quic(key);
+            for (order, id) in self.writable_in_order(key) {
+                any |= self.write_streams(key, Some(order));
+                self.go_on_quic(key, id);
             }
+            any |= self.write_streams(key, None);
             self.send_quic(key);
             let all = self.transmit(key);
             self.settle_endpoint(key);
@@ -65,6 +61,39 @@ impl Requests {
         }
         self.look_again(index);
         Sent::Share
+    }
+
+    /// Has streams with room go on, those only that come before `before`. Gives back whether there was one.
+    fn write_streams(&mut self, key: u32, before: Option<Order>) -> bool {
+        let mut any = false;
+        while let Some(http3) = self.sessions.get_mut(key as usize)
+            && let Some(stream) =
+                http3.session.http3().and_then(|session| session.next_writable_before(before))
+        {
+            any = true;
+            http3.share = SHARE_BYTES;
+            let of = http3.session.user(stream);
+            self.go_on_sending(of);
+            self.send_quic(key);
+        }
+        any
+    }
+
+    /// Streams for which QUIC has room again, the most urgent first: what one of them takes is not there for the others.
+    fn writable_in_order(&mut self, key: u32) -> Vec<(Order, StreamId)> {
+        let Some(http3) = self.sessions.get_mut(key as usize) else { return Vec::new() };
+        let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else {
+            return Vec::new();
+        };
+        let mut all: Vec<_> = std::mem::take(&mut quic.writable)
+            .into_iter()
+            .filter_map(|id| {
+                let stream = session.find(u64::from(id))?;
+                Some((session.order(stream)?, id))
+            })
+            .collect();
+        all.sort_unstable_by_key(|(order, _)| *order);
+        all
     }
 
     /// The QUIC connection of a session.
@@ -162,7 +191,14 @@ impl Requests {
                     quic.note_readable(id);
                 }
             }
-            StreamEvent::Writable { id } => self.go_on_quic(key, id),
+            StreamEvent::Writable { id } => {
+                if let Some(quic) = self.quic(key) {
+                    match quic.control == Some(id) {
+                        true => quic.put_control(&[]),
+                        false => quic.writable.push(id),
+                    }
+                }
+            }
             StreamEvent::Stopped { id, .. } => {
                 let Some(http3) = self.sessions.get_mut(key as usize) else { return };
                 let own = http3.quic.as_deref().and_then(|quic| quic.control);
@@ -198,6 +234,10 @@ impl Requests {
         }
         let Some(http3) = self.sessions.get_mut(key as usize) else { return };
         let Some(stream) = http3.session.http3().and_then(|session| session.find(u64::from(id))) else {
+            // It is over here. What the client has sent of it is dropped, so that it gets the place of the stream back.
+            if let Some(quic) = http3.quic.as_deref_mut() {
+                quic.stop(u64::from(id), Code::NoError.number());
+            }
             return;
         };
         if let Some(found) = http3.stream(stream.0).filter(|found| found.unread > 0) {
@@ -323,9 +363,6 @@ impl Requests {
     fn go_on_quic(&mut self, key: u32, id: StreamId) {
         let Some(http3) = self.sessions.get_mut(key as usize) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
-        if quic.control == Some(id) {
-            return quic.put_control(&[]);
-        }
         let Some(stream) = session.find(u64::from(id)) else { return };
         if quic.go_on(id, stream) == Some(true) {
             session.hold(stream, false);
