@@ -142,7 +142,7 @@ def idle_of(settings, make):
     return {"bytes": (after - before) / IDLE, "connections": report["connections"], "failed": report["failed"]}
 
 
-def prepare(settings):
+def prepare(settings, sizes=None):
     directory = settings.directory
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
     subprocess.run(["openssl", "req", "-x509", *curve, "-nodes", "-days", "30", "-subj", "/CN=localhost", "-addext",
@@ -153,7 +153,7 @@ def prepare(settings):
                        check=True)
     www = pathlib.Path(directory) / "www"
     www.mkdir()
-    for name, size in SIZES.items():
+    for name, size in (sizes or SIZES).items():
         (www / name).write_bytes(bytes((at * 31 >> 3) & 0xff for at in range(4096)) * (size // 4096) or b"x" * size)
     bake = pathlib.Path(settings.chroot) / "bake"
     shutil.rmtree(bake, ignore_errors=True)
@@ -204,4 +204,5 @@ def main():
     shutil.rmtree(settings.directory)
 
 
-main()
+if __name__ == "__main__":
+    main()
