@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod lifetime;
+mod limits;
+mod pools;
+mod proxied;
 mod reloads;
 mod scene;
 mod sites;
@@ -14,3 +17,6 @@ mod sites;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../proxy/upstream.rs"]
+#[allow(dead_code, reason = "shared with the tests of the proxy")]
+mod upstream;

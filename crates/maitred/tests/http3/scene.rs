@@ -3,11 +3,11 @@
 use std::ops::{Deref, DerefMut};
 
 use maitred_http::h3::Code;
-use maitred_http::h3::frame::{Place, Side};
+use maitred_http::h3::frame::{Place, Side, kind};
 use maitred_http::h3::qpack::{Bounds, Decoder};
 use maitred_http::h3::reader::{Event, Reader};
 use maitred_load::client::Trust;
-use maitred_load::http3::client::{Client, Connector, Failed, Read, Response};
+use maitred_load::http3::client::{Client, Connector, Failed, Read, Response, frame, headers};
 use maitred_load::http3::quinn_proto::StreamId;
 
 use crate::stage::{self, Authority};
@@ -82,6 +82,10 @@ pub(crate) trait Asks {
     fn ask(&mut self, method: &str, path: &str, added: Added<'_>, body: &[u8]) -> Response;
     /// Sends a GET, and does not wait for the response.
     fn send_get(&mut self, path: &str, added: Added<'_>) -> StreamId;
+    /// Sends the head of a request that goes on.
+    fn begin(&mut self, method: &str, path: &str, added: Added<'_>) -> StreamId;
+    /// Sends a piece of content.
+    fn upload(&mut self, stream: StreamId, bytes: &[u8]);
 }
 
 impl Asks for Client {
@@ -94,6 +98,18 @@ impl Asks for Client {
     #[track_caller]
     fn send_get(&mut self, path: &str, added: Added<'_>) -> StreamId {
         self.send(&head("GET", path, added), b"").unwrap()
+    }
+
+    #[track_caller]
+    fn begin(&mut self, method: &str, path: &str, added: Added<'_>) -> StreamId {
+        let stream = self.open_bidi().unwrap();
+        self.write(stream, &headers(&head(method, path, added))).unwrap();
+        stream
+    }
+
+    #[track_caller]
+    fn upload(&mut self, stream: StreamId, bytes: &[u8]) {
+        self.write(stream, &frame(kind::DATA, bytes)).unwrap();
     }
 }
 
