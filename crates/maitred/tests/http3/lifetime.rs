@@ -134,7 +134,7 @@ fn after_a_kill_only_what_was_in_flight_fails_and_clients_know_at_once() {
     send_signal(old, Signal::KILL);
     eventually("there is another worker process", || server.worker_is_not(old));
     drop(waiting);
-    connector.patience = AT_ONCE;
+    connector.timeout = AT_ONCE;
     let begun = std::time::Instant::now();
     busy.ping();
     let failed = busy.response(stream).unwrap_err();

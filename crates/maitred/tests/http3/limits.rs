@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use maitred_http::h3::Code;
 use maitred_load::http3::client::{Closed, Connector, Failed, Read, headers};
 use maitred_load::http3::quinn_proto::{StreamId, VarInt};
-use rustix::process::Signal;
 
 use crate::scene::{Asks, Guest, Incoming, PATIENT, Text, connect, connector, head, join, setup};
 use crate::support::{Gate, Server, eventually};
@@ -106,7 +105,7 @@ fn a_client_opens_no_more_streams_than_it_may() {
     server.wait_for_processes();
     let mut connector = connector(&server);
     // The fifth waits for as long as this, and the others for much less.
-    connector.patience = Duration::from_secs(5);
+    connector.timeout = Duration::from_secs(5);
     let mut client = join(&connector);
     let streams: Vec<StreamId> = (0..4).map(|_| client.send_get("/app/wait", &[])).collect();
     let standing: Vec<_> = (0..4).map(|_| gate.arrival()).collect();
@@ -128,20 +127,21 @@ fn take_back(client: &mut Guest) -> Result<(), Failed> {
 }
 
 #[test]
-#[ignore = "the places of these streams do not come back"]
 fn a_client_that_takes_its_requests_back_is_sent_away() {
     let server = setup("").start();
     let mut client = connect(&server);
     let tried = (0..1000).map_while(|_| take_back(&mut client).ok()).count();
     let closed = client.wait_closed().unwrap();
-    assert!(ended_with(Code::ExcessiveLoad)(&closed), "{closed:?} after {tried}");
+    // The only datagram that says so is not sent while the pace of QUIC holds it back; then there is a stateless reset.
+    let ended = ended_with(Code::ExcessiveLoad)(&closed) || closed == Closed::Reset;
+    assert!(ended && (150..500).contains(&tried), "{closed:?} after {tried}");
+    server.wait_for("HTTP/3 connection ended: ");
     assert_eq!(connect(&server).get("/a.txt").unwrap().text(), "file a\n");
     server.stop();
 }
 
 /// As many as anyone likes, if others are answered between them.
 #[test]
-#[ignore = "the places of these streams do not come back"]
 fn cancelled_uploads_give_their_streams_back() {
     let server = setup("").start();
     let mut client = connect(&server);
@@ -287,10 +287,11 @@ fn garbage_disturbs_no_client() {
     assert_eq!(connect(&server).get("/b.txt").unwrap().text(), "file b\n");
     assert_eq!(server.total("panics"), 0);
     drop(client);
-    server.terminate(Signal::KILL);
+    // Those that never end their handshakes would be waited for.
+    drop(server);
 }
 
-/// Handshakes that nobody ends: those that come then have to prove their address.
+/// Handshakes that no client ends: those that come then have to prove their address.
 #[test]
 fn clients_prove_their_address_while_many_handshakes_are_under_way() {
     let server = setup("").limit("head_timeout = \"60s\"").start();
@@ -310,11 +311,12 @@ fn clients_prove_their_address_while_many_handshakes_are_under_way() {
     assert_eq!(late.get("/a.txt").unwrap().text(), "file a\n");
     assert!(server.total("quic_retries") > before, "it was asked, and gave it");
     assert_eq!(there.get("/b.txt").unwrap().text(), "file b\n");
-    server.terminate(Signal::KILL);
+    // Those that never end their handshakes would be waited for.
+    drop(server);
 }
 
-/// RFC 9000 section 8.1: no more than three times of what came is sent to an address that was not heard of again. The library sends
-/// the datagram with which that is exceeded.
+/// RFC 9000 section 8.1: no more than three times of what came is sent to an address that was not heard of again. The library
+/// sends the datagram with which that is exceeded.
 #[test]
 fn an_address_that_does_not_answer_gets_little() {
     let server = setup("").limit("head_timeout = \"4s\"").start();

@@ -7,6 +7,7 @@
 mod h2;
 mod lifetime;
 mod limits;
+mod networks;
 mod pools;
 mod proxied;
 mod reloads;

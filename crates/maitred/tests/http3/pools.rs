@@ -261,7 +261,7 @@ fn certificates_of_clients_reach_the_application() {
     let connect_as = |own| {
         let tls = Tls::of("localhost", authority.client_of(&[&TLS13], own)).unwrap();
         let mut connector = Connector::with(server.address_of("https"), &tls, &[b"h3"]).unwrap();
-        connector.patience = TIMEOUT;
+        connector.timeout = TIMEOUT;
         connector.connect().map(Guest)
     };
     let told = |client: &mut Guest| {

@@ -229,7 +229,6 @@ fn responses_are_compressed_for_those_who_accept_that() {
 
 /// The window of the connection is closed while requests come, so that what the server sends then is its choice alone.
 #[test]
-#[ignore = "room of the connection goes to streams in the order in which they were blocked, whatever their urgency"]
 fn what_is_urgent_overtakes_what_is_not() {
     const BYTES: usize = 3_000_000;
     const WINDOW: u32 = 100_000;

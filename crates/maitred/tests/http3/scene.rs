@@ -28,7 +28,7 @@ pub(crate) fn setup(tls: &str) -> Setup {
 pub(crate) fn connector(server: &Server) -> Connector {
     let trust = Trust::Authorities(server.path("ca.pem"));
     let mut connector = Connector::new(server.address_of("https"), "localhost", &trust).unwrap();
-    connector.patience = TIMEOUT;
+    connector.timeout = TIMEOUT;
     connector
 }
 
