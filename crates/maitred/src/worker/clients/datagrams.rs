@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use maitred_http::h3::Code;
 use quinn_proto::{ConnectionHandle, Endpoint, EndpointEvent, ServerConfig};
 use quinn_udp::{UdpSockRef, UdpSocketState};
 use rustix::event::epoll;
@@ -24,6 +26,9 @@ const SENDS_PER_TURN: usize = 32;
 
 /// Answers to datagrams of no connection that wait for room in a socket.
 const ANSWERS_MAX: usize = 64;
+
+/// How long the pace of a connection may hold its end back.
+const CLOSE_PACE: Duration = Duration::from_secs(1);
 
 /// No session: the connection has gone.
 const NO_SESSION: u32 = u32::MAX;
@@ -215,11 +220,15 @@ impl Clients {
         let Some(found) = self.datagrams.get_mut(quic.socket) else { return };
         let mut buffer = std::mem::take(&mut self.buffers.datagrams);
         buffer.clear();
-        if !quic.lost
-            && let Some(transmit) = quic.connection.poll_transmit(now, 1, &mut buffer)
-        {
-            // If it is lost, what the client sends next is answered with a stateless reset.
-            found.send(&transmit, &buffer);
+        // An address that was not proved gets no more than it has asked for.
+        let tells = !quic.lost && (quic.settled || code != Code::NoError.number());
+        // The pace, too, has room a moment later, for which this connection does not wait.
+        for now in [now, now + CLOSE_PACE].into_iter().filter(|_| tells) {
+            if let Some(transmit) = quic.connection.poll_transmit(now, 1, &mut buffer) {
+                // If it is lost, what the client sends next is answered with a stateless reset.
+                found.send(&transmit, &buffer);
+                break;
+            }
         }
         self.buffers.datagrams = buffer;
         found.half_open -= usize::from(quic.half_open);
