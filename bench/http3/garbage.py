@@ -16,6 +16,8 @@ import tempfile
 from measure import Server, prepare
 
 COUNT = 1_000_000
+# The generator's, as in measure.py.
+CPU = 1
 KINDS = {
     # A short header with an id that was never given; a long one of an unknown version; an Initial whose content is noise.
     "short header": lambda noise: b"\x40" + noise[:199],
@@ -31,6 +33,7 @@ def main():
     settings = parser.parse_args()
     settings.directory = tempfile.mkdtemp(prefix="garbage")
     prepare(settings)
+    os.sched_setaffinity(0, {CPU})
     server = Server("maitred", ("maitred", {"PORT": 18440, "HTTP3": "true"}), settings)
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sender.connect(("127.0.0.1", server.port))

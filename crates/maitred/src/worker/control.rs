@@ -309,7 +309,9 @@ impl<'a> Control<'a> {
             (ToWorker::Adopt(generation), Some(predecessor)) => self.adopt_from(predecessor, generation),
             (ToWorker::Successor, Some(successor)) => {
                 let successor = Arc::new(successor);
-                self.successors.push(Arc::clone(&successor));
+                // That one reads the datagrams now. Kept, the sockets of those before would keep these processes from ending.
+                self.take_datagrams();
+                self.successors = vec![Arc::clone(&successor)];
                 self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
             }
             (ToWorker::CommandWaits(number, text), _) => {
