@@ -307,13 +307,7 @@ impl<'a> Control<'a> {
                 self.tell_threads(|| Message::Hurry(Duration::from_millis(left_ms)));
             }
             (ToWorker::Adopt(generation), Some(predecessor)) => self.adopt_from(predecessor, generation),
-            (ToWorker::Successor, Some(successor)) => {
-                let successor = Arc::new(successor);
-                // That one reads the datagrams now. Kept, the sockets of those before would keep these processes from ending.
-                self.take_datagrams();
-                self.successors = vec![Arc::clone(&successor)];
-                self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
-            }
+            (ToWorker::Successor, Some(successor)) => self.follow_to(Arc::new(successor)),
             (ToWorker::CommandWaits(number, text), _) => {
                 self.asking.get(&number).into_iter().for_each(|asking| self.progress(asking, text.clone()));
             }
@@ -368,6 +362,14 @@ impl<'a> Control<'a> {
         if hopeless {
             self.tell_threads(|| Message::PoolUnavailable(pool));
         }
+    }
+
+    /// Another worker process has taken over meanwhile. That one reads the datagrams now: kept, the sockets of those before would
+    /// keep these processes from ending.
+    fn follow_to(&mut self, successor: Arc<OwnedFd>) {
+        self.take_datagrams();
+        self.successors = vec![Arc::clone(&successor)];
+        self.tell_threads(|| Message::Successor(Arc::clone(&successor)));
     }
 
     fn adopt_from(&mut self, predecessor: OwnedFd, generation: u64) {
