@@ -1,14 +1,15 @@
 //! The server's side of one HTTP/3 connection (RFC 9114), without QUIC: bytes of streams in, events and bytes of streams out.
 //!
-//! A request becomes a [`RequestHead`], and a [`ResponseHead`](crate::response::ResponseHead) becomes frames: the values that the
-//! rest of the server knows, whatever the protocol. `specs/http3.md` says which rule is held by which test.
+//! A request becomes a [`RequestHead`](crate::request::RequestHead), and a
+//! [`ResponseHead`](crate::response::ResponseHead) becomes frames: the values that the rest of the server knows, whatever the
+//! protocol. `specs/http3.md` says which rule is held by which test.
 //!
 //! # Streams
 //!
 //! | stream | what comes | what goes |
 //! |---|---|---|
 //! | request | HEADERS: [`Event::Request`]; DATA: [`Event::Data`]; HEADERS: [`Event::Trailers`] | [`Session::respond`] … |
-//! | control | settings, priorities, GOAWAY; anything else by the table of [`frame`](super::frame) | [`Session::take_control`] |
+//! | control | settings, priorities, GOAWAY; anything else by the table of [`frame`] | [`Session::take_control`] |
 //! | QPACK's | instructions to a table of no size | nothing: there is no table |
 //! | of an unknown type | nothing is read: [`Action::Stop`] | |
 //!
