@@ -216,12 +216,14 @@ impl Clients {
     /// A connection is over: the client is told, unless it knows, and the endpoint forgets it.
     pub(in crate::worker) fn end_quic(&mut self, mut quic: Quic, code: u64, reason: &'static str) {
         let now = self.clock.now;
+        // The library has found an error itself, and says so.
+        let found_error = quic.connection.is_closed();
         quic.close(now, code, reason);
         let Some(found) = self.datagrams.get_mut(quic.socket) else { return };
         let mut buffer = std::mem::take(&mut self.buffers.datagrams);
         buffer.clear();
         // An address that was not proved gets no more than it has asked for.
-        let tells = !quic.lost && (quic.settled || code != Code::NoError.number());
+        let tells = !quic.lost && (quic.settled || found_error || code != Code::NoError.number());
         // The pace, too, has room a moment later, for which this connection does not wait.
         for now in [now, now + CLOSE_PACE].into_iter().filter(|_| tells) {
             if let Some(transmit) = quic.connection.poll_transmit(now, 1, &mut buffer) {
