@@ -34,6 +34,9 @@ const EARLY_SESSIONS_MAX: usize = 40_000;
 /// Requests at a time that clients are granted over QUIC: as many as RFC 9114 section 6.1 recommends at least. The library has a
 /// place for each of them from the beginning: more would cost 4 KiB for each idle connection.
 const STREAMS_MAX: u32 = 100;
+/// By so much QUIC's own idle timeout, at which a connection ends without a word, comes later than that of the server, which says
+/// GOAWAY.
+const IDLE_MARGIN: Duration = Duration::from_secs(5);
 /// Bytes of early data that are taken: a request head of the usual size, and nothing that is long.
 const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
@@ -268,7 +271,7 @@ impl TlsServer {
         let bounds = Bounds {
             streams_max: limits.streams_per_connection_max.min(STREAMS_MAX),
             unidirectional_max: maitred_http::h3::UNIDIRECTIONAL_STREAMS_MAX,
-            idle: limits.keep_alive_timeout.max(limits.head_timeout),
+            idle: limits.keep_alive_timeout.max(limits.head_timeout) + IDLE_MARGIN,
         };
         endpoint::server_config(made, keys, bounds)
     }
