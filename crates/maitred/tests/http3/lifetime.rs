@@ -195,3 +195,30 @@ fn a_stop_finishes_what_is_there() {
     assert!(stopped.status.success());
     assert_eq!(stopped.access.len(), 1);
 }
+
+/// The process that is left has the socket as long as it has connections, and would have new ones for ever.
+#[test]
+fn without_http3_after_a_reload_no_connection_begins() {
+    let gate = Gate::new();
+    let server = setup("").pool("app", Some(&gate), PATIENT).start();
+    server.wait_for_processes();
+    let mut busy = connect(&server);
+    let stream = busy.send_get("/app/wait", &[]);
+    busy.wait_go_on(&gate, |busy| {
+        let path = server.path("maitred.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("http3 = true"));
+        std::fs::write(&path, text.replace("http3 = true", "http3 = false")).unwrap();
+        reload(&server, 2);
+        busy.wait_go_away(u64::MAX).unwrap();
+        let mut late = connector(&server);
+        late.timeout = Duration::from_secs(2);
+        assert!(late.connect().is_err(), "a process that drains has taken it");
+    });
+    assert_eq!(
+        busy.response(stream).unwrap().text(),
+        "waited\n",
+        "what was there is served on the same socket"
+    );
+    server.stop();
+}

@@ -93,8 +93,9 @@ impl Admission {
         let Receiving { room, answer } = &mut **receiving;
         let mut metas = [RecvMeta::default(); BUFFERS];
         let read = {
-            let mut buffers: Vec<IoSliceMut<'_>> =
-                room.chunks_mut(BUFFER_BYTES).map(IoSliceMut::new).collect();
+            let mut parts = room.chunks_mut(BUFFER_BYTES);
+            let mut buffers: [IoSliceMut<'_>; BUFFERS] =
+                std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
             let Some(found) = self.datagrams.get(which) else { return false };
             found.state.recv(UdpSockRef::from(&found.socket), &mut buffers, &mut metas)
         };
@@ -179,9 +180,14 @@ impl Admission {
     /// A client begins a connection: it is accepted, if there is room for it and its address has no more than its share.
     pub(in crate::worker) fn welcome_quic(&mut self, which: usize, incoming: Incoming, answer: &mut Vec<u8>) {
         let remote = incoming.remote_address();
-        let row = self.row;
+        let (row, leaves) = (self.row, self.drain.is_some());
         let Some(found) = self.datagrams.get_mut(which) else { return };
         answer.clear();
+        if leaves && found.reading {
+            // Either the process that takes over reads this socket in a moment, and gets it when the client sends it again; or none
+            // does, because there is no HTTP/3 here any more, and the client goes on over TCP.
+            return found.endpoint.ignore(incoming);
+        }
         if found.half_open >= HALF_OPEN_MAX && !incoming.remote_address_validated() {
             row.quic_retries.add(1);
             match found.endpoint.retry(incoming, answer) {
