@@ -29,7 +29,7 @@ pub const SEND_WINDOW_FIRST: u64 = 256 << 10;
 pub const SEND_WINDOW_MAX: u64 = 8 << 20;
 
 /// The shortest time between two stateless resets of one thread (RFC 9000 section 10.3.3). They are smaller than what they
-/// answer, and cost about a microsecond; after a worker process was killed, each of its connections waits for one.
+/// answer; after a worker process was killed, each of its connections waits for one.
 const RESET_EVERY: Duration = Duration::from_micros(100);
 
 /// How long a token is good that was given for another connection (RFC 9000 section 8.1.3).

@@ -49,7 +49,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         multiplexed as "http2",
         "maitred_thread_connections_http2",
-        "HTTP/2 connections. Their streams are counted in the other states, and not as connections."
+        "HTTP/2 and HTTP/3 connections. Their streams are counted in the other states, and not as connections."
     ),
     cell!(
         Gauge,
@@ -499,7 +499,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         streams_refused,
         "maitred_thread_streams_refused_total",
-        "HTTP/2 streams refused because of overload, or because the client does not read its responses."
+        "HTTP/2 and HTTP/3 streams refused because of overload, or because the client does not read its responses."
     ),
     cell!(
         Counter,
