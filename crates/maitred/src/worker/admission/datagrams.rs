@@ -184,8 +184,8 @@ impl Admission {
         let Some(found) = self.datagrams.get_mut(which) else { return };
         answer.clear();
         if leaves && found.reading {
-            // Either the process that takes over reads this socket in a moment, and gets it when the client sends it again; or none
-            // does, because there is no HTTP/3 here any more, and the client goes on over TCP.
+            // Either the process that takes over reads this socket in a moment, and gets it when the client sends it again; or
+            // none does, because there is no HTTP/3 here any more, and the client goes on over TCP.
             return found.endpoint.ignore(incoming);
         }
         if found.half_open >= HALF_OPEN_MAX && !incoming.remote_address_validated() {
