@@ -105,6 +105,8 @@ fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 4]) {
         cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
+    // A step of its own: what does not end is a test then, and a slow compiler takes nothing of its time.
+    report.step("tests, build", &mut cargo(&["test", "--workspace", "--no-run", "--quiet"]));
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     for (variable, place) in programs {
         place.into_iter().for_each(|place| _ = tests.env(variable, place));

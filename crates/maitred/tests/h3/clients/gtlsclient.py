@@ -100,13 +100,6 @@ async def migration(origin):
         done.check_large()
 
 
-@case("9000-9.3.3", "rebinding by a NAT in a download")
-async def rebinding(origin):
-    async with run(origin, ["/large.bin"], "--change-local-addr=1ms", "--nat-rebinding", quiet=False) as done:
-        done.check_said("Local address is now", "PATH_CHALLENGE")
-        done.check_large()
-
-
 @case("9002", "five of a hundred datagrams are lost, in both directions")
 async def loss(origin):
     async with run(origin, ["/large.bin"], "--tx-loss=0.05", "--rx-loss=0.05") as done:
