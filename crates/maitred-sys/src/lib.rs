@@ -12,6 +12,7 @@ pub mod file;
 pub mod inherit;
 pub mod ktls;
 pub mod memfile;
+pub mod module;
 pub mod page_cache;
 pub mod receive;
 pub mod replace;

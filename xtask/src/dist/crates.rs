@@ -9,8 +9,8 @@ use crate::generate::root;
 use crate::step::step;
 
 /// The crates that may be published, each after those that it needs.
-pub(crate) const PUBLISHED: [&str; 5] =
-    ["maitred-sys", "maitred-http", "maitred-handoff", "maitred", "maitred-load"];
+pub(crate) const PUBLISHED: [&str; 6] =
+    ["maitred-sys", "maitred-http", "maitred-handoff", "maitred-module", "maitred", "maitred-load"];
 /// The largest file of a crate may have so many bytes.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
 /// What keeps the crates from being published by accident.
