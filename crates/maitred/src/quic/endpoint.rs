@@ -13,6 +13,7 @@ use quinn_proto::{
     ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
 };
 
+use super::congestion;
 use super::ids::{Ids, Mask, Place};
 use super::secrets::Secret;
 
@@ -123,6 +124,7 @@ fn transport(bounds: Bounds) -> TransportConfig {
         .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
         .send_window(SEND_WINDOW_FIRST)
         .max_idle_timeout(idle)
+        .congestion_controller_factory(Arc::new(congestion::Config::default()))
         // Datagrams (RFC 9221) are not offered.
         .datagram_receive_buffer_size(None);
     transport

@@ -2,10 +2,12 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`congestion`] | how much a connection may have under way |
 //! | [`endpoint`] | how the QUIC library is set up |
 //! | [`ids`] | connection ids, which say where their datagrams go |
 //! | [`secrets`] | the secret of a master, and the keys that follow from it |
 
+pub mod congestion;
 pub mod endpoint;
 pub mod ids;
 pub mod secrets;
