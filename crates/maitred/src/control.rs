@@ -70,6 +70,9 @@ pub struct Start {
     /// The servers of pools, where they are others than the configuration's.
     #[serde(default)]
     pub servers: Vec<ServerList>,
+    /// Modules that are turned off, by their numbers.
+    #[serde(default)]
+    pub modules_off: Vec<usize>,
 }
 
 /// An account, by numbers.
@@ -211,6 +214,8 @@ pub enum FromWorker {
     NameWanted(String),
     /// A token has named a key that this set of the configuration has not: its source is to be fetched anew.
     KeyWanted(usize),
+    /// A module does not come back: its number. The process is to be ended.
+    ModuleHangs(usize),
     /// The master may go ([`ToWorker::OrphanMode`]).
     Outlives,
 }

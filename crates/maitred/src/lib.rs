@@ -17,6 +17,7 @@
 //! | [`worker`] | the event loops and the connections |
 //! | [`rewrite`] | a request as routes see it; placeholders filled in, targets rewritten |
 //! | [`route`] | the one function that chooses what answers a request |
+//! | [`modules`] | in-process modules, as they are loaded |
 //! | [`plan`] | what happens to the requests of one route, compiled once |
 //! | [`filter`] | what is done to responses, route by route |
 //! | [`exchange`] | one request and its response, between the protocols of clients and what answers |
@@ -70,6 +71,7 @@ pub mod jwt;
 pub mod key_agent;
 pub mod log;
 pub mod master;
+pub mod modules;
 pub mod names;
 pub mod overload;
 pub mod passwords;

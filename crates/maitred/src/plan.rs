@@ -93,6 +93,8 @@ pub struct Plan {
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
+    /// What modules have to do with requests and responses.
+    pub modules: Modules,
     /// Responses have cookies of another server (`forward_auth`).
     sets_cookies: bool,
     /// A response may leave only so fast: by `limits`, or because the application says so.
@@ -105,6 +107,32 @@ pub struct Plan {
     tls: FieldEdits,
     /// Those of the latter that are not among the former.
     only_tls: FieldEdits,
+}
+
+/// A module, as a route uses it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleCall {
+    /// Its number among those of the process.
+    pub number: u16,
+    /// How long an answer that it gives later may take.
+    pub timeout: Duration,
+    /// Fields that it may give to what the request goes on to, in lower case.
+    pub request_fields: Vec<String>,
+}
+
+/// The modules of a route, and of its site, which come first.
+#[derive(Debug, Default)]
+pub struct Modules {
+    /// Those that see requests.
+    pub of_requests: Box<[ModuleCall]>,
+    /// Those that see the heads of responses.
+    pub of_responses: Box<[u16]>,
+    /// The longest body that they take, if one of them wants bodies.
+    pub body_bytes_max: Option<u64>,
+    /// One of them may answer later.
+    pub may_wait: bool,
+    /// They are what the route answers with.
+    pub answer: bool,
 }
 
 /// What an application says to the server, and to no client: as nginx knows it, and `X-Sendfile`.
@@ -149,7 +177,9 @@ impl RequestEdits {
         if let Some(site) = scope.site {
             let routes = site.routes.iter().map(|route| &route.access);
             let names = identity_fields(routes.chain([&site.access]));
-            names.iter().for_each(|name| edits.fields.remove(name));
+            let modules = site.modules.iter().chain(site.routes.iter().flat_map(|route| &route.modules));
+            let given = modules.flat_map(|module| &module.request_fields);
+            names.iter().chain(given).for_each(|name| edits.fields.remove(name));
         }
         edits
     }
@@ -202,6 +232,7 @@ impl Plan {
             compress: compiled.compress.map(compress::Rules::new),
             cache: compiled.cache.map(Box::new),
             constant: None,
+            modules: Modules::default(),
             needs_response: compiled.needs_response || overrides.limits.is_throttled() || sets_cookies,
             sets_cookies,
             may_throttle: overrides.limits.is_throttled(),
@@ -225,6 +256,15 @@ impl Plan {
             }
         }
         self.named_files = files;
+    }
+
+    /// Its modules are known now.
+    pub fn attach(&mut self, modules: Modules) {
+        if !modules.answer && !modules.of_requests.is_empty() {
+            self.gates.get_or_insert_default().asks_modules = true;
+        }
+        self.needs_response |= !modules.of_responses.is_empty();
+        self.modules = modules;
     }
 
     /// Clients over TLS are told where else the server is (RFC 7838), unless the operator says something about that.

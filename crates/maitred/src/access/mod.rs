@@ -28,8 +28,8 @@ use self::jwt::Tokens;
 use self::limits::Limits;
 use crate::config::{Access, Authentication, Route, Site};
 
-/// The gates of one route, or of a site. There is at least one.
-#[derive(Debug)]
+/// The gates of one route, or of a site. There is at least one of them, or a module.
+#[derive(Debug, Default)]
 pub struct Gates {
     /// `allow` and `deny`
     pub addresses: Option<Addresses>,
@@ -41,6 +41,8 @@ pub struct Gates {
     pub tokens: Option<Tokens>,
     /// `forward_auth`
     pub forward: Option<Forward>,
+    /// `module`: those that the plan names.
+    pub asks_modules: bool,
     /// `delay`
     pub delay: Option<Duration>,
     /// A client whose address passes needs nothing else, and one that is authenticated may have any address.
@@ -63,7 +65,8 @@ impl Gates {
         let tokens = of_route.jwt.or(&of_site.jwt).map(Tokens::new);
         let forward = of_route.forward.or(&of_site.forward).map(Forward::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
-        let gates = Gates { addresses, limits, basic, tokens, forward, delay, satisfy_any };
+        let asks_modules = false;
+        let gates = Gates { addresses, limits, basic, tokens, forward, asks_modules, delay, satisfy_any };
         let bounded = gates.addresses.is_some() || gates.limits.is_some();
         let any = bounded || gates.authenticate() || gates.delay.is_some();
         any.then(|| Box::new(gates))

@@ -1,9 +1,10 @@
-//! `maitred check`: says whether a configuration is good, and binds nothing.
+//! `maitred check`: says whether a configuration is good, and binds nothing. Modules are loaded, each in a process of its own.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::exit::{Error, Exit};
+use super::load_module;
 use crate::affinity::steering;
 use crate::affinity::topology::{self, Topology};
 use crate::config::{Config, load};
@@ -20,6 +21,10 @@ pub fn run(path: &Path) -> ExitCode {
                 for complaint in steering::complaints(&loaded.config, &topology, &topology::online()) {
                     eprintln!("warning: {complaint}");
                 }
+            }
+            if let Err(wrong) = load_module::check(&loaded.config) {
+                wrong.lines().for_each(|line| eprintln!("error: {line}"));
+                return Exit::Usage.into();
             }
             println!("{}", summary(path, &loaded.config));
             Exit::Done.into()

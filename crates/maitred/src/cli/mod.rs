@@ -10,6 +10,7 @@ pub mod exit;
 pub mod generated;
 pub mod import;
 pub mod init;
+pub mod load_module;
 mod sections;
 #[cfg(test)]
 mod tests;
@@ -125,6 +126,12 @@ pub enum Command {
         /// What the server was started with.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
         arguments: Vec<OsString>,
+    },
+    /// A module, loaded to see whether it can be, for `maitred check`
+    #[command(hide = true)]
+    LoadModule {
+        /// The library
+        path: PathBuf,
     },
     /// The process that gets certificates, started by the master
     #[command(hide = true)]

@@ -124,6 +124,10 @@ pub enum Kind {
     Section(&'static Table),
     /// An array of tables.
     Sections(&'static Table),
+    /// A table, or an array of such tables.
+    SectionOrSections(&'static Table),
+    /// A table with any keys and values.
+    Free(&'static str),
     /// A table of tables, each under a name of the operator's choice.
     Named(&'static Table),
 }
@@ -169,6 +173,7 @@ impl Kind {
         match self {
             Kind::Section(table)
             | Kind::Sections(table)
+            | Kind::SectionOrSections(table)
             | Kind::Named(table)
             | Kind::FlagOrSection(table)
             | Kind::WholeOrSection { table, .. }
@@ -202,6 +207,8 @@ impl Kind {
             Kind::TextOrMap(..) => "a string or a table".into(),
             Kind::Map(_) | Kind::Lists(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
             Kind::Sections(_) => "an array of tables".into(),
+            Kind::SectionOrSections(_) => "a table or an array of tables".into(),
+            Kind::Free(_) => "a table".into(),
         }
     }
 
@@ -239,6 +246,10 @@ impl Kind {
             Kind::Map(form) | Kind::Lists(form) => format!("a table: {form}"),
             Kind::Section(table) => format!("a table, see `{}`", table.title),
             Kind::Sections(table) | Kind::Named(table) => format!("tables, see `{}`", table.title),
+            Kind::SectionOrSections(table) => {
+                format!("a table, see `{}`; or an array of several", table.title)
+            }
+            Kind::Free(form) => format!("a table: {form}"),
         }
     }
 }

@@ -29,6 +29,7 @@ use super::jwt::JwtKeys;
 use super::listen::{Buckets, Listen};
 use super::logs::{AccessLog, Log};
 use super::media::MediaTypes;
+use super::modules::ModuleUse;
 use super::overrides::Overrides;
 pub use super::paths::PathPattern;
 use super::rewrites::Rewrite;
@@ -257,6 +258,8 @@ pub struct Site {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
+    /// `module`: asked for all routes, before those of the route.
+    pub modules: Vec<ModuleUse>,
     /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`, `delay`
     pub overrides: Overrides,
 }
@@ -313,6 +316,8 @@ pub struct Route {
     pub request_headers: RequestHeaderRules,
     /// Who may use it.
     pub access: Access,
+    /// `module`: what answers, if `target` is [`Target::Modules`]; otherwise asked before that.
+    pub modules: Vec<ModuleUse>,
     /// `error_pages`, sorted by status; they come before those of the site.
     pub error_pages: Vec<(u16, String)>,
     /// `limits`, `access_log`, `server_header`, `request_buffering`, `grpc_web`, `mirror`, `delay`; they come before those of
@@ -345,6 +350,8 @@ pub enum Target {
     Pool(usize),
     /// `reroute = "/index.php"`: the routes are tried again, with this path, and this query if it has one.
     Reroute(Template),
+    /// The modules of the route.
+    Modules,
 }
 
 impl Route {
@@ -366,6 +373,7 @@ impl Route {
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
             access: Access::default(),
+            modules: Vec::new(),
             error_pages: Vec::new(),
             overrides: Overrides::default(),
         }

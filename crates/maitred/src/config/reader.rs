@@ -499,6 +499,39 @@ impl<'a> Section<'a> {
         Section::open(self.cx, table, spec, span, label(spec, name))
     }
 
+    /// A table, or an array of tables.
+    pub(super) fn section_or_sections(&self, name: &str) -> Vec<Section<'a>> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Kind::SectionOrSections(spec) = key.kind else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let open = |item: &'a Spanned<DeValue<'a>>| match item.get_ref() {
+            DeValue::Table(table) => {
+                Some(Section::open(self.cx, Some(table), spec, item.span(), label(spec, name)))
+            }
+            _ => {
+                self.wrong_type(key, item);
+                None
+            }
+        };
+        match value.get_ref() {
+            DeValue::Array(items) => items.iter().filter_map(open).collect(),
+            _ => open(value).into_iter().collect(),
+        }
+    }
+
+    /// A table with any keys and values, as JSON; `{}` where it is not given.
+    pub(super) fn free(&self, name: &str) -> String {
+        let Some(key) = self.key(name) else { return "{}".to_owned() };
+        match self.value(name).map(|value| (value, value.get_ref())) {
+            None => "{}".to_owned(),
+            Some((_, table @ DeValue::Table(_))) => json(table).to_string(),
+            Some((value, _)) => {
+                self.wrong_type(key, value);
+                "{}".to_owned()
+            }
+        }
+    }
+
     /// An array of tables.
     pub(super) fn sections(&self, name: &str) -> Vec<Section<'a>> {
         let Some(key) = self.key(name) else { return Vec::new() };
@@ -610,6 +643,30 @@ pub(super) enum WordOrNumber {
 fn is_number(text: &str) -> bool {
     let text = text.trim();
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A value as JSON, whose numbers are as exact as it has them. Dates and times become strings.
+fn json(value: &DeValue<'_>) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Integer(number) => {
+            let parsed = i64::from_str_radix(number.as_str(), number.radix());
+            parsed.map_or_else(|_| Value::String(number.as_str().to_owned()), Value::from)
+        }
+        DeValue::Float(number) => {
+            let parsed = number.as_str().parse::<f64>().ok().and_then(serde_json::Number::from_f64);
+            parsed.map_or_else(|| Value::String(number.as_str().to_owned()), Value::Number)
+        }
+        DeValue::Boolean(flag) => Value::Bool(*flag),
+        DeValue::Datetime(time) => Value::String(time.to_string()),
+        DeValue::Array(items) => items.iter().map(|item| json(item.get_ref())).collect(),
+        DeValue::Table(table) => {
+            let members =
+                table.iter().map(|(name, value)| (name.get_ref().to_string(), json(value.get_ref())));
+            Value::Object(members.collect())
+        }
+    }
 }
 
 fn label(spec: &Table, name: &str) -> String {

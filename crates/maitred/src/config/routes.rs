@@ -3,7 +3,7 @@
 use super::keys::{Default, Key, Kind, Table};
 use super::{
     access, cache, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
-    overrides, response_buffering, rewrites, security,
+    modules, overrides, response_buffering, rewrites, security,
 };
 
 /// `error_pages`
@@ -29,7 +29,7 @@ pub(super) const METHODS_OF_SITE: Key = Key::new(
 pub(super) const ROUTE: Table = Table {
     title: "[[site.route]]",
     doc: "The handler of some paths of the site above it: exactly one of `root`, `redirect`, `respond`, `pool` \
-          and `reroute`. Routes are tried in the order of the file, and the first that matches decides.",
+          and `reroute`; or a `module`. Routes are tried in the order of the file, and the first that matches decides.",
     example: "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[[site.route]]\npath = \"/old/*\"\n\
               redirect = \"https://example.com{uri}\"\nstatus = 301\n\n[[site.route]]\npath = \"*.bak\"\n\
               respond = { status = 404 }\n",
@@ -108,6 +108,7 @@ pub(super) const ROUTE: Table = Table {
             "Hand the request to `[pool.NAME]`.",
         ),
         rewrites::REROUTE,
+        modules::KEY,
         access::ALLOW,
         access::DENY,
         access::BASIC,

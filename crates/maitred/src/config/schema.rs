@@ -123,6 +123,11 @@ fn plain(kind: &Kind) -> Value {
         }),
         Kind::Section(spec) => table(spec),
         Kind::Sections(spec) => json!({ "type": "array", "minItems": 1, "items": table(spec) }),
+        Kind::SectionOrSections(spec) => {
+            let one = table(spec);
+            json!({ "anyOf": [one, { "type": "array", "minItems": 1, "items": one }] })
+        }
+        Kind::Free(_) => json!({ "type": "object" }),
         Kind::Named(spec) => json!({ "type": "object", "additionalProperties": table(spec) }),
     }
 }

@@ -11,8 +11,8 @@ use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
     access, balancing, cache, client_limits, compress, cors, discovery, expires, external, fastcgi, files,
-    headers, health, jwt, media, mirror, overrides, parts, reload, requests, response_buffering, retry,
-    routes, security, trace,
+    headers, health, jwt, media, mirror, modules, overrides, parts, reload, requests, response_buffering,
+    retry, routes, security, trace,
 };
 use crate::bounds::THREADS_MAX;
 
@@ -416,6 +416,7 @@ pub const SITE: Table = Table {
         overrides::GRPC_WEB,
         response_buffering::KEY,
         mirror::KEY,
+        modules::KEY,
         overrides::DELAY,
         headers::RESPONSE_KEY,
         expires::KEY,

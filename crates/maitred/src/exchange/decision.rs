@@ -55,6 +55,10 @@ impl Routed {
 
     /// Whether the body of the request has to be kept for what answers it.
     pub fn wants_body(&self) -> bool {
-        self.pool().is_some() || matches!(self.decision, Decision::Configure)
+        match self.decision {
+            Decision::Configure => true,
+            Decision::Route(Choice::Modules) => self.plan.modules.body_bytes_max.is_some(),
+            _ => self.pool().is_some(),
+        }
     }
 }

@@ -17,4 +17,4 @@ pub mod writer;
 pub use coding::Coding;
 pub use decision::{Decision, Routed};
 pub use field::Field;
-pub use writer::{ReplyContext, ResponseWriter, Watch};
+pub use writer::{AlterHead, ReplyContext, ResponseWriter, Watch};

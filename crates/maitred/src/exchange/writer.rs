@@ -29,6 +29,8 @@ pub struct ReplyContext<'t> {
     pub expiry: Option<Expiry<'t>>,
     /// It has fields that are about its request, and that [`ResponseWriter::with`] gets.
     pub further: bool,
+    /// Its head goes through modules, which [`ResponseWriter::altered_by`] gets.
+    pub altered: bool,
     /// The response may name a file that takes its place.
     pub may_name_file: bool,
     /// The request is a call of gRPC in this form, whose client takes failures in no other way than as a status of gRPC.
@@ -36,7 +38,6 @@ pub struct ReplyContext<'t> {
 }
 
 /// Takes one response, and writes it as the client's protocol has it.
-#[derive(Debug)]
 pub struct ResponseWriter<'t> {
     out: &'t mut Vec<u8>,
     /// Of a response over HTTP/2 or HTTP/3: its head goes there at once; what is in `out` is its content.
@@ -64,6 +65,14 @@ pub struct ResponseWriter<'t> {
     rate: Option<u64>,
     /// What is done with the head before it is written: for the cache.
     watch: Option<Watch<'t>>,
+    /// What changes the head once more.
+    altered_by: Option<&'t dyn AlterHead>,
+}
+
+/// Changes the head of a response behind the edits of its route.
+pub trait AlterHead {
+    /// Adds its edits to those that there are.
+    fn alter(&self, head: &ResponseHead<'_>, edits: &mut FieldEdits);
 }
 
 /// Sees the head of a response before it is written.
@@ -72,6 +81,12 @@ pub struct Watch<'t>(pub &'t mut dyn FnMut(&ResponseHead<'_>));
 impl std::fmt::Debug for Watch<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Watch")
+    }
+}
+
+impl std::fmt::Debug for ResponseWriter<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ResponseWriter").field("begun", &self.begun).finish_non_exhaustive()
     }
 }
 
@@ -100,7 +115,14 @@ impl<'t> ResponseWriter<'t> {
             left_out: Vec::new(),
             rate: None,
             watch: None,
+            altered_by: None,
         }
+    }
+
+    /// The same, with something that changes its head.
+    #[must_use]
+    pub fn altered_by(self, altered_by: &'t dyn AlterHead) -> ResponseWriter<'t> {
+        ResponseWriter { altered_by: Some(altered_by), ..self }
     }
 
     /// The same, for a response with further fields.
@@ -181,7 +203,8 @@ impl<'t> ResponseWriter<'t> {
     #[inline]
     pub fn prepared(&mut self, text: &[u8], fields: FieldsRef<'_>, ended: bool) {
         let late = self.context.late_edits;
-        if self.stream.is_none() && late.is_empty() && self.further.is_empty() {
+        let changed = !self.further.is_empty() || self.altered_by.is_some();
+        if self.stream.is_none() && late.is_empty() && !changed {
             let frame = h1::Frame::of(&self.context.date, self.context.persistence);
             return h1::put_prepared(text, &frame, self.out);
         }
@@ -271,6 +294,12 @@ impl<'t> ResponseWriter<'t> {
     ) {
         let date = &self.context.date;
         self.begun = true;
+        let altered = self.altered_by.take().map(|by| {
+            let mut all = edits.clone();
+            by.alter(head, &mut all);
+            all
+        });
+        let edits = altered.as_ref().unwrap_or(edits);
         match &mut self.stream {
             Some((session, stream)) => {
                 let date = if ending.dated { None } else { Some(date) };

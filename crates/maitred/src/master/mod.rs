@@ -27,6 +27,7 @@
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`cache_table`] | the index of the cache, kept over worker processes |
+//! | [`modules`] | crashes in modules, and which are turned off |
 //! | [`limit_tables`] | the tables of limits by client, kept over worker processes |
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
@@ -51,6 +52,7 @@ pub mod endpoints;
 pub mod hook;
 pub mod key_files;
 pub mod limit_tables;
+mod modules;
 pub mod output;
 pub mod own_files;
 pub mod pid_file;

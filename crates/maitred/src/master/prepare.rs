@@ -251,8 +251,14 @@ impl Prepared {
             challenges: Vec::new(),
             certificate_reports: Vec::new(),
             servers: Vec::new(),
+            modules_off: Vec::new(),
         };
         (start, sources)
+    }
+
+    /// How messages call a module.
+    pub fn module_name(&self, number: usize) -> Option<String> {
+        self.config.modules().get(number).map(|module| module.name())
     }
 
     /// What the kernel says of TLS.

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use maitred_sys::inherit;
 use maitred_sys::memfile::SharedMap;
+use maitred_sys::module::calls::Call;
 use maitred_sys::signals::Signals;
 use maitred_sys::spawn::{Child, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -40,6 +41,7 @@ use super::endpoints::Endpoints;
 use super::hook::Running;
 use super::key_files::KeyFiles;
 use super::limit_tables::LimitTables;
+use super::modules::Crashes;
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared};
 use super::sockets;
@@ -232,10 +234,24 @@ struct Shell<'a> {
     /// The tables of limits by client.
     limit_tables: LimitTables,
     cache_table: CacheTable,
+    /// Crashes of worker processes in modules.
+    module_crashes: Crashes,
     /// Worker processes of images before.
     old_workers: BTreeMap<u64, Child>,
     /// The version of the image before, until that has been said.
     upgraded_from: Option<String>,
+}
+
+/// A worker process has crashed in a module: says in which.
+fn note_module_crash(crashes: &mut Crashes, plan: u64, (number, name): (usize, Option<&str>), how: &str) {
+    let module = name.unwrap_or("?");
+    tracing::error!(module, "the worker process {how} in a module");
+    if crashes.note(plan, number, Instant::now()) {
+        tracing::error!(
+            module,
+            "the module is turned off, after three crashes in a minute: its routes answer 503 until the configuration is read again"
+        );
+    }
 }
 
 /// The whole life of a master process: 0 after a stop, 1 when the server could not be brought up, 2 when its first
@@ -343,6 +359,7 @@ impl<'a> Shell<'a> {
             proposed: None,
             limit_tables: LimitTables::default(),
             cache_table: CacheTable::default(),
+            module_crashes: Crashes::default(),
             old_workers: BTreeMap::new(),
             upgraded_from: None,
         };
@@ -552,8 +569,13 @@ impl<'a> Shell<'a> {
     fn take_exits(&mut self) {
         let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
         let limits = &self.limit_tables;
+        let (crashes, plans) = (&mut self.module_crashes, &self.plans);
         self.workers.retain(|generation, worker| {
             let Some((_, how)) = exited(&worker.child) else { return true };
+            if let Some(call) = Call::of(worker.board.worker.crashed_in.get()) {
+                let name = plans.get(&worker.plan).and_then(|plan| plan.module_name(call.module.into()));
+                note_module_crash(crashes, worker.plan, (call.module.into(), name.as_deref()), &how);
+            }
             // It may have said something after it was listened to last: no more than the socket holds.
             worker.hear(*generation, usize::MAX, |message| {
                 events.push_back(Event::Worker(*generation, message))
@@ -590,6 +612,8 @@ impl<'a> Shell<'a> {
             row.started_at.set(self.started_at);
             row.generation.set(counts.generation);
             row.worker_crashes.set(counts.worker_crashes);
+            row.module_crashes.set(self.module_crashes.total());
+            row.modules_off.set(self.module_crashes.off(worker.plan).len() as u64);
             row.reloads.set(counts.reloads);
             row.reloads_refused.set(counts.reloads_refused);
             row.reload_refused.set(counts.reload_refused);

@@ -536,6 +536,14 @@ impl Master {
             }
             // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
+            FromWorker::ModuleHangs(_) => {
+                // A thread that does not come back would keep a process that drains from ending.
+                self.log(
+                    Level::ERROR,
+                    format!("worker process {number} is killed: a module holds an event loop"),
+                );
+                self.kill(now, number);
+            }
             // The shell's.
             FromWorker::Private
             | FromWorker::ChallengeInPlace(_)

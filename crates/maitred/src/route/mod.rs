@@ -3,9 +3,11 @@
 //! | file | what |
 //! |---|---|
 //! | [`condition`] | conditions besides path and method |
+//! | [`modules`] | which modules have to do with a route |
 //! | [`pattern`] | patterns of paths and values |
 
 mod condition;
+mod modules;
 mod pattern;
 
 use std::collections::HashMap;
@@ -16,6 +18,7 @@ use maitred_http::paths::Index;
 use maitred_http::request::Method;
 
 use self::condition::Conditions;
+pub use self::modules::Sees;
 use self::pattern::{any_matches, shape};
 use crate::compress::{Constant, Rules};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
@@ -110,6 +113,7 @@ enum To {
     Respond { status: u16, body: String, content_type: String },
     Pool(usize),
     Reroute(Template),
+    Modules,
 }
 
 /// What answers.
@@ -137,6 +141,8 @@ pub enum Choice<'r> {
     Pool(usize),
     /// A file of this set, which the response of a pool has named.
     NamedFile(usize),
+    /// The modules of the plan.
+    Modules,
     /// The routes are to be tried again, with this target.
     Reroute(&'r Template),
     /// No route: 404.
@@ -178,6 +184,21 @@ impl Router {
             std::iter::once(&mut site.plan).chain(routes)
         });
         plans.chain([&mut self.bare]).for_each(|plan| plan.offer_alternative(value));
+    }
+
+    /// Plans get the modules that the configuration names for them. `sees`: what each of these looks at.
+    pub fn attach_modules(&mut self, config: &Config, sees: impl Fn(u16) -> Sees) {
+        let all = config.modules();
+        if all.is_empty() {
+            return;
+        }
+        for (site, of) in self.sites.iter_mut().zip(&config.sites) {
+            site.plan.attach(modules::of(&all, &sees, (&of.modules, &[]), false));
+            for (route, of_route) in site.routes.iter_mut().zip(&of.routes) {
+                let uses = (&of.modules[..], &of_route.modules[..]);
+                route.plan.attach(modules::of(&all, &sees, uses, matches!(route.to, To::Modules)));
+            }
+        }
     }
 
     /// In the order in which [`crate::status::routes`] names them; 0 is of no site.
@@ -283,6 +304,7 @@ impl Route {
             }
             To::Pool(pool) => Choice::Pool(*pool),
             To::Reroute(template) => Choice::Reroute(template),
+            To::Modules => Choice::Modules,
         }
     }
 
@@ -344,6 +366,7 @@ impl Site {
                 }
                 Target::Pool(pool) => To::Pool(*pool),
                 Target::Reroute(template) => To::Reroute(template.clone()),
+                Target::Modules => To::Modules,
             };
             let conditions = Conditions::new(&route.conditions);
             Route { patterns: route.patterns.clone(), methods: route.methods.clone(), conditions, to, plan }

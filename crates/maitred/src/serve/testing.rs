@@ -38,6 +38,7 @@ impl Written {
             late_edits: FieldEdits::NONE,
             expiry: None,
             further: false,
+            altered: false,
             may_name_file: false,
             call: None,
         };

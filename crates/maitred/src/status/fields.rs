@@ -169,6 +169,20 @@ pub const MASTER: &[Field<MasterRow>] = &[
         "maitred_worker_crashes_total",
         "Worker processes that ended unexpectedly."
     ),
+    cell!(
+        Counter,
+        One,
+        module_crashes,
+        "maitred_module_crashes_total",
+        "Worker processes that ended unexpectedly in a module; the error log names it."
+    ),
+    cell!(
+        Gauge,
+        One,
+        modules_off,
+        "maitred_modules_off",
+        "Modules that are turned off because the worker process has crashed in them; their routes answer 503."
+    ),
     cell!(Counter, One, reloads, "maitred_reloads_total", "Completed reloads."),
     cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Refused reloads."),
     cell!(

@@ -188,6 +188,7 @@ fn target_name(target: &Target, pools: &[Pool]) -> String {
             pools.get(*number).map_or_else(String::new, |pool| format!("pool {}", pool.name))
         }
         Target::Reroute(_) => "reroute".to_owned(),
+        Target::Modules => "module".to_owned(),
     }
 }
 

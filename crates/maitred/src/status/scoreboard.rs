@@ -51,6 +51,11 @@ impl Cell {
         self.0.load(Relaxed)
     }
 
+    /// The number itself, for what writes it elsewhere than here.
+    pub fn atomic(&self) -> &AtomicU64 {
+        &self.0
+    }
+
     /// Replaces the value. Only the field's one writer may call this.
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
@@ -88,6 +93,16 @@ maitred_sys::shared! {
         pub buckets: [BucketRow; BUCKETS_MAX],
         /// Worker processes that were replaced and are still there, the oldest first; written by the master.
         pub old_workers: [OldWorkerRow; OLD_WORKERS_MAX],
+        /// Written by the worker process as a whole.
+        pub worker: WorkerRow,
+    }
+
+    /// What a worker process says of itself.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct WorkerRow {
+        /// The module that it crashed in, or that did not come back, as [`maitred_sys::module::calls::Call::of`] reads it.
+        pub crashed_in: Cell,
     }
 
     /// A worker process that was replaced, and finishes what it has.
@@ -134,6 +149,10 @@ maitred_sys::shared! {
         pub generation: Cell,
         /// Worker processes that died without being asked to.
         pub worker_crashes: Cell,
+        /// Of these, those that died in a module.
+        pub module_crashes: Cell,
+        /// Modules that are turned off.
+        pub modules_off: Cell,
         /// Reloads that were carried out.
         pub reloads: Cell,
         /// Reloads that were refused.
@@ -349,6 +368,10 @@ maitred_sys::shared! {
         pub slow_turns: Cell,
         /// Microseconds that the longest one took.
         pub longest_turn_us: Cell,
+        /// The module that the thread is in, as [`maitred_sys::module::calls::Call::of`] reads it.
+        pub module: Cell,
+        /// Calls of modules that took longer than 100 ms.
+        pub modules_slow: Cell,
         /// Nanoseconds of CPU time used (control thread).
         pub cpu_ns: Cell,
         /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).
@@ -454,6 +477,7 @@ impl Scoreboard {
             pools: std::array::from_fn(|_| PoolRow::default()),
             buckets: std::array::from_fn(|_| BucketRow::default()),
             old_workers: std::array::from_fn(|_| OldWorkerRow::default()),
+            worker: WorkerRow::default(),
         })
     }
 }

@@ -30,6 +30,7 @@ use crate::pki::files::FILE_BYTES_MAX;
 use crate::proxy::Listed;
 use crate::tls::TlsServer;
 use crate::tls::material::Material;
+use crate::worker::modules::watch::{Finding, Watch};
 
 /// How often the threads' use of their CPUs is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -162,6 +163,7 @@ pub(super) fn run(
     control.read_datagrams(Instant::now());
     early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
     let mut next_watch = Instant::now() + WATCH_EVERY;
+    let mut modules = Watch::default();
     while control.running > 0 {
         control.wait(next_watch)?;
         control.take_outgoing();
@@ -174,6 +176,7 @@ pub(super) fn run(
         if Instant::now() >= next_watch {
             watcher.tick(Instant::now(), &shared.board.threads);
             shared.tick_status(Instant::now());
+            control.watch_modules(&mut modules, Instant::now());
             next_watch = Instant::now() + WATCH_EVERY;
         }
     }
@@ -199,6 +202,37 @@ impl<'a> Control<'a> {
             accepting: 0,
             answers: Vec::new(),
             orphan_mode: OrphanMode::default(),
+        }
+    }
+
+    /// Names modules that hold an event loop, and has the master end this process if one does not come back.
+    fn watch_modules(&mut self, watch: &mut Watch, now: Instant) {
+        let shared = self.shared;
+        if shared.modules.is_empty() {
+            return;
+        }
+        let cells = shared.board.threads.iter().take(shared.inboxes.len());
+        for finding in watch.look(cells.map(|row| row.module.get()), now) {
+            match finding {
+                Finding::Holds { thread, module } => {
+                    let module = shared.modules.name(module);
+                    tracing::warn!(
+                        module,
+                        thread,
+                        "a module holds an event loop: no other client of the thread is served"
+                    );
+                }
+                Finding::Hangs { module } => {
+                    let name = shared.modules.name(module);
+                    tracing::error!(
+                        module = name,
+                        "a module does not give an event loop back; the worker process ends"
+                    );
+                    // As a crash in it counts.
+                    shared.board.worker.crashed_in.set(u64::from(module) + 1);
+                    self.tell(&FromWorker::ModuleHangs(usize::from(module)));
+                }
+            }
         }
     }
 

@@ -66,7 +66,7 @@ pub(super) fn protocol<'p>(request: &Request<'_, '_>, pool: &'p Pool) -> Option<
 pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pools: &[Pool]) -> bool {
     request.upgrade
         && match choice {
-            Choice::Files(_) | Choice::NamedFile(_) => true,
+            Choice::Files(_) | Choice::NamedFile(_) | Choice::Modules => true,
             Choice::Pool(pool) => pools.get(*pool).is_none_or(|pool| protocol(request, pool).is_none()),
             Choice::Respond { status, .. } => (200..300).contains(status),
             Choice::Redirect { .. } | Choice::Reroute(_) | Choice::Nothing | Choice::NotThisMethod(_) => {

@@ -14,6 +14,7 @@ use crate::control::{Document, DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
 use crate::plan::IdleTime;
 use crate::serve::Encoding;
+use crate::worker::modules::Answer;
 use crate::worker::upstream::fill::writing::Written;
 
 /// Datagrams from another worker process.
@@ -86,6 +87,17 @@ pub enum Message {
         check: u32,
         /// Whether it was the right one.
         right: bool,
+    },
+    /// A module has answered that was to do so later.
+    ModuleDone {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number: if the connection is closed, the message is void.
+        serial: u32,
+        /// The number of the ticket: if the request waits for it no more, the message is void.
+        number: u32,
+        /// The answer; `None` to pass.
+        answer: Option<Box<Answer>>,
     },
     /// A response that is being fetched for the cache has come further.
     Filled {

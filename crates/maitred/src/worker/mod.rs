@@ -36,6 +36,7 @@
 //! | [`kept`] | how responses are named and described in it |
 //! | [`fills`] | responses that are fetched for it |
 //! | [`auth_answers`] | answers of `forward_auth` that are kept |
+//! | [`modules`] | what modules see of a thread, and what they say to it |
 //! | [`key_rings`] | the keys that tokens are checked by |
 //! | [`user_lists`] | users of files |
 //! | [`verifier`] | helper threads that check passwords |
@@ -71,6 +72,7 @@ mod key_rings;
 mod layers;
 pub mod limits;
 mod log_line;
+mod modules;
 mod origin;
 mod orphan_mode;
 mod processes;
@@ -99,6 +101,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex, RwLock};
 
+use maitred_sys::module::calls;
+use maitred_sys::module::host::Module;
 use maitred_sys::signals::Signals;
 use maitred_sys::{inherit, memfile};
 use quinn_udp::{UdpSockRef, UdpSocketState};
@@ -124,10 +128,11 @@ use crate::config::{Address, Authentication, Config, Limits, Pool, Site};
 use crate::control::servers::{ServerEntry, ServerList};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
+use crate::modules::Modules;
 use crate::proxy::{Listed, Policy, ServerTable};
 use crate::quic::endpoint;
 use crate::quic::ids::Place;
-use crate::route::{Router, SetPlan};
+use crate::route::{Router, Sees, SetPlan};
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet, GivenUp};
@@ -135,6 +140,7 @@ use crate::serve::passed::{Helpers, closer};
 use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::status::routes::RouteTable;
+use crate::status::scoreboard::Scoreboard;
 use crate::tls::material::Material;
 use crate::tls::{TlsServer, redirect};
 use crate::trace::Exporter;
@@ -198,6 +204,8 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
+    // As its account, and before anything binds this process: modules open their files when they begin.
+    let modules = load_modules(&inherited)?;
     let Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache } =
         inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
@@ -217,9 +225,16 @@ fn start() -> Result<(), String> {
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let shared =
-        share(start, Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache }, tls)
-            .map_err(|error| text("shared state", error))?;
+    let shared = share(
+        start,
+        Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache, modules },
+        tls,
+    )
+    .map_err(|error| text("shared state", error))?;
+    if !shared.modules.is_empty() {
+        modules::offer::begin(shared).map_err(|error| text("helper threads of modules", error))?;
+        shared.modules.start()?;
+    }
     cache_store::begin(shared, Environment::SYSTEM.read().unix_secs);
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
@@ -245,6 +260,21 @@ fn start() -> Result<(), String> {
         spans.stop();
     }
     Ok(())
+}
+
+/// Loads the modules. If the process crashes in one, from now on, the scoreboard says in which.
+fn load_modules(inherited: &Inherited) -> Result<Modules, String> {
+    let start = &inherited.start;
+    if start.config.modules().is_empty() {
+        return Ok(Modules::default());
+    }
+    let failed = |error: std::io::Error| format!("scoreboard: {error}");
+    let board =
+        inherited.board.try_clone().and_then(memfile::SharedMap::<Scoreboard>::open).map_err(failed)?;
+    let board: &'static memfile::SharedMap<Scoreboard> = Box::leak(Box::new(board));
+    calls::track(Box::leak(Box::default()));
+    calls::report_crashes(board.worker.crashed_in.atomic()).map_err(|error| format!("signals: {error}"))?;
+    Modules::load(&start.config, &start.modules_off)
 }
 
 fn inherit_all() -> Result<Inherited, String> {
@@ -344,6 +374,7 @@ struct Inheritance<'a> {
     tables: Vec<(usize, OwnedFd)>,
     /// The index of the cache.
     cache: Option<OwnedFd>,
+    modules: Modules,
 }
 
 /// Of the listening sockets, to read how long their queues are.
@@ -352,12 +383,24 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
 }
 
 /// The routes, whose responses over TLS name HTTP/3 if there is any.
-fn router(config: &Config, datagrams: &[DatagramSocket]) -> (Router, Vec<SetPlan>) {
+fn router(config: &Config, datagrams: &[DatagramSocket], modules: &Modules) -> (Router, Vec<SetPlan>) {
     let (mut router, plans) = Router::new(config);
+    // One that is turned off has to be asked for its 503.
+    let unknown = Sees { requests: true, bodies: false, responses: false, waits: false };
+    router.attach_modules(config, |number| modules.get(number).map_or(unknown, sees));
     if let Some(value) = alternative(datagrams) {
         router.offer_alternative(&value);
     }
     (router, plans)
+}
+
+fn sees(module: &Module) -> Sees {
+    Sees {
+        requests: module.sees_requests(),
+        bodies: module.reads_body(),
+        responses: module.sees_responses(),
+        waits: module.may_answer_later(),
+    }
 }
 
 /// What responses over TLS say of HTTP/3: the ports that it has, for a day (RFC 7838 section 3.1).
@@ -383,12 +426,12 @@ fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
 
 fn shared_state(
     start: Start,
-    Inheritance { board, buckets, datagrams, tables, cache }: Inheritance<'_>,
+    Inheritance { board, buckets, datagrams, tables, cache, modules }: Inheritance<'_>,
     tls: TlsServer,
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
-    let (router, plans) = router(&start.config, datagrams);
+    let (router, plans) = router(&start.config, datagrams, &modules);
     let share = Share::of(&start, threads as u64);
     let shared = Shared {
         router,
@@ -417,6 +460,7 @@ fn shared_state(
         verifier: helpers.verifier,
         passed: helpers.passed,
         board: memfile::SharedMap::open(board)?,
+        modules,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
         accepting: AtomicU32::new(u32::try_from(threads).unwrap_or(u32::MAX)),
@@ -591,6 +635,9 @@ fn prepare_thread(
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
+    if !shared.modules.is_empty() {
+        calls::track(row.module.atomic());
+    }
     let mut thread = Reactor::new(shared, number, row, files, logs, Environment::SYSTEM)
         .map_err(|error| error.to_string())?;
     for listener in listeners {

@@ -278,6 +278,9 @@ impl Reactor {
             Message::ServersChanged(pool) | Message::ServerRoom(pool) => self.serve_line(pool),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
+            Message::ModuleDone { index, serial, number, answer } => {
+                self.on_module_done((index, serial), number, answer);
+            }
             Message::Checked { index, serial, check, right } => {
                 self.on_checked((index, serial), check, right)
             }

@@ -24,6 +24,7 @@ use crate::budget::{Budget, Permit};
 use crate::cache::{Outcome, Store, Trouble};
 use crate::config::Address;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
+use crate::modules::Modules;
 use crate::proxy::{Condition, ServerTable};
 use crate::route::Router;
 use crate::serve::DiskJob;
@@ -106,6 +107,8 @@ pub struct Shared {
     pub passed: Vec<Helpers>,
     /// The scoreboard.
     pub board: SharedMap<Scoreboard>,
+    /// In-process modules.
+    pub modules: Modules,
     /// What each route has answered.
     pub routes: RouteTable,
     /// To the thread that talks to the master.

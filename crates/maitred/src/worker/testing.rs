@@ -20,6 +20,7 @@ use crate::config::{self, AccessFormat, Config, Identity, Limits, Lookup, Origin
 use crate::control::Start;
 use crate::log::thread_logs::ThreadLogs;
 use crate::log::writer::{Framing, Settings, Writer};
+use crate::modules::Modules;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::{FileServer, GivenUp};
 use crate::serve::passed::Helpers;
@@ -107,6 +108,7 @@ fn start(config: Config, threads: usize) -> Start {
         challenges: Vec::new(),
         certificate_reports: Vec::new(),
         servers: Vec::new(),
+        modules_off: Vec::new(),
     }
 }
 
@@ -122,7 +124,14 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
     let helpers = HelperThreads { disk: DiskPool::new(0), verifier: Verifier::by_hand(), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
-    let inherited = Inheritance { board, buckets: &[], datagrams: &[], tables: Vec::new(), cache: None };
+    let inherited = Inheritance {
+        board,
+        buckets: &[],
+        datagrams: &[],
+        tables: Vec::new(),
+        cache: None,
+        modules: Modules::default(),
+    };
     let mut shared = shared_state(start(config, threads), inherited, TlsServer::none(), helpers).unwrap();
     change(&mut shared);
     Box::leak(Box::new(shared))

@@ -73,7 +73,7 @@ pub(super) fn of_requests(section: &Section<'_>) -> RequestHeaderRules {
 
 /// Names that are Maitred's own towards pools, in whatever spelling: for applications that see fields as variables (RFC 3875
 /// section 4.1.18) `_` and `.` are `-`.
-fn check_request_name(section: &Section<'_>, name: &At<String>) {
+pub(super) fn check_request_name(section: &Section<'_>, name: &At<String>) {
     check_name(section, name);
     let alike = name.value.to_ascii_lowercase().replace(['_', '.'], "-");
     if TOLD.iter().any(|told| alike.starts_with(told)) {

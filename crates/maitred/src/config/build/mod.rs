@@ -25,6 +25,7 @@ mod listen;
 mod logs;
 mod media;
 mod mirror;
+mod modules;
 mod overrides;
 mod paths;
 mod pools;
@@ -81,6 +82,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let users_files = root.cx.users_files.take();
     let trace = trace::trace(root);
     let cache = cache::needed(root, &sites);
+    modules::check_number(root, &sites);
     Config {
         listens,
         server,

@@ -12,7 +12,8 @@ use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
 use super::{
-    access, cache, compress, conditions, cors, expires, files, headers, overrides, rewrites, security, sites,
+    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, rewrites,
+    security, sites,
 };
 
 /// The keys that say what answers.
@@ -52,6 +53,7 @@ pub(super) fn routes(
             cache,
             request_headers: headers::of_requests(&section.section("request_headers")),
             access: access::of(section, pools),
+            modules: modules::of(section),
             error_pages: sites::error_pages(section, of_site),
             overrides: overrides::of(section, pools),
         };
@@ -127,11 +129,13 @@ fn target(
     let given: Vec<(&str, Span)> =
         TARGETS.iter().filter_map(|name| Some((*name, section.key_span(name)?))).collect();
     let chosen = given.first().map(|(name, _)| *name);
+    only_with(section, chosen, &["root", "redirect", "respond", "pool"], &["module"]);
     match given.as_slice() {
+        [] if section.given("module").is_some() => {}
         [] => section.cx.missing(
             &section.span,
             "this route does not say what answers",
-            "add one of `root`, `redirect`, `respond`, `pool` and `reroute`",
+            "add one of `root`, `redirect`, `respond`, `pool`, `reroute` and `module`",
         ),
         [(first, place), rest @ ..] => {
             for (other, span) in rest {
@@ -154,7 +158,10 @@ fn target(
     let respond = respond_target(&section.section("respond"));
     let pool = pool_target(section, pools, patterns);
     let reroute = rewrites::path_template(section, "reroute", regex).map(Target::Reroute);
-    match chosen? {
+    let Some(chosen) = chosen else {
+        return section.given("module").map(|_| Target::Modules);
+    };
+    match chosen {
         "root" => root,
         "redirect" => redirect,
         "respond" => Some(respond),

@@ -6,7 +6,8 @@ use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route,
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
 use super::{
-    access, acme, cache, compress, cors, expires, files, headers, hosts, overrides, routes, security, tls,
+    access, acme, cache, compress, cors, expires, files, headers, hosts, modules, overrides, routes,
+    security, tls,
 };
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is `[acme]`, if there is one.
@@ -104,6 +105,7 @@ fn site(
         cache: cache::of(section),
         request_headers: headers::of_requests(&section.section("request_headers")),
         access: access::of(section, pools),
+        modules: modules::of(section),
         overrides: overrides::of(section, pools),
     }
 }

@@ -11,6 +11,7 @@ mod external;
 mod fastcgi;
 mod fields;
 mod meaning;
+mod modules;
 mod overrides;
 mod relations;
 mod several;

@@ -17,7 +17,7 @@ fn a_route_has_one_target_that_exists() {
         brief(&text),
         [
             "4:1 this route does not say what answers | add one of `root`, `redirect`, `respond`, \
-             `pool` and `reroute`",
+             `pool`, `reroute` and `module`",
             "7:8 this path is not below \"/app\", where pool \"web\" is mounted | write \"/app/*\", or change `mount`",
             "9:1 a route has one target, and this one has `redirect` and `pool`",
             "12:8 there is no pool \"wbe\" | did you mean \"web\"?",

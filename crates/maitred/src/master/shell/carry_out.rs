@@ -274,6 +274,7 @@ impl Shell<'_> {
         self.cache_table.prepare(cache)?;
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         self.fill_keys(&mut start.config);
+        start.modules_off = self.module_crashes.off(plan);
         let servers = first_servers(&mut self.endpoints, &mut start);
         let ports = ports(&start.config, &start.servers);
         start.challenges = self.supervisor.worker_starts(generation);

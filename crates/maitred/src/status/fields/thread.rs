@@ -574,6 +574,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "maitred_thread_longest_turn_seconds",
         "The longest iteration of the event loop so far: every connection of the thread waited that long."
     ),
+    cell!(
+        Counter,
+        One,
+        modules_slow,
+        "maitred_thread_modules_slow_total",
+        "Calls of in-process modules that took longer than 100 ms; the error log names the module."
+    ),
     cell!(Counter, Nanos, cpu_ns, "maitred_thread_cpu_seconds_total", "CPU time used."),
     cell!(
         Counter,

@@ -224,6 +224,15 @@ impl Clients {
         // Over HTTP/1 there is none but that for browsers.
         let call = grpc::Form::of(request).filter(|form| form.is_web() || connection.is_stream());
         let context = ReplyContext { call, ..context };
+        if !plan.modules.of_responses.is_empty() {
+            let mut head = RequestHead::default();
+            match given.kept {
+                Some(kept) => head.copy_from(kept),
+                None => head.take(request, given.head),
+            }
+            self.note_head_filter(index, plan, head, given.path.into());
+        }
+        let context = ReplyContext { altered: !plan.modules.of_responses.is_empty(), ..context };
         if !plan.depends_on_requests() {
             return context;
         }
@@ -300,6 +309,7 @@ impl Clients {
                 late_edits: edits,
                 expiry: None,
                 further: false,
+                altered: false,
                 may_name_file: false,
                 call: None,
             };
@@ -313,6 +323,7 @@ impl Clients {
             late_edits,
             expiry: None,
             further: false,
+            altered: false,
             may_name_file: false,
             call: None,
         }
@@ -335,7 +346,12 @@ impl Clients {
             Wire::Clear | Wire::Tls { .. } | Wire::Quic => None,
         };
         let buffers = &mut self.buffers;
-        let writer = ResponseWriter::new(&mut buffers.tx, stream, &mut buffers.lines, context);
+        let mut writer = ResponseWriter::new(&mut buffers.tx, stream, &mut buffers.lines, context);
+        if context.altered
+            && let Some(filter) = &buffers.head_filter
+        {
+            writer = writer.altered_by(&**filter);
+        }
         (&mut self.files, if context.further { writer.with(buffers.further.all()) } else { writer })
     }
 
@@ -361,7 +377,8 @@ impl Clients {
         let plan = plan.unwrap_or(self.shared.router.bare_plan());
         let context = self.context_of(index, plan, Persistence::Close, false);
         let may_name_file = !plan.named_files.is_empty() && !self.connections[index as usize].internal;
-        let context = ReplyContext { expiry, may_name_file, ..context };
+        let altered = headless && self.note_kept_head_filter(index, plan);
+        let context = ReplyContext { expiry, may_name_file, altered, ..context };
         let encoders = wish.is_some().then(|| self.encoders.clone());
         let pools = &self.shared.start.config.pools;
         let mapping = names.as_ref().and_then(|(pool, (authority, client))| {
@@ -446,7 +463,7 @@ impl Clients {
     }
 
     /// The path that routes and files go by.
-    fn judge_path<'p>(&self, path: &'p str) -> Result<Cow<'p, [u8]>, Reject> {
+    pub(in crate::worker) fn judge_path<'p>(&self, path: &'p str) -> Result<Cow<'p, [u8]>, Reject> {
         let server = &self.shared.start.config.server;
         uri::judge(path, server.encoded_slashes.into(), server.path_parameters)
     }

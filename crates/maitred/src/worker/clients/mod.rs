@@ -13,6 +13,7 @@
 //! | [`datagrams`] | UDP sockets, datagrams that leave, the end of QUIC connections |
 //! | [`streams`] | what is received and sent on a stream |
 //! | [`outdate`] | responses that say something about others that the cache keeps |
+//! | [`altering`] | heads of responses that go through modules |
 //! | [`rates`] | how fast a head and a body have to come |
 //! | [`unsent`] | what clients do not take: counted and bounded |
 //! | [`reclaim`] | whether a connection is idle, and since when |
@@ -23,6 +24,7 @@
 //! | [`aborted`] | requests that end without a whole response |
 
 mod aborted;
+mod altering;
 pub(in crate::worker) mod answer;
 pub(in crate::worker) mod datagrams;
 mod errors;
@@ -67,6 +69,8 @@ use crate::worker::connection::multiplexed::Multiplexed;
 use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::worker::connection::wire::FILE_PIECE_BYTES;
 use crate::worker::entry::Entry;
+use crate::worker::modules::Answer;
+use crate::worker::modules::altering::HeadFilter;
 
 /// Bytes of the receive buffer that all connections of a thread share, beyond what a head may have.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -138,6 +142,10 @@ pub(in crate::worker) struct Buffers {
     pub(in crate::worker) lines: FieldLines,
     /// Fields that a response has because of its request.
     pub(in crate::worker) further: FieldLines,
+    /// The answer of a module.
+    pub(in crate::worker) module_answer: Answer,
+    /// The modules that see the head of the response that is being written.
+    pub(in crate::worker) head_filter: Option<Box<HeadFilter>>,
 }
 
 /// How much there is to do, and what follows from that.
@@ -213,6 +221,8 @@ impl Buffers {
             tx_cached: None,
             lines: FieldLines::default(),
             further: FieldLines::default(),
+            module_answer: Answer::default(),
+            head_filter: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the gates of its route have said of a request.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use maitred_http::fields::FieldLines;
 
@@ -25,6 +25,8 @@ pub struct Gated {
     pub cookies: FieldLines,
     /// The gate that it waits for.
     pub waits: Option<Waits>,
+    /// Modules that have let it pass.
+    pub modules_asked: usize,
     /// The limits that it counts for while it is under way.
     pub leases: Leases,
     /// It was decided whether there is a copy of it.
@@ -105,6 +107,8 @@ pub struct Waits {
     pub kept_as: Option<Place>,
     /// The number of the check of its password: what comes of an earlier one is not about this request.
     pub check: Option<u32>,
+    /// The number of the ticket that a module has for it, and how long its answer may take.
+    pub module: Option<(u32, Duration)>,
     /// It is delayed.
     pub held: Option<Held>,
 }

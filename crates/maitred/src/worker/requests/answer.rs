@@ -70,6 +70,7 @@ impl Requests {
                     Some(set) => self.send_to_script(index, (pool, set), &context, given),
                 },
             },
+            Choice::Modules => self.answer_by_modules(index, request, given),
             Choice::NamedFile(set) => self.answer_named_file(index, set, &context, given),
             Choice::Redirect { to, status } => self.redirect(index, request, given, (to, status)),
             // Followed when the request was routed.

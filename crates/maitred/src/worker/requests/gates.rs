@@ -8,6 +8,7 @@
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
 //! | token | `jwt`, likewise | 401; 403 if it does not say enough; 503 if there are no keys yet |
 //! | another server | `forward_auth`, likewise | its answer; 502, 503, 504 |
+//! | modules | `module`, where the route has something else to answer with | its answer; 500, 503, 504 |
 //! | delay | `delay` ([`delays`](super::delays)) | – |
 //!
 //! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
@@ -51,7 +52,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What can refuse a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Gate {
+pub(super) enum Gate {
     /// `allow` and `deny`
     Address,
     /// `limit`
@@ -62,12 +63,15 @@ enum Gate {
     Token,
     /// `forward_auth`
     Server,
+    /// `module`
+    Modules,
     /// `delay`
     Delay,
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-const ORDER: [Gate; 6] = [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server, Gate::Delay];
+pub(super) const ORDER: [Gate; 7] =
+    [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server, Gate::Modules, Gate::Delay];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -94,7 +98,11 @@ impl Requests {
             return Some(self.deny(index, routed, Denial::of(425)));
         }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
-            match self.ask_gate(gate, index, request, gates) {
+            let verdict = match gate {
+                Gate::Modules if gates.asks_modules => self.ask_modules(index, request, &routed.plan.modules),
+                _ => self.ask_gate(gate, index, request, gates),
+            };
+            match verdict {
                 Verdict::Pass => {}
                 Verdict::Refuse(denial) => return Some(self.deny(index, routed, denial)),
                 Verdict::Wait => {
@@ -143,6 +151,7 @@ impl Requests {
                 Some(forward) => self.ask_server(index, request, forward),
                 None => Verdict::Pass,
             },
+            Gate::Modules => Verdict::Pass,
             Gate::Delay => gates.delay.map_or(Verdict::Pass, |time| self.delay(index, time)),
         }
     }
@@ -209,10 +218,10 @@ impl Requests {
 
     /// The deadline of a request that waits for a gate has passed.
     pub(in crate::worker) fn on_gate_timeout(&mut self, index: u32) {
-        let asked = self.gated(index).waits.as_ref().and_then(|waits| waits.question);
-        let denial = match asked {
-            Some(_) => Denial::of(504),
-            None => Denial::with(503, RETRY_SOON.to_vec()),
+        let waits = self.gated(index).waits.as_ref();
+        let denial = match waits.is_some_and(|waits| waits.question.is_some() || waits.module.is_some()) {
+            true => Denial::of(504),
+            false => Denial::with(503, RETRY_SOON.to_vec()),
         };
         self.on_verdict(index, Verdict::Refuse(denial));
     }
@@ -229,7 +238,7 @@ impl Requests {
         self.enter_gate(index, whole);
     }
 
-    fn enter_gate(&mut self, index: u32, whole: bool) {
+    pub(super) fn enter_gate(&mut self, index: u32, whole: bool) {
         if let Some(waits) = &mut self.gated(index).waits {
             waits.whole = whole;
         }
@@ -237,6 +246,9 @@ impl Requests {
         let (waits, routed) = (self.gated(index).waits.clone(), self.exchange(index).routed);
         if let Some(held) = waits.as_ref().and_then(|waits| waits.held.as_ref()) {
             return self.wheel.arm(index, held.until);
+        }
+        if let Some((_, timeout)) = waits.as_ref().and_then(|waits| waits.module) {
+            return self.arm_in(index, timeout);
         }
         let forward = routed.and_then(|routed| routed.plan.gates.as_deref()?.forward.as_ref());
         let asked = waits.is_some_and(|waits| waits.question.is_some());
@@ -262,7 +274,11 @@ impl Requests {
         };
         let routed = match verdict {
             Verdict::Refuse(denial) => Some(self.deny(index, decided, denial)),
-            Verdict::Pass => self.ask_gates(index, &request, decided, waits.place + 1),
+            // Of a module, the next one is asked first.
+            Verdict::Pass => {
+                let next = waits.place + usize::from(waits.module.is_none());
+                self.ask_gates(index, &request, decided, next)
+            }
             Verdict::Wait => None,
         };
         let routed = match (routed, waits.whole) {

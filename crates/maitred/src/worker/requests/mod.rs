@@ -16,6 +16,7 @@
 //! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
 //! | [`limits`] | the gate of limits by client |
 //! | [`gates`] | whether it may be answered at all |
+//! | [`modules`] | modules that answer requests, or are asked before others do |
 //! | [`delays`] | the gate that holds a request for a while |
 //! | [`questions`] | whether it may, by the word of another server |
 //! | [`tokens`] | the gate of signed tokens |
@@ -47,6 +48,7 @@ mod hand_off;
 mod handshakes;
 mod http2;
 mod limits;
+mod modules;
 mod passing;
 pub(in crate::worker) mod proxy_protocol;
 mod questions;

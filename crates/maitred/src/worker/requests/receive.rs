@@ -299,7 +299,11 @@ impl Requests {
     /// The longest body that a request may have, by its route, its site, or the server.
     fn body_bytes_max(&self, routed: Routed) -> u64 {
         let own = routed.plan.overrides.limits.body_bytes_max;
-        own.unwrap_or(self.shared.start.config.limits.body_bytes_max)
+        let most = own.unwrap_or(self.shared.start.config.limits.body_bytes_max);
+        match routed.plan.modules.body_bytes_max {
+            Some(of_module) => most.min(of_module),
+            None => most,
+        }
     }
 
     pub(in crate::worker) fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {

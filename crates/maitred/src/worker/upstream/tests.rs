@@ -65,6 +65,7 @@ fn with_writer<E>(act: impl FnOnce(&mut ResponseWriter<'_>) -> Result<(), E>) ->
         late_edits: FieldEdits::NONE,
         expiry: None,
         further: false,
+        altered: false,
         may_name_file: false,
         call: None,
     };

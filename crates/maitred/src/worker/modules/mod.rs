@@ -1,0 +1,259 @@
+//! What modules see of a thread, and what they say to it.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | a request as a module sees it, and its answer |
+//! | [`altering`] | heads of responses on their way through modules |
+//! | [`offer`] | what modules can do in any thread: answers that come later, helper threads, the error log |
+//! | [`watch`] | event loops that a module does not give back |
+
+pub(super) mod altering;
+pub(super) mod offer;
+pub(super) mod watch;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use maitred_http::fields::FieldLines;
+use maitred_http::request::{Request, Version};
+use maitred_sys::module::abi::{Client, Response, Ticket};
+use maitred_sys::module::host::{Part, RequestCalls};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::origin;
+use crate::plan::ModuleCall;
+
+/// A module that holds an event loop for longer is named in the log: as long as a turn may take.
+pub(super) const HELD_MAX: Duration = Duration::from_millis(100);
+
+/// The answer of a module.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Its status; 0 as long as there is none.
+    pub(super) status: u16,
+    /// Its fields, without those of framing.
+    pub(super) fields: FieldLines,
+    /// Its content.
+    pub(super) content: Vec<u8>,
+}
+
+/// Fields of a module's answer that are not taken: they are the server's.
+const OURS: [&[u8]; 8] = [
+    b"connection",
+    b"content-length",
+    b"date",
+    b"keep-alive",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// Content of which the memory is kept for the next answer.
+const CONTENT_KEPT: usize = 256 << 10;
+
+impl Answer {
+    /// Takes a response. False, with nothing taken, if it cannot be one.
+    pub(super) fn take(&mut self, response: &Response<'_>) -> bool {
+        self.clear();
+        let fields = response.fields();
+        let valid = fields.iter().all(|field| is_token(field.name.get()) && is_value(field.value.get()));
+        if !(200..=599).contains(&response.status) || !valid {
+            return false;
+        }
+        let mut typed = false;
+        for field in fields {
+            let (name, value) = (field.name.get(), field.value.get());
+            typed |= name.eq_ignore_ascii_case(b"content-type");
+            if !OURS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+                self.fields.push(name, value);
+            }
+        }
+        let content = response.content.get();
+        if !typed && !content.is_empty() {
+            self.fields.push(b"Content-Type", b"application/octet-stream");
+        }
+        self.content.extend_from_slice(content);
+        self.status = response.status;
+        true
+    }
+
+    /// Forgets it, and keeps the memory unless that is much.
+    pub(super) fn clear(&mut self) {
+        self.status = 0;
+        self.fields.clear();
+        self.content.clear();
+        self.content.shrink_to(CONTENT_KEPT);
+    }
+}
+
+/// The bytes of a token (RFC 9110 section 5.6.2).
+pub(super) fn is_token(name: &[u8]) -> bool {
+    let is = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is)
+}
+
+/// What a field's value may hold (RFC 9110 section 5.5): no white space at its ends, and no control characters but tabs.
+pub(super) fn is_value(value: &[u8]) -> bool {
+    let ends = [value.first(), value.last()];
+    let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t');
+    !ends.into_iter().flatten().any(|byte| is_space(&byte))
+        && value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..))
+}
+
+/// A request as a module sees it.
+pub(super) struct Seen<'a> {
+    /// The request.
+    pub(super) request: &'a Request<'a, 'a>,
+    /// Its path, decoded.
+    pub(super) path: &'a [u8],
+    /// Its body.
+    pub(super) body: &'a [u8],
+    /// Where it comes from.
+    pub(super) client: &'a dyn Fn() -> origin::Client,
+    /// What the module may do with it; `None` where it only sees it.
+    pub(super) says: Option<Says<'a>>,
+}
+
+/// What a module says to a request.
+pub(super) struct Says<'a> {
+    /// How its route uses it.
+    pub(super) call: &'a ModuleCall,
+    /// Its answer.
+    pub(super) answer: &'a mut Answer,
+    /// Fields for what the request goes on to.
+    pub(super) fields: &'a mut FieldLines,
+    /// What an answer that comes later is given to; `None` where it has to come at once.
+    pub(super) ticket: Option<Ticket>,
+    /// The module has it.
+    pub(super) taken: bool,
+}
+
+impl RequestCalls for Seen<'_> {
+    fn part(&self, part: Part) -> &[u8] {
+        match part {
+            Part::Method => self.request.method_text.as_bytes(),
+            Part::Target => self.request.target.as_bytes(),
+            Part::Path => self.path,
+            Part::Query => self.request.query.unwrap_or_default().as_bytes(),
+            Part::Authority => self.request.authority.as_bytes(),
+            Part::Body => self.body,
+        }
+    }
+
+    fn field(&self, name: &[u8]) -> Option<&[u8]> {
+        let mut fields = self.request.fields.iter();
+        fields.find(|field| field.name.as_bytes().eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    fn field_count(&self) -> usize {
+        self.request.fields.len()
+    }
+
+    fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])> {
+        self.request.fields.get(index).map(|field| (field.name.as_bytes(), field.value))
+    }
+
+    fn client(&self) -> Client {
+        let client = (self.client)();
+        let mut seen =
+            Client { secure: client.https.into(), http: version(self.request), ..Client::default() };
+        if let Some(address) = client.remote.address {
+            seen.port = address.port();
+            match address.ip() {
+                IpAddr::V4(ip) => {
+                    seen.family = 4;
+                    seen.address.iter_mut().zip(ip.octets()).for_each(|(to, byte)| *to = byte);
+                }
+                IpAddr::V6(ip) => (seen.family, seen.address) = (6, ip.octets()),
+            }
+        }
+        seen
+    }
+
+    fn answer(&mut self, response: &Response<'_>) -> bool {
+        self.says.as_mut().is_some_and(|says| says.answer.take(response))
+    }
+
+    fn later(&mut self) -> Option<Ticket> {
+        let says = self.says.as_mut()?;
+        says.taken |= says.ticket.is_some();
+        says.ticket
+    }
+
+    fn set_field(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let Some(says) = &mut self.says else { return false };
+        let allowed = &says.call.request_fields;
+        let Some(name) = allowed.iter().find(|own| own.as_bytes().eq_ignore_ascii_case(name)) else {
+            return false;
+        };
+        let valid = is_value(value);
+        if valid {
+            says.fields.push(name.as_bytes(), value);
+        }
+        valid
+    }
+}
+
+fn version(request: &Request<'_, '_>) -> u8 {
+    match request.version {
+        Version::Http10 => 10,
+        Version::Http11 => 11,
+        Version::Http2 => 20,
+        Version::Http3 => 30,
+    }
+}
+
+/// A clock that costs a hundredth of a request, and is right to some milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coarse(Duration);
+
+impl Coarse {
+    /// Now.
+    #[inline]
+    pub(super) fn now() -> Coarse {
+        let time = clock_gettime(ClockId::MonotonicCoarse);
+        let (secs, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32);
+        Coarse(Duration::new(secs, nanos))
+    }
+
+    /// How long ago it was.
+    #[inline]
+    pub(super) fn elapsed(self) -> Duration {
+        Coarse::now().0.saturating_sub(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maitred_sys::module::abi::Field;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_breaks_a_rule_is_not_taken() {
+        let mut answer = Answer::default();
+        let good = [Field::new("Content-Type", b"text/plain"), Field::new("content-length", b"77")];
+        assert!(answer.take(&Response::new(200, &good, b"text")));
+        let names = |answer: &Answer| -> Vec<Vec<u8>> {
+            answer.fields.all().iter().map(|(name, _)| name.to_vec()).collect()
+        };
+        assert_eq!(
+            (answer.status, names(&answer)),
+            (200, vec![b"Content-Type".to_vec()]),
+            "the server says how long"
+        );
+        for (name, value) in
+            [("", "x"), ("a b", "x"), ("a:", "x"), ("a", "x\r\nb: c"), ("a", " x"), ("a", "x\0")]
+        {
+            let fields = [Field::new(name, value.as_bytes())];
+            assert!(!answer.take(&Response::new(200, &fields, b"text")), "{name:?}: {value:?}");
+            assert_eq!((answer.status, answer.content.len()), (0, 0));
+        }
+        for status in [0, 100, 199, 600] {
+            assert!(!answer.take(&Response::new(status, &[], b"")), "{status}");
+        }
+        assert!(answer.take(&Response::new(404, &[], b"x")));
+        assert_eq!(answer.fields.all().get(b"content-type"), Some(&b"application/octet-stream"[..]));
+    }
+}
