@@ -1,12 +1,13 @@
 /* The interface between Maitred and a module: a shared library that the worker process loads, and whose functions it calls in its
  * event loops.
  *
- * A module exports one function, maitred_module(), which gives back a description that stays as it is. Its functions are called
+ * A module exports one function, maitred_module_v1(), which gives back a description that stays as it is. Its functions are called
  * by several threads at the same time, each for a request of its own. They must not wait: a request whose answer takes longer is
  * answered later (maitred_server.later, maitred_server.run).
  *
- * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns; what a
- * module gives (responses, texts) is copied before the call that takes it returns.
+ * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns, and
+ * what it shows of the head of a response, until the next maitred_server.edit, too. What a module gives (responses, texts) is copied
+ * before the call that takes it returns.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -186,7 +187,10 @@ typedef struct maitred_module {
   int (*init)(const maitred_server *, maitred_text config, maitred_instance *instance, maitred_reason *reason);
 } maitred_module;
 
-/* The one function that a module exports. */
+/* The one function that a module exports, also if it is compiled with -fvisibility=hidden. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
 const maitred_module *maitred_module_v1(void);
 
 #ifdef __cplusplus

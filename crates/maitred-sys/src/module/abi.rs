@@ -6,6 +6,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 
+pub mod layout;
+
 /// The version of the interface.
 pub const VERSION: u32 = 1;
 /// The function that a module exports.
@@ -15,6 +17,22 @@ pub const ENTRY: &str = "maitred_module_v1";
 pub const READS_BODY: u32 = 1;
 /// The answer may come later.
 pub const MAY_ANSWER_LATER: u32 = 2;
+
+pub const METHOD: u32 = 0;
+pub const TARGET: u32 = 1;
+pub const PATH: u32 = 2;
+pub const QUERY: u32 = 3;
+pub const AUTHORITY: u32 = 4;
+pub const BODY: u32 = 5;
+
+pub const SET: u32 = 0;
+pub const ADD: u32 = 1;
+pub const REMOVE: u32 = 2;
+
+pub const ERROR: u32 = 0;
+pub const WARN: u32 = 1;
+pub const INFO: u32 = 2;
+pub const DEBUG: u32 = 3;
 
 pub const ANSWERED: u32 = 0;
 pub const PASS: u32 = 1;
@@ -46,7 +64,7 @@ impl<'a> Text<'a> {
         if self.at.is_null() || self.bytes > isize::MAX as usize {
             return &[];
         }
-        // SAFETY: whoever made it has borrowed these bytes for `'a`: `new` by its type, a module in C by what the header says.
+        // SAFETY: what made it has borrowed these bytes for `'a`: `new` by its type, a module in C by what the header says.
         unsafe { std::slice::from_raw_parts(self.at.cast(), self.bytes) }
     }
 }
@@ -123,7 +141,7 @@ impl<'a> Response<'a> {
         if self.fields.is_null() || self.field_count > isize::MAX as usize / size_of::<Field<'_>>() {
             return &[];
         }
-        // SAFETY: whoever made it has borrowed these fields for `'a`: `new` by its type, a module in C by what the header says.
+        // SAFETY: what made it has borrowed these fields for `'a`: `new` by its type, a module in C by what the header says.
         unsafe { std::slice::from_raw_parts(self.fields, self.field_count) }
     }
 }

@@ -196,7 +196,7 @@ pub fn log(level: u32, text: &[u8]) {
 fn log_panic(place: &str, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    log(0, format!("panic in {place} of a module: {text}").as_bytes());
+    log(abi::ERROR, format!("panic in {place} of a module: {text}").as_bytes());
 }
 
 /// The `init` of a module that `begin` makes of its configuration: what [`module!`](crate::module!) exports calls this.
@@ -290,7 +290,7 @@ unsafe extern "C" fn on_response<G: Guest>(data: *mut c_void, request: *const ab
     }
 }
 
-/// Exports a module: `module!(begin)`, with a function that makes a [`Guest`](crate::module::guest::Guest) of the configuration, as
+/// Exports a module: `module!(begin)`, with a function that makes a [`Guest`] of the configuration, as
 /// JSON.
 #[macro_export]
 macro_rules! module {

@@ -36,6 +36,9 @@ impl Part {
 }
 
 /// A request, as the server shows it to a module.
+///
+/// What these functions have shown stays as it is, and where it is, until the call of the module returns, whatever else of them is
+/// called: the header promises it, and modules keep such texts over [`RequestCalls::set_field`] and [`RequestCalls::answer`].
 pub trait RequestCalls {
     /// A part of it.
     fn part(&self, part: Part) -> &[u8];
@@ -66,7 +69,7 @@ pub enum Edit {
     Remove,
 }
 
-/// The head of a response, as the server shows it to a module.
+/// The head of a response, as the server shows it to a module. What was shown of it is good until the next [`HeadCalls::edit`].
 pub trait HeadCalls {
     /// Its status.
     fn status(&self) -> u16;
@@ -443,9 +446,9 @@ unsafe extern "C" fn head_field_at(at: *const abi::Head, index: usize, field: *m
 
 unsafe extern "C" fn edit(at: *mut abi::Head, how: u32, name: Text<'_>, value: Text<'_>) -> c_int {
     let how = match how {
-        0 => Edit::Set,
-        1 => Edit::Add,
-        2 => Edit::Remove,
+        abi::SET => Edit::Set,
+        abi::ADD => Edit::Add,
+        abi::REMOVE => Edit::Remove,
         _ => return 0,
     };
     // SAFETY: as above; no part of it is being changed.
