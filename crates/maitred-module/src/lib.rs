@@ -28,14 +28,19 @@
 //! ([`run`]) or a thread of the module's own. A panic of a handler gets the client 500, and a line in the error log; anything else
 //! that would end a process ends the worker process.
 //!
+//! What worker processes share is in [`Counters`]; what is looked up and does not change, in a [`Table`]. The directory `examples` has
+//! a module for each way to answer, in Rust and in C; `docs/modules.md` of the project is the guide.
+//!
 //! The interface below is in C: `include/maitred_module.h`.
 
 mod config;
+mod counters;
 mod head;
 mod later;
 mod log;
 mod request;
 mod response;
+mod table;
 
 use std::fmt;
 
@@ -46,11 +51,13 @@ pub use maitred_sys::module::abi::{Field, Response};
 use maitred_sys::module::guest::{Guest, SeenHead, SeenRequest};
 
 pub use self::config::Config;
+pub use self::counters::Counters;
 pub use self::head::Head;
 pub use self::later::{Ticket, run};
 pub use self::log::{debug, error, info, warn};
 pub use self::request::{Client, Outcome, Request};
 pub use self::response::OwnedResponse;
+pub use self::table::Table;
 
 type OnRequest = Box<dyn Fn(Request<'_>) -> Outcome + Send + Sync>;
 type OnResponse = Box<dyn Fn(&Request<'_>, &mut Head<'_>) + Send + Sync>;
