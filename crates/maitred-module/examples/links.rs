@@ -1,13 +1,13 @@
-//! Short links: the path without `prefix` is looked up in a table, and its value is where the client is sent. What is not in the table
-//! passes. The table may have a hundred thousand links and more; a lookup allocates nothing.
+//! Short links: the path without `prefix` is looked up in a table, and its value is where the client is sent. What is not in the
+//! table passes. The table may have a hundred thousand links and more; a lookup allocates nothing.
 //!
 //! ```toml
 //! path = "/go/*"
 //! module = { path = "/usr/local/lib/maitred/liblinks.so", config = { table = "/etc/maitred/links.txt", prefix = "/go/" } }
 //! ```
 //!
-//! A line of the table is a key, blanks, and a target: a path, or an address with `http://` or `https://`. Empty lines and lines that
-//! begin with `#` are left out. The file is read when the module begins: reload after a change.
+//! A line of the table is a key, blanks, and a target: a path, or an address with `http://` or `https://`. Empty lines and lines
+//! that begin with `#` are left out. The file is read when the module begins: reload after a change.
 //!
 //! ```text
 //! docs     https://docs.example.com/
@@ -50,7 +50,8 @@ fn begin(config: Config<'_>) -> Result<Module, String> {
     }))
 }
 
-/// Refuses what a client could read as something else than a URL. A wrong line is found here, not by the first client that gets it.
+/// Refuses what a client could read as something else than a URL. A wrong line is found here, not by the first client that gets
+/// it.
 fn check(_: &[u8], target: &[u8]) -> Result<(), String> {
     let begins = [&b"/"[..], b"http://", b"https://"].iter().any(|begin| target.starts_with(begin));
     if !begins {

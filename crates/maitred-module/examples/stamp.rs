@@ -5,7 +5,8 @@
 //! module = { path = "/usr/local/lib/maitred/libstamp.so", config = { set = { X-Served-By = "alpha" }, remove = ["X-Powered-By"] } }
 //! ```
 //!
-//! Each response gets `Server-Timing` as well, with the status as it came: what a cache or an error page makes of it later is not in it.
+//! Each response gets `Server-Timing` as well, with the status as it came: what a cache or an error page makes of it later is not
+//! in it.
 
 use std::collections::BTreeMap;
 

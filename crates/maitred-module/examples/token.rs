@@ -1,12 +1,14 @@
-//! A request action: admits requests with a token, and says whose it is in a field for what the route goes on to. All others get 403.
+//! A request action: admits requests with a token, and says whose it is in a field for what the route goes on to. All others get
+//! 403.
 //!
 //! ```toml
 //! pool = "app"
 //! module = { path = "/usr/local/lib/maitred/libtoken.so", config = { key = "/etc/maitred/token.key" }, request_fields = ["X-User"] }
 //! ```
 //!
-//! A token is `USER.EXPIRY.SIGNATURE`, in the cookie `token` or the query parameter `token`. USER is of letters, digits, `-` and `_`;
-//! EXPIRY is in seconds since 1970; SIGNATURE is the HMAC-SHA256 of `USER.EXPIRY` with the key, in lower-case hexadecimal. One is made by
+//! A token is `USER.EXPIRY.SIGNATURE`, in the cookie `token` or the query parameter `token`. USER is of letters, digits, `-` and
+//! `_`; EXPIRY is in seconds since 1970; SIGNATURE is the HMAC-SHA256 of `USER.EXPIRY` with the key, in lower-case hexadecimal.
+//! One is made by
 //!
 //! ```sh
 //! printf 'ada.1893456000' | openssl dgst -sha256 -hmac "$(cat token.key)"

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 
 use maitred_sys::counter_file::CounterFile;
 
-/// Counters in a file, which all threads, worker processes and other programs share that open it: also after a reload, an upgrade or
-/// a crash, for as long as the file is there. In `/dev/shm` it lasts until the machine restarts.
+/// Counters in a file, which all threads, worker processes and other programs share that open it: also after a reload, an upgrade
+/// or a crash, for as long as the file is there. In `/dev/shm` it lasts until the machine restarts.
 ///
 /// ```
 /// use std::sync::atomic::Ordering::Relaxed;
@@ -24,18 +24,18 @@ use maitred_sys::counter_file::CounterFile;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
-/// Counters that different threads change all the time are faster at a distance of 8, so that they do not share a line of the CPUs'
-/// caches.
+/// Counters that different threads change all the time are faster at a distance of 8, so that they do not share a line of the
+/// CPUs' caches.
 ///
-/// The file must not be made shorter while it is mapped (truncate(1), `cp` or `>` onto it): the next use of a counter would end the
-/// worker process by SIGBUS. To begin at 0, remove the file and reload.
+/// The file must not be made shorter while it is mapped (truncate(1), `cp` or `>` onto it): the next use of a counter would end
+/// the worker process by SIGBUS. To begin at 0, remove the file and reload.
 #[derive(Debug)]
 pub struct Counters(CounterFile);
 
 impl Counters {
     /// Opens so many counters; a file that is not there is created (mode 0600), and one that is shorter made longer. To be called
-    /// where a module begins: a confined process may not open it any more. `maitred check` creates the file, too; where root does,
-    /// it belongs to the owner of its directory, which should be the account of the worker process.
+    /// where a module begins: a confined process may not open it any more. `maitred check` creates the file, too; where root
+    /// does, it belongs to the owner of its directory, which should be the account of the worker process.
     ///
     /// # Errors
     /// `InvalidInput` for none, or more than 1,048,576 of them. `PermissionDenied` for a file that other accounts may write.

@@ -3,7 +3,8 @@
 use maitred_sys::module::abi;
 use maitred_sys::module::guest::SeenHead;
 
-/// The head of a final response. What frames it, and what is about one connection, is not among its fields, and cannot be changed.
+/// The head of a final response. What frames it, and what is about one connection, is not among its fields, and cannot be
+/// changed.
 #[derive(Debug)]
 pub struct Head<'a>(SeenHead<'a>);
 

@@ -99,8 +99,8 @@ impl<'a> Request<'a> {
         Client { address, port: seen.port, secure: seen.secure != 0, http: seen.http }
     }
 
-    /// A field for what the request goes on to ([`Request::pass`]), in place of what the client has sent of this name. False unless
-    /// the name is among `request_fields` of the configuration, and the value is one of HTTP.
+    /// A field for what the request goes on to ([`Request::pass`]), in place of what the client has sent of this name. False
+    /// unless the name is among `request_fields` of the configuration, and the value is one of HTTP.
     pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> bool {
         self.0.set_field(name.as_bytes(), value.as_ref())
     }

@@ -17,8 +17,8 @@ const PLACE_BYTES: usize = 8;
 /// Keys and their values, from a text file: sorted, in memory that nothing can change any more. A lookup is a binary search, and
 /// allocates nothing.
 ///
-/// A line of the file is a key, blanks or tabs, and a value, which may have blanks within. Empty lines and those that begin with `#`
-/// are left out. Line ends are LF or CR LF.
+/// A line of the file is a key, blanks or tabs, and a value, which may have blanks within. Empty lines and those that begin with
+/// `#` are left out. Line ends are LF or CR LF.
 ///
 /// ```text
 /// # short links

@@ -25,9 +25,9 @@ const OPENINGS_MAX: usize = 16;
 
 /// Counters that all processes share that map this file. Counts of those that have ended are kept; new ones are 0.
 ///
-/// The file may grow, and is never made shorter here. What makes it shorter while it is mapped (truncate(2), `cp` onto it) has the
-/// next use of a counter end the process by SIGBUS: as safe as any crash, and as unwelcome. Nothing can rule it out for a file that
-/// has a name, so only accounts that could end the process anyway may write it: see [`CounterFile::open`].
+/// The file may grow, and is never made shorter here. What makes it shorter while it is mapped (truncate(2), `cp` onto it) has
+/// the next use of a counter end the process by SIGBUS: as safe as any crash, and as unwelcome. Nothing can rule it out for a
+/// file that has a name, so only accounts that could end the process anyway may write it: see [`CounterFile::open`].
 #[derive(Debug)]
 pub struct CounterFile {
     address: NonNull<AtomicU64>,
@@ -48,8 +48,8 @@ impl CounterFile {
     /// account can open it afterwards.
     ///
     /// # Errors
-    /// `InvalidInput` for no counter or more than [`COUNTERS_MAX`]. `PermissionDenied` for a file that an account may write which is
-    /// not this process's, root's, or that of the directory's owner: it could be made shorter at any time. `InvalidData` for
+    /// `InvalidInput` for no counter or more than [`COUNTERS_MAX`]. `PermissionDenied` for a file that an account may write which
+    /// is not this process's, root's, or that of the directory's owner: it could be made shorter at any time. `InvalidData` for
     /// what is no regular file, or holds something else. Otherwise what open(2), fallocate(2) or mmap(2) say; a link is not
     /// followed (ELOOP).
     pub fn open(path: &Path, count: usize) -> io::Result<CounterFile> {
@@ -76,8 +76,8 @@ impl Deref for CounterFile {
 
     fn deref(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins at a page, so that the counters are aligned, has room for all of them, and lives as long as
-        // `self`. Any bytes are a value of an atomic integer, changed by other processes at any time. A file that was made shorter
-        // ends the process at the access (SIGBUS).
+        // `self`. Any bytes are a value of an atomic integer, changed by other processes at any time. A file that was made
+        // shorter ends the process at the access (SIGBUS).
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.count) }
     }
 }
@@ -146,8 +146,8 @@ fn checked(file: OwnedFd, of_directory: u32) -> io::Result<File> {
 /// Has the file begin with the mark, and have at least so many bytes, for which there is room: a page that there is no room for
 /// would end the process when it is first written.
 fn prepare(file: &File, bytes: usize) -> io::Result<()> {
-    // No lock: what others do at the same time is the same. A lock would last as long as the mapping, which is a reference to the open
-    // file like a descriptor.
+    // No lock: what others do at the same time is the same. A lock would last as long as the mapping, which is a reference to the
+    // open file like a descriptor.
     let length = file.metadata()?.len();
     if length == 0 {
         // At first, so that a file which was left at this point is known as one of these.

@@ -53,8 +53,8 @@ fn create(name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)
 }
 
-/// The content of a sealed memory file, mapped to be read: nothing can change it, and a write to it by mistake ends the process instead
-/// of being read by others.
+/// The content of a sealed memory file, mapped to be read: nothing can change it, and a write to it by mistake ends the process
+/// instead of being read by others.
 #[derive(Debug)]
 pub struct SealedMap {
     address: NonNull<u8>,
@@ -94,8 +94,8 @@ impl Deref for SealedMap {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped for as long as `self` lives, and the file is sealed against writing and shrinking (both
-        // checked when it was mapped), so that they stay there and stay the same.
+        // SAFETY: so many bytes are mapped for as long as `self` lives, and the file is sealed against writing and shrinking
+        // (both checked when it was mapped), so that they stay there and stay the same.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.bytes) }
     }
 }

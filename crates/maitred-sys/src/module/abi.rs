@@ -171,6 +171,7 @@ pub struct Head {
     _opaque: [u8; 0],
 }
 
+// SAFETY: a caller keeps to what the header says of it.
 pub type Task = unsafe extern "C" fn(*mut c_void);
 
 #[derive(Debug, Clone, Copy)]
@@ -178,18 +179,22 @@ pub type Task = unsafe extern "C" fn(*mut c_void);
 pub struct Server {
     pub bytes: u32,
     pub version: u32,
+    // SAFETY: a caller keeps to what the header says of these: about a request.
     pub part: unsafe extern "C" fn(*const Request, u32) -> Text<'static>,
     pub field: unsafe extern "C" fn(*const Request, Text<'_>, *mut Text<'static>) -> c_int,
     pub field_count: unsafe extern "C" fn(*const Request) -> usize,
     pub field_at: unsafe extern "C" fn(*const Request, usize, *mut Field<'static>) -> c_int,
     pub client: unsafe extern "C" fn(*const Request, *mut Client) -> c_int,
+    // SAFETY: a caller keeps to what the header says of these: in `on_request`.
     pub answer: unsafe extern "C" fn(*mut Request, *const Response<'_>) -> c_int,
     pub later: unsafe extern "C" fn(*mut Request, *mut Ticket) -> c_int,
     pub set_request_field: unsafe extern "C" fn(*mut Request, Text<'_>, Text<'_>) -> c_int,
+    // SAFETY: a caller keeps to what the header says of these: at any time.
     pub complete: unsafe extern "C" fn(*const Ticket, *const Response<'_>) -> c_int,
     pub complete_pass: unsafe extern "C" fn(*const Ticket) -> c_int,
     pub run: unsafe extern "C" fn(Option<Task>, *mut c_void) -> c_int,
     pub log: unsafe extern "C" fn(u32, Text<'_>),
+    // SAFETY: a caller keeps to what the header says of these: about a head.
     pub status: unsafe extern "C" fn(*const Head) -> u16,
     pub head_field: unsafe extern "C" fn(*const Head, Text<'_>, *mut Text<'static>) -> c_int,
     pub head_field_count: unsafe extern "C" fn(*const Head) -> usize,
@@ -229,6 +234,7 @@ impl<'a> Reason<'a> {
     }
 }
 
+// SAFETY: a caller keeps to what the header says of these.
 pub type OnRequest = unsafe extern "C" fn(*mut c_void, *mut Request) -> u32;
 pub type OnResponse = unsafe extern "C" fn(*mut c_void, *const Request, *mut Head);
 pub type Start = unsafe extern "C" fn(*mut c_void, *mut Reason<'_>) -> c_int;
@@ -256,6 +262,7 @@ impl Instance {
     };
 }
 
+// SAFETY: a caller keeps to what the header says of it.
 pub type Init = unsafe extern "C" fn(*const Server, Text<'_>, *mut Instance, *mut Reason<'_>) -> c_int;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,6 @@
-//! Which module a thread is in. A thread has a cell in memory that is kept when the process ends; a call of a module stands in it as
-//! long as it lasts, so that others see which one does not come back, and a signal handler can say in which one the process crashed.
+//! Which module a thread is in. A thread has a cell in memory that is kept when the process ends; a call of a module stands in it
+//! as long as it lasts, so that others see which one does not come back, and a signal handler can say in which one the process
+//! crashed.
 
 use std::cell::Cell;
 use std::io;

@@ -250,6 +250,7 @@ struct Begun<G> {
     server: &'static Server,
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn start<G: Guest>(data: *mut c_void, reason: *mut Reason<'_>) -> c_int {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };
@@ -269,6 +270,7 @@ unsafe extern "C" fn start<G: Guest>(data: *mut c_void, reason: *mut Reason<'_>)
     1
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn on_request<G: Guest>(data: *mut c_void, request: *mut abi::Request) -> u32 {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };
@@ -279,6 +281,7 @@ unsafe extern "C" fn on_request<G: Guest>(data: *mut c_void, request: *mut abi::
     })
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn on_response<G: Guest>(data: *mut c_void, request: *const abi::Request, head: *mut Head) {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };

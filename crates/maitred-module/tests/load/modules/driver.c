@@ -1,5 +1,5 @@
-/* For tests: calls the functions of the module that it is linked with, and gives them texts whose every byte beyond the end is noticed
- * by valgrind. Prints what is answered. */
+/* For tests: calls the functions of the module that it is linked with. Of the texts that it gives them, valgrind notices each
+ * byte that is read beyond the end. Prints what is answered. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-//! What the compiler of this crate makes of the types and numbers of `maitred_module.h`, for the test that compares it with what a
-//! compiler of C makes of them.
+//! What the compiler of this crate makes of the types and numbers of `maitred_module.h`, for the test that compares it with what
+//! a compiler of C makes of them.
 
 use std::mem::offset_of;
 
@@ -50,8 +50,8 @@ pub const EXPRESSIONS: &[(&str, usize)] = layout! {
     maitred_response = Response<'_> { status, fields, field_count, content }
     maitred_ticket = Ticket { words }
     maitred_server = Server {
-        bytes, version, part, field, field_count, field_at, client, answer, later, set_request_field, complete, complete_pass, run,
-        log, status, head_field, head_field_count, head_field_at, edit
+        bytes, version, part, field, field_count, field_at, client, answer, later, set_request_field, complete,
+        complete_pass, run, log, status, head_field, head_field_count, head_field_at, edit
     }
     maitred_reason = Reason<'_> { at, room, bytes }
     maitred_instance = Instance { bytes, flags, data, on_request, on_response, start }
