@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/* The version of this interface. A server refuses a module of another one. Structures only grow at their end within a version:
- * their first member says how many bytes of them there are. */
+/* The version of this interface. A server refuses a module of another one. Within a version, structures that begin with `bytes` may
+ * grow at their end: that member says how many bytes of them there are. All others stay as they are. */
 #define MAITRED_MODULE_VERSION 1u
 
 /* Bytes that do not end with a 0. */
@@ -73,8 +73,8 @@ typedef struct maitred_client {
   uint16_t port;
 } maitred_client;
 
-/* A response. Content-Length, Date and Connection are the server's; so is Content-Type only if there is no such field and there is
- * content (application/octet-stream). */
+/* A response. Content-Length, Date, Connection and what else frames a message are the server's: such fields are left out. So is
+ * Content-Type if there is content and no such field (application/octet-stream). */
 typedef struct maitred_response {
   /* 200 to 599 */
   uint16_t status;
@@ -134,7 +134,8 @@ typedef struct maitred_server {
   /* A field for what the request goes on to. Its name has to be among `request_fields` of the configuration. */
   int (*set_request_field)(maitred_request *, maitred_text name, maitred_text value);
 
-  /* In any thread, at any time. 0: the request has ended meanwhile. */
+  /* In any thread, at any time, once for a ticket. 0: it is no valid response, for which the client gets 500; or the request is
+   * known to have ended meanwhile. After 1 it may have ended as well. */
   int (*complete)(const maitred_ticket *, const maitred_response *);
   int (*complete_pass)(const maitred_ticket *);
   /* Has a helper thread call this, in turn. 0: too many wait already; it is not called. */

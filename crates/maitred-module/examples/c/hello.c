@@ -1,10 +1,10 @@
-/* A module in C: answers with the request's path, and with a greeting that is its configuration.
+/* A module in C: answers with a greeting from its configuration, and with the request's path.
  *
  *   cc -std=c99 -O2 -fPIC -fvisibility=hidden -shared -I ../../include -o libhello_c.so hello.c
  *
  *   [[site.route]]
  *   path = "/hello"
- *   module = { path = "/usr/local/lib/maitred/libhello_c.so", config = "Hello" }
+ *   module = { path = "/usr/local/lib/maitred/libhello_c.so", config = { greeting = "Hello" } }
  */
 
 #include <stdlib.h>
@@ -66,24 +66,41 @@ static int refuse(maitred_reason *reason, const char *why) {
   return 1;
 }
 
-/* Called once for each configuration. It is JSON: a string, here. A string with escapes would need a parser. */
+/* Finds `"greeting":"…"` in the configuration, which is JSON without blanks. For more than that, use a parser of JSON. */
+static int find_greeting(maitred_text config, maitred_text *greeting) {
+  static const char key[] = "{\"greeting\":\"", end[] = "\"}";
+  size_t around = sizeof(key) - 1 + sizeof(end) - 1;
+
+  if (config.bytes < around || memcmp(config.at, key, sizeof(key) - 1) != 0) {
+    return 0;
+  }
+  greeting->at = config.at + sizeof(key) - 1;
+  greeting->bytes = config.bytes - around;
+  if (memcmp(greeting->at + greeting->bytes, end, sizeof(end) - 1) != 0) {
+    return 0;
+  }
+  return memchr(greeting->at, '"', greeting->bytes) == NULL && memchr(greeting->at, '\\', greeting->bytes) == NULL;
+}
+
+/* Called once for each configuration, before the process is confined. */
 static int init(const maitred_server *server, maitred_text config, maitred_instance *instance, maitred_reason *reason) {
+  maitred_text text;
   greeting *hello;
 
   /* A server of this version may be older than the header: then it has less to offer. */
   if (server->bytes < sizeof(*server)) {
     return refuse(reason, "the server is older than the module");
   }
-  if (config.bytes < 2 || config.at[0] != '"' || memchr(config.at, '\\', config.bytes) != NULL) {
-    return refuse(reason, "`config` has to be a string without escapes");
+  if (!find_greeting(config, &text)) {
+    return refuse(reason, "`config` has to have `greeting`, a text without quotes, and nothing else");
   }
-  hello = malloc(sizeof(*hello) + config.bytes - 2);
+  hello = malloc(sizeof(*hello) + text.bytes);
   if (hello == NULL) {
     return refuse(reason, "no memory");
   }
   hello->server = server;
-  hello->bytes = config.bytes - 2;
-  memcpy(hello->text, config.at + 1, hello->bytes);
+  hello->bytes = text.bytes;
+  memcpy(hello->text, text.at, text.bytes);
   /* Never freed: instances last as long as the process. */
   instance->data = hello;
   instance->on_request = on_request;

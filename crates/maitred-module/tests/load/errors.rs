@@ -78,26 +78,33 @@ fn libraries_that_are_no_modules_of_this_version_are_refused() {
 #[test]
 fn what_init_refuses_is_passed_on() {
     let directory = tempfile::tempdir().unwrap();
-    let faulty = library(directory.path(), &home().join("tests/load/modules/faulty.c"));
-    assert_eq!(error_of(&faulty, "\"silent\""), "its `init` refuses: it does not say why");
+    let faulty = library(directory.path(), &home().join("tests/modules/faulty.c"));
+    assert_eq!(error_of(&faulty, "{\"init\":\"silent\"}"), "its `init` refuses: it does not say why");
     // It says that it has written more than there is room for.
-    assert_eq!(error_of(&faulty, "\"refuse\""), format!("its `init` refuses: {}", "x".repeat(1024)));
-    assert_eq!(error_of(&faulty, "\"nothing\""), "its `init` names neither `on_request` nor `on_response`");
-    let module = Module::open(&faulty, "\"start\"", 1).unwrap();
+    assert_eq!(
+        error_of(&faulty, "{\"init\":\"refuse\"}"),
+        format!("its `init` refuses: {}", "x".repeat(1024))
+    );
+    assert_eq!(
+        error_of(&faulty, "{\"init\":\"nothing\"}"),
+        "its `init` names neither `on_request` nor `on_response`"
+    );
+    let module = Module::open(&faulty, "{\"init\":\"start\"}", 1).unwrap();
     assert_eq!(module.start().unwrap_err(), "its `start` refuses: time");
 }
 
 #[test]
 fn modules_in_rust_say_why_they_refuse() {
-    assert_eq!(refusal("panics", "\"refuse\""), "its `init` refuses: it does not want to");
-    assert_eq!(refusal("panics", "\"init\""), "its `init` refuses: it panics");
+    assert_eq!(refusal("panics", "{\"place\":\"refuse\"}"), "its `init` refuses: it does not want to");
+    assert_eq!(refusal("panics", "{\"place\":\"init\"}"), "its `init` refuses: it panics");
     assert_eq!(SERVER.logged("panic in `init` of a module: in init, as told"), 0);
     let wrong = refusal("hello", "{}");
     assert_eq!(wrong, "its `init` refuses: `config`: missing field `greeting` at line 1 column 2");
-    let module = Module::open(&crate::support::example("panics"), "\"start\"", 1).unwrap();
+    let module = Module::open(&crate::support::example("panics"), "{\"place\":\"start\"}", 1).unwrap();
     assert_eq!(module.start().unwrap_err(), "its `start` refuses: it panics");
     assert_eq!(SERVER.logged("panic in `start` of a module: in start, as told"), 0);
-    let module = Module::open(&crate::support::example("panics"), "\"refuse to start\"", 1).unwrap();
+    let module =
+        Module::open(&crate::support::example("panics"), "{\"place\":\"refuse to start\"}", 1).unwrap();
     assert_eq!(module.start().unwrap_err(), "its `start` refuses: not now");
 }
 

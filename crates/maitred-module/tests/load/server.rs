@@ -14,9 +14,13 @@ use maitred_sys::module::host::{
 /// How long a test waits for what has to come.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Fields that frame a message or are about one connection: the server's own.
-const FRAMING: [&str; 7] =
-    ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+/// Fields that frame a message or are about one connection, and the date: the server's own.
+const OURS: [&str; 8] =
+    ["connection", "content-length", "date", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+fn is_ours(name: &[u8]) -> bool {
+    OURS.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes()))
+}
 
 /// A response, kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +39,8 @@ impl Kept {
 
 fn can_be_sent(name: &[u8], value: &[u8]) -> bool {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    let is_framing = FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing.as_bytes()));
     let is_token = !name.is_empty() && name.iter().all(is_of_token);
-    is_token && !is_framing && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+    is_token && value.trim_ascii() == value && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -51,7 +54,10 @@ fn kept(response: &Response<'_>) -> Option<Kept> {
         (200..600).contains(&response.status) && fields.clone().all(|(name, value)| can_be_sent(name, value));
     can_be.then(|| Kept {
         status: response.status,
-        fields: fields.map(|(name, value)| (text(name), text(value))).collect(),
+        fields: fields
+            .filter(|(name, _)| !is_ours(name))
+            .map(|(name, value)| (text(name), text(value)))
+            .collect(),
         content: text(response.content.get()),
     })
 }
@@ -210,7 +216,7 @@ impl HeadCalls for Head {
     }
 
     fn edit(&mut self, how: Edit, name: &[u8], value: &[u8]) -> bool {
-        if !can_be_sent(name, value) {
+        if !can_be_sent(name, value) || is_ours(name) {
             return false;
         }
         if how != Edit::Add {

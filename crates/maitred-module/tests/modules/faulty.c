@@ -1,6 +1,7 @@
-/* For tests: a module that does what none should do. `config` says what `init` does, the path of a request what the rest does.
+/* For tests: a module that does what none should do. `config = { init = "…" }` says what `init` does, the path of a request what the
+ * rest does.
  *
- *   cc -fPIC -shared -pthread -I ../../../include -o libfaulty.so faulty.c */
+ *   cc -fPIC -shared -pthread -I ../../include -o libfaulty.so faulty.c */
 
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,10 +20,6 @@
 static const maitred_server *server;
 static volatile int *volatile nowhere;
 static volatile int go_on = 1;
-
-static int is(maitred_text text, const char *wanted) {
-  return text.bytes == strlen(wanted) && memcmp(text.at, wanted, text.bytes) == 0;
-}
 
 static int has(maitred_text text, const char *wanted) {
   size_t at, bytes = strlen(wanted);
@@ -69,7 +66,7 @@ static uint32_t answer(maitred_request *request, const char *text) {
   return server->answer(request, &response) ? MAITRED_ANSWERED : MAITRED_FAILED;
 }
 
-/* Gives 200 all the same: the tests see by the text what the server has said to it. */
+/* If it is refused, there is another answer, and the tests see by its text that it was. */
 static uint32_t answer_badly(maitred_request *request, const char *name, const char *value, uint16_t status) {
   maitred_field field;
   maitred_response response = { 0, NULL, 1, { NULL, 0 } };
@@ -207,21 +204,21 @@ static int init(const maitred_server *given, maitred_text config, maitred_instan
   pthread_t thread;
 
   server = given;
-  if (is(config, "\"crash\"")) *nowhere = 1;
-  if (is(config, "\"abort\"")) abort();
-  if (is(config, "\"exit\"")) exit(3);
-  if (is(config, "\"loop\"")) loop();
-  if (is(config, "\"silent\"")) return 1;
-  if (is(config, "\"refuse\"")) {
+  if (has(config, "\"crash\"")) *nowhere = 1;
+  if (has(config, "\"abort\"")) abort();
+  if (has(config, "\"exit\"")) exit(3);
+  if (has(config, "\"loop\"")) loop();
+  if (has(config, "\"silent\"")) return 1;
+  if (has(config, "\"refuse\"")) {
     memset(reason->at, 'x', reason->room);
     /* More than there is. */
     reason->bytes = reason->room + 1000;
     return 1;
   }
-  if (is(config, "\"thread\"") && pthread_create(&thread, NULL, wait_for_ever, NULL) == 0) pthread_detach(thread);
-  if (is(config, "\"nothing\"")) return 0;
-  if (is(config, "\"start\"")) instance->start = start;
-  instance->flags = is(config, "\"at once\"") ? 0 : MAITRED_MAY_ANSWER_LATER;
+  if (has(config, "\"thread\"") && pthread_create(&thread, NULL, wait_for_ever, NULL) == 0) pthread_detach(thread);
+  if (has(config, "\"nothing\"")) return 0;
+  if (has(config, "\"start\"")) instance->start = start;
+  instance->flags = has(config, "\"at once\"") ? 0 : MAITRED_MAY_ANSWER_LATER;
   instance->on_request = on_request;
   instance->on_response = on_response;
   return 0;

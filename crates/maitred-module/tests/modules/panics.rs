@@ -4,8 +4,14 @@ use maitred_module::{Config, Module, Outcome, OwnedResponse, Request, Response, 
 
 module!(begin);
 
+#[derive(serde::Deserialize)]
+struct Settings {
+    #[serde(default)]
+    place: String,
+}
+
 fn begin(config: Config<'_>) -> Result<Module, String> {
-    let place: String = config.parse()?;
+    let Settings { place } = config.parse()?;
     match place.as_str() {
         "init" => panic!("in init, as told"),
         "refuse" => return Err("it does not want to".to_owned()),
