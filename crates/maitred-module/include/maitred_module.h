@@ -1,13 +1,13 @@
 /* The interface between Maitred and a module: a shared library that the worker process loads, and whose functions it calls in its
  * event loops.
  *
- * A module exports one function, maitred_module_v1(), which gives back a description that stays as it is. Its functions are called
- * by several threads at the same time, each for a request of its own. They must not wait: a request whose answer takes longer is
- * answered later (maitred_server.later, maitred_server.run).
+ * A module exports one function, maitred_module_v1(), which gives back a description that stays as it is. Its functions are
+ * called by several threads at the same time, each for a request of its own. They must not wait: a request whose answer takes
+ * longer is answered later (maitred_server.later, maitred_server.run).
  *
- * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns, and
- * what it shows of the head of a response, until the next maitred_server.edit, too. What a module gives (responses, texts) is copied
- * before the call that takes it returns.
+ * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns; what
+ * it shows of the head of a response, until the next maitred_server.edit. What a module gives (responses, texts) is copied before
+ * the call that takes it returns.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/* The version of this interface. A server refuses a module of another one. Within a version, structures that begin with `bytes` may
- * grow at their end: that member says how many bytes of them there are. All others stay as they are. */
+/* The version of this interface. A server refuses a module of another one. Within a version, structures that begin with `bytes`
+ * may grow at their end: that member says how many bytes of them there are. All others stay as they are. */
 #define MAITRED_MODULE_VERSION 1u
 
 /* Bytes that do not end with a 0. */
@@ -182,9 +182,9 @@ typedef struct maitred_module {
   uint32_t bytes;
   /* MAITRED_MODULE_VERSION */
   uint32_t version;
-  /* Called once for each different `config`, as JSON, before the process is confined: files can be opened here, and no thread may be
-   * started. 0 if all is well, and then `instance`, which the server has filled with zeros, says what to call; otherwise `reason`
-   * says what is wrong. */
+  /* Called once for each different `config`, an object of JSON, before the process is confined: files can be opened here, and no
+   * thread may be started. 0 if all is well, and then `instance`, which the server has filled with zeros, says what to call.
+   * Otherwise `reason` says what is wrong. */
   int (*init)(const maitred_server *, maitred_text config, maitred_instance *instance, maitred_reason *reason);
 } maitred_module;
 

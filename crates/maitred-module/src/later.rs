@@ -18,8 +18,8 @@ impl Ticket {
         Ticket { raw, used: false }
     }
 
-    /// Answers. False if the response breaks a rule of HTTP, for which the client gets 500, or if the request is known to have ended
-    /// meanwhile. It may have ended as well if this is true.
+    /// Answers. False if the response breaks a rule of HTTP, for which the client gets 500, or if the request is known to have
+    /// ended meanwhile. It may have ended as well if this is true.
     pub fn answer(mut self, response: &Response<'_>) -> bool {
         self.used = guest::complete(&self.raw, Some(response));
         self.used

@@ -1,5 +1,5 @@
-/* For tests: a module that does what none should do. `config = { init = "…" }` says what `init` does, the path of a request what the
- * rest does.
+/* For tests: a module that does what none should do. `config = { init = "…" }` says what `init` does, the path of a request
+ * what the rest does.
  *
  *   cc -fPIC -shared -pthread -I ../../include -o libfaulty.so faulty.c */
 
