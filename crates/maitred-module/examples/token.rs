@@ -49,7 +49,7 @@ fn begin(config: Config<'_>) -> Result<Module, String> {
 fn admit(mut request: Request<'_>, keyed: &Hmac<Sha256>) -> Outcome {
     let now = UNIX_EPOCH.elapsed().map_or(u64::MAX, |since| since.as_secs());
     let Some(user) = token(&request).and_then(|token| user(token, keyed, now)) else {
-        return request.answer(&Response::new(403, &[], b"a valid token is needed\n"));
+        return request.answer(&Response::text(b"a valid token is needed\n").with_status(403));
     };
     if !request.set_field("X-User", user) {
         maitred_module::error("token: `request_fields` of the configuration has no X-User");

@@ -229,6 +229,27 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_root_creates_belongs_to_the_owner_of_its_directory() {
+        use std::os::unix::fs::{MetadataExt, chown};
+
+        const OTHER: u32 = 54_321;
+        let directory = tempfile::tempdir().unwrap();
+        if chown(directory.path(), Some(OTHER), Some(OTHER)).is_err() {
+            // Only root can give it away.
+            return;
+        }
+        let path = directory.path().join("counters");
+        for _ in 0..2 {
+            CounterFile::open(&path, 1).unwrap()[0].fetch_add(1, Relaxed);
+            let seen = std::fs::metadata(&path).unwrap();
+            assert_eq!((seen.uid(), seen.gid()), (OTHER, OTHER));
+        }
+        chown(&path, Some(OTHER + 1), None).unwrap();
+        let refused = CounterFile::open(&path, 1).unwrap_err();
+        assert_eq!(refused.to_string(), "user 54322 with mode 600: other accounts could make it shorter");
+    }
+
+    #[test]
     fn threads_that_open_it_at_once_share_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("counters");

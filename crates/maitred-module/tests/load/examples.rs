@@ -169,7 +169,9 @@ fn token_refuses_all_others() {
         let answer = asked.to(&module).map(|answer| answer.status);
         assert_eq!((answer, asked.given.len()), (Some(403), 0), "{wrong}");
     }
-    assert_eq!(get(&module, "/").unwrap().status, 403);
+    let answer = get(&module, "/").unwrap();
+    assert_eq!((answer.status, answer.content.as_str()), (403, "a valid token is needed\n"));
+    assert_eq!(answer.field("Content-Type"), Some("text/plain; charset=utf-8"));
     let short = file(directory.path(), "short", &KEY[1..]);
     let error = refusal("token", &json!({ "key": short }).to_string());
     assert_eq!(error, format!("its `init` refuses: {short}: the key has less than 32 bytes"));

@@ -112,10 +112,10 @@ fn a_request_that_is_forgotten_is_answered() {
 /// What the child of a test does: `LIBRARY CONFIG PATH` in the environment.
 const CHILD: &str = "MAITRED_MODULE_OF_CHILD";
 
+/// Ends the process, which is one of its own that the test below has started: without that variable there is nothing to do.
 #[test]
-#[ignore = "ends the process: other tests start it in one of their own"]
 fn child() {
-    let told = std::env::var(CHILD).unwrap();
+    let Ok(told) = std::env::var(CHILD) else { return };
     let words: Vec<&str> = told.split(' ').collect();
     let [library, config, path] = words[..] else { panic!("{told}") };
     let module = Module::open(&PathBuf::from(library), config, 1).unwrap();
@@ -137,7 +137,7 @@ fn modules_can_end_the_process() {
         ("{}", "/abort", Some(libc_signal::ABRT)),
     ] {
         let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "faults::child", "--ignored"]).stdin(Stdio::null());
+        child.args(["--exact", "faults::child"]).stdin(Stdio::null());
         child.env(CHILD, format!("{} {config} {path}", library.display()));
         let status = child.output().unwrap().status;
         assert_eq!(

@@ -131,6 +131,12 @@ impl<'a> Response<'a> {
         Response::new(200, &OF_JSON, content)
     }
 
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(self, status: u16) -> Response<'a> {
+        Response { status, ..self }
+    }
+
     /// A response.
     pub fn new(status: u16, fields: &'a [Field<'a>], content: &'a [u8]) -> Response<'a> {
         Response { status, fields: fields.as_ptr(), field_count: fields.len(), content: Text::new(content) }
