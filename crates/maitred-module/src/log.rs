@@ -1,4 +1,5 @@
-//! The server's error log. Lines name no module: the text says which one it is.
+//! The server's error log. Lines name no module: the text says which one it is. While a
+//! module begins, they go to the standard error.
 
 use maitred_sys::module::{abi, guest};
 

@@ -2,13 +2,13 @@
 //! ever are tested with the server itself.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use maitred_sys::module::host::{Module, Outcome};
 
 use crate::server::{Asked, Head, IS_FULL, SERVER, get, serve};
-use crate::support::{begin, home, library};
+use crate::support::{begin, example, home, library};
 
 fn faulty(config: &str) -> (Module, tempfile::TempDir) {
     serve();
@@ -123,6 +123,25 @@ fn child() {
     get(&module, path);
 }
 
+/// A process of this test that loads a module, and shows it a request.
+fn start_child(library: &Path, config: &str, path: &str) -> Output {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "faults::child"]).stdin(Stdio::null());
+    child.env(CHILD, format!("{} {config} {path}", library.display()));
+    child.output().unwrap()
+}
+
+#[test]
+fn what_is_logged_before_there_is_a_server_goes_to_the_standard_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let table = directory.path().join("links.txt");
+    std::fs::write(&table, "a /b\n").unwrap();
+    let config = format!("{{\"table\":\"{}\",\"prefix\":\"/\"}}", table.display());
+    let output = start_child(&example("links"), &config, "/a");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("module: links: 1 links\n"), "{said}");
+}
+
 #[test]
 fn modules_can_end_the_process() {
     let (_module, directory) = faulty("{}");
@@ -136,10 +155,7 @@ fn modules_can_end_the_process() {
         ("{}", "/filter/crash", Some(libc_signal::SEGV)),
         ("{}", "/abort", Some(libc_signal::ABRT)),
     ] {
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "faults::child"]).stdin(Stdio::null());
-        child.env(CHILD, format!("{} {config} {path}", library.display()));
-        let status = child.output().unwrap().status;
+        let status = start_child(&library, config, path).status;
         assert_eq!(
             (status.signal(), status.code()),
             (signal, signal.is_none().then_some(3)),

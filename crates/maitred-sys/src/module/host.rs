@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -419,8 +420,13 @@ unsafe extern "C" fn run(task: Option<abi::Task>, data: *mut c_void) -> c_int {
 
 // SAFETY: modules call it as the header says.
 unsafe extern "C" fn log(level: u32, text: Text<'_>) {
-    if let Some(server) = CALLS.get() {
-        server.log(level, text.get());
+    match CALLS.get() {
+        Some(server) => server.log(level, text.get()),
+        // In `init`, there may be no server yet. If it cannot be written, there is nothing to say it to.
+        None if level < abi::DEBUG => {
+            let _ = writeln!(std::io::stderr(), "module: {}", String::from_utf8_lossy(text.get()));
+        }
+        None => {}
     }
 }
 
