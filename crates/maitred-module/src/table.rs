@@ -219,6 +219,36 @@ mod tests {
         assert_eq!(missing, "/none/of/it: No such file or directory (os error 2)");
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_table_or_refused(text in "[a-c#\\x00\\x7f \t\r\n]{0,60}") {
+            let Ok(table) = Table::of(text.as_bytes(), anything) else { return Ok(()) };
+            // As the description of the format reads it.
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let mut count = 0;
+            for line in lines {
+                let (key, value) = line.split_once([' ', '\t']).unwrap();
+                proptest::prop_assert_eq!(table.get(key.as_bytes()), Some(value.trim().as_bytes()), "{:?}", text);
+                count += 1;
+            }
+            proptest::prop_assert_eq!(table.count(), count);
+        }
+
+        #[test]
+        fn what_is_written_is_found(
+            pairs in proptest::collection::btree_map("[!-\"$-~é]{1,8}", "[!-~]([ -~]{0,8}[!-~])?", 0..40),
+            other in "[!-~]{0,8}",
+        ) {
+            let text: String = pairs.iter().rev().map(|(key, value)| format!("{key}\t{value}\n")).collect();
+            let table = Table::of(text.as_bytes(), anything).unwrap();
+            for (key, value) in &pairs {
+                proptest::prop_assert_eq!(table.get(key.as_bytes()), Some(value.as_bytes()));
+            }
+            let wanted = pairs.get(&other).map(String::as_bytes);
+            proptest::prop_assert_eq!(table.get(other.as_bytes()), wanted);
+        }
+    }
+
     #[test]
     fn a_text_is_as_long_as_it_may_be() {
         let (key, value) = ("k".repeat(TEXT_BYTES_MAX), "v".repeat(TEXT_BYTES_MAX));
