@@ -1,12 +1,13 @@
 /* The interface between Maitred and a module: a shared library that the worker process loads, and whose functions it calls in its
  * event loops.
  *
- * A module exports one function, maitred_module(), which gives back a description that stays as it is. Its functions are called
- * by several threads at the same time, each for a request of its own. They must not wait: a request whose answer takes longer is
- * answered later (maitred_server.later, maitred_server.run).
+ * A module exports one function, maitred_module_v1(), which gives back a description that stays as it is. Its functions are
+ * called by several threads at the same time, each for a request of its own. They must not wait: a request whose answer takes
+ * longer is answered later (maitred_server.later, maitred_server.run).
  *
- * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns; what a
- * module gives (responses, texts) is copied before the call that takes it returns.
+ * Memory does not change hands. What the server shows (texts, fields) is good until the call that it was given to returns; what
+ * it shows of the head of a response, until the next maitred_server.edit. What a module gives (responses, texts) is copied before
+ * the call that takes it returns.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 
@@ -20,8 +21,8 @@
 extern "C" {
 #endif
 
-/* The version of this interface. A server refuses a module of another one. Structures only grow at their end within a version:
- * their first member says how many bytes of them there are. */
+/* The version of this interface. A server refuses a module of another one. Within a version, structures that begin with `bytes`
+ * may grow at their end: that member says how many bytes of them there are. All others stay as they are. */
 #define MAITRED_MODULE_VERSION 1u
 
 /* Bytes that do not end with a 0. */
@@ -72,8 +73,8 @@ typedef struct maitred_client {
   uint16_t port;
 } maitred_client;
 
-/* A response. Content-Length, Date and Connection are the server's; so is Content-Type only if there is no such field and there is
- * content (application/octet-stream). */
+/* A response. Content-Length, Date, Connection and what else frames a message are the server's: such fields are left out. So is
+ * Content-Type if there is content and no such field (application/octet-stream). */
 typedef struct maitred_response {
   /* 200 to 599 */
   uint16_t status;
@@ -133,7 +134,8 @@ typedef struct maitred_server {
   /* A field for what the request goes on to. Its name has to be among `request_fields` of the configuration. */
   int (*set_request_field)(maitred_request *, maitred_text name, maitred_text value);
 
-  /* In any thread, at any time. 0: the request has ended meanwhile. */
+  /* In any thread, at any time, once for a ticket. 0: it is no valid response, for which the client gets 500; or the request is
+   * known to have ended meanwhile. After 1 it may have ended as well. */
   int (*complete)(const maitred_ticket *, const maitred_response *);
   int (*complete_pass)(const maitred_ticket *);
   /* Has a helper thread call this, in turn. 0: too many wait already; it is not called. */
@@ -180,13 +182,16 @@ typedef struct maitred_module {
   uint32_t bytes;
   /* MAITRED_MODULE_VERSION */
   uint32_t version;
-  /* Called once for each different `config`, as JSON, before the process is confined: files can be opened here, and no thread may be
-   * started. 0 if all is well, and then `instance`, which the server has filled with zeros, says what to call; otherwise `reason`
-   * says what is wrong. */
+  /* Called once for each different `config`, an object of JSON, before the process is confined: files can be opened here, and no
+   * thread may be started. 0 if all is well, and then `instance`, which the server has filled with zeros, says what to call.
+   * Otherwise `reason` says what is wrong. */
   int (*init)(const maitred_server *, maitred_text config, maitred_instance *instance, maitred_reason *reason);
 } maitred_module;
 
-/* The one function that a module exports. */
+/* The one function that a module exports, also if it is compiled with -fvisibility=hidden. */
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
 const maitred_module *maitred_module_v1(void);
 
 #ifdef __cplusplus

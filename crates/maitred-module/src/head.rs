@@ -1,14 +1,12 @@
 //! The head of a response on its way to the client.
 
+use maitred_sys::module::abi;
 use maitred_sys::module::guest::SeenHead;
 
-/// The head of a final response. What frames it, and what is about one connection, is not among its fields, and cannot be changed.
+/// The head of a final response. What frames it, and what is about one connection, is not among its fields, and cannot be
+/// changed.
 #[derive(Debug)]
 pub struct Head<'a>(SeenHead<'a>);
-
-const SET: u32 = 0;
-const ADD: u32 = 1;
-const REMOVE: u32 = 2;
 
 impl<'a> Head<'a> {
     pub(crate) fn of(seen: SeenHead<'a>) -> Head<'a> {
@@ -32,16 +30,16 @@ impl<'a> Head<'a> {
 
     /// Puts a field in place of all of its name. False if it is none that can be changed, or breaks a rule of HTTP.
     pub fn set(&mut self, name: &str, value: impl AsRef<[u8]>) -> bool {
-        self.0.edit(SET, name.as_bytes(), value.as_ref())
+        self.0.edit(abi::SET, name.as_bytes(), value.as_ref())
     }
 
     /// Puts a field besides those of its name. False as for [`Head::set`].
     pub fn add(&mut self, name: &str, value: impl AsRef<[u8]>) -> bool {
-        self.0.edit(ADD, name.as_bytes(), value.as_ref())
+        self.0.edit(abi::ADD, name.as_bytes(), value.as_ref())
     }
 
     /// Takes out all fields of this name. False as for [`Head::set`].
     pub fn remove(&mut self, name: &str) -> bool {
-        self.0.edit(REMOVE, name.as_bytes(), b"")
+        self.0.edit(abi::REMOVE, name.as_bytes(), b"")
     }
 }

@@ -18,13 +18,14 @@ impl Ticket {
         Ticket { raw, used: false }
     }
 
-    /// Answers. False if the request has ended meanwhile, or the response breaks a rule of HTTP; then the client gets 500.
+    /// Answers. False if the response breaks a rule of HTTP, for which the client gets 500, or if the request is known to have
+    /// ended meanwhile. It may have ended as well if this is true.
     pub fn answer(mut self, response: &Response<'_>) -> bool {
         self.used = guest::complete(&self.raw, Some(response));
         self.used
     }
 
-    /// The route goes on, as after [`Request::pass`]. False if the request has ended meanwhile.
+    /// The route goes on, as after [`Request::pass`]. False if the request is known to have ended meanwhile.
     pub fn pass(mut self) -> bool {
         self.used = true;
         guest::complete(&self.raw, None)

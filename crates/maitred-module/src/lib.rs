@@ -1,4 +1,5 @@
-//! Modules of the web server Maitred: shared libraries that its worker process loads, and that answer requests in its event loops.
+//! Modules of the web server Maitred: shared libraries that its worker process loads, and that answer requests in its event
+//! loops.
 //!
 //! ```toml
 //! [[site.route]]
@@ -23,19 +24,24 @@
 //! }
 //! ```
 //!
-//! The crate of a module has `crate-type = ["cdylib"]`. What is borrowed from a request is good until the handler returns. Handlers
-//! run in event loops: they must not wait. What takes longer is answered later ([`Request::later`]), by a helper thread of the server
-//! ([`run`]) or a thread of the module's own. A panic of a handler gets the client 500, and a line in the error log; anything else
-//! that would end a process ends the worker process.
+//! The crate of a module has `crate-type = ["cdylib"]`. What is borrowed from a request is good until the handler returns.
+//! Handlers run in event loops: they must not wait. What takes longer is answered later ([`Request::later`]), by a helper thread
+//! of the server ([`run`]) or a thread of the module's own. A panic of a handler gets the client 500, and a line in the error
+//! log; anything else that would end a process ends the worker process.
+//!
+//! What worker processes share is in [`Counters`]; what is looked up and does not change, in a [`Table`]. The directory
+//! `examples` has a module for each way to answer, in Rust and in C; `docs/modules.md` of the project is the guide.
 //!
 //! The interface below is in C: `include/maitred_module.h`.
 
 mod config;
+mod counters;
 mod head;
 mod later;
 mod log;
 mod request;
 mod response;
+mod table;
 
 use std::fmt;
 
@@ -46,11 +52,13 @@ pub use maitred_sys::module::abi::{Field, Response};
 use maitred_sys::module::guest::{Guest, SeenHead, SeenRequest};
 
 pub use self::config::Config;
+pub use self::counters::Counters;
 pub use self::head::Head;
 pub use self::later::{Ticket, run};
 pub use self::log::{debug, error, info, warn};
 pub use self::request::{Client, Outcome, Request};
 pub use self::response::OwnedResponse;
+pub use self::table::Table;
 
 type OnRequest = Box<dyn Fn(Request<'_>) -> Outcome + Send + Sync>;
 type OnResponse = Box<dyn Fn(&Request<'_>, &mut Head<'_>) + Send + Sync>;
@@ -83,8 +91,8 @@ impl Module {
         Module { on_request: Some(Box::new(handler)), ..self }
     }
 
-    /// The handler is called when the body of a request is whole ([`Request::body`]). Only where the module is what a route answers
-    /// with: before other handlers no body is read.
+    /// The handler is called when the body of a request is whole ([`Request::body`]). Only where the module is what a route
+    /// answers with: before other handlers no body is read.
     #[must_use]
     pub fn reads_body(self) -> Module {
         Module { flags: self.flags | abi::READS_BODY, ..self }
@@ -140,8 +148,8 @@ impl Guest for Module {
     }
 }
 
-/// Makes a library a module: `module!(begin)`, with a function that takes a [`Config`] and gives back a [`Module`], or says what is
-/// wrong with the configuration. It is called before the process is confined: files can be opened there.
+/// Makes a library a module: `module!(begin)`, with a function that takes a [`Config`] and gives back a [`Module`], or says what
+/// is wrong with the configuration. It is called before the process is confined: files can be opened there.
 #[macro_export]
 macro_rules! module {
     ($begin:expr) => {

@@ -7,13 +7,6 @@ use maitred_sys::module::guest::SeenRequest;
 
 use crate::later::Ticket;
 
-const METHOD: u32 = 0;
-const TARGET: u32 = 1;
-const PATH: u32 = 2;
-const QUERY: u32 = 3;
-const AUTHORITY: u32 = 4;
-const BODY: u32 = 5;
-
 /// A request. What it shows is good until the handler returns.
 #[derive(Debug)]
 pub struct Request<'a>(SeenRequest<'a>);
@@ -56,32 +49,32 @@ impl<'a> Request<'a> {
 
     /// The method, as it was sent.
     pub fn method(&self) -> &'a str {
-        text(self.0.part(METHOD))
+        text(self.0.part(abi::METHOD))
     }
 
     /// Path and query as they were sent; or what a `rewrite` of the route has made of them.
     pub fn target(&self) -> &'a str {
-        text(self.0.part(TARGET))
+        text(self.0.part(abi::TARGET))
     }
 
     /// The path, decoded, as routes see it.
     pub fn path(&self) -> &'a [u8] {
-        self.0.part(PATH)
+        self.0.part(abi::PATH)
     }
 
     /// What follows the first `?`, as it was sent; empty without one.
     pub fn query(&self) -> &'a str {
-        text(self.0.part(QUERY))
+        text(self.0.part(abi::QUERY))
     }
 
     /// The host, and the port if it was sent.
     pub fn authority(&self) -> &'a str {
-        text(self.0.part(AUTHORITY))
+        text(self.0.part(abi::AUTHORITY))
     }
 
     /// The whole body, where the module [reads it](crate::Module::reads_body); empty otherwise.
     pub fn body(&self) -> &'a [u8] {
-        self.0.part(BODY)
+        self.0.part(abi::BODY)
     }
 
     /// The value of the first field of this name, whatever its case.
@@ -106,8 +99,8 @@ impl<'a> Request<'a> {
         Client { address, port: seen.port, secure: seen.secure != 0, http: seen.http }
     }
 
-    /// A field for what the request goes on to ([`Request::pass`]), in place of what the client has sent of this name. False unless
-    /// the name is among `request_fields` of the configuration, and the value is one of HTTP.
+    /// A field for what the request goes on to ([`Request::pass`]), in place of what the client has sent of this name. False
+    /// unless the name is among `request_fields` of the configuration, and the value is one of HTTP.
     pub fn set_field(&mut self, name: &str, value: impl AsRef<[u8]>) -> bool {
         self.0.set_field(name.as_bytes(), value.as_ref())
     }

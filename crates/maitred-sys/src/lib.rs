@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod closing;
+pub mod counter_file;
 pub mod cpu_clock;
 pub mod delivery;
 pub mod file;

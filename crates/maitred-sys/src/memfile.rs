@@ -53,6 +53,61 @@ fn create(name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?)
 }
 
+/// The content of a sealed memory file, mapped to be read: nothing can change it, and a write to it by mistake ends the process
+/// instead of being read by others.
+#[derive(Debug)]
+pub struct SealedMap {
+    address: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: bytes that no thread can change.
+unsafe impl Send for SealedMap {}
+// SAFETY: as above.
+unsafe impl Sync for SealedMap {}
+
+impl SealedMap {
+    /// Maps a file that [`sealed`] or [`sealed_by`] have made. It may be closed afterwards.
+    ///
+    /// # Errors
+    /// `InvalidData` if the file is not sealed, or empty; otherwise what fcntl(2), fstat(2) or mmap(2) say.
+    pub fn open(file: impl AsFd) -> io::Result<SealedMap> {
+        let seals = rustix::fs::fcntl_get_seals(&file)?;
+        if !seals.contains(SealFlags::SHRINK | SealFlags::WRITE) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "memory that could be changed"));
+        }
+        let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+        if bytes == 0 || bytes > isize::MAX as usize {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{bytes} bytes to map")));
+        }
+        // Private: before Linux 6.7 a shared mapping of such a file is refused, even if it is only read.
+        // SAFETY: the kernel chooses the address, so that no mapping is replaced.
+        let address = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MapFlags::PRIVATE, &file, 0)?
+        };
+        let address = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(SealedMap { address, bytes })
+    }
+}
+
+impl Deref for SealedMap {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes are mapped for as long as `self` lives, and the file is sealed against writing and shrinking
+        // (both checked when it was mapped), so that they stay there and stay the same.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for SealedMap {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `open` with this size; no reference is left when `self` is dropped.
+        // Nothing sensible could be done about an error: the mapping would merely stay.
+        let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// A type that several processes may have mapped at once: whatever bytes another process writes, and whenever, every
 /// use of it stays defined.
 ///
@@ -375,6 +430,20 @@ mod tests {
             }
             let error = SharedSlice::<Cell>::open(file).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{bytes} {sealed}");
+        }
+    }
+
+    #[test]
+    fn only_sealed_memory_is_mapped_as_bytes() {
+        let map = SealedMap::open(sealed("test", b"hello").unwrap()).unwrap();
+        assert_eq!(&*map, b"hello");
+        let empty = sealed("test", b"").unwrap();
+        assert_eq!(SealedMap::open(empty).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        for seals in [SealFlags::empty(), SealFlags::SHRINK, SealFlags::WRITE] {
+            let file = File::from(create("test").unwrap());
+            file.set_len(8).unwrap();
+            rustix::fs::fcntl_add_seals(&file, seals).unwrap();
+            assert_eq!(SealedMap::open(file).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
 

@@ -6,6 +6,8 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::marker::PhantomData;
 
+pub mod layout;
+
 /// The version of the interface.
 pub const VERSION: u32 = 1;
 /// The function that a module exports.
@@ -15,6 +17,22 @@ pub const ENTRY: &str = "maitred_module_v1";
 pub const READS_BODY: u32 = 1;
 /// The answer may come later.
 pub const MAY_ANSWER_LATER: u32 = 2;
+
+pub const METHOD: u32 = 0;
+pub const TARGET: u32 = 1;
+pub const PATH: u32 = 2;
+pub const QUERY: u32 = 3;
+pub const AUTHORITY: u32 = 4;
+pub const BODY: u32 = 5;
+
+pub const SET: u32 = 0;
+pub const ADD: u32 = 1;
+pub const REMOVE: u32 = 2;
+
+pub const ERROR: u32 = 0;
+pub const WARN: u32 = 1;
+pub const INFO: u32 = 2;
+pub const DEBUG: u32 = 3;
 
 pub const ANSWERED: u32 = 0;
 pub const PASS: u32 = 1;
@@ -46,7 +64,7 @@ impl<'a> Text<'a> {
         if self.at.is_null() || self.bytes > isize::MAX as usize {
             return &[];
         }
-        // SAFETY: whoever made it has borrowed these bytes for `'a`: `new` by its type, a module in C by what the header says.
+        // SAFETY: what made it has borrowed these bytes for `'a`: `new` by its type, a module in C by what the header says.
         unsafe { std::slice::from_raw_parts(self.at.cast(), self.bytes) }
     }
 }
@@ -113,6 +131,12 @@ impl<'a> Response<'a> {
         Response::new(200, &OF_JSON, content)
     }
 
+    /// The same with another status.
+    #[must_use]
+    pub fn with_status(self, status: u16) -> Response<'a> {
+        Response { status, ..self }
+    }
+
     /// A response.
     pub fn new(status: u16, fields: &'a [Field<'a>], content: &'a [u8]) -> Response<'a> {
         Response { status, fields: fields.as_ptr(), field_count: fields.len(), content: Text::new(content) }
@@ -123,7 +147,7 @@ impl<'a> Response<'a> {
         if self.fields.is_null() || self.field_count > isize::MAX as usize / size_of::<Field<'_>>() {
             return &[];
         }
-        // SAFETY: whoever made it has borrowed these fields for `'a`: `new` by its type, a module in C by what the header says.
+        // SAFETY: what made it has borrowed these fields for `'a`: `new` by its type, a module in C by what the header says.
         unsafe { std::slice::from_raw_parts(self.fields, self.field_count) }
     }
 }
@@ -153,6 +177,7 @@ pub struct Head {
     _opaque: [u8; 0],
 }
 
+// SAFETY: a caller keeps to what the header says of it.
 pub type Task = unsafe extern "C" fn(*mut c_void);
 
 #[derive(Debug, Clone, Copy)]
@@ -160,18 +185,22 @@ pub type Task = unsafe extern "C" fn(*mut c_void);
 pub struct Server {
     pub bytes: u32,
     pub version: u32,
+    // SAFETY: a caller keeps to what the header says of these: about a request.
     pub part: unsafe extern "C" fn(*const Request, u32) -> Text<'static>,
     pub field: unsafe extern "C" fn(*const Request, Text<'_>, *mut Text<'static>) -> c_int,
     pub field_count: unsafe extern "C" fn(*const Request) -> usize,
     pub field_at: unsafe extern "C" fn(*const Request, usize, *mut Field<'static>) -> c_int,
     pub client: unsafe extern "C" fn(*const Request, *mut Client) -> c_int,
+    // SAFETY: a caller keeps to what the header says of these: in `on_request`.
     pub answer: unsafe extern "C" fn(*mut Request, *const Response<'_>) -> c_int,
     pub later: unsafe extern "C" fn(*mut Request, *mut Ticket) -> c_int,
     pub set_request_field: unsafe extern "C" fn(*mut Request, Text<'_>, Text<'_>) -> c_int,
+    // SAFETY: a caller keeps to what the header says of these: at any time.
     pub complete: unsafe extern "C" fn(*const Ticket, *const Response<'_>) -> c_int,
     pub complete_pass: unsafe extern "C" fn(*const Ticket) -> c_int,
     pub run: unsafe extern "C" fn(Option<Task>, *mut c_void) -> c_int,
     pub log: unsafe extern "C" fn(u32, Text<'_>),
+    // SAFETY: a caller keeps to what the header says of these: about a head.
     pub status: unsafe extern "C" fn(*const Head) -> u16,
     pub head_field: unsafe extern "C" fn(*const Head, Text<'_>, *mut Text<'static>) -> c_int,
     pub head_field_count: unsafe extern "C" fn(*const Head) -> usize,
@@ -211,6 +240,7 @@ impl<'a> Reason<'a> {
     }
 }
 
+// SAFETY: a caller keeps to what the header says of these.
 pub type OnRequest = unsafe extern "C" fn(*mut c_void, *mut Request) -> u32;
 pub type OnResponse = unsafe extern "C" fn(*mut c_void, *const Request, *mut Head);
 pub type Start = unsafe extern "C" fn(*mut c_void, *mut Reason<'_>) -> c_int;
@@ -238,6 +268,7 @@ impl Instance {
     };
 }
 
+// SAFETY: a caller keeps to what the header says of it.
 pub type Init = unsafe extern "C" fn(*const Server, Text<'_>, *mut Instance, *mut Reason<'_>) -> c_int;
 
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,6 @@
-//! Which module a thread is in. A thread has a cell in memory that outlives the process; a call of a module stands in it as long as
-//! it lasts, so that others see which one does not come back, and a signal handler can say in which one the process crashed.
+//! Which module a thread is in. A thread has a cell in memory that is kept when the process ends; a call of a module stands in it
+//! as long as it lasts, so that others see which one does not come back, and a signal handler can say in which one the process
+//! crashed.
 
 use std::cell::Cell;
 use std::io;
@@ -111,7 +112,7 @@ extern "C" fn on_crash(signal: libc::c_int, _: *mut libc::siginfo_t, _: *mut lib
         }
     }
     if let Some(place) = FATAL.iter().position(|fatal| *fatal == signal) {
-        // SAFETY: it was filled before this handler was installed, and nobody changes it any more. The faulting instruction, or
+        // SAFETY: it was filled before this handler was installed, and it is not changed any more. The faulting instruction, or
         // abort(3), is carried on with after the return, now with the action from before.
         unsafe {
             let before = std::ptr::addr_of!(BEFORE).cast::<libc::sigaction>().add(place);

@@ -193,10 +193,13 @@ pub fn log(level: u32, text: &[u8]) {
     }
 }
 
-fn log_panic(place: &str, panic: &(dyn Any + Send)) {
+fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-    log(0, format!("panic in {place} of a module: {text}").as_bytes());
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+fn log_panic(place: &str, panic: &(dyn Any + Send)) {
+    log(abi::ERROR, format!("panic in {place} of a module: {}", text_of(panic)).as_bytes());
 }
 
 /// The `init` of a module that `begin` makes of its configuration: what [`module!`](crate::module!) exports calls this.
@@ -229,8 +232,7 @@ pub unsafe fn init<G: Guest>(
             return 1;
         }
         Err(panic) => {
-            log_panic("`init`", &*panic);
-            reason.write(b"it panics");
+            reason.write(format!("it panics: {}", text_of(&*panic)).as_bytes());
             return 1;
         }
     };
@@ -250,6 +252,7 @@ struct Begun<G> {
     server: &'static Server,
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn start<G: Guest>(data: *mut c_void, reason: *mut Reason<'_>) -> c_int {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };
@@ -257,10 +260,7 @@ unsafe extern "C" fn start<G: Guest>(data: *mut c_void, reason: *mut Reason<'_>)
     let why = match said {
         Ok(Ok(())) => return 0,
         Ok(Err(why)) => why,
-        Err(panic) => {
-            log_panic("`start`", &*panic);
-            "it panics".to_owned()
-        }
+        Err(panic) => format!("it panics: {}", text_of(&*panic)),
     };
     // SAFETY: the server gives room for it.
     if let Some(reason) = unsafe { reason.as_mut() } {
@@ -269,6 +269,7 @@ unsafe extern "C" fn start<G: Guest>(data: *mut c_void, reason: *mut Reason<'_>)
     1
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn on_request<G: Guest>(data: *mut c_void, request: *mut abi::Request) -> u32 {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };
@@ -279,6 +280,7 @@ unsafe extern "C" fn on_request<G: Guest>(data: *mut c_void, request: *mut abi::
     })
 }
 
+// SAFETY: the server calls it as the header says.
 unsafe extern "C" fn on_response<G: Guest>(data: *mut c_void, request: *const abi::Request, head: *mut Head) {
     // SAFETY: `init` has made it.
     let begun = unsafe { &*data.cast::<Begun<G>>() };
@@ -290,7 +292,7 @@ unsafe extern "C" fn on_response<G: Guest>(data: *mut c_void, request: *const ab
     }
 }
 
-/// Exports a module: `module!(begin)`, with a function that makes a [`Guest`](crate::module::guest::Guest) of the configuration, as
+/// Exports a module: `module!(begin)`, with a function that makes a [`Guest`] of the configuration, as
 /// JSON.
 #[macro_export]
 macro_rules! module {

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::fmt;
+use std::io::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -36,6 +37,9 @@ impl Part {
 }
 
 /// A request, as the server shows it to a module.
+///
+/// What these functions have shown stays as it is, and where it is, until the call of the module returns, whatever else of them
+/// is called: the header promises it, and modules keep such texts over [`RequestCalls::set_field`] and [`RequestCalls::answer`].
 pub trait RequestCalls {
     /// A part of it.
     fn part(&self, part: Part) -> &[u8];
@@ -66,7 +70,7 @@ pub enum Edit {
     Remove,
 }
 
-/// The head of a response, as the server shows it to a module.
+/// The head of a response, as the server shows it to a module. What was shown of it is good until the next [`HeadCalls::edit`].
 pub trait HeadCalls {
     /// Its status.
     fn status(&self) -> u16;
@@ -155,7 +159,8 @@ impl Module {
     /// Loads a library and begins a module with this configuration, which is JSON.
     ///
     /// # Errors
-    /// What is wrong with it, in words: it cannot be loaded, it is no module, it is one of another version, or what it says itself.
+    /// What is wrong with it, in words: it cannot be loaded, it is no module, it is one of another version, or what it says
+    /// itself.
     pub fn open(path: &Path, config: &str, number: u16) -> Result<Module, String> {
         let _inside = Inside::enter(number);
         // SAFETY: that the library is one to be trusted is what the operator says by naming it.
@@ -338,6 +343,7 @@ fn pair<'a>((name, value): (&'a [u8], &'a [u8])) -> Field<'a> {
     Field { name: Text::new(name), value: Text::new(value) }
 }
 
+// SAFETY: modules call it as the header says.
 unsafe extern "C" fn part(at: *const abi::Request, which: u32) -> Text<'static> {
     // SAFETY: the header says so of all requests that are given to these functions.
     let part = Part::ALL.get(which as usize).zip(unsafe { request(at) });
@@ -406,17 +412,25 @@ unsafe extern "C" fn complete_pass(ticket: *const Ticket) -> c_int {
     given.is_some_and(|(ticket, server)| server.complete(*ticket, None)).into()
 }
 
+// SAFETY: modules call it as the header says.
 unsafe extern "C" fn run(task: Option<abi::Task>, data: *mut c_void) -> c_int {
     let task = task.map(|call| Task { call, data, module: calls::current() });
     task.zip(CALLS.get()).is_some_and(|(task, server)| server.run(task)).into()
 }
 
+// SAFETY: modules call it as the header says.
 unsafe extern "C" fn log(level: u32, text: Text<'_>) {
-    if let Some(server) = CALLS.get() {
-        server.log(level, text.get());
+    match CALLS.get() {
+        Some(server) => server.log(level, text.get()),
+        // In `init`, there may be no server yet. If it cannot be written, there is nothing to say it to.
+        None if level < abi::DEBUG => {
+            let _ = writeln!(std::io::stderr(), "module: {}", String::from_utf8_lossy(text.get()));
+        }
+        None => {}
     }
 }
 
+// SAFETY: modules call it as the header says.
 unsafe extern "C" fn status(at: *const abi::Head) -> u16 {
     // SAFETY: as above.
     unsafe { head(at) }.map_or(0, |head| head.calls.status())
@@ -443,9 +457,9 @@ unsafe extern "C" fn head_field_at(at: *const abi::Head, index: usize, field: *m
 
 unsafe extern "C" fn edit(at: *mut abi::Head, how: u32, name: Text<'_>, value: Text<'_>) -> c_int {
     let how = match how {
-        0 => Edit::Set,
-        1 => Edit::Add,
-        2 => Edit::Remove,
+        abi::SET => Edit::Set,
+        abi::ADD => Edit::Add,
+        abi::REMOVE => Edit::Remove,
         _ => return 0,
     };
     // SAFETY: as above; no part of it is being changed.
