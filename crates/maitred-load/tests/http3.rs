@@ -236,3 +236,21 @@ fn requests_are_repeated_over_http_1_too() {
             .all(|seen| seen.head.starts_with("POST /a HTTP/1.1\r\n") && seen.head.contains("x-a: b\r\n"))
     );
 }
+
+#[test]
+fn several_paths_are_asked_for_in_turn() {
+    let server = QuicServer::start(|_, _| Act::Answer(answer(200, b"ok")));
+    let (code, report) = repeat(&server, &["/a", "/b", "/c", "-c", "2", "-s", "2", "-n", "30"]);
+    assert_eq!((code, &report["responses"]), (0, &json!(30)));
+    let seen = server.seen();
+    assert!(
+        ["/a", "/b", "/c"].iter().all(|path| seen.iter().filter(|seen| seen.path == *path).count() == 10)
+    );
+    let server = support::Server::answering("hello");
+    let (url, [a, b]) = (server.url(), ["/a", "/b"]);
+    let (code, _) = support::json(&["repeat", a, b, "--to", &url, "-c", "1", "-n", "4", "--quiet"]);
+    assert_eq!(code, 0);
+    let seen = server.seen();
+    // What asks whether the server is there sends no request.
+    assert!(seen.iter().zip([a, b, a, b]).all(|(seen, path)| seen.head.starts_with(&format!("GET {path} "))));
+}

@@ -4,6 +4,7 @@
 //! tree per answered request, in interleaved rounds; results are ratios inside one run, and medians.
 
 mod adapters;
+mod arena;
 mod cache;
 mod client;
 mod compressed;
@@ -62,7 +63,7 @@ pub(crate) struct Arguments {
     /// Peers to measure too: nginx, nginx-unbuffered, nginx-aio, nginx-deferred, h2o, lighttpd, caddy, apache, haproxy
     #[arg(long, value_delimiter = ',', default_value = "nginx")]
     peers: Vec<String>,
-    /// Applications of the scenario `adapters`, such as go,python-wsgi [default: all]
+    /// Applications of `adapters`, such as go,python-wsgi, or profiles of `arena`, such as json,static-h2 [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// The access log of the scenario `replay` [default: what MAITRED_ACCESS_LOG names]
@@ -89,6 +90,9 @@ pub(crate) struct Arguments {
     /// Keys of the configurations in bench/peers that the older binary does not know, with commas between
     #[arg(long, default_value = "", requires = "before")]
     newer_keys: String,
+    /// A root directory with an nginx that has HTTP/3, for the scenario `arena-http3`; started by chroot(8)
+    #[arg(long, value_name = "DIR")]
+    nginx_root: Option<PathBuf>,
     /// Scratch directory, on a disk [default: target/bench]
     #[arg(long)]
     work: Option<PathBuf>,
@@ -108,6 +112,7 @@ struct Bench {
     before: PathBuf,
     newer_keys: String,
     log: Option<PathBuf>,
+    nginx_root: Option<PathBuf>,
     rounds: u32,
     seconds: u32,
     peers: Vec<Kind>,
@@ -184,6 +189,12 @@ impl Bench {
         self.directory.parent().unwrap_or(&self.directory)
     }
 
+    /// A text that names no place of this machine, as everything that is kept.
+    fn without_places(&self, text: &str) -> String {
+        text.replace(&*self.work.to_string_lossy(), "WORK")
+            .replace(&*self.repository().to_string_lossy(), "REPOSITORY")
+    }
+
     /// All CPUs of the machine shared out: halves from four on, all for both with fewer.
     fn shared_out(&self) -> Bench {
         let cpus = self.cpus;
@@ -215,7 +226,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 27] = [
+const SCENARIOS: [(&str, &str, Run); 30] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -266,11 +277,21 @@ const SCENARIOS: [(&str, &str, Run); 27] = [
     ),
     ("ktls", "TLS that the kernel encrypts, beside TLS of the server itself", Run::Grid(ktls::run)),
     ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),
+    (
+        "arena-http1",
+        "HttpArena's profiles over HTTP/1.1, beside nginx, H2O and Caddy",
+        Run::Grid(arena::http1),
+    ),
+    ("arena-http2", "HttpArena's profiles over HTTP/2", Run::Grid(arena::http2)),
+    ("arena-http3", "HttpArena's profiles over HTTP/3 (--nginx-root)", Run::Grid(arena::http3)),
     ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(specweb::run)),
 ];
 
 /// Names for several scenarios.
-const GROUPS: [(&str, &[&str]); 1] = [("cache", &["cache-hits", "cache-cold", "cache-misses"])];
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("cache", &["cache-hits", "cache-cold", "cache-misses"]),
+    ("arena", &["arena-http1", "arena-http2", "arena-http3"]),
+];
 
 /// The scenarios that a name stands for.
 fn named(name: &str) -> Vec<&str> {
@@ -312,7 +333,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let result = match how {
             Run::Load(load) => load::run(&bench, load).map(|outcome| outcomes.push(outcome)),
             Run::Figure(run) => run(&bench).map(|outcome| outcomes.push(outcome)),
-            Run::Grid(run) => run(&bench).map(|grid| grids.push(grid)),
+            // One of which nothing was wanted has no rows.
+            Run::Grid(run) => run(&bench).map(|grid| grids.extend((!grid.rows.is_empty()).then_some(grid))),
         };
         if let Err(error) = result {
             eprintln!("  {error}");
@@ -350,20 +372,23 @@ fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
         for (suffix, name) in files.into_iter().chain([("-proxy", kind.configuration(Protocol::Http1))]) {
             let Some(name) = name else { continue };
             let place = format!("{}{suffix}", kind.name());
-            let configuration = bench.work.join(&place).join(name);
-            // Those of earlier runs may lie there still.
-            let written = fs::metadata(&configuration).and_then(|metadata| metadata.modified());
-            if !written.is_ok_and(|written| written >= bench.began) {
-                continue;
-            }
-            // What is kept names no place of this machine.
-            let text = fs::read_to_string(configuration)?
-                .replace(&*bench.work.to_string_lossy(), "WORK")
-                .replace(&*bench.repository().to_string_lossy(), "REPOSITORY");
-            fs::write(out.join(format!("{place}-{name}")), text)?;
+            keep(bench, &bench.work.join(&place).join(name), &out.join(format!("{place}-{name}")))?;
         }
     }
+    for entry in fs::read_dir(arena::kept(bench)).into_iter().flatten() {
+        let entry = entry?;
+        keep(bench, &entry.path(), &out.join(entry.file_name()))?;
+    }
     Ok(())
+}
+
+/// Copies one of them, unless it is of an earlier run.
+fn keep(bench: &Bench, configuration: &Path, to: &Path) -> Result<()> {
+    let written = fs::metadata(configuration).and_then(|metadata| metadata.modified());
+    if !written.is_ok_and(|written| written >= bench.began) {
+        return Ok(());
+    }
+    Ok(fs::write(to, bench.without_places(&fs::read_to_string(configuration)?))?)
 }
 
 /// Tools that every scenario needs, and the Debian packages that have them.
@@ -412,6 +437,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
             arguments.maitred.clone().unwrap_or_else(|| target.join("release/maitred")),
         )?,
         log: arguments.log.clone().or_else(|| std::env::var_os("MAITRED_ACCESS_LOG").map(PathBuf::from)),
+        nginx_root: arguments.nginx_root.as_deref().map(std::path::absolute).transpose()?,
         cpus: std::thread::available_parallelism().map_or(1, usize::from),
         target,
         rounds: arguments.rounds.max(1),

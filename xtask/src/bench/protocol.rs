@@ -18,6 +18,8 @@ pub(super) enum Protocol {
     Http2,
     /// HTTP/2 over TLS, by ALPN.
     Http2Tls,
+    /// HTTP/3, with HTTP/1.1 over TLS beside it.
+    Http3,
 }
 
 /// Files of the certificate that all servers have.
@@ -35,11 +37,11 @@ impl Certificate {
 }
 
 impl Protocol {
-    pub(super) const ALL: [Protocol; 4] =
-        [Protocol::Http1, Protocol::Http1Tls, Protocol::Http2, Protocol::Http2Tls];
+    pub(super) const ALL: [Protocol; 5] =
+        [Protocol::Http1, Protocol::Http1Tls, Protocol::Http2, Protocol::Http2Tls, Protocol::Http3];
 
     pub(super) fn is_tls(self) -> bool {
-        matches!(self, Protocol::Http1Tls | Protocol::Http2Tls)
+        matches!(self, Protocol::Http1Tls | Protocol::Http2Tls | Protocol::Http3)
     }
 
     pub(super) fn is_http2(self) -> bool {
@@ -57,6 +59,7 @@ impl Protocol {
             Protocol::Http1Tls => "-tls",
             Protocol::Http2 => "-h2c",
             Protocol::Http2Tls => "-h2",
+            Protocol::Http3 => "-h3",
         }
     }
 
@@ -64,7 +67,7 @@ impl Protocol {
     pub(super) fn nginx_listen(self) -> &'static str {
         match self {
             Protocol::Http1 => "",
-            Protocol::Http1Tls => " ssl",
+            Protocol::Http1Tls | Protocol::Http3 => " ssl",
             Protocol::Http2 => " http2",
             Protocol::Http2Tls => " ssl http2",
         }

@@ -76,7 +76,7 @@ pub(super) fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>>
 pub(super) fn load(bench: &Bench, server: &Running, arguments: &[&str]) -> Result<(Round, Said)> {
     let mut said = None;
     let round = round_with(server, || {
-        let to = format!("http://{}", server.address);
+        let to = server.url("");
         let mut words = arguments.to_vec();
         words.extend(["--to", &to, "--json", "--quiet"]);
         let parsed: Said = serde_json::from_slice(&maitred_load(bench, &words)?)?;

@@ -274,6 +274,9 @@ impl Running {
         })?;
         let mut running = Running::of(name, address, front, false);
         running.protocol = setup.protocol;
+        if setup.protocol.is_tls() {
+            running.tls = Some(secure::client(&setup.work)?);
+        }
         running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
         Ok(running)
     }

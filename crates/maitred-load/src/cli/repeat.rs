@@ -25,12 +25,12 @@ const IDLE_MAX: Duration = Duration::from_secs(3600);
 /// Send one request again and again, as fast as the connections allow
 ///
 /// A closed loop: as soon as a response is complete, the next request goes out. With --http3 each connection has --streams
-/// requests at a time.
+/// requests at a time. Several paths are asked for in turn.
 #[derive(Debug, Args)]
 pub(super) struct Repeat {
-    /// Path and query
+    /// Path and query; several are asked for in turn
     #[arg(value_name = "PATH", default_value = "/")]
-    path: String,
+    paths: Vec<String>,
     #[command(flatten)]
     common: Common,
     /// HTTP/3 instead of HTTP/1.1; --to is https://
@@ -109,7 +109,7 @@ impl Repeat {
         let usage = |message: &str| Err(Failed::Usage(message.to_owned()));
         let is_visible =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| (0x21..0x7f).contains(&byte));
-        if !self.path.starts_with('/') || !is_visible(&self.path) {
+        if self.paths.iter().any(|path| !path.starts_with('/') || !is_visible(path)) {
             return usage("the path begins with /, and has no spaces");
         }
         if [&self.method, &self.host].into_iter().flatten().any(|text| !is_visible(text)) {
@@ -147,8 +147,9 @@ impl Repeat {
     fn loads(&self, target: &Target, tls: &Tls, end: Nanos) -> Result<Vec<Load>, Failed> {
         let dialer = Dialer::new(target.address, tls, &[b"h3"], false).map_err(Failed::Usage)?;
         let authority = self.host.as_ref().unwrap_or(&target.authority);
-        let sample =
-            Sample::new(self.method(), authority, &self.path, &self.fields, Bytes::from(self.body()));
+        let body = Bytes::from(self.body());
+        let sample = |path| Sample::new(self.method(), authority, path, &self.fields, body.clone());
+        let samples: Vec<Sample> = self.paths.iter().map(|path| sample(path)).collect();
         let threads = self.threads();
         let connections = shares(self.connections as usize, threads).zip(shares(self.idle as usize, threads));
         let requests = |number| {
@@ -158,7 +159,7 @@ impl Repeat {
         };
         let load = |(number, (connections, idle))| Load {
             dialer: dialer.clone(),
-            sample: sample.clone(),
+            samples: samples.clone(),
             connections,
             streams: self.streams as usize,
             idle,
@@ -169,11 +170,9 @@ impl Repeat {
         Ok(connections.enumerate().map(load).collect())
     }
 
-    /// The same over HTTP/1.1.
-    fn parts(&self, target: &Target, tls: Option<&Tls>, end: Nanos) -> Vec<(Rules, Again)> {
-        let authority = self.host.as_ref().unwrap_or(&target.authority);
-        let mut bytes =
-            format!("{} {} HTTP/1.1\r\nHost: {authority}\r\n", self.method(), self.path).into_bytes();
+    /// One request as HTTP/1.1 has it.
+    fn bytes(&self, authority: &str, path: &str) -> Vec<u8> {
+        let mut bytes = format!("{} {path} HTTP/1.1\r\nHost: {authority}\r\n", self.method()).into_bytes();
         for (name, value) in &self.fields {
             bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
         }
@@ -182,6 +181,13 @@ impl Repeat {
         }
         bytes.extend_from_slice(b"\r\n");
         bytes.extend_from_slice(&self.body());
+        bytes
+    }
+
+    /// The same over HTTP/1.1.
+    fn parts(&self, target: &Target, tls: Option<&Tls>, end: Nanos) -> Vec<(Rules, Again)> {
+        let authority = self.host.as_ref().unwrap_or(&target.authority);
+        let requests: Vec<Vec<u8>> = self.paths.iter().map(|path| self.bytes(authority, path)).collect();
         let threads = self.threads();
         let part = |(number, share)| {
             let rules = Rules {
@@ -196,9 +202,9 @@ impl Repeat {
                 timeout: nanos(self.common.timeout),
                 idle_max: nanos(IDLE_MAX),
             };
-            let requests = self.requests.map_or(usize::MAX, |requests| requests as usize);
-            let left = shares(requests, threads).nth(number).unwrap_or(0);
-            (rules, Again { bytes: bytes.clone(), left, method: self.method().to_owned() })
+            let most = self.requests.map_or(usize::MAX, |requests| requests as usize);
+            let left = shares(most, threads).nth(number).unwrap_or(0);
+            (rules, Again { requests: requests.clone(), turn: 0, left, method: self.method().to_owned() })
         };
         shares(self.connections as usize, threads).enumerate().map(part).collect()
     }
@@ -207,7 +213,7 @@ impl Repeat {
         let outcome = outcome.map_err(|error| Failed::Measuring(error.to_string()))?;
         let rows = [
             ("to", target.address.to_string()),
-            ("request", format!("{} {}", self.method(), self.path)),
+            ("request", format!("{} {}", self.method(), self.paths.join(" "))),
             ("protocol", if self.http3 { "HTTP/3" } else { "HTTP/1.1" }.to_owned()),
             ("TLS", self.common.tls_described(target)),
             ("connections", self.connections.to_string()),
@@ -234,9 +240,10 @@ impl Repeat {
     }
 }
 
-/// One request, so many times, over HTTP/1.1.
+/// Requests in turn, so many times, over HTTP/1.1.
 struct Again {
-    bytes: Vec<u8>,
+    requests: Vec<Vec<u8>>,
+    turn: usize,
     left: usize,
     method: String,
 }
@@ -244,8 +251,10 @@ struct Again {
 impl Workload for Again {
     fn next(&mut self, _now: Nanos, request: &mut Request) -> Next {
         let Some(left) = self.left.checked_sub(1) else { return Next::Finished };
+        let Some(bytes) = self.requests.get(self.turn) else { return Next::Finished };
         self.left = left;
-        request.bytes.extend_from_slice(&self.bytes);
+        self.turn = (self.turn + 1) % self.requests.len();
+        request.bytes.extend_from_slice(bytes);
         request.is_head = self.method == "HEAD";
         request.is_idempotent = matches!(self.method.as_str(), "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS");
         (request.client, request.due, request.closes, request.logged) = (0, None, false, None);

@@ -1,4 +1,4 @@
-//! One request again and again, on many streams of many connections: a closed loop.
+//! One request again and again, or several in turn, on many streams of many connections: a closed loop.
 //!
 //! # What becomes of a request
 //!
@@ -32,8 +32,8 @@ pub use engine::Engine;
 pub struct Load {
     /// Where to.
     pub dialer: Dialer,
-    /// The request.
-    pub sample: Sample,
+    /// The requests, which are sent in turn; at least one.
+    pub samples: Vec<Sample>,
     /// Connections that are kept busy.
     pub connections: usize,
     /// Requests at a time on each of them, if the server allows as many.
@@ -96,6 +96,8 @@ struct Ledger {
     seen: Measurements,
     /// Requests that were begun, without those that are to be sent again.
     begun: u64,
+    /// Which of the samples comes next, modulo their number.
+    turn: usize,
     requests_max: u64,
     in_flight: usize,
     /// Nothing is begun any more.

@@ -81,6 +81,7 @@ impl Engine {
         let ledger = Ledger {
             seen: Measurements::default(),
             begun: 0,
+            turn: 0,
             requests_max: load.requests.unwrap_or(u64::MAX),
             in_flight: 0,
             is_over: false,
@@ -221,7 +222,7 @@ impl Engine {
             Cause::Timer => peer.link.expire(now),
             Cause::Late => peer.expire(ledger.now.saturating_sub(nanos(load.timeout)), ledger),
         }
-        peer.drive(&load.sample, ledger);
+        peer.drive(&load.samples, ledger);
         peer.link.transmit(now, buffers);
         let (state, is_idle) = (peer.state, peer.is_idle);
         let is_gone = peer.counts && matches!(state, State::Leaving | State::Ended);

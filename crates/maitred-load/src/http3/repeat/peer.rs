@@ -63,14 +63,14 @@ impl Peer {
     }
 
     /// Does what the connection's events ask for, and sends requests as long as there is room for them.
-    pub(super) fn drive(&mut self, sample: &Sample, ledger: &mut Ledger) {
+    pub(super) fn drive(&mut self, samples: &[Sample], ledger: &mut Ledger) {
         while let Some(event) = self.link.connection.poll() {
             if let Err(error) = self.on_event(event, ledger) {
                 self.give_up(error, ledger);
             }
         }
         self.look_for_go_away(ledger);
-        self.fill(sample, ledger);
+        self.fill(samples, ledger);
         if self.state == State::Leaving && self.exchanges.is_empty() {
             self.close(Code::NoError, ledger);
         }
@@ -101,14 +101,16 @@ impl Peer {
     }
 
     /// Begins requests.
-    fn fill(&mut self, sample: &Sample, ledger: &mut Ledger) {
+    fn fill(&mut self, samples: &[Sample], ledger: &mut Ledger) {
         while self.state == State::Ready && self.exchanges.len() < self.streams_max {
             // Connections that stay are made even if the closed loop has all of its requests.
             if ledger.is_over || (!self.is_idle && !ledger.may_begin()) {
                 self.state = State::Leaving;
                 return;
             }
+            let Some(sample) = samples.get(ledger.turn % samples.len().max(1)) else { return };
             let Some(id) = self.link.connection.streams().open(Dir::Bi) else { return };
+            ledger.turn = ledger.turn.wrapping_add(1);
             let mut exchange = Exchange::new(sample, ledger.now);
             exchange.write(&mut self.link.connection, id);
             self.exchanges.insert(id, exchange);
