@@ -95,6 +95,16 @@ maitred_sys::shared! {
         pub old_workers: [OldWorkerRow; OLD_WORKERS_MAX],
         /// Written by the worker process as a whole.
         pub worker: WorkerRow,
+        /// One per event-loop thread, each written by its thread: to act by, and not to show.
+        pub calls: [CallRow; THREADS_MAX],
+    }
+
+    /// What an event-loop thread is doing that may not come back.
+    #[derive(Debug, Default)]
+    #[repr(C, align(128))]
+    pub struct CallRow {
+        /// The module that it is in, as [`maitred_sys::module::calls::Call::of`] reads it.
+        pub module: Cell,
     }
 
     /// What a worker process says of itself.
@@ -368,8 +378,6 @@ maitred_sys::shared! {
         pub slow_turns: Cell,
         /// Microseconds that the longest one took.
         pub longest_turn_us: Cell,
-        /// The module that the thread is in, as [`maitred_sys::module::calls::Call::of`] reads it.
-        pub module: Cell,
         /// Calls of modules that took longer than 100 ms.
         pub modules_slow: Cell,
         /// Nanoseconds of CPU time used (control thread).
@@ -478,6 +486,7 @@ impl Scoreboard {
             buckets: std::array::from_fn(|_| BucketRow::default()),
             old_workers: std::array::from_fn(|_| OldWorkerRow::default()),
             worker: WorkerRow::default(),
+            calls: std::array::from_fn(|_| CallRow::default()),
         })
     }
 }

@@ -211,7 +211,7 @@ impl<'a> Control<'a> {
         if shared.modules.is_empty() {
             return;
         }
-        let cells = shared.board.threads.iter().take(shared.inboxes.len());
+        let cells = shared.board.calls.iter().take(shared.inboxes.len());
         for finding in watch.look(cells.map(|row| row.module.get()), now) {
             match finding {
                 Finding::Holds { thread, module } => {

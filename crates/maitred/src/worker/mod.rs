@@ -635,7 +635,7 @@ fn prepare_thread(
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-    if !shared.modules.is_empty() {
+    if let Some(row) = shared.board.calls.get(number).filter(|_| !shared.modules.is_empty()) {
         calls::track(row.module.atomic());
     }
     let mut thread = Reactor::new(shared, number, row, files, logs, Environment::SYSTEM)
