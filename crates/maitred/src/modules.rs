@@ -1,5 +1,5 @@
-//! In-process modules, as a process has them: loaded once, called by all of its threads. Which there are, and their numbers, is in
-//! [`Config::modules`]; what they may ask of the server is in `worker::modules`.
+//! In-process modules, as a process has them: loaded once, called by all of its threads. Which there are, and their numbers, is
+//! in [`Config::modules`]; what they may ask of the server is in `worker::modules`.
 
 use std::path::Path;
 
@@ -22,8 +22,8 @@ struct Entry {
 }
 
 impl Modules {
-    /// Loads them, but for those that are turned off. Call before the process has other threads, and before it is confined: a module
-    /// opens its files when it begins.
+    /// Loads them, but for those that are turned off. Call before the process has other threads, and before it is confined: a
+    /// module opens its files when it begins.
     ///
     /// # Errors
     /// Which module cannot be used, and why.

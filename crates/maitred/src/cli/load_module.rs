@@ -1,5 +1,5 @@
-//! Modules, loaded in a process of their own first: `maitred check` starts `maitred load-module` for each, and whatever that does, the
-//! check says so.
+//! Modules, loaded in a process of their own first: `maitred check` starts `maitred load-module` for each, and whatever that
+//! does, the check says so.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -71,8 +71,8 @@ fn start(path: &Path) -> std::io::Result<Child> {
     command.arg("load-module").arg(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// Waits for the end; `None`, and the process is killed, if it does not come in time. What it prints beyond what a pipe holds keeps
-/// it from ending.
+/// Waits for the end; `None`, and the process is killed, if it does not come in time. What it prints beyond what a pipe holds
+/// keeps it from ending.
 fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<ExitStatus>> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let watched = pid.ok_or(std::io::ErrorKind::NotFound)?;

@@ -40,6 +40,7 @@ mod lookup;
 mod meaning;
 mod media;
 mod mirror;
+mod module_numbers;
 mod modules;
 mod networks;
 mod overrides;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
-use super::meaning::{Config, Site};
 
 /// The most modules with a configuration that a process has: what a cell of the scoreboard can name, with room to spare.
 pub(super) const MODULES_MAX: usize = 256;
@@ -38,27 +37,6 @@ impl ModuleSpec {
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
-}
-
-impl Config {
-    /// The modules that are loaded: each library once with each of its configurations, in the order of the file. Their places are
-    /// the numbers by which both processes name them.
-    pub fn modules(&self) -> Vec<&ModuleSpec> {
-        modules_of(&self.sites)
-    }
-}
-
-/// Those of some sites; of too many, not all.
-pub(super) fn modules_of(sites: &[Site]) -> Vec<&ModuleSpec> {
-    let mut all: Vec<&ModuleSpec> = Vec::new();
-    for site in sites {
-        for used in site.modules.iter().chain(site.routes.iter().flat_map(|route| &route.modules)) {
-            if all.len() <= MODULES_MAX && !all.contains(&&used.module) {
-                all.push(&used.module);
-            }
-        }
-    }
-    all
 }
 
 /// How long an answer that comes later may take: as long as users wait.

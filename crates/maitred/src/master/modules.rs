@@ -1,5 +1,5 @@
-//! Crashes of the worker process that happened in a module. One that has crashed too often is turned off: its routes answer 503 until
-//! the configuration is read again.
+//! Crashes of the worker process that happened in a module. One that has crashed too often is turned off: its routes answer 503
+//! until the configuration is read again.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

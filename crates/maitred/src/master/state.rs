@@ -76,7 +76,7 @@ use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
-use crate::control::{Command, DrainTime, FromWorker, ToWorker};
+use crate::control::{DrainTime, FromWorker, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master exits.
 pub const START_DEATHS_MAX: u32 = 3;
@@ -549,23 +549,9 @@ impl Master {
             | FromWorker::ChallengeInPlace(_)
             | FromWorker::NameWanted(_)
             | FromWorker::KeyWanted(_)
-            | FromWorker::ConfigPiece(_)
-            | FromWorker::Command(_, Command::Upstream(..) | Command::Config(_)) => {}
+            | FromWorker::ConfigPiece(_) => {}
             FromWorker::Outlives => self.promised(now, number),
-            FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
-            FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),
-            FromWorker::Command(command, Command::Pool(name, wanted)) => {
-                let answer = self.pool_command(now, &name, wanted);
-                let (well, text) = match &answer {
-                    Ok(text) => (true, text),
-                    Err(text) => (false, text),
-                };
-                self.reply(&[(number, command)], well, text);
-            }
-            FromWorker::Command(command, Command::Stop) => {
-                self.reply(&[(number, command)], true, "stopping");
-                self.stop_once(now);
-            }
+            FromWorker::Command(command, wanted) => self.commanded(now, (number, command), wanted),
         }
     }
 

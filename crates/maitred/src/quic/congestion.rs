@@ -1,4 +1,5 @@
-//! Congestion control: CUBIC (RFC 9438), which does not take a few lost datagrams for congestion as long as nothing else speaks for it.
+//! Congestion control: CUBIC (RFC 9438), which does not take a few lost datagrams for congestion as long as nothing else speaks
+//! for it.
 //!
 //! CUBIC answers each loss by sending less, and on a path of 40 ms that loses one datagram of a hundred (a bad radio link), it
 //! carries 0.45 MB/s, whatever the path could. There, losses say nothing. So a loss is only passed on to CUBIC if
@@ -20,8 +21,8 @@ use quinn_proto::congestion::{Controller, ControllerFactory, CubicConfig};
 
 /// One of so many bytes may be lost.
 const TOLERATED: u64 = 50;
-/// Datagrams that may be lost while few were sent. A connection that loses one of a hundred loses some of its first hundred now and
-/// then, and takes a minute to open its window again if it gives way then: with 2, downloads of 20 MB took seven times as long.
+/// Datagrams that may be lost while few were sent. A connection that loses one of a hundred loses some of its first hundred now
+/// and then, and takes a minute to open its window again if it gives way then: with 2, 20 MB took seven times as long.
 const DATAGRAMS_TOLERATED: u64 = 5;
 /// What is counted loses one of so many parts with each round trip: enough of them that chance is not taken for congestion.
 const FADES: u64 = 16;

@@ -210,27 +210,14 @@ fn start() -> Result<(), String> {
         inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
-    // Before any other thread is started, because the rules bind the thread and those that it starts.
-    match sandbox::confine(&start) {
-        Ok(status) => tracing::debug!("Landlock is {status}"),
-        Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
-    }
-    if start.config.server.seccomp
-        && let Err(error) = seccomp::confine(seccomp::Process::Worker)
-    {
-        tracing::warn!(%error, "the worker process runs without seccomp: it may make all system calls");
-    }
+    confine(&start);
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let shared = share(
-        start,
-        Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache, modules },
-        tls,
-    )
-    .map_err(|error| text("shared state", error))?;
+    let inherited = Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache, modules };
+    let shared = share(start, inherited, tls).map_err(|error| text("shared state", error))?;
     if !shared.modules.is_empty() {
         modules::offer::begin(shared).map_err(|error| text("helper threads of modules", error))?;
         shared.modules.start()?;
@@ -260,6 +247,19 @@ fn start() -> Result<(), String> {
         spans.stop();
     }
     Ok(())
+}
+
+/// Confines this process. Before any other thread is started, because the rules bind the thread and those that it starts.
+fn confine(start: &Start) {
+    match sandbox::confine(start) {
+        Ok(status) => tracing::debug!("Landlock is {status}"),
+        Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
+    }
+    if start.config.server.seccomp
+        && let Err(error) = seccomp::confine(seccomp::Process::Worker)
+    {
+        tracing::warn!(%error, "the worker process runs without seccomp: it may make all system calls");
+    }
 }
 
 /// Loads the modules. If the process crashes in one, from now on, the scoreboard says in which.

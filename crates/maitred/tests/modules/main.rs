@@ -30,7 +30,10 @@ const ORDER: &[&[&str]] = &[
     &["pool", "quic"],
     &["config"],
     // Beside the way of a request: of what is further down in this table they know nothing.
-    &["access", "affinity", "cache", "compress", "control", "filter", "import", "log", "rewrite", "tls"],
+    &[
+        "access", "affinity", "cache", "compress", "control", "filter", "import", "log", "modules",
+        "rewrite", "tls",
+    ],
     &["agents", "trace"],
     &["acme", "checks", "key_agent", "names", "plan", "status"],
     &["route"],

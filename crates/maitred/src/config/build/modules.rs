@@ -1,7 +1,8 @@
 //! `module` of sites and routes.
 
 use super::super::meaning::Site;
-use super::super::modules::{MODULES_MAX, ModuleSpec, ModuleUse, modules_of};
+use super::super::module_numbers::modules_of;
+use super::super::modules::{MODULES_MAX, ModuleSpec, ModuleUse};
 use super::super::reader::Section;
 use super::headers::check_request_name;
 

@@ -9,12 +9,34 @@ use super::generation::Out;
 use super::listen_pool::ListenPool;
 use super::pool::Pool;
 use super::{Master, Phase, Reload};
-use crate::control::PoolCommand;
+use crate::control::{Command, PoolCommand};
 
 impl Master {
     /// Whether [`Event::Replace`](super::events::Event::Replace) would be followed: nothing else is being replaced.
     pub fn can_replace(&self) -> bool {
         self.phase == Phase::Up && self.reload.is_none() && self.upgrade.is_none() && self.was_ready
+    }
+
+    /// A client of the admin address has sent a command.
+    pub(super) fn commanded(&mut self, now: Instant, asker: Asker, command: Command) {
+        match command {
+            Command::Reload => self.want_reload(Some(asker)),
+            Command::Upgrade => self.want_upgrade(now, Some(asker)),
+            Command::Pool(name, wanted) => {
+                let answer = self.pool_command(now, &name, wanted);
+                let (well, text) = match &answer {
+                    Ok(text) => (true, text),
+                    Err(text) => (false, text),
+                };
+                self.reply(&[asker], well, text);
+            }
+            Command::Stop => {
+                self.reply(&[asker], true, "stopping");
+                self.stop_once(now);
+            }
+            // The shell's.
+            Command::Upstream(..) | Command::Config(_) => {}
+        }
     }
 
     /// As a reload that finds the present configuration.

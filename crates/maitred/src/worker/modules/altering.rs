@@ -81,7 +81,7 @@ impl HeadCalls for Shown<'_> {
     fn edit(&mut self, how: Edit, name: &[u8], value: &[u8]) -> bool {
         let framing = |own: &&str| own.as_bytes().eq_ignore_ascii_case(name);
         let Ok(text) = std::str::from_utf8(name) else { return false };
-        if !is_token(name) || !is_value(value) || FRAMING_FIELDS.iter().any(|own| framing(&own)) {
+        if !is_token(name) || !is_value(value) || FRAMING_FIELDS.iter().any(framing) {
             return false;
         }
         match how {

@@ -7,9 +7,9 @@
 //! | [`offer`] | what modules can do in any thread: answers that come later, helper threads, the error log |
 //! | [`watch`] | event loops that a module does not give back |
 
-pub(super) mod altering;
-pub(super) mod offer;
-pub(super) mod watch;
+pub(in crate::worker) mod altering;
+pub(in crate::worker) mod offer;
+pub(in crate::worker) mod watch;
 
 use std::net::IpAddr;
 use std::time::Duration;
