@@ -18,6 +18,7 @@ mod instructions;
 mod ktls;
 mod lifecycle;
 mod load;
+mod module;
 mod peers;
 mod plot;
 mod process;
@@ -226,7 +227,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 30] = [
+const SCENARIOS: [(&str, &str, Run); 31] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -274,6 +275,11 @@ const SCENARIOS: [(&str, &str, Run); 30] = [
         "compressed",
         "files that are sent compressed, beside plain ones of their length",
         Run::Grid(compressed::run),
+    ),
+    (
+        "module",
+        "a small answer of an in-process module, beside a configured one (cargo build --release -p maitred-module --examples)",
+        Run::Grid(module::run),
     ),
     ("ktls", "TLS that the kernel encrypts, beside TLS of the server itself", Run::Grid(ktls::run)),
     ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),

@@ -385,13 +385,18 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
 /// The routes, whose responses over TLS name HTTP/3 if there is any.
 fn router(config: &Config, datagrams: &[DatagramSocket], modules: &Modules) -> (Router, Vec<SetPlan>) {
     let (mut router, plans) = Router::new(config);
-    // One that is turned off has to be asked for its 503.
-    let unknown = Sees { requests: true, bodies: false, responses: false, waits: false };
-    router.attach_modules(config, |number| modules.get(number).map_or(unknown, sees));
+    attach_modules(&mut router, config, modules);
     if let Some(value) = alternative(datagrams) {
         router.offer_alternative(&value);
     }
     (router, plans)
+}
+
+/// Plans get their modules.
+fn attach_modules(router: &mut Router, config: &Config, modules: &Modules) {
+    // One that is turned off has to be asked for its 503.
+    let off = Sees { requests: true, bodies: false, responses: false, waits: false };
+    router.attach_modules(config, |number| modules.get(number).map_or(off, sees));
 }
 
 fn sees(module: &Module) -> Sees {

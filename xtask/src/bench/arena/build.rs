@@ -7,10 +7,11 @@ use std::process::Command;
 use super::super::Bench;
 use crate::Result;
 
-/// Maitred's module, which is built from this repository and lies beside the server. The only place that says so.
+/// Maitred's module, which is an example of the crate `maitred-module`. The only place that says so.
 pub(super) fn maitred_module(bench: &Bench) -> Result<PathBuf> {
-    let library = bench.maitred.with_file_name("libarena.so");
-    if library.exists() { Ok(library) } else { Err("there is no libarena.so beside the server".into()) }
+    let library = bench.maitred.with_file_name("examples").join("libarena.so");
+    let how = "cargo build --release -p maitred-module --examples makes libarena.so, which is not there";
+    if library.exists() { Ok(library) } else { Err(how.into()) }
 }
 
 /// Builds nginx's module for the nginx of this system.

@@ -222,3 +222,6 @@ fn answered(answer: Answer) -> Denial {
     let whole = Some(Box::new((answer.fields, answer.content)));
     Denial { status: answer.status, fields: Vec::new(), answer: whole }
 }
+
+#[cfg(test)]
+mod tests;
