@@ -30,6 +30,8 @@ const FADES: u64 = 16;
 const QUEUE_PART: u32 = 8;
 /// What the clocks and threads of both sides make of a round trip.
 const QUEUE_MIN: Duration = Duration::from_millis(3);
+/// So many in a row: a queue that overflows lasts, and a thread that was kept waiting does not.
+const LONG_ROUNDS: u32 = 2;
 
 /// What is known of the losses of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +47,8 @@ struct Losses {
     shortest: Duration,
     /// The shortest one of the present round trip: its other datagrams may have waited for anything.
     of_round: Option<Duration>,
-    /// The last whole round trip was longer than it has to be.
-    queued: bool,
+    /// Round trips in a row that were longer than they have to be.
+    long_rounds: u32,
 }
 
 impl Losses {
@@ -58,7 +60,7 @@ impl Losses {
             lost: 0,
             shortest: Duration::MAX,
             of_round: None,
-            queued: false,
+            long_rounds: 0,
         }
     }
 
@@ -72,7 +74,8 @@ impl Losses {
             return;
         }
         let longest = self.shortest + (self.shortest / QUEUE_PART).max(QUEUE_MIN);
-        self.queued = self.of_round.is_some_and(|of_round| of_round > longest);
+        let is_long = self.of_round.is_some_and(|of_round| of_round > longest);
+        self.long_rounds = if is_long { self.long_rounds.saturating_add(1) } else { 0 };
         (self.round_began, self.of_round) = (now, None);
         self.arrived -= self.arrived / FADES;
         self.lost -= self.lost / FADES;
@@ -82,7 +85,7 @@ impl Losses {
     fn are_chance(&mut self, bytes: u64) -> bool {
         self.lost += bytes;
         let few = DATAGRAMS_TOLERATED * self.mtu;
-        !self.queued && self.lost <= few.max((self.arrived + self.lost) / TOLERATED)
+        self.long_rounds < LONG_ROUNDS && self.lost <= few.max((self.arrived + self.lost) / TOLERATED)
     }
 
     /// What was lost has been answered.
@@ -202,6 +205,8 @@ mod tests {
         let mut losses = Losses::new(began, MTU);
         let now = rounds(&mut losses, began, 3, 300, SHORTEST);
         assert!(losses.are_chance(MTU.into()));
+        let now = rounds(&mut losses, now, 1, 300, SHORTEST + Duration::from_millis(8));
+        assert!(losses.are_chance(MTU.into()), "one may be long for any reason");
         let now = rounds(&mut losses, now, 2, 300, SHORTEST + Duration::from_millis(8));
         assert!(!losses.are_chance(MTU.into()));
         rounds(&mut losses, now, 2, 300, SHORTEST + Duration::from_millis(2));
