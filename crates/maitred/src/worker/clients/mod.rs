@@ -142,8 +142,8 @@ pub(in crate::worker) struct Buffers {
     pub(in crate::worker) lines: FieldLines,
     /// Fields that a response has because of its request.
     pub(in crate::worker) further: FieldLines,
-    /// The answer of a module.
-    pub(in crate::worker) module_answer: Answer,
+    /// The answer of a module; its memory is used again.
+    pub(in crate::worker) module_answer: Option<Box<Answer>>,
     /// The modules that see the head of the response that is being written.
     pub(in crate::worker) head_filter: Option<Box<HeadFilter>>,
 }
@@ -221,7 +221,7 @@ impl Buffers {
             tx_cached: None,
             lines: FieldLines::default(),
             further: FieldLines::default(),
-            module_answer: Answer::default(),
+            module_answer: None,
             head_filter: None,
         }
     }

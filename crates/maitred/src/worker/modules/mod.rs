@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use maitred_http::fields::FieldLines;
 use maitred_http::request::{Request, Version};
-use maitred_sys::module::abi::{Client, Response, Ticket};
+use maitred_sys::module::abi::{Client, Field, Response, Ticket};
 use maitred_sys::module::host::{Part, RequestCalls};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -35,6 +35,8 @@ pub struct Answer {
     pub(super) fields: FieldLines,
     /// Its content.
     pub(super) content: Vec<u8>,
+    /// All fields that it came with are among `fields`, and `Content-Type` is one of them.
+    whole: bool,
 }
 
 /// Fields of a module's answer that are not taken: they are the server's.
@@ -54,7 +56,32 @@ const CONTENT_KEPT: usize = 256 << 10;
 
 impl Answer {
     /// Takes a response. False, with nothing taken, if it cannot be one.
+    #[inline]
     pub(super) fn take(&mut self, response: &Response<'_>) -> bool {
+        // Most modules answer with the same fields each time: these were checked.
+        if (200..=599).contains(&response.status) && self.has_fields(response.fields()) {
+            self.content.clear();
+            self.content.extend_from_slice(response.content.get());
+            self.status = response.status;
+            return true;
+        }
+        self.take_checked(response)
+    }
+
+    /// Whether these fields are the ones of the answer before, all of which were taken; and say what the content is.
+    #[inline]
+    fn has_fields(&self, fields: &[Field<'_>]) -> bool {
+        self.whole
+            && self.fields.len() == fields.len()
+            && self
+                .fields
+                .all()
+                .iter()
+                .zip(fields)
+                .all(|((name, value), field)| name == field.name.get() && value == field.value.get())
+    }
+
+    fn take_checked(&mut self, response: &Response<'_>) -> bool {
         self.clear();
         let fields = response.fields();
         let valid = fields.iter().all(|field| is_token(field.name.get()) && is_value(field.value.get()));
@@ -74,13 +101,14 @@ impl Answer {
             self.fields.push(b"Content-Type", b"application/octet-stream");
         }
         self.content.extend_from_slice(content);
+        self.whole = typed && self.fields.len() == fields.len();
         self.status = response.status;
         true
     }
 
     /// Forgets it, and keeps the memory unless that is much.
     pub(super) fn clear(&mut self) {
-        self.status = 0;
+        (self.status, self.whole) = (0, false);
         self.fields.clear();
         self.content.clear();
         self.content.shrink_to(CONTENT_KEPT);
@@ -226,8 +254,6 @@ impl Coarse {
 
 #[cfg(test)]
 mod tests {
-    use maitred_sys::module::abi::Field;
-
     use super::*;
 
     #[test]
@@ -253,6 +279,13 @@ mod tests {
         for status in [0, 100, 199, 600] {
             assert!(!answer.take(&Response::new(status, &[], b"")), "{status}");
         }
+        let typed = [Field::new("Content-Type", b"text/plain"), Field::new("X-A", b"1")];
+        for content in [&b"first"[..], b"", b"second"] {
+            assert!(answer.take(&Response::new(201, &typed, content)), "the same fields again");
+            assert_eq!((answer.status, answer.content.as_slice(), answer.fields.len()), (201, content, 2));
+        }
+        let other = [typed[0], Field::new("X-A", b"1\n")];
+        assert!(!answer.take(&Response::new(201, &other, b"")), "almost the same");
         assert!(answer.take(&Response::new(404, &[], b"x")));
         assert_eq!(answer.fields.all().get(b"content-type"), Some(&b"application/octet-stream"[..]));
     }

@@ -52,15 +52,17 @@ impl Requests {
             // Nothing is asked twice, and a request that waits has nothing before it.
             return Step::FlushFirst;
         }
-        let spooled = match self.spooled_body(index) {
-            Ok(spooled) => spooled,
-            Err(error) => {
+        let spooled = match modules.body_bytes_max.map(|_| self.spooled_body(index)) {
+            None => None,
+            Some(Ok(spooled)) => spooled,
+            Some(Err(error)) => {
                 self.log_limited(|| tracing::error!(%error, "500: a request body cannot be read again"));
                 return self.site_error(index, request, given, (500, &[]));
             }
         };
         let body = spooled.as_deref().unwrap_or(given.body);
-        for call in modules.of_requests.iter().skip(self.modules_asked(index)) {
+        let asked = if modules.may_wait { self.modules_asked(index) } else { 0 };
+        for call in modules.of_requests.iter().skip(asked) {
             match self.call_module(index, request, (given.path, body), call) {
                 Said::Pass if modules.may_wait => self.gated(index).modules_asked += 1,
                 Said::Pass => {}
@@ -80,11 +82,11 @@ impl Requests {
     }
 
     fn send_module_answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
-        let answer = std::mem::take(&mut self.buffers.module_answer);
+        let answer = self.buffers.module_answer.take().unwrap_or_default();
         let step = self.reply(index, request, given, |writer| {
             pass_on(answer.status, &answer.fields, &answer.content, writer)
         });
-        self.buffers.module_answer = answer;
+        self.buffers.module_answer = Some(answer);
         step
     }
 
@@ -102,8 +104,8 @@ impl Requests {
                 Said::Pass => {}
                 Said::Failed(status) => return Verdict::Refuse(Denial::of(status)),
                 Said::Answered => {
-                    let answer = std::mem::take(&mut self.buffers.module_answer);
-                    return Verdict::Refuse(answered(answer));
+                    let answer = self.buffers.module_answer.take().unwrap_or_default();
+                    return Verdict::Refuse(answered(*answer));
                 }
                 Said::Later(number) => {
                     let module = Some((number, call.timeout));
@@ -125,7 +127,7 @@ impl Requests {
     ) -> Said {
         let shared = self.shared;
         let Some(module) = shared.modules.get(call.number) else { return Said::Failed(503) };
-        let mut answer = std::mem::take(&mut self.buffers.module_answer);
+        let mut answer = self.buffers.module_answer.take().unwrap_or_default();
         answer.status = 0;
         let mut fields = FieldLines::default();
         let connection = &self.connections[index as usize];
@@ -140,7 +142,7 @@ impl Requests {
         let held = began.elapsed();
         let taken = seen.says.is_some_and(|says| says.taken);
         let valid = answer.status != 0;
-        self.buffers.module_answer = answer;
+        self.buffers.module_answer = Some(answer);
         if taken {
             self.checks = number;
         }
