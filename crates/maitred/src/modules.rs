@@ -71,7 +71,12 @@ impl Modules {
 /// # Errors
 /// Why it cannot be used, with its name.
 pub fn load(spec: &ModuleSpec, number: u16) -> Result<Module, String> {
-    let named = |why: String| format!("module {}: {why}", spec.path.display());
+    let path = spec.path.display().to_string();
+    // dlopen(3) names the library itself in what it says.
+    let named = |why: String| {
+        let rest = why.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": "));
+        format!("module {path}: {}", rest.unwrap_or(&why))
+    };
     let before = threads();
     let module = Module::open(&spec.path, &spec.config, number).map_err(named)?;
     if threads() > before {
