@@ -214,6 +214,8 @@ pub enum FromWorker {
     NameWanted(String),
     /// A token has named a key that this set of the configuration has not: its source is to be fetched anew.
     KeyWanted(usize),
+    /// The process ends before it is ready: why.
+    CannotRun(String),
     /// A module does not come back: its number. The process is to be ended.
     ModuleHangs(usize),
     /// The master may go ([`ToWorker::OrphanMode`]).

@@ -25,17 +25,25 @@ impl Modules {
     /// Loads them, but for those that are turned off. Call before the process has other threads, and before it is confined: a
     /// module opens its files when it begins.
     ///
+    /// `note` gets the number of each before it begins, and `None` after the last one: whatever one of them does to the process, it
+    /// was noted before.
+    ///
     /// # Errors
     /// Which module cannot be used, and why.
-    pub fn load(config: &Config, off: &[usize]) -> Result<Modules, String> {
+    pub fn load(config: &Config, off: &[usize], note: impl Fn(Option<u16>)) -> Result<Modules, String> {
         let of = |(number, spec): (usize, &ModuleSpec)| {
             let module = match off.contains(&number) {
                 true => None,
-                false => Some(load(spec, number as u16)?),
+                false => {
+                    note(Some(number as u16));
+                    Some(load(spec, number as u16)?)
+                }
             };
             Ok(Entry { name: spec.name(), module })
         };
-        Ok(Modules { all: config.modules().into_iter().enumerate().map(of).collect::<Result<_, String>>()? })
+        let all = config.modules().into_iter().enumerate().map(of).collect::<Result<_, String>>()?;
+        note(None);
+        Ok(Modules { all })
     }
 
     /// Whether there are none.
@@ -43,15 +51,18 @@ impl Modules {
         self.all.is_empty()
     }
 
-    /// Has them start what they want to have in a confined process.
+    /// Has them start what they want to have in a confined process. `note` as for [`Modules::load`].
     ///
     /// # Errors
     /// Which module cannot, and why.
-    pub fn start(&self) -> Result<(), String> {
-        self.all.iter().try_for_each(|entry| match &entry.module {
-            Some(module) => module.start().map_err(|why| format!("module {}: {why}", entry.name)),
-            None => Ok(()),
-        })
+    pub fn start(&self, note: impl Fn(Option<u16>)) -> Result<(), String> {
+        for (number, entry) in self.all.iter().enumerate() {
+            let Some(module) = &entry.module else { continue };
+            note(Some(number as u16));
+            module.start().map_err(|why| format!("module {}: {why}", entry.name))?;
+        }
+        note(None);
+        Ok(())
     }
 
     /// One of them; `None` if it is turned off.
@@ -71,7 +82,12 @@ impl Modules {
 /// # Errors
 /// Why it cannot be used, with its name.
 pub fn load(spec: &ModuleSpec, number: u16) -> Result<Module, String> {
-    let named = |why: String| format!("module {}: {why}", spec.path.display());
+    let path = spec.path.display().to_string();
+    // dlopen(3) names the library itself in what it says.
+    let named = |why: String| {
+        let rest = why.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": "));
+        format!("module {path}: {}", rest.unwrap_or(&why))
+    };
     let before = threads();
     let module = Module::open(&spec.path, &spec.config, number).map_err(named)?;
     if threads() > before {

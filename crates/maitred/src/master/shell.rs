@@ -243,8 +243,7 @@ struct Shell<'a> {
 }
 
 /// A worker process has crashed in a module: says in which.
-fn note_module_crash(crashes: &mut Crashes, plan: u64, (number, name): (usize, Option<&str>), how: &str) {
-    let module = name.unwrap_or("?");
+fn note_module_crash(crashes: &mut Crashes, plan: u64, (number, module): (usize, &str), how: &str) {
     tracing::error!(module, "the worker process {how} in a module");
     if crashes.note(plan, number, Instant::now()) {
         tracing::error!(
@@ -569,12 +568,18 @@ impl<'a> Shell<'a> {
     fn take_exits(&mut self) {
         let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
         let limits = &self.limit_tables;
-        let (crashes, plans) = (&mut self.module_crashes, &self.plans);
+        let (crashes, plans, present) = (&mut self.module_crashes, &self.plans, self.plan_present);
         self.workers.retain(|generation, worker| {
-            let Some((_, how)) = exited(&worker.child) else { return true };
+            let Some((_, mut how)) = exited(&worker.child) else { return true };
             if let Some(call) = Call::of(worker.board.worker.crashed_in.get()) {
                 let name = plans.get(&worker.plan).and_then(|plan| plan.module_name(call.module.into()));
-                note_module_crash(crashes, worker.plan, (call.module.into(), name.as_deref()), &how);
+                let name = name.as_deref().unwrap_or("?");
+                // One with which a configuration is tried out keeps nothing from being served, and is no reason to turn a module of
+                // the present one on or off.
+                if present.is_none_or(|present| worker.plan <= present) {
+                    note_module_crash(crashes, worker.plan, (call.module.into(), name), &how);
+                }
+                how = format!("{how} in the module {name}");
             }
             // It may have said something after it was listened to last: no more than the socket holds.
             worker.hear(*generation, usize::MAX, |message| {

@@ -115,6 +115,8 @@ pub struct Master {
     predecessors: Predecessors,
     /// All that have a process left.
     generations: Vec<Generation>,
+    /// The worker process that was the last to say that it cannot run, and why.
+    cannot_run: Option<(u64, String)>,
     /// All that have a process left, or may get one.
     pools: Vec<Pool>,
     /// The same of pools that accept connections by themselves.
@@ -147,6 +149,7 @@ impl Master {
             upgrade: None,
             predecessors: Predecessors::default(),
             generations: Vec::new(),
+            cannot_run: None,
             pools: Vec::new(),
             listen_pools: Vec::new(),
             crashes: Backoff::default(),
@@ -536,6 +539,8 @@ impl Master {
             }
             // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
+            // It ends by itself.
+            FromWorker::CannotRun(why) => self.cannot_run = Some((number, why)),
             FromWorker::ModuleHangs(_) => {
                 // A thread that does not come back would keep a process that drains from ending.
                 self.log(
@@ -607,7 +612,16 @@ impl Master {
         let next =
             matches!(&self.reload, Some((Reload::BringingUp { generation, .. }, _)) if *generation == number);
         if next {
-            self.refuse_reload(now, &format!("the new worker process {how} before it could take over"));
+            let why = self.cannot_run.take().filter(|(of, _)| *of == number).map(|(_, why)| why);
+            self.refuse_reload(
+                now,
+                &match why {
+                    Some(why) => {
+                        format!("the new worker process cannot run: {}", why.replace(char::is_control, " "))
+                    }
+                    None => format!("the new worker process {how} before it could take over"),
+                },
+            );
         } else if self.current == Some(number) {
             self.current = None;
             self.counts.worker_crashes += 1;

@@ -121,6 +121,15 @@ pub(super) fn say_private(socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
+/// Tells the master why this process ends before it was ready. If that cannot be sent, the error log has it.
+pub(super) fn say_cannot_run(socket: &OwnedFd, why: &str) {
+    let end = (0..=why.len().min(PIECE_BYTES)).rev().find(|end| why.is_char_boundary(*end));
+    let why = why.get(..end.unwrap_or_default()).unwrap_or_default().to_owned();
+    if let Ok(text) = serde_json::to_vec(&FromWorker::CannotRun(why)) {
+        let _ = send(socket, &text, SendFlags::NOSIGNAL);
+    }
+}
+
 /// Waits for the keys of TLS, the memory file of [`ToWorker::Certificates`]. Gives back the messages before it, too.
 ///
 /// # Errors

@@ -205,7 +205,8 @@ fn start() -> Result<(), String> {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
     // As its account, and before anything binds this process: modules open their files when they begin.
-    let modules = load_modules(&inherited)?;
+    let modules =
+        load_modules(&inherited).inspect_err(|why| control::say_cannot_run(&inherited.control, why))?;
     let Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache } =
         inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
@@ -220,7 +221,8 @@ fn start() -> Result<(), String> {
     let shared = share(start, inherited, tls).map_err(|error| text("shared state", error))?;
     if !shared.modules.is_empty() {
         modules::offer::begin(shared).map_err(|error| text("helper threads of modules", error))?;
-        shared.modules.start()?;
+        let note = |module| note_module(&shared.board, module);
+        shared.modules.start(note).inspect_err(|why| control::say_cannot_run(&control, why))?;
     }
     cache_store::begin(shared, Environment::SYSTEM.read().unix_secs);
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
@@ -274,7 +276,12 @@ fn load_modules(inherited: &Inherited) -> Result<Modules, String> {
     let board: &'static memfile::SharedMap<Scoreboard> = Box::leak(Box::new(board));
     calls::track(Box::leak(Box::default()));
     calls::report_crashes(board.worker.crashed_in.atomic()).map_err(|error| format!("signals: {error}"))?;
-    Modules::load(&start.config, &start.modules_off)
+    Modules::load(&start.config, &start.modules_off, |module| note_module(board, module))
+}
+
+/// Should the process end now, it is because of this module, whether that crashes, calls exit(3), or cannot begin.
+fn note_module(board: &Scoreboard, module: Option<u16>) {
+    board.worker.crashed_in.set(module.map_or(0, |number| u64::from(number) + 1));
 }
 
 fn inherit_all() -> Result<Inherited, String> {

@@ -127,6 +127,8 @@ impl Requests {
     ) -> Said {
         let shared = self.shared;
         let Some(module) = shared.modules.get(call.number) else { return Said::Failed(503) };
+        // Of a short request, it is there all the same; and another module of the list may read it.
+        let body = if module.reads_body() { body } else { b"" };
         let mut answer = self.buffers.module_answer.take().unwrap_or_default();
         answer.status = 0;
         let mut fields = FieldLines::default();

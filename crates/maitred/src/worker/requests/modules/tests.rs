@@ -9,7 +9,7 @@ use crate::worker::testing::{client, reactor, shared_with};
 fn ask(route: &str, requests: usize) -> String {
     let site = format!("[[site]]\nroot = \"/nonexistent\"\n[[site.route]]\npath = \"/hello\"\n{route}\n");
     let shared = shared_with(&site, 1, |shared| {
-        shared.modules = Modules::load(&shared.start.config, &[]).unwrap();
+        shared.modules = Modules::load(&shared.start.config, &[], |_| ()).unwrap();
         attach_modules(&mut shared.router, &shared.start.config, &shared.modules);
     });
     let mut thread = reactor(shared, 0);
