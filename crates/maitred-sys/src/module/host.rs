@@ -162,6 +162,13 @@ impl Module {
     /// What is wrong with it, in words: it cannot be loaded, it is no module, it is one of another version, or what it says
     /// itself.
     pub fn open(path: &Path, config: &str, number: u16) -> Result<Module, String> {
+        if cfg!(target_feature = "crt-static") {
+            return Err(
+                "this executable is linked statically, and such a one loads no libraries: build one with \
+                        `cargo build --release`"
+                    .to_owned(),
+            );
+        }
         let _inside = Inside::enter(number);
         // SAFETY: that the library is one to be trusted is what the operator says by naming it.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
