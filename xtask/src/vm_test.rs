@@ -76,7 +76,7 @@ const MACHINES: &[Machine] = &[
             case("files-xfs", FILES, "xfs", "files and the cache's store"),
             case("files-btrfs", FILES, "btrfs", "files and the cache's store"),
             case("files-overlay", FILES, "overlay", "files and the cache's store"),
-            case("netem", include_str!("../vm/cases/netem.sh"), "", "HTTP with delay and loss"),
+            case("netem", include_str!("../vm/cases/netem.sh"), "", "HTTP/1.1, HTTP/2 and HTTP/3 with delay and loss"),
             case("ktls", include_str!("../vm/cases/ktls.sh"), "", "TLS in the kernel"),
         ],
     },
@@ -117,6 +117,8 @@ const MACHINES: &[Machine] = &[
 ];
 const PACKAGES: &str =
     "systemd-sysv,dbus,curl,procps,iproute2,kmod,util-linux,e2fsprogs,xfsprogs,btrfs-progs,openssl,python3";
+/// A client of HTTP/3, by the name that it has in [`TESTED`].
+const HTTP3_CLIENT: &str = "ngtcp2-client";
 /// Seconds until a machine that hangs is stopped; a case has a limit of its own in `run.sh`.
 const SECONDS_MAX: &str = "1800";
 
@@ -147,7 +149,11 @@ pub(crate) fn test(target: &Path) -> Result<()> {
 /// Its kernel and its disk, made the first time.
 fn machine_of(target: &Path, suite: &Suite) -> Result<Debian> {
     let kernel = Kernel::fetch(suite, &target.join("vm").join(suite.name))?;
-    Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-cases", suite.name)), PACKAGES)
+    let packages = match suite.name {
+        TESTED => format!("{PACKAGES},{HTTP3_CLIENT}"),
+        _ => PACKAGES.to_owned(),
+    };
+    Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-cases", suite.name)), &packages)
 }
 
 /// What has become of a case.

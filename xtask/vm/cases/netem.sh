@@ -1,4 +1,4 @@
-# A network that delays and loses packets: a download, an upload, requests on one connection, HTTP/2.
+# A network that delays and loses packets: a download, an upload, requests on one connection, HTTP/2, HTTP/3.
 modprobe sch_netem || skip "this kernel has no module sch_netem"
 configure
 start
@@ -19,4 +19,18 @@ for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   fetch http://127.0.0.1:8080/large /srv/site/large
 done
 tc -s qdisc show dev lo | grep -q 'dropped [1-9]' || fail "nothing was lost"
+stop
+command -v gtlsclient >/dev/null || exit 0
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost -keyout /tmp/key.pem -out /tmp/certificate.pem 2>/dev/null || fail "openssl"
+configure "tls = {}
+http3 = true"
+sed -i 's,^\[\[site\]\],&\ncertificates = [{ certificate = "/tmp/certificate.pem"\, key = "/tmp/key.pem" }],' $configuration
+start
+rm -rf /tmp/http3 && mkdir /tmp/http3
+timeout 240 gtlsclient --quiet --exit-on-all-streams-close --download=/tmp/http3 --sni=localhost 127.0.0.1 8080 \
+    https://localhost:8080/large >/tmp/http3.log 2>&1 || fail "HTTP/3: $(tail -n 5 /tmp/http3.log)"
+cmp /tmp/http3/large /srv/site/large || fail "HTTP/3: the file is not what it was"
+streams=$(say "status['totals']['http3_streams']")
+[ "$streams" -ge 1 ] || fail "the server has seen $streams requests over HTTP/3"
 stop
