@@ -190,14 +190,15 @@ fn a_ticket_that_was_changed_answers_nothing() {
 
 #[test]
 fn of_two_answers_the_first_counts() {
-    // A ticket of a thread that is not there, and one of a connection that is not.
+    // The forged ticket is of a thread that is not there, and with two of a connection that is not.
     for threads in [1, 2] {
         let server = with_faulty("").server(&format!("threads = {threads}")).start();
         let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
         for client in &mut clients {
             assert_eq!(client.get("/faulty/twice").text(), "first\n");
+            // Whether it was taken need not be known at once.
             let forged = client.get("/faulty/forged").text().to_owned();
-            assert_eq!(forged, if threads == 1 { "refused\n" } else { "taken\n" });
+            assert!(forged == "refused\n" || threads == 2 && forged == "taken\n", "{forged}");
             assert_eq!(client.get("/faulty/twice").text(), "first\n");
             assert_eq!(client.get("/a.txt").text(), "file a\n");
         }
@@ -207,18 +208,18 @@ fn of_two_answers_the_first_counts() {
 
 #[test]
 fn any_thread_may_answer() {
-    let server = with_faulty("timeout = \"200ms\"").start();
+    let setup = with_faulty("");
+    let library = setup.directory.path().join("libfaulty.so");
+    let server = setup.route("/never", &module(&library, "", "timeout = \"50ms\"")).start();
     let mut client = server.connect();
     let mut connection = Connection::new(server.address);
     for _ in 0..20 {
         assert_eq!(client.get("/faulty/thread").text(), "from a thread\n");
         assert_eq!(connection.get("/faulty/thread").text(), "from a thread\n");
     }
-    assert_eq!(client.get("/faulty/never").status, 504);
-    server.stop();
-    let server = with_faulty("").start();
-    let mut client = server.connect();
     assert_eq!(client.get("/faulty/helper").text(), "from a thread\n");
+    assert_eq!(client.get("/never").status, 504);
+    assert_eq!(client.get("/faulty/thread").text(), "from a thread\n");
     server.stop();
 }
 
@@ -248,10 +249,10 @@ fn more_calls_than_may_wait_are_refused() {
     let mut client = server.connect();
     assert_eq!(client.get("/lines").text(), "1\n");
     let taken: usize = tell(&mut client, "fill").parse().unwrap();
-    // Those that wait, and one in each of the four helper threads, as far as they were quick enough.
-    assert!((4096..=4100).contains(&taken), "{taken}");
-    // Until each helper has taken one, there may be room for some more.
-    eventually("there is no more room", || tell(&mut client, "fill") == "0");
+    eventually("all helper threads are taken", || tell(&mut client, "standing") == "4");
+    // In place of those that the helpers have taken meanwhile.
+    let more: usize = tell(&mut client, "fill").parse().unwrap();
+    assert_eq!(taken + more, 4096 + 4);
     let refused = client.get("/lines");
     assert_eq!(refused.status, 503, "{refused:?}");
     assert_eq!(Connection::new(server.address).get("/lines").status, 503);
