@@ -178,7 +178,7 @@ fn what_a_filter_that_is_turned_off_should_have_changed_is_not_sent() {
     finish(server);
 }
 
-/// A module whose requests crash, and whose `init` crashes, refuses or ends the process while there is a file: what `config` says.
+/// A module whose requests crash, and whose `init` crashes, refuses or exits while there is a file: what `config` says.
 fn marked(mark: &Path) -> String {
     format!(
         "#include <stdlib.h>\n#include <unistd.h>\n#include \"maitred_module.h\"\n\
