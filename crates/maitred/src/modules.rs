@@ -25,8 +25,8 @@ impl Modules {
     /// Loads them, but for those that are turned off. Call before the process has other threads, and before it is confined: a
     /// module opens its files when it begins.
     ///
-    /// `note` gets the number of each before it begins, and `None` after the last one: whatever one of them does to the process, it
-    /// was noted before.
+    /// `note` gets the number of each before it begins, and `None` after the last one: whatever one of them does to the process,
+    /// it was noted before.
     ///
     /// # Errors
     /// Which module cannot be used, and why.

@@ -574,8 +574,8 @@ impl<'a> Shell<'a> {
             if let Some(call) = Call::of(worker.board.worker.crashed_in.get()) {
                 let name = plans.get(&worker.plan).and_then(|plan| plan.module_name(call.module.into()));
                 let name = name.as_deref().unwrap_or("?");
-                // One with which a configuration is tried out keeps nothing from being served, and is no reason to turn a module of
-                // the present one on or off.
+                // One with which a configuration is tried out keeps nothing from being served, and is no reason to turn a module
+                // of the present one on or off.
                 if present.is_none_or(|present| worker.plan <= present) {
                     note_module_crash(crashes, worker.plan, (call.module.into(), name), &how);
                 }

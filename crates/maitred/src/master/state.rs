@@ -540,7 +540,11 @@ impl Master {
             // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
             // It ends by itself.
-            FromWorker::CannotRun(why) => self.cannot_run = Some((number, why)),
+            FromWorker::CannotRun(why) => {
+                let why =
+                    format!("the new worker process cannot run: {}", why.replace(char::is_control, " "));
+                self.cannot_run = Some((number, why));
+            }
             FromWorker::ModuleHangs(_) => {
                 // A thread that does not come back would keep a process that drains from ending.
                 self.log(
@@ -613,15 +617,8 @@ impl Master {
             matches!(&self.reload, Some((Reload::BringingUp { generation, .. }, _)) if *generation == number);
         if next {
             let why = self.cannot_run.take().filter(|(of, _)| *of == number).map(|(_, why)| why);
-            self.refuse_reload(
-                now,
-                &match why {
-                    Some(why) => {
-                        format!("the new worker process cannot run: {}", why.replace(char::is_control, " "))
-                    }
-                    None => format!("the new worker process {how} before it could take over"),
-                },
-            );
+            let how = || format!("the new worker process {how} before it could take over");
+            self.refuse_reload(now, &why.unwrap_or_else(how));
         } else if self.current == Some(number) {
             self.current = None;
             self.counts.worker_crashes += 1;

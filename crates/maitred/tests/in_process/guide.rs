@@ -1,5 +1,5 @@
-//! The configurations of `docs/modules.md` and of the heads of the examples are good ones: each is checked with the libraries that
-//! it names, built, and with the files that they read.
+//! The configurations of `docs/modules.md` and of the heads of the examples are good ones: each is checked with the libraries
+//! that it names, built, and with the files that they read.
 
 use std::path::Path;
 

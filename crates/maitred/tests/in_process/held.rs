@@ -1,6 +1,6 @@
 //! Modules that do not give an event loop back.
 
-use crate::scene::{ask_only, finish, metric, wait_for_all, with_faulty};
+use crate::scene::{ask_only, finish, metric, wait_for_all, wait_for_metric, with_faulty};
 use crate::support::processes::runs;
 use crate::support::{End, eventually};
 
@@ -33,7 +33,7 @@ fn an_endless_loop_is_named_and_is_the_end_of_the_worker_process() {
     wait_for_all(&server, &["ERROR", "a module does not give an event loop back", "module=libfaulty.so"]);
     eventually("the worker process is replaced", || server.worker_is_not(old) && !runs(old));
     assert!(matches!(client.end(), End::Closed | End::Reset));
-    eventually("it counts as a crash", || metric(&server, "maitred_module_crashes_total") == 1);
+    wait_for_metric(&server, "maitred_module_crashes_total", 1);
     assert_eq!(server.connect().get("/faulty/x").text(), "fine\n");
     finish(server);
 }

@@ -9,12 +9,15 @@
 //! | [`crashes`] | crashes: the worker process is replaced, and a module that crashes too often is turned off |
 //! | [`filters`] | modules that change the fields of responses |
 //! | [`guide`] | the configurations of `docs/modules.md` |
+//! | [`h2`], [`h3`], [`stage`] | clients of HTTP/2 and HTTP/3, and certificates |
 //! | [`held`] | modules that do not give an event loop back |
 //! | [`later`] | answers that come later |
 //! | [`libraries`] | builds what the tests load |
 //! | [`rules`] | answers that break a rule, and panics |
 //! | [`scene`] | configurations and commands that several of them use |
 //! | [`shared`] | what goes on over reloads, upgrades and crashes, and what a confined process may do |
+//! | [`support`] | what all black-box tests share |
+//! | [`upstream`] | HTTP servers behind the server |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

@@ -33,6 +33,8 @@ static maitred_ticket waiting[TICKETS_MAX], released[TICKETS_MAX];
 static size_t waiting_count, released_count;
 static size_t asked;
 static int is_open;
+/* Helper threads that stand until it is. */
+static unsigned long standing;
 
 static maitred_text text_of(const char *text) {
   maitred_text made;
@@ -143,15 +145,25 @@ static uint32_t forge(maitred_request *request) {
 static void stand(void *data) {
   (void)data;
   pthread_mutex_lock(&lock);
+  standing++;
   while (!is_open) pthread_cond_wait(&opened, &lock);
   pthread_mutex_unlock(&lock);
 }
 
-/* Takes all helper threads, and all places where calls wait for one; says how many there are. */
+/* Takes the helper threads, and all places where calls wait for one; says how many of both it has got. */
 static uint32_t fill(maitred_request *request) {
   unsigned long count = 0;
 
   while (server->run(stand, NULL)) count++;
+  return say(request, count);
+}
+
+static uint32_t say_standing(maitred_request *request) {
+  unsigned long count;
+
+  pthread_mutex_lock(&lock);
+  count = standing;
+  pthread_mutex_unlock(&lock);
   return say(request, count);
 }
 
@@ -233,6 +245,7 @@ static uint32_t on_request(void *data, maitred_request *request) {
   if (is(query, "stale")) return release_once_more(request);
   if (is(query, "forge")) return forge(request);
   if (is(query, "fill")) return fill(request);
+  if (is(query, "standing")) return say_standing(request);
   if (is(query, "open")) return open_helpers(request);
   if (is(query, "gate")) return enter_the_gate(own, request);
   if (is(query, "gates")) return say(request, asked);

@@ -86,3 +86,9 @@ pub(crate) fn metric(server: &Server, name: &str) -> u64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().unwrap()
 }
+
+/// Waits until it has this value: the master writes what it knows when it comes to it.
+#[track_caller]
+pub(crate) fn wait_for_metric(server: &Server, name: &str, value: u64) {
+    eventually(name, || metric(server, name) == value);
+}

@@ -535,22 +535,6 @@ fn a_new_worker_that_dies_or_is_late_refuses_the_reload() {
 }
 
 #[test]
-fn the_reason_of_a_new_worker_that_cannot_run_is_what_the_reload_is_refused_with() {
-    let mut world = World::up();
-    world.command(1, Command::Reload);
-    world.event(Event::Worker(1, FromWorker::CannotRun("no reason of the new one".to_owned())));
-    world.event(Event::Worker(2, FromWorker::CannotRun("module a.so: no\nline".to_owned())));
-    assert_eq!(world.workers.len(), 2, "it ends by itself");
-    world.worker_dies(2);
-    let why = "the new worker process cannot run: module a.so: no line".to_owned();
-    assert!(world.has_done(&Action::Send(1, ToWorker::CommandDone(1, false, why))));
-    world.command(1, Command::Reload);
-    world.worker_dies(3);
-    let why = "the new worker process was killed by SIGSEGV before it could take over".to_owned();
-    assert!(world.has_done(&Action::Send(1, ToWorker::CommandDone(2, false, why))), "{:?}", world.done);
-}
-
-#[test]
 fn reloads_during_a_reload_become_one_more() {
     let mut world = World::up();
     for _ in 0..5 {
