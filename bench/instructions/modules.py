@@ -4,8 +4,8 @@ its system's part: parsing, routing, answering, sending, as `worker::requests::m
 
 Usage: modules.py TEST EXAMPLES > modules.json
 
-TEST is the test executable of the library, built with `cargo test --release -p maitred --lib --no-run`; EXAMPLES the directory with
-libhello.so (`cargo build --release -p maitred-module --examples`)."""
+TEST is the test executable of the library, built with `cargo test --release -p maitred --lib --no-run`; EXAMPLES is the directory
+with libhello.so (`cargo build --release -p maitred-module --examples`)."""
 
 import json
 import os

@@ -20,6 +20,8 @@ pub(crate) fn cargo() -> Command {
 
 /// How long a step may take. The longest one of a quiet machine takes a fifth of it.
 const STEP_MAX: Duration = Duration::from_secs(25 * 60);
+/// How long all tests of the workspace may take: half of it on a quiet machine of two processors.
+pub(crate) const TESTS_MAX: Duration = Duration::from_secs(40 * 60);
 /// How long a single client may take. The longest one of a busy machine takes a fifth of it.
 const CLIENT_MAX: Duration = Duration::from_secs(5 * 60);
 /// States of TCP sockets, as the kernel numbers them (include/net/tcp_states.h).
@@ -71,9 +73,17 @@ fn beside() -> MutexGuard<'static, Vec<(String, u32)>> {
 /// # Errors
 /// What failed, with the step's name.
 pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
+    step_within(name, command, STEP_MAX)
+}
+
+/// The same, for one that may take so long.
+///
+/// # Errors
+/// What failed, with the step's name.
+pub(crate) fn step_within(name: &str, command: &mut Command, most: Duration) -> Result<()> {
     println!("\n== {name}");
     let began = Instant::now();
-    let status = run(name, command, STEP_MAX)?;
+    let status = run(name, command, most)?;
     println!("== {name}: {} in {:.0} s", outcome(status), began.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
 }

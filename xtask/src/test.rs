@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::Result;
 use crate::skips::{self, Kind};
-use crate::step::step;
+use crate::step::{TESTS_MAX, step, step_within};
 
 /// What has failed so far. No failure ends the run: CI's machine is not at hand, and one report of it has to say all.
 #[derive(Default)]
@@ -111,7 +111,7 @@ fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 4]) {
     for (variable, place) in programs {
         place.into_iter().for_each(|place| _ = tests.env(variable, place));
     }
-    report.step("tests", &mut tests);
+    report.take(step_within("tests", &mut tests, TESTS_MAX));
 }
 
 /// Python in the directory of its adapter.

@@ -14,7 +14,8 @@ pub(crate) fn run() -> Result<()> {
     let there = cargo().args(["deny", "--version"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
         let mut install = cargo();
-        install.args(["install", "--quiet", "--locked", "--version", VERSION, "cargo-deny"]);
+        // It runs for seconds, and a release of it takes minutes longer to build.
+        install.args(["install", "--quiet", "--locked", "--debug", "--version", VERSION, "cargo-deny"]);
         if let Err(why) = step("cargo-deny", &mut install) {
             skip(Kind::Missing, "dependencies", &why.to_string());
             return Ok(());

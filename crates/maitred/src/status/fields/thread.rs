@@ -579,7 +579,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         modules_slow,
         "maitred_thread_modules_slow_total",
-        "Calls of in-process modules that took longer than 100 ms; the error log names the module."
+        "Requests for which an in-process module took longer than 100 ms; the error log names the module."
     ),
     cell!(Counter, Nanos, cpu_ns, "maitred_thread_cpu_seconds_total", "CPU time used."),
     cell!(
