@@ -192,6 +192,12 @@ impl<'t> ResponseWriter<'t> {
         self.begun
     }
 
+    /// Whether [`prepared`](Self::prepared) says all that there is to say: nothing in the head depends on its fields.
+    #[inline]
+    pub fn takes_prepared(&self) -> bool {
+        self.context.expiry.is_none() && self.context.call.is_none()
+    }
+
     /// Room for so many bytes at the end.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {

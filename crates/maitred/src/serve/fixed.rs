@@ -1,6 +1,6 @@
 //! Replies that no file stands behind: errors, redirects, fixed texts.
 
-use maitred_http::fields::FieldsRef;
+use maitred_http::fields::{FieldLines, FieldsRef};
 use maitred_http::{status, uri};
 
 use super::{RequestContext, Summary};
@@ -111,6 +111,20 @@ pub(super) fn redirect_to(
 /// Writes a fixed text.
 pub fn respond(status: u16, body: &str, content_type: &str, writer: &mut ResponseWriter<'_>) -> Summary {
     Reply { status, fields: &[], content_type, body: body.as_bytes() }.write(writer)
+}
+
+/// Writes an answer that was made elsewhere: by another server, which refuses a request, or by a module.
+pub fn pass_on(status: u16, fields: &FieldLines, content: &[u8], writer: &mut ResponseWriter<'_>) -> Summary {
+    let has_body = !matches!(status, 204 | 304);
+    let sent = if has_body && !writer.head_only() { content } else { b"" };
+    writer.make(status, false, sent.is_empty(), |lines| {
+        if has_body {
+            lines.push_number(b"Content-Length", content.len() as u64);
+        }
+        lines.extend(fields.all());
+    });
+    writer.put(sent);
+    Summary { status, body_bytes: sent.len() as u64 }
 }
 
 /// Appends `?` and the query, if the request has one.

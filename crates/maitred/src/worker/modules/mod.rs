@@ -2,12 +2,14 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | this one | a request as a module sees it, and its answer |
+//! | this one | a request as a module sees it |
+//! | [`answer`] | what it answers |
 //! | [`altering`] | heads of responses on their way through modules |
 //! | [`offer`] | what modules can do in any thread: answers that come later, helper threads, the error log |
 //! | [`watch`] | event loops that a module does not give back |
 
 pub(in crate::worker) mod altering;
+pub(in crate::worker) mod answer;
 pub(in crate::worker) mod offer;
 pub(in crate::worker) mod watch;
 
@@ -16,104 +18,16 @@ use std::time::Duration;
 
 use maitred_http::fields::FieldLines;
 use maitred_http::request::{Request, Version};
-use maitred_sys::module::abi::{Client, Field, Response, Ticket};
+use maitred_sys::module::abi::{Client, Response, Ticket};
 use maitred_sys::module::host::{Part, RequestCalls};
 use rustix::time::{ClockId, clock_gettime};
 
+pub(super) use self::answer::Answer;
 use super::origin;
 use crate::plan::ModuleCall;
 
 /// A module that holds an event loop for longer is named in the log: as long as a turn may take.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(100);
-
-/// The answer of a module.
-#[derive(Debug, Default)]
-pub struct Answer {
-    /// Its status; 0 as long as there is none.
-    pub(super) status: u16,
-    /// Its fields, without those of framing.
-    pub(super) fields: FieldLines,
-    /// Its content.
-    pub(super) content: Vec<u8>,
-    /// All fields that it came with are among `fields`, and `Content-Type` is one of them.
-    whole: bool,
-}
-
-/// Fields of a module's answer that are not taken: they are the server's.
-const OURS: [&[u8]; 8] = [
-    b"connection",
-    b"content-length",
-    b"date",
-    b"keep-alive",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-];
-
-/// Content of which the memory is kept for the next answer.
-const CONTENT_KEPT: usize = 256 << 10;
-
-impl Answer {
-    /// Takes a response. False, with nothing taken, if it cannot be one.
-    #[inline]
-    pub(super) fn take(&mut self, response: &Response<'_>) -> bool {
-        // Most modules answer with the same fields each time: these were checked.
-        if (200..=599).contains(&response.status) && self.has_fields(response.fields()) {
-            self.content.clear();
-            self.content.extend_from_slice(response.content.get());
-            self.status = response.status;
-            return true;
-        }
-        self.take_checked(response)
-    }
-
-    /// Whether these fields are the ones of the answer before, all of which were taken; and say what the content is.
-    #[inline]
-    fn has_fields(&self, fields: &[Field<'_>]) -> bool {
-        self.whole
-            && self.fields.len() == fields.len()
-            && self
-                .fields
-                .all()
-                .iter()
-                .zip(fields)
-                .all(|((name, value), field)| name == field.name.get() && value == field.value.get())
-    }
-
-    fn take_checked(&mut self, response: &Response<'_>) -> bool {
-        self.clear();
-        let fields = response.fields();
-        let valid = fields.iter().all(|field| is_token(field.name.get()) && is_value(field.value.get()));
-        if !(200..=599).contains(&response.status) || !valid {
-            return false;
-        }
-        let mut typed = false;
-        for field in fields {
-            let (name, value) = (field.name.get(), field.value.get());
-            typed |= name.eq_ignore_ascii_case(b"content-type");
-            if !OURS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-                self.fields.push(name, value);
-            }
-        }
-        let content = response.content.get();
-        if !typed && !content.is_empty() {
-            self.fields.push(b"Content-Type", b"application/octet-stream");
-        }
-        self.content.extend_from_slice(content);
-        self.whole = typed && self.fields.len() == fields.len();
-        self.status = response.status;
-        true
-    }
-
-    /// Forgets it, and keeps the memory unless that is much.
-    pub(super) fn clear(&mut self) {
-        (self.status, self.whole) = (0, false);
-        self.fields.clear();
-        self.content.clear();
-        self.content.shrink_to(CONTENT_KEPT);
-    }
-}
 
 /// The bytes of a token (RFC 9110 section 5.6.2).
 pub(super) fn is_token(name: &[u8]) -> bool {
@@ -249,44 +163,5 @@ impl Coarse {
     #[inline]
     pub(super) fn elapsed(self) -> Duration {
         Coarse::now().0.saturating_sub(self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_that_breaks_a_rule_is_not_taken() {
-        let mut answer = Answer::default();
-        let good = [Field::new("Content-Type", b"text/plain"), Field::new("content-length", b"77")];
-        assert!(answer.take(&Response::new(200, &good, b"text")));
-        let names = |answer: &Answer| -> Vec<Vec<u8>> {
-            answer.fields.all().iter().map(|(name, _)| name.to_vec()).collect()
-        };
-        assert_eq!(
-            (answer.status, names(&answer)),
-            (200, vec![b"Content-Type".to_vec()]),
-            "the server says how long"
-        );
-        for (name, value) in
-            [("", "x"), ("a b", "x"), ("a:", "x"), ("a", "x\r\nb: c"), ("a", " x"), ("a", "x\0")]
-        {
-            let fields = [Field::new(name, value.as_bytes())];
-            assert!(!answer.take(&Response::new(200, &fields, b"text")), "{name:?}: {value:?}");
-            assert_eq!((answer.status, answer.content.len()), (0, 0));
-        }
-        for status in [0, 100, 199, 600] {
-            assert!(!answer.take(&Response::new(status, &[], b"")), "{status}");
-        }
-        let typed = [Field::new("Content-Type", b"text/plain"), Field::new("X-A", b"1")];
-        for content in [&b"first"[..], b"", b"second"] {
-            assert!(answer.take(&Response::new(201, &typed, content)), "the same fields again");
-            assert_eq!((answer.status, answer.content.as_slice(), answer.fields.len()), (201, content, 2));
-        }
-        let other = [typed[0], Field::new("X-A", b"1\n")];
-        assert!(!answer.take(&Response::new(201, &other, b"")), "almost the same");
-        assert!(answer.take(&Response::new(404, &[], b"x")));
-        assert_eq!(answer.fields.all().get(b"content-type"), Some(&b"application/octet-stream"[..]));
     }
 }

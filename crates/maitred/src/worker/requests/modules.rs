@@ -18,7 +18,6 @@ use maitred_sys::module::host::Outcome;
 
 use super::Requests;
 use super::gates::ORDER;
-use super::questions::pass_on;
 use crate::plan::{ModuleCall, Modules};
 use crate::worker::connection::gated::{Denial, Verdict, Waits};
 use crate::worker::connection::table::Phase;
@@ -82,10 +81,8 @@ impl Requests {
     }
 
     fn send_module_answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
-        let answer = self.buffers.module_answer.take().unwrap_or_default();
-        let step = self.reply(index, request, given, |writer| {
-            pass_on(answer.status, &answer.fields, &answer.content, writer)
-        });
+        let mut answer = self.buffers.module_answer.take().unwrap_or_default();
+        let step = self.reply(index, request, given, |writer| answer.write(given.routed.plan, writer));
         self.buffers.module_answer = Some(answer);
         step
     }

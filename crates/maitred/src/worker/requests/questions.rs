@@ -198,22 +198,3 @@ pub(super) fn send_to(place: &[u8], fields: &FieldLines, writer: &mut ResponseWr
     });
     Summary { status: 302, body_bytes: 0 }
 }
-
-/// Writes the answer of another server, which refuses a request.
-pub(super) fn pass_on(
-    status: u16,
-    fields: &FieldLines,
-    content: &[u8],
-    writer: &mut ResponseWriter<'_>,
-) -> Summary {
-    let has_body = !matches!(status, 204 | 304);
-    let sent = if has_body && !writer.head_only() { content } else { b"" };
-    writer.make(status, false, sent.is_empty(), |lines| {
-        if has_body {
-            lines.push_number(b"Content-Length", content.len() as u64);
-        }
-        lines.extend(fields.all());
-    });
-    writer.put(sent);
-    Summary { status, body_bytes: sent.len() as u64 }
-}
