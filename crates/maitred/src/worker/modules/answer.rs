@@ -111,8 +111,8 @@ impl Answer {
         true
     }
 
-    /// Writes it. The head of an answer that comes again and again, with the same fields and as much content, is written as it was
-    /// made the time before.
+    /// Writes it. The head of an answer that comes again and again, with the same fields and as much content, is written as it
+    /// was made the time before.
     pub(in crate::worker) fn write(&mut self, plan: &Plan, writer: &mut ResponseWriter<'_>) -> Summary {
         let key = Key { plan: plan.number, bytes: self.content.len() };
         let again = self.last.replace(key) == Some(key) && self.status == 200 && self.whole;
