@@ -47,7 +47,7 @@ impl State {
 /// What is to be said of one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits` or `cache`.
+    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache` or `modules`.
     pub subject: &'static str,
     /// Which one, where there are several.
     pub name: String,
@@ -89,6 +89,7 @@ pub fn verdicts(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Verdict> 
     all.extend(certificates(live));
     all.extend(limits(&live.limits));
     all.extend(cache(live));
+    all.extend(modules(board));
     all
 }
 
@@ -292,6 +293,17 @@ fn limits(limits: &[LimitFacts]) -> Option<Verdict> {
     let sum = |read: fn(&LimitFacts) -> u64| limits.iter().map(read).fold(0_u64, u64::saturating_add);
     let refused = plural(sum(|limit| limit.refused) as usize, "request");
     (!limits.is_empty()).then(|| Verdict::ok("limits", format!("{refused} refused since start")))
+}
+
+/// Modules that are turned off: there is nothing to say of others.
+fn modules(board: &Scoreboard) -> Option<Verdict> {
+    let off = usize::try_from(board.master.modules_off.get()).ok().filter(|off| *off > 0)?;
+    let reason = format!(
+        "{} turned off, because the worker process has crashed in it again and again: its routes answer 503",
+        plural(off, "module")
+    );
+    let advice = "find its name in the error log, mend or replace its library, and run `maitred reload`";
+    Some(Verdict::new("modules", State::Bad, reason, advice))
 }
 
 fn cache(live: &Live) -> Option<Verdict> {

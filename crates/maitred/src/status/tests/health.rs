@@ -58,6 +58,14 @@ fn all_is_well_and_each_subject_says_so() {
 }
 
 #[test]
+fn a_module_that_is_turned_off_is_bad() {
+    let server = well();
+    server.0.master.modules_off.set(2);
+    let reason = "2 modules turned off, because the worker process has crashed in it again and again: its routes answer 503";
+    check("modules", "", &server, State::Bad, reason);
+}
+
+#[test]
 fn a_pool_fails_in_part_or_as_a_whole() {
     let mut server = well();
     server.0.slots[2].state.set(SlotState::Dead as u64);
