@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 /// A keyed hash, which only this process can make.
 pub type Digest = [u8; 32];
@@ -17,7 +18,12 @@ impl KeyedHash {
     /// With a new key; `None` where the kernel gives no random bytes.
     pub fn random() -> Option<KeyedHash> {
         let mut bytes = [0; 32];
-        aws_lc_rs::rand::fill(&mut bytes).ok()?;
+        // The library's own generator collects entropy for 16 ms of CPU time when it is first used: each worker process would be
+        // ready that much later. 32 bytes come at once, or not at all (getrandom(2)).
+        let got = getrandom(&mut bytes, GetRandomFlags::empty()).ok()?;
+        if got < bytes.len() {
+            return None;
+        }
         Some(KeyedHash(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
