@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use super::exit::{Error, Exit};
-use super::{Arguments, Command};
+use super::{Arguments, Command, load_module};
 use crate::config::{self, Failure, Loaded};
 use crate::upgrade;
 
@@ -24,6 +24,11 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Ok(loaded) => {
             for warning in &loaded.warnings {
                 eprintln!("{warning}");
+            }
+            // A module of another version would keep each new worker process from beginning.
+            if let Err(wrong) = load_module::check(&loaded.config) {
+                wrong.lines().for_each(|line| eprintln!("error: {line}"));
+                return Exit::Usage.into();
             }
             println!("{}", upgrade::answer());
             Exit::Done.into()

@@ -101,6 +101,18 @@ fn check_says_what_is_wrong_with_each() {
     server.stop();
 }
 
+/// As a newer executable refuses that has another version of the interface.
+#[test]
+fn an_upgrade_that_cannot_load_a_module_is_refused() {
+    let server = start();
+    let worker = server.worker();
+    replace_with(&server, Path::new("/none/libx.so"), "");
+    let (status, said) = server.command(&["upgrade"]);
+    assert!(!status.success() && said.contains("module /none/libx.so: "), "{said}");
+    assert_eq!(server.connect().get("/hello").text(), "Hello, world\n");
+    assert_eq!(server.answering_worker(), worker);
+}
+
 #[test]
 fn check_names_all_that_are_wrong() {
     let server = start();
