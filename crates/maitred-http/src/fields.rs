@@ -144,6 +144,18 @@ impl<'a> FieldsRef<'a> {
     }
 }
 
+/// Whether this is a token (9110-5.6.2): a method, or the name of a field.
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(crate::request::is_token_byte)
+}
+
+/// Whether this can be the value of a field (9110-5.5): no control characters but tabs, no white space at the ends.
+pub fn is_value(bytes: &[u8]) -> bool {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let padded = bytes.first().is_some_and(is_space) || bytes.last().is_some_and(is_space);
+    !padded && bytes.iter().all(|byte| *byte == b'\t' || (*byte >= 0x20 && *byte != 0x7f))
+}
+
 /// Names of fields that [`FieldEdits`] cannot touch: the framing of a message, and what is about one connection, are facts.
 pub const FRAMING_FIELDS: [&str; 7] =
     ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];

@@ -1,5 +1,6 @@
 //! Values with a form of their own: times, sizes, addresses, networks, CPU lists.
 
+use maitred_http::fields;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -216,14 +217,12 @@ fn cpu(text: &str) -> Result<u16, String> {
 
 /// Whether this is a token (RFC 9110 section 5.6.2): a method, or the name of a field.
 pub(super) fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+    fields::is_token(text.as_bytes())
 }
 
 /// Whether this can be the value of a field (RFC 9110 section 5.5): no control characters, no white space at the ends.
 pub(super) fn is_field_value(text: &str) -> bool {
-    let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
-    !padded && text.bytes().all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
+    fields::is_value(text.as_bytes())
 }
 
 /// Whether an address is in one of `networks`.

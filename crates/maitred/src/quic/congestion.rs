@@ -6,7 +6,7 @@
 //!
 //! - round trips have become longer: datagrams wait in a queue; or
 //! - more is lost than [`TOLERATED`] of what was sent in the last round trips: the threshold of BBRv3
-//!   (draft-ietf-ccwg-bbr, section 2.7). A short queue that overflows is found by that; or
+//!   (draft-ietf-ccwg-bbr). A short queue that overflows is found by that; or
 //! - the peer reports marks of congestion (ECN), or nothing has arrived for long (persistent congestion, RFC 9002 section 7.6).
 //!
 //! BBR as the QUIC library has it carries as much, but half of what it sends is lost where a queue is short: measured on

@@ -2,7 +2,8 @@
 //!
 //! Threads of the worker process write their rows; the master writes [`MasterRow`]; both map the same file, and
 //! application processes never see it. A reader takes every number for what it is, a number to show: nothing in here
-//! may ever be used as an index, a size or a process id (that was CVE-2019-0211 in httpd).
+//! may ever be used as an index, a size or a process id (that was CVE-2019-0211 in httpd). One number is acted by:
+//! [`WorkerRow::crashed_in`], which is compared with the numbers of modules, and read when its writer has died.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

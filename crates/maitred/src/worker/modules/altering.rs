@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use maitred_http::fields::{FRAMING_FIELDS, FieldEdits, FieldLines};
+use maitred_http::fields::{FRAMING_FIELDS, FieldEdits, FieldLines, is_token, is_value};
 use maitred_http::request::{HeadRoom, RequestHead};
 use maitred_http::response::ResponseHead;
 use maitred_sys::module::host::{Edit, HeadCalls};
 
-use super::{Coarse, HELD_MAX, Seen, is_token, is_value};
+use super::{Coarse, HELD_MAX, Seen};
 use crate::exchange::AlterHead;
 use crate::worker::origin::Client;
 use crate::worker::shared::Shared;

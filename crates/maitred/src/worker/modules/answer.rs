@@ -1,10 +1,9 @@
 //! The answer of a module.
 
-use maitred_http::fields::{FieldLines, FieldsRef, Line};
+use maitred_http::fields::{FieldLines, FieldsRef, Line, is_token, is_value};
 use maitred_http::h1;
 use maitred_sys::module::abi::{Field, Response};
 
-use super::{is_token, is_value};
 use crate::exchange::ResponseWriter;
 use crate::plan::Plan;
 use crate::serve::Summary;

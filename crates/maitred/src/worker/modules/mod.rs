@@ -16,7 +16,7 @@ pub(in crate::worker) mod watch;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use maitred_http::fields::FieldLines;
+use maitred_http::fields::{FieldLines, is_value};
 use maitred_http::request::{Request, Version};
 use maitred_sys::module::abi::{Client, Response, Ticket};
 use maitred_sys::module::host::{Part, RequestCalls};
@@ -28,20 +28,6 @@ use crate::plan::ModuleCall;
 
 /// A module that holds an event loop for longer is named in the log: as long as a turn may take.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(100);
-
-/// The bytes of a token (RFC 9110 section 5.6.2).
-pub(super) fn is_token(name: &[u8]) -> bool {
-    let is = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !name.is_empty() && name.iter().all(is)
-}
-
-/// What a field's value may hold (RFC 9110 section 5.5): no white space at its ends, and no control characters but tabs.
-pub(super) fn is_value(value: &[u8]) -> bool {
-    let ends = [value.first(), value.last()];
-    let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t');
-    !ends.into_iter().flatten().any(|byte| is_space(&byte))
-        && value.iter().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e | 0x80..))
-}
 
 /// A request as a module sees it.
 pub(super) struct Seen<'a> {
