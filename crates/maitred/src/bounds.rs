@@ -10,3 +10,6 @@ pub const CLIENT_LIMITS_MAX: usize = 64;
 pub const SERVERS_MAX: usize = 256;
 /// Application slots, over all pools.
 pub const SLOTS_MAX: usize = 1024;
+/// The longest text of a configuration that comes by the admin address, in bytes. A site takes some 150: ten thousand have
+/// room.
+pub const CONFIG_TEXT_BYTES_MAX: u64 = 2 * 1024 * 1024;

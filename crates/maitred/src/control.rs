@@ -8,8 +8,10 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`challenges`] | the answers to challenges of ACME, in a worker process |
 //! | [`servers`] | the servers of a pool, as the master sends them |
 
+pub mod challenges;
 pub mod servers;
 
 use std::net::SocketAddr;
@@ -333,12 +335,6 @@ pub enum ConfigCommand {
         /// Only if the text in force has one of these entity tags; if there are none, whatever it has.
         expected: Vec<String>,
     },
-}
-
-impl ConfigCommand {
-    /// The longest text of a configuration that comes by the admin address, in bytes. A site takes some 150: ten thousand have
-    /// room.
-    pub const TEXT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 }
 
 /// The answer to a command, with its status and type.

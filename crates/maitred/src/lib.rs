@@ -31,6 +31,7 @@
 //! | [`key_agent`] | keys of tokens that are fetched from a URL |
 //! | [`log`] | access log and error log |
 //! | [`trace`] | which trace a request belongs to, and what is reported of it |
+//! | [`passed`] | descriptors that application processes have passed |
 //! | [`passwords`] | users and hashed passwords |
 //! | [`pki`] | certificates and keys, read and checked |
 //! | [`quic`] | where a datagram of QUIC goes, over all processes of a master |
@@ -40,6 +41,7 @@
 //! | [`overload`] | what is dropped or refused when memory, descriptors or time are short: a pure function |
 //! | [`cache`] | responses that are kept: the store |
 //! | [`rates`] | how often requests of one client may come: a table that all threads share |
+//! | [`residency`] | which parts of a file are in memory |
 //! | [`detect`] | what kind of application a directory holds, and the configuration for it |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
@@ -74,6 +76,7 @@ pub mod master;
 pub mod modules;
 pub mod names;
 pub mod overload;
+pub mod passed;
 pub mod passwords;
 pub mod pki;
 pub mod plan;
@@ -81,6 +84,7 @@ pub mod pool;
 pub mod proxy;
 pub mod quic;
 pub mod rates;
+pub mod residency;
 pub mod rewrite;
 pub mod route;
 pub mod sandbox;

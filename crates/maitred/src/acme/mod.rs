@@ -25,12 +25,10 @@
 //! | [`supervise`] | the master's part: the life of the agent, and which processes have which challenge |
 //! | [`on_demand`] | names that clients ask for |
 //! | [`dns`] | records for DNS-01 |
-//! | [`challenges`] | the worker process's part: what is answered |
 
 pub mod account;
 pub mod agent;
 pub mod certificate;
-pub mod challenges;
 pub mod client;
 pub mod dns;
 pub mod link;

@@ -7,16 +7,14 @@
 //! | [`adapt`] | samples of threads and CPUs → decisions; pure |
 //! | [`sampler`] | where the samples come from |
 //! | [`steering`] | which bucket gets the connections of which CPU; pure |
-//! | [`watcher`] | samples, decides and applies, once a second |
 
 pub mod adapt;
 pub mod plan;
 pub mod sampler;
 pub mod steering;
 pub mod topology;
-pub mod watcher;
 
-/// What [`watcher::Watcher::new`] reads in a worker process: a sandbox that is closed before must leave these open.
+/// What `Watcher::new` of a worker process reads in a worker process: a sandbox that is closed before must leave these open.
 /// Nothing is opened later.
 pub const READS: [&str; 4] =
     ["/proc/self/task", "/proc/stat", "/sys/devices/system", "/sys/devices/cpu_atom"];

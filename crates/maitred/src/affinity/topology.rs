@@ -15,7 +15,7 @@ use std::path::Path;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 /// Where the kernel describes the machine.
-pub(super) const SYSTEM: &str = "/sys/devices/system";
+pub const SYSTEM: &str = "/sys/devices/system";
 /// `cpu_capacity` of the fastest CPUs of a machine, and of all CPUs when the kernel does not say.
 const CAPACITY_FULL: u32 = 1024;
 

@@ -19,7 +19,7 @@ use super::relay::IdleRelays;
 use super::socket::{ClientSockets, Flushed, RECEIVE_BYTES, Received};
 use crate::budget::{Budget, Permit};
 use crate::control::SlotId;
-use crate::serve::passed::{Lane, Passed, Reading};
+use crate::passed::{Lane, Passed, Reading};
 
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
 /// longer altogether. This is what makes batches: without it each short request would cost two context switches.

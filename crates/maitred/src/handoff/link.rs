@@ -43,7 +43,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::socket::{Flushed, RECEIVE_BYTES, Received};
-use crate::serve::passed::Passed;
+use crate::passed::Passed;
 
 /// The bits in which the numbers of connections differ between the worker processes that use a process at the same time. Indices
 /// below them are more than a thread has memory for.

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::control::SlotId;
     use crate::handoff::Phase;
-    use crate::serve::passed::Helpers;
+    use crate::passed::Helpers;
 
     fn pools(capacities: &[u32]) -> Pools {
         let mut pools = Pools::new(1);

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::budget::Permit;
-use crate::serve::passed::{Lane, Passed};
+use crate::passed::{Lane, Passed};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
 pub const RELAY_BIT: u32 = 1 << 31;

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
-use crate::serve::passed::{Passed, closer_apart};
+use crate::passed::{Passed, closer_apart};
 
 /// Longest text for a person in one message, so that the message stays below [`MESSAGE_BYTES_MAX`] whatever has to be escaped.
 const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;

@@ -57,9 +57,9 @@ use crate::control::servers::ServerEntry;
 use crate::control::{Command, ConfigCommand, FromWorker, SlotId};
 use crate::key_agent;
 use crate::names::messages::Start as NamesStart;
+use crate::passed::Passed;
 use crate::pki::Pair;
 use crate::quic::secrets::Secret;
-use crate::serve::passed::Passed;
 use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
 use crate::tls::tickets::Seed;
 use crate::unix_time;
@@ -505,7 +505,7 @@ impl<'a> Shell<'a> {
                     asked.push(((*generation, number), pool, command));
                 }
                 FromWorker::ConfigPiece(piece) => {
-                    if pieces.len() as u64 <= ConfigCommand::TEXT_BYTES_MAX {
+                    if pieces.len() as u64 <= crate::bounds::CONFIG_TEXT_BYTES_MAX {
                         pieces.push_str(&piece);
                     }
                 }

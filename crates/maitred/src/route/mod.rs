@@ -20,9 +20,9 @@ use maitred_http::request::Method;
 use self::condition::Conditions;
 pub use self::modules::Sees;
 use self::pattern::{any_matches, shape};
+use crate::bounds::CONFIG_TEXT_BYTES_MAX;
 use crate::compress::{Constant, Rules};
 use crate::config::{self, Config, HostPattern, PathPattern, Target, Template, TryItem};
-use crate::control::ConfigCommand;
 use crate::filter::Scope;
 use crate::filter::cache::Caching;
 use crate::filter::expires::Expires;
@@ -158,7 +158,7 @@ impl Router {
         let server_header = config.server.server_header;
         let bare = Plan::new(0, &Scope { server_header, site: None, route: None });
         let mut admin = Plan::new(0, &Scope { server_header: true, site: None, route: None });
-        admin.overrides.limits.body_bytes_max = Some(ConfigCommand::TEXT_BYTES_MAX);
+        admin.overrides.limits.body_bytes_max = Some(CONFIG_TEXT_BYTES_MAX);
         let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
         let mut router = Router { sites, bare, admin, exact, suffixes };
         for (number, site) in config.sites.iter().enumerate() {

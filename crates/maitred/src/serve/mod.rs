@@ -9,16 +9,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Clock;
 
+pub use crate::passed::ServedFile;
+pub use crate::residency::OpenFile;
 pub use files::{CachedBytes, Encoding, EncodingPlace, FileServer, FileSet, ScriptRules, Wanted};
-pub use passed::ServedFile;
-pub use residency::OpenFile;
 
 pub mod disk;
 pub mod files;
 pub mod fixed;
 pub mod kept;
-pub mod passed;
-pub mod residency;
 #[cfg(test)]
 mod testing;
 

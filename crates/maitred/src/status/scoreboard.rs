@@ -183,7 +183,7 @@ maitred_sys::shared! {
     /// What one event-loop thread knows. Gauges first, then counters.
     ///
     /// Written by the thread itself, except for the fields that say "control thread": these are sampled once a second by
-    /// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by no other thread.
+    /// [`crate::worker::affinity_watcher::Watcher`] in the control thread of the worker process, and by no other thread.
     #[derive(Debug, Default)]
     #[repr(C, align(128))]
     pub struct ThreadRow {

@@ -19,7 +19,6 @@ use super::drain::{ROOM_BYTES, receive_connection};
 use super::inbox::{ForwardedDatagrams, Message};
 use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
-use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
 use crate::control::servers::ServerList;
 use crate::control::{
@@ -30,6 +29,7 @@ use crate::pki::files::FILE_BYTES_MAX;
 use crate::proxy::Listed;
 use crate::tls::TlsServer;
 use crate::tls::material::Material;
+use crate::worker::affinity_watcher::Watcher;
 use crate::worker::modules::watch::{Finding, Watch};
 
 /// How often the threads' use of their CPUs is looked at.

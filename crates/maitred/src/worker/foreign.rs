@@ -14,7 +14,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 
 use crate::config::{AdminAddress, Config, Upstream};
-use crate::serve::passed::{Passed, closer};
+use crate::passed::{Passed, closer};
 
 /// Whether there are such sockets.
 pub(super) fn is_wanted(config: &Config) -> bool {

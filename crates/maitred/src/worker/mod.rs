@@ -22,6 +22,7 @@
 //! | [`forward`], [`frame`] | which parts of a request are sent to an application or a server |
 //! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
+//! | [`affinity_watcher`] | samples threads and CPUs, decides and applies, once a second |
 //! | [`limits`] | limits by client |
 //! | [`kernel_writer`] | how TLS writes to a socket for which the kernel encrypts |
 //! | [`socket_writer`] | how TLS writes to a socket |
@@ -47,6 +48,7 @@
 mod access_logs;
 mod addresses;
 mod admission;
+mod affinity_watcher;
 mod agenda;
 mod auth_answers;
 mod base;
@@ -122,13 +124,14 @@ use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
 use self::user_lists::UserLists;
 use self::verifier::Verifier;
-use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
 use crate::config::{Address, Authentication, Config, Limits, Pool, Site};
+use crate::control::challenges::Challenges;
 use crate::control::servers::{ServerEntry, ServerList};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::thread_logs::ThreadLogs;
 use crate::modules::Modules;
+use crate::passed::{Helpers, closer};
 use crate::proxy::{Listed, Policy, ServerTable};
 use crate::quic::endpoint;
 use crate::quic::ids::Place;
@@ -136,7 +139,6 @@ use crate::route::{Router, Sees, SetPlan};
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet, GivenUp};
-use crate::serve::passed::{Helpers, closer};
 use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::status::routes::RouteTable;
@@ -637,7 +639,7 @@ fn prepare_thread(
 ) -> Result<Reactor, String> {
     let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
     if let Some(Some(cpu)) = shared.start.threads.get(number) {
-        match crate::affinity::watcher::allow(None, &[*cpu]) {
+        match crate::worker::affinity_watcher::allow(None, &[*cpu]) {
             Ok(()) => row.cpu_plus_1.set(u64::from(*cpu) + 1),
             Err(error) => tracing::warn!(thread = number, cpu, %error, "cannot pin a thread"),
         }

@@ -21,9 +21,9 @@ use crate::control::Start;
 use crate::log::thread_logs::ThreadLogs;
 use crate::log::writer::{Framing, Settings, Writer};
 use crate::modules::Modules;
+use crate::passed::Helpers;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::{FileServer, GivenUp};
-use crate::serve::passed::Helpers;
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::TlsServer;
 

@@ -11,7 +11,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFl
 use super::{Arrival, Channel, RECEIVE_BYTES, RECEIVED_MAX, Received};
 use crate::budget::Budget;
 use crate::handoff::link::FRAME_BYTES_MAX;
-use crate::serve::passed::{Passed, Reading};
+use crate::passed::{Passed, Reading};
 
 impl Channel {
     /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`], for which `descriptors` should have room.

@@ -9,7 +9,7 @@ use super::{Carried, Channel, Passing};
 use crate::budget::Permit;
 use crate::handoff::link::{CLOSED, Frame, GIVEN_UP, HANDED_OVER, HandedOver, Late, Link, Share, free_tag};
 use crate::handoff::{RELAY_BIT, Relay, SentBody, Unsent, UnsentBody};
-use crate::serve::passed::Passed;
+use crate::passed::Passed;
 
 /// How long a process has to say that it is still there, when a user of its channel has asked: as long as when its owner does.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::handoff::RELAY_BIT;
 use crate::handoff::link::{Frame, HandedOver, Link};
-use crate::serve::passed::Helpers;
+use crate::passed::Helpers;
 use maitred_handoff::{HEADER_BYTES, Header};
 use proptest::prelude::*;
 use rustix::net::RecvFlags;

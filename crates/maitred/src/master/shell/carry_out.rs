@@ -19,7 +19,7 @@ use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Plan, Refusal};
-use crate::serve::passed::{Passed, closer_apart};
+use crate::passed::{Passed, closer_apart};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
 

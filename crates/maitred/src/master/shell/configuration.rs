@@ -30,7 +30,7 @@ impl Shell<'_> {
                 let why = "another configuration is in force than the one that was asked for: read it again";
                 self.answer_with(asker, &answer(412, Some(etag), why));
             }
-            ConfigCommand::Put { .. } if text.len() as u64 > ConfigCommand::TEXT_BYTES_MAX => {
+            ConfigCommand::Put { .. } if text.len() as u64 > crate::bounds::CONFIG_TEXT_BYTES_MAX => {
                 self.answer_with(asker, &answer(413, None, "the configuration is too long"));
             }
             ConfigCommand::Put { .. } => {

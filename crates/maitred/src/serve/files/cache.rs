@@ -263,7 +263,7 @@ mod tests {
     use super::super::entry::Representation;
     use super::super::prepare::Places;
     use super::*;
-    use crate::serve::residency::OpenFile;
+    use crate::residency::OpenFile;
 
     const SPACE: Space = Space(0);
     const PLACES: Places = Places { type_at: 0, coding_at: 0, common_at: 0 };

@@ -292,7 +292,7 @@ fn open_below(
 ) -> Result<OwnedFd, Errno> {
     let attempt = |resolve| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
     #[cfg(test)]
-    if wait == MayWait::No && crate::serve::residency::cold::is_cold() {
+    if wait == MayWait::No && crate::residency::cold::is_cold() {
         return Err(Errno::AGAIN);
     }
     if wait == MayWait::No && !CACHED_UNKNOWN.load(Ordering::Relaxed) {

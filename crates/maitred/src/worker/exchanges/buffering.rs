@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::Exchanges;
 use crate::config::ResponseBuffering;
-use crate::serve::residency::OpenFile;
+use crate::residency::OpenFile;
 use crate::serve::{DiskJob, Segment, ServedFile};
 use crate::worker::connection::State;
 use crate::worker::connection::outgoing::Overflow;

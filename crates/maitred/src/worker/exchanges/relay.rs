@@ -14,8 +14,8 @@ use rustix::event::epoll;
 
 use super::Exchanges;
 use crate::handoff::{RELAY_BIT, Relay};
+use crate::passed::Passed;
 use crate::serve::Segment;
-use crate::serve::passed::Passed;
 use crate::worker::connection::State;
 use crate::worker::connection::outgoing::Outgoing;
 use crate::worker::processes::reasons::CANCEL_TIMEOUT;

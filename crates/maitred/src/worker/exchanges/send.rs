@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::Exchanges;
-use crate::serve::passed::Reading;
-use crate::serve::residency::RESIDENT_FOR;
+use crate::passed::Reading;
+use crate::residency::RESIDENT_FOR;
 use crate::serve::{DiskJob, Segment, ServedFile, Summary};
 use crate::worker::agenda::Next;
 use crate::worker::connection::outgoing::Outgoing;

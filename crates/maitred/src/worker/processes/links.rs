@@ -12,7 +12,7 @@ use crate::handoff::link::{
     CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
 };
 use crate::handoff::{Arrival, Channel, DrainMode, Flushed, Phase, RELAY_BIT, Received, Relay};
-use crate::serve::passed::Passed;
+use crate::passed::Passed;
 use crate::worker::processes::reasons::{NO_DESCRIPTOR, STUCK_AFTER};
 use crate::worker::shared::Outgoing;
 use crate::worker::token::Token;

@@ -1,5 +1,5 @@
 //! Descriptors that application processes pass by channel: they are checked, read and closed by helpers of the pool
-//! ([`crate::serve::passed`]), and only sent from here.
+//! ([`crate::passed`]), and only sent from here.
 //!
 //! | what | where |
 //! |---|---|
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use super::Processes;
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
-use crate::serve::passed::FETCH_BYTES;
+use crate::passed::FETCH_BYTES;
 use crate::serve::{Segment, ServedFile};
 use crate::worker::agenda::Next;
 use crate::worker::inbox::Message;

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::response;
 use super::time;
 use super::world::World;
-use crate::serve::residency::cold;
+use crate::residency::cold;
 use crate::worker::shared::Shared;
 
 /// How many bytes the files have; the name of each is its place.

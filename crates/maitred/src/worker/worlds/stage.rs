@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::random::Random;
 use super::time;
+use crate::passed::Helpers;
 use crate::serve::disk::DiskPool;
-use crate::serve::passed::Helpers;
 use crate::worker::reactor::Reactor;
 use crate::worker::shared::Shared;
 use crate::worker::testing::{reactor_at, shared_with};

@@ -13,8 +13,8 @@ use std::time::Instant;
 use maitred_sys::closing::Closer;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::residency::{self, OpenFile};
 use crate::budget::Permit;
+use crate::residency::{self, OpenFile};
 
 /// The most threads that a pool has. With two, a process that holds one up leaves the others of its pool another; more serve
 /// disks that are slow.

@@ -8,16 +8,16 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::adapt::{Action, Adapter, Decision};
-use super::sampler::Sampler;
-use super::topology::{SYSTEM, Topology};
+use crate::affinity::adapt::{Action, Adapter, Decision};
+use crate::affinity::sampler::Sampler;
+use crate::affinity::topology::{SYSTEM, Topology};
 use crate::status::scoreboard::ThreadRow;
 
 /// Lets a thread run on these CPUs only; `None` is the calling thread.
 ///
 /// # Errors
 /// As `sched_setaffinity(2)`; `InvalidInput` when no CPU is left.
-pub fn allow(thread: Option<Pid>, cpus: &[u16]) -> io::Result<()> {
+pub(super) fn allow(thread: Option<Pid>, cpus: &[u16]) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus.iter().filter(|cpu| usize::from(**cpu) < CpuSet::MAX_CPU) {
         set.set(usize::from(cpu));
@@ -27,7 +27,7 @@ pub fn allow(thread: Option<Pid>, cpus: &[u16]) -> io::Result<()> {
 
 /// Watches the event-loop threads of this process. Belongs to the control thread.
 #[derive(Debug)]
-pub struct Watcher {
+pub(super) struct Watcher {
     threads: Vec<Pid>,
     usable: Vec<u16>,
     sampler: Sampler,
@@ -40,7 +40,12 @@ pub struct Watcher {
 impl Watcher {
     /// For threads that have pinned themselves to `homes`. With `adaptive` false (an explicit list, or off) it only
     /// counts. Opens files below `/proc` and `/sys`, now and not later.
-    pub fn new(threads: Vec<Pid>, homes: Vec<Option<u16>>, usable: Vec<u16>, adaptive: bool) -> Watcher {
+    pub(super) fn new(
+        threads: Vec<Pid>,
+        homes: Vec<Option<u16>>,
+        usable: Vec<u16>,
+        adaptive: bool,
+    ) -> Watcher {
         let cpus = Topology::from_tree(Path::new(SYSTEM), &usable, None).cpus;
         let adapter = Adapter::new(&homes, cpus);
         Watcher { sampler: Sampler::new(&threads), threads, usable, adapter, homes, adaptive }
@@ -48,7 +53,7 @@ impl Watcher {
 
     /// To be called once a second. `rows` are those of the threads, in their order; this is the only writer of their
     /// sampled fields. Gives what was decided and applied, for the caller's log.
-    pub fn tick(&mut self, now: Instant, rows: &[ThreadRow]) -> Option<Decision> {
+    pub(super) fn tick(&mut self, now: Instant, rows: &[ThreadRow]) -> Option<Decision> {
         let samples = self.sampler.threads();
         for (row, sample) in rows.iter().zip(&samples) {
             if let Some(sample) = sample {

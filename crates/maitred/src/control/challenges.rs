@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-use crate::control::{Answer, Challenge};
+use super::{Answer, Challenge};
 
 /// Where the answers of HTTP-01 are looked for (RFC 8555 section 8.3).
 pub const PATH: &str = "/.well-known/acme-challenge/";
