@@ -195,7 +195,6 @@ const PAUSES: &[(&str, &str)] = &[
     ("bench/apps/slow_start.py", "slow application"),
     ("bench/experiments/", "measurement"),
     ("bench/http3/", "measurement"),
-    ("bench/runs/", "measurement"),
     ("crates/maitred/tests/listen_pools/prefork.py", "slow application"),
     ("crates/maitred/tests/pools/breathing.py", "slow application"),
     ("crates/maitred/tests/status_page/browser.py", "slow client"),
