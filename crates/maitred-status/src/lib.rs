@@ -13,7 +13,6 @@
 //! | [`json`] | `/status.json` |
 //! | [`metrics`] | `/metrics`, for Prometheus |
 //! | [`page`] | `/status` |
-//! | [`screen`] | what `maitred top` shows |
 //! | [`text`] | what `maitred status` prints |
 
 pub mod cache;
@@ -27,7 +26,6 @@ pub mod page;
 pub mod rates;
 pub mod routes;
 pub mod scoreboard;
-pub mod screen;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -11,6 +11,7 @@ pub mod generated;
 pub mod import;
 pub mod init;
 pub mod load_module;
+pub mod screen;
 mod sections;
 #[cfg(test)]
 mod tests;

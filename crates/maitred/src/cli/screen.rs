@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 use serde_json::Value;
 
-use super::text::{duration, list, show, size};
+use maitred_status::text::{self, duration, list, show, size};
 
 /// Seconds that the charts keep; a terminal is seldom wider.
 pub const HISTORY_MAX: usize = 300;
@@ -73,7 +73,7 @@ impl Screen {
             lines.push(Line::default());
             lines.extend(self::pool(pool, width));
         }
-        if let Some(text) = super::text::cache(&self.status) {
+        if let Some(text) = text::cache(&self.status) {
             let style = if self.status["cache"]["off"] == true { bad() } else { Style::new() };
             lines.push(Line::default());
             lines.push(Line::from(vec![
@@ -124,7 +124,7 @@ impl Screen {
             )),
         ];
         lines.extend(health(status));
-        let troubles = super::text::troubles(totals);
+        let troubles = text::troubles(totals);
         if !troubles.is_empty() {
             lines.push(Line::styled(format!("trouble: {}", troubles.join(", ")), Color::Yellow));
         }
@@ -165,7 +165,7 @@ impl Screen {
 
 /// One line if all is well, otherwise one for each verdict that asks for something.
 fn health(status: &Value) -> Vec<Line<'static>> {
-    match super::text::health(status) {
+    match text::health(status) {
         None => Vec::new(),
         Some(lines) if lines.is_empty() => vec![Line::styled("all is well", Color::Green)],
         Some(lines) => {
@@ -198,13 +198,13 @@ fn pool(pool: &Value, width: u16) -> Vec<Line<'static>> {
             show(&pool["transport"])
         )),
     ])];
-    lines.extend(super::text::accept_queues(pool).map(|text| Line::from(format!("  {text}"))));
+    lines.extend(text::accept_queues(pool).map(|text| Line::from(format!("  {text}"))));
     let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
     for line in letters.chunks(usize::from(width.saturating_sub(2)).max(1)) {
         let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));
         lines.push(Line::from_iter(std::iter::once(Span::raw("  ")).chain(letters)));
     }
-    for text in super::text::failing(pool) {
+    for text in text::failing(pool) {
         lines.push(Line::styled(format!("  {text}"), bad()));
     }
     lines
@@ -240,7 +240,7 @@ const COLUMNS: [(&str, &str); 13] = [
 fn threads(status: &Value) -> Vec<Line<'static>> {
     let row = |thread: &Value| -> Vec<String> {
         let cell = |(_, key): &(&str, &str)| match *key {
-            "" => super::text::cpu(thread),
+            "" => text::cpu(thread),
             key => show(&thread[key]),
         };
         COLUMNS.iter().map(cell).collect()
