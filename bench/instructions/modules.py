@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Instructions in user space of a small answer, by a module and configured, counted by callgrind in one thread of the server without
-its system's part: parsing, routing, answering, sending, as `worker::requests::modules::tests::hello_again_and_again` has it.
+its system's part: parsing, routing, answering, sending, as `requests::modules::tests::hello_again_and_again` has it.
 
 Usage: modules.py TEST EXAMPLES > modules.json
 
-TEST is the test executable of the library, built with `cargo test --release -p maitred --lib --no-run`; EXAMPLES is the directory
-with libhello.so (`cargo build --release -p maitred-module --examples`)."""
+TEST is the test executable of `maitred-worker`, built with `cargo test --release -p maitred-worker --lib --no-run`; EXAMPLES is
+the directory with libhello.so (`cargo build --release -p maitred-module --examples`)."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 FEW, MANY = 200, 1200
-TEST = "worker::requests::modules::tests::hello_again_and_again"
+TEST = "requests::modules::tests::hello_again_and_again"
 
 
 def count(program, route, requests):

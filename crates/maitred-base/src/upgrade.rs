@@ -25,7 +25,7 @@ pub const STOP: &[u8] = b"stop";
 pub const WORD_BYTES_MAX: usize = 64;
 /// The environment variable that says where a new image finds what the old one has left: process id, colon, descriptor.
 pub const VARIABLE: &str = "MAITRED_UPGRADE";
-/// The hidden command that the check is ([`maitred::cli::upgrade_check`]).
+/// The hidden command that the check is (`maitred::cli::upgrade_check`).
 pub const CHECK_COMMAND: &str = "upgrade-check";
 /// What the line begins with by which an executable says which versions it reads.
 const ANSWER: &str = "maitred-upgrade";

@@ -61,7 +61,7 @@ pub(super) const LOG: Table = Table {
         Key::new(
             "level",
             Kind::Text(
-                "`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"`, `\"trace\"`, or a filter such as `\"info,maitred::pool=debug\"`",
+                "`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"`, `\"trace\"`, or a filter such as `\"info,maitred_agents=debug\"`",
             ),
             Default::Text("info"),
             "The least severe level in the error log.",

@@ -701,7 +701,7 @@ pub enum Transport {
 }
 
 /// `[limits]`: everything that a peer controls. Defaults, reasons and the memory that each bounds stand in
-/// `config/limits.rs`.
+/// `limits.rs`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Open client connections of one thread.

@@ -1,5 +1,5 @@
 //! In-process modules, as a process has them: loaded once, called by all of its threads. Which there are, and their numbers, is
-//! in [`Config::modules`]; what they may ask of the server is in `worker::modules`.
+//! in [`Config::modules`]; what they may ask of the server is in `maitred_worker::modules`.
 
 use std::path::Path;
 

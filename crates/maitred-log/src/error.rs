@@ -171,7 +171,7 @@ impl fmt::Write for OneLine<'_> {
 /// A bound on messages that peers can provoke: a token bucket, for one thread.
 ///
 /// ```
-/// use maitred::log::error::{Limiter, Verdict};
+/// use maitred_log::error::{Limiter, Verdict};
 /// let mut limiter = Limiter::new(10);
 /// match limiter.ask(std::time::Instant::now()) {
 ///     Verdict::Say { suppressed: 0 } => {} // say it

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod` | start: descriptors, shared state, threads |
+//! | `lib` | start: descriptors, shared state, threads |
 //! | [`control`] | the control socket to the master |
 //! | [`reactor`] | one turn of one thread |
 //! | [`layers`] | what a thread consists of, from below: **start reading here** |

@@ -2,7 +2,7 @@
 //!
 //! A process of its own does that, once for all event loops and all worker processes: the *checks agent*. The master starts it
 //! when a pool has `health`, tells it which servers there are, and makes lists of servers of what it says
-//! (`master::endpoints`), as of all else that is known of them.
+//! (`maitred_master::endpoints`), as of all else that is known of them.
 //!
 //! ```text
 //!   servers ◀── questions ── checks agent ── news ──▶ master ── servers ──▶ worker process

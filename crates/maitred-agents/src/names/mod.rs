@@ -2,7 +2,7 @@
 //!
 //! A process of its own does that, so that no event loop ever waits for a name server: the *names agent*. The master starts it
 //! when a pool has `resolve`, receives what names lead to over a socket, and makes lists of servers of it
-//! (`master::endpoints`).
+//! (`maitred_master::endpoints`).
 //!
 //! ```text
 //!   name servers ◀── DNS ── names agent ── addresses ──▶ master ── servers ──▶ worker process

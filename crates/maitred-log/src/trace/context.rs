@@ -40,7 +40,7 @@ impl Parent {
     /// Reads the field. `None` if it is not well-formed: then the trace begins here (section 3.2.2.3 and 4.3).
     ///
     /// ```
-    /// use maitred::trace::Parent;
+    /// use maitred_log::trace::Parent;
     ///
     /// let parent = Parent::read(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
     /// assert_eq!((parent.span_id, parent.sampled), (0xb7ad6b7169203331, true));

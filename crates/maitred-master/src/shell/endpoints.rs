@@ -74,8 +74,8 @@ impl Shell<'_> {
         }
     }
 
-    /// Has the worker process replaced if a server has a port that it may not connect to (`worker::sandbox`): that cannot be
-    /// changed while it runs. Once for each change: a new worker process that does not come up leaves the present one.
+    /// Has the worker process replaced if a server has a port that it may not connect to (`maitred_worker::sandbox`): that cannot
+    /// be changed while it runs. Once for each change: a new worker process that does not come up leaves the present one.
     pub(super) fn replace_confined(&mut self) {
         let current = self.machine.current().filter(|current| self.replaced != Some(*current));
         let is_confined = |generation| self.workers.get(&generation).is_some_and(|worker| worker.is_confined);

@@ -1,5 +1,5 @@
 //! Who may use a site or a route, and when: the gates of a plan, compiled when the configuration is loaded. What is here is pure;
-//! the gates are asked in `worker::requests::gates`, which has their order.
+//! the gates are asked in `maitred_worker::requests::gates`, which has their order.
 //!
 //! | file | gate |
 //! |---|---|

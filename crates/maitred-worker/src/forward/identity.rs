@@ -1,7 +1,7 @@
 //! Fields by which proxies and login services inform an application about the client: user, address, and the original request.
 //!
 //! An application that trusts one of them trusts its sender, so none of them may come from a client. The list is without those
-//! that Maitred writes itself (`worker::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
+//! that Maitred writes itself (`crate::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
 
 use super::super::origin::starts_alike;
 

@@ -9,7 +9,7 @@
 //! | `table` | the servers of a pool, which can change |
 //! | `turns` | turns by weight |
 //!
-//! The connections to them belong to the event loop: `worker::upstream` has what one of them is, `worker::exchanges::server` the
+//! The connections to them belong to the event loop: `crate::upstream` has what one of them is, `crate::exchanges::server` the
 //! way of a request.
 
 mod balancer;

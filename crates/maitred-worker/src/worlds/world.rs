@@ -141,7 +141,7 @@ impl World<'_> {
     /// Ends the test, with everything that led there.
     pub(super) fn fail(&self, why: &str) -> ! {
         let again = format!(
-            "world {}: {why}\nagain: MAITRED_WORLD={} cargo test -p maitred --lib worlds",
+            "world {}: {why}\nagain: MAITRED_WORLD={} cargo test -p maitred-worker worlds",
             self.seed, self.seed
         );
         panic!("{again}\n{:?}\n{}{again}", self.stage.kind, self.trace());

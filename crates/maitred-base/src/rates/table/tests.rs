@@ -223,7 +223,7 @@ fn cost(table: &Table, rate: &Gcra, keys: u64) -> f64 {
     (1..8).map(&mut round).fold(f64::INFINITY, f64::min)
 }
 
-/// `cargo test --release -p maitred --lib rates::table::tests::costs -- --ignored --nocapture`
+/// `cargo test --release -p maitred-base rates::table::tests::costs -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement: for a release build, on a quiet machine"]
 fn costs() {
