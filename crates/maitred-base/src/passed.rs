@@ -18,17 +18,17 @@ use crate::residency::{self, OpenFile};
 
 /// The most threads that a pool has. With two, a process that holds one up leaves the others of its pool another; more serve
 /// disks that are slow.
-pub const THREADS_MAX: u16 = 4;
+pub(crate) const THREADS_MAX: u16 = 4;
 /// Jobs that may wait for one process: its files are as far behind then as disk helpers may be.
-pub const JOBS_MAX: usize = 1024;
+pub(crate) const JOBS_MAX: usize = 1024;
 /// Descriptors of one process that may wait to be closed. One message brings 253, which are closed within a millisecond;
 /// a process of which more wait passes what cannot be closed.
-pub const CLOSES_MAX: usize = 512;
+pub(crate) const CLOSES_MAX: usize = 512;
 /// Bytes of a file that are read at a time for a client, where that has to be done by a helper.
 pub const FETCH_BYTES: usize = 256 * 1024;
 
 /// Work for a helper thread.
-pub type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The helper threads of one pool; a handle that clones cheaply. They end when the last handle is gone and nothing waits.
 #[derive(Clone)]

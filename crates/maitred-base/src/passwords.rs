@@ -109,7 +109,7 @@ pub fn verify(hash: &str, password: &[u8]) -> bool {
 
 /// A line of a file of users that is not as it has to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadLine {
+pub(crate) struct BadLine {
     /// Its number, from 1 on.
     pub line: usize,
     /// What is wrong with it.
@@ -135,7 +135,7 @@ pub fn read(text: &[u8]) -> Result<Vec<(String, String)>, String> {
 ///
 /// # Errors
 /// The first line that is wrong.
-pub fn users(text: &str) -> Result<Vec<(String, String)>, BadLine> {
+pub(crate) fn users(text: &str) -> Result<Vec<(String, String)>, BadLine> {
     let mut users: Vec<(String, String)> = Vec::new();
     let mut names = std::collections::HashSet::new();
     for (at, line) in text.lines().enumerate() {

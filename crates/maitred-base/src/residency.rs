@@ -42,7 +42,7 @@ impl OpenFile {
 
     /// As [`resident`], unless that was found less than [`RESIDENT_FOR`] ago. Since when the bytes are known to be in memory;
     /// `None` if they are not.
-    pub fn resident_since(&self, offset: u64, len: u64, now: Instant) -> Option<Instant> {
+    pub(crate) fn resident_since(&self, offset: u64, len: u64, now: Instant) -> Option<Instant> {
         let until = offset.saturating_add(len);
         let fresh = self.seen.get().filter(|seen| now.saturating_duration_since(seen.at) <= RESIDENT_FOR);
         if let Some(seen) = fresh.filter(|seen| seen.from <= offset && until <= seen.until) {
@@ -59,7 +59,7 @@ impl OpenFile {
     }
 
     /// A helper thread has read these bytes.
-    pub fn was_read(&self, offset: u64, len: u64, now: Instant) {
+    pub(crate) fn was_read(&self, offset: u64, len: u64, now: Instant) {
         self.seen.set(Some(Seen { from: offset, until: offset.saturating_add(len), at: now }));
     }
 }
@@ -76,7 +76,7 @@ impl AsFd for OpenFile {
 /// `cachestat` counts such a page as cached, but sees holes in the middle. Of files whose filesystem knows no `RWF_NOWAIT` it
 /// is the only source: it sees the pages of FUSE and NFS. Those of overlayfs belong to the file below, so that nothing seems to
 /// be in memory, and a helper thread reads.
-pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
+pub(crate) fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
         return true;
     }

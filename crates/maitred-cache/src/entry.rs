@@ -73,11 +73,6 @@ impl Body {
             Body::File { len, .. } => *len,
         }
     }
-
-    /// Whether it has none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// Something that is stored. It does not change, but for what the store notes about it.

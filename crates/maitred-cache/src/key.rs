@@ -36,7 +36,7 @@ impl Key {
     }
 
     /// Its hash. Different keys have different ones for all that is known.
-    pub fn hash(&self) -> Hash {
+    pub(crate) fn hash(&self) -> Hash {
         self.hash
     }
 }

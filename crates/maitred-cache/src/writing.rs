@@ -90,18 +90,9 @@ impl Writing {
     }
 
     /// Bytes that were appended.
-    pub fn len(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> u64 {
         self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// What it is stored by.
-    pub fn fetch(&self) -> &Fetch {
-        &self.fetch
     }
 
     /// Publishes it, on a helper thread. The entry can be served in any case; it is not stored if it was purged meanwhile, or if

@@ -12,7 +12,7 @@ use super::meaning::{Config, HostPattern, Identity, Site};
 /// Let's Encrypt.
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
 /// Names of one certificate; what common authorities take at most.
-pub const NAMES_MAX: usize = 100;
+pub(crate) const NAMES_MAX: usize = 100;
 
 /// `[acme]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -221,7 +221,7 @@ pub struct ExternalAccount {
 }
 
 /// `[acme]`
-pub const ACME: Table = Table {
+pub(crate) const ACME: Table = Table {
     title: "[acme]",
     doc: "Certificates that Maitred obtains and renews by itself, for sites with `acme = true`, from a certificate authority \
           (CA) with ACME (RFC 8555). See [Automatic certificates](acme.md).",
@@ -310,7 +310,7 @@ pub const ACME: Table = Table {
 };
 
 /// `[[acme.dns]]`
-pub const DNS: Table = Table {
+pub(crate) const DNS: Table = Table {
     title: "[[acme.dns]]",
     doc: "How the TXT records for DNS-01 are made and removed: either by updates to a name server (`server`, RFC 2136), which are \
           signed with a shared key (TSIG, RFC 8945), or by a program (`hook`). See [Wildcards](acme.md#wildcards-and-dns-01).",
@@ -402,7 +402,7 @@ const EXTERNAL_ACCOUNT_KEY: Key = Key::new(
 );
 
 /// `[[acme.fallback]]`
-pub const FALLBACK: Table = Table {
+pub(crate) const FALLBACK: Table = Table {
     title: "[[acme.fallback]]",
     doc: "Another CA, for sites whose orders fail at those before it. It has an account of its own; the terms of service that \
           `agree` is about are its, too. See [Several authorities](acme.md#several-authorities).",
@@ -417,7 +417,7 @@ pub const FALLBACK: Table = Table {
 };
 
 /// `on_demand`
-pub const ON_DEMAND: Table = Table {
+pub(crate) const ON_DEMAND: Table = Table {
     title: "on_demand",
     doc: "Certificates for names that stand in no file, such as the domains of customers: one is ordered when the first client asks \
           for the name in its handshake, and a service of yours allows it. See [On demand](acme.md#on-demand).",
@@ -466,7 +466,7 @@ pub const ON_DEMAND: Table = Table {
 };
 
 /// `external_account`
-pub const EXTERNAL_ACCOUNT: Table = Table {
+pub(crate) const EXTERNAL_ACCOUNT: Table = Table {
     title: "external_account",
     doc: "Binds the ACME account to an existing account at the CA (RFC 8555 section 7.3.4), which provides both values.",
     example: "[acme]\nagree = true\ndirectory = \"https://acme.example.net/directory\"\n\

@@ -42,7 +42,7 @@ impl Default for Balancing {
 impl Balancing {
     /// If more servers than half are out by judgement, the judgement is rather wrong: a check that asks for what is not there, or
     /// a database behind all of them.
-    pub const PANIC_PERCENT: u8 = 50;
+    pub(crate) const PANIC_PERCENT: u8 = 50;
 }
 
 /// `balance`

@@ -126,7 +126,7 @@ impl std::default::Default for CacheRules {
 
 impl CacheRules {
     /// `"micro"`: pages that may be a second old, so that however many clients ask, the application is asked once in a second.
-    pub fn micro() -> CacheRules {
+    pub(crate) fn micro() -> CacheRules {
         CacheRules {
             ttl: Some(Duration::from_secs(1)),
             stale_while_revalidate: Some(Duration::from_secs(10)),

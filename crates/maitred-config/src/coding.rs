@@ -24,7 +24,7 @@ impl Coding {
     }
 
     /// The one of this name.
-    pub fn of_token(token: &str) -> Option<Coding> {
+    pub(crate) fn of_token(token: &str) -> Option<Coding> {
         [Coding::Brotli, Coding::Zstd, Coding::Gzip].into_iter().find(|coding| coding.token() == token)
     }
 }

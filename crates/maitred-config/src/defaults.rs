@@ -7,7 +7,7 @@ use super::tables::SITE;
 const OWN: [&str; 4] = ["hosts", "root", "certificates", "route"];
 
 /// `[defaults]`
-pub const DEFAULTS: Table = Table {
+pub(crate) const DEFAULTS: Table = Table {
     title: "[defaults]",
     doc: "Keys of `[[site]]` for all sites. A site's own value replaces that of `[defaults]`; of a table, such as \
           `response_headers` or `error_pages`, only the keys that the site has, too. See \

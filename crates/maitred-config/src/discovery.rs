@@ -18,12 +18,7 @@ pub struct Discovery {
 
 impl Discovery {
     /// Names that one pool takes.
-    pub const NAMES_MAX: usize = 32;
-
-    /// Whether there is nothing to find.
-    pub fn is_none(&self) -> bool {
-        self.names.is_empty() && self.file.is_none()
-    }
+    pub(crate) const NAMES_MAX: usize = 32;
 }
 
 /// A name that leads to servers.

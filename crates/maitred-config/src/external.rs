@@ -80,10 +80,10 @@ pub enum HostRule {
 
 impl HostRule {
     /// Bytes of a host: those of a name (RFC 1035 section 2.3.4), and a port.
-    pub const BYTES_MAX: usize = 261;
+    pub(crate) const BYTES_MAX: usize = 261;
 
     /// Whether this can be the value of `Host` (9110-7.2).
-    pub fn is_host(text: &str) -> bool {
+    pub(crate) fn is_host(text: &str) -> bool {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~[]:".contains(&byte);
         !text.is_empty() && text.len() <= HostRule::BYTES_MAX && text.bytes().all(known)
     }

@@ -50,13 +50,13 @@ pub enum Question {
 
 impl Health {
     /// Bytes of `path`: as much as any server takes.
-    pub const PATH_BYTES_MAX: usize = 2048;
+    pub(crate) const PATH_BYTES_MAX: usize = 2048;
     /// What is read of a body.
     pub const BODY_BYTES_MAX: usize = 64 * 1024;
     /// Bytes of `body_contains`.
     pub const CONTAINS_BYTES_MAX: usize = 1024;
     /// Bytes of `service`: names of gRPC are not longer.
-    pub const SERVICE_BYTES_MAX: usize = 255;
+    pub(crate) const SERVICE_BYTES_MAX: usize = 255;
 }
 
 const HUNDRED_MS: Duration = Duration::from_millis(100);

@@ -12,7 +12,7 @@ pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A TOML table.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// How it is written in a file: `[server]`, `[[site.route]]`, `headers`.
     pub title: &'static str,
     /// What it is for, in Markdown.
@@ -25,7 +25,7 @@ pub struct Table {
 
 /// A key of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Key {
+pub(crate) struct Key {
     /// Its name.
     pub name: &'static str,
     /// What it takes.
@@ -40,7 +40,7 @@ pub struct Key {
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A string of the form that is described.
     Text(&'static str),
     /// One of these strings.
@@ -134,7 +134,7 @@ pub enum Kind {
 
 /// What holds when a key is not given.
 #[derive(Debug, Clone, Copy)]
-pub enum Default {
+pub(crate) enum Default {
     /// It has to be given.
     Required,
     /// Nothing; this says what that means.
@@ -155,21 +155,21 @@ pub enum Default {
 
 impl Table {
     /// The key of that name.
-    pub fn key(&self, name: &str) -> Option<&'static Key> {
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.name == name)
     }
 }
 
 impl Key {
     /// A key without a reason; the limits have one.
-    pub const fn new(name: &'static str, kind: Kind, default: Default, doc: &'static str) -> Key {
+    pub(crate) const fn new(name: &'static str, kind: Kind, default: Default, doc: &'static str) -> Key {
         Key { name, kind, default, doc, reason: "" }
     }
 }
 
 impl Kind {
     /// The table that it takes.
-    pub fn table(&self) -> Option<&'static Table> {
+    pub(crate) fn table(&self) -> Option<&'static Table> {
         match self {
             Kind::Section(table)
             | Kind::Sections(table)
@@ -185,7 +185,7 @@ impl Kind {
     }
 
     /// What an error message says was expected: "a whole number".
-    pub fn expected(&self) -> String {
+    pub(crate) fn expected(&self) -> String {
         match self {
             Kind::Text(_) | Kind::Choice(_) => "a string".into(),
             Kind::Flag => "true or false".into(),
@@ -213,7 +213,7 @@ impl Kind {
     }
 
     /// What the reference says it takes.
-    pub fn described(&self) -> String {
+    pub(crate) fn described(&self) -> String {
         match self {
             Kind::Text(form) => (*form).into(),
             Kind::Choice(words) => code_list(words),
@@ -256,7 +256,7 @@ impl Kind {
 
 impl Default {
     /// As it would be written in the file, or in words.
-    pub fn described(&self) -> String {
+    pub(crate) fn described(&self) -> String {
         match self {
             Default::Required => "*required*".into(),
             Default::Absent(meaning) => (*meaning).into(),

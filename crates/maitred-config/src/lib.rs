@@ -4,7 +4,7 @@
 //! comes out. An error names its place, and all errors of a file are reported at once.
 
 mod access;
-pub mod acme;
+pub(crate) mod acme;
 mod balancing;
 mod build;
 mod cache;
@@ -13,7 +13,7 @@ mod coding;
 mod compress;
 mod conditions;
 mod cors;
-pub mod defaults;
+pub(crate) mod defaults;
 mod directory;
 mod discovery;
 mod disk;
@@ -32,7 +32,7 @@ mod health;
 mod import;
 mod inherit;
 mod jwt;
-pub mod keys;
+pub(crate) mod keys;
 pub mod limits;
 mod listen;
 mod logs;
@@ -61,7 +61,7 @@ mod source;
 mod span;
 mod suggest;
 mod syntax;
-pub mod tables;
+pub(crate) mod tables;
 mod template;
 #[cfg(test)]
 mod tests;

@@ -12,78 +12,78 @@ const MIB: u64 = 1024 * KIB;
 pub(super) const GIB: u64 = 1024 * MIB;
 
 /// Open client connections of one thread.
-pub const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
+pub(crate) const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
 /// Open connections of one address.
-pub const CONNECTIONS_PER_ADDRESS_MAX: u64 = 1024;
+pub(crate) const CONNECTIONS_PER_ADDRESS_MAX: u64 = 1024;
 const TLS_HANDSHAKES_PER_ADDRESS_PER_SECOND_MAX: u64 = 100;
 const HTTP2_RESETS_PER_ADDRESS_PER_SECOND_MAX: u64 = 1000;
 /// Bytes of a request head.
-pub const HEAD_BYTES_MAX: u64 = 16 * KIB;
+pub(crate) const HEAD_BYTES_MAX: u64 = 16 * KIB;
 /// Header fields of a request.
-pub const HEADER_COUNT_MAX: u64 = 100;
+pub(crate) const HEADER_COUNT_MAX: u64 = 100;
 /// Bytes of the request target; RFC 9112 section 3 recommends at least 8000.
-pub const TARGET_BYTES_MAX: u64 = 8 * KIB;
+pub(crate) const TARGET_BYTES_MAX: u64 = 8 * KIB;
 /// Bytes of a request body.
-pub const BODY_BYTES_MAX: u64 = 16 * MIB;
+pub(crate) const BODY_BYTES_MAX: u64 = 16 * MIB;
 /// Bytes of a body that goes to an application in the request's frame.
-pub const BODY_INLINE_BYTES_MAX: u64 = 64 * KIB;
+pub(crate) const BODY_INLINE_BYTES_MAX: u64 = 64 * KIB;
 /// Bytes of a body that is kept in memory.
-pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
+pub(crate) const BODY_MEMORY_BYTES_MAX: u64 = MIB;
 /// Bytes of all bodies of a worker process that are kept in memory files.
-pub const BODIES_MEMORY_BYTES_MAX: u64 = 256 * MIB;
+pub(crate) const BODIES_MEMORY_BYTES_MAX: u64 = 256 * MIB;
 /// Bytes of those on a disk.
-pub const BODIES_DISK_BYTES_MAX: u64 = 4 * GIB;
+pub(crate) const BODIES_DISK_BYTES_MAX: u64 = 4 * GIB;
 /// Default of `unsent_files_bytes_max`: as many bytes as bodies of requests may have there.
-pub const UNSENT_FILES_BYTES_MAX: u64 = BODIES_DISK_BYTES_MAX;
+pub(crate) const UNSENT_FILES_BYTES_MAX: u64 = BODIES_DISK_BYTES_MAX;
 /// Bytes that a worker process holds because clients have not taken them.
-pub const UNSENT_MEMORY_BYTES_MAX: u64 = 256 * MIB;
+pub(crate) const UNSENT_MEMORY_BYTES_MAX: u64 = 256 * MIB;
 /// Of these, what one HTTP/2 connection may have before further streams are refused.
-pub const UNSENT_CONNECTION_BYTES_MAX: u64 = 4 * MIB;
+pub(crate) const UNSENT_CONNECTION_BYTES_MAX: u64 = 4 * MIB;
 /// How long a turn of an event loop may take where every turn takes so long.
-pub const LOOP_DELAY_MAX: Duration = Duration::from_millis(250);
+pub(crate) const LOOP_DELAY_MAX: Duration = Duration::from_millis(250);
 /// Requests on one connection.
-pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
+pub(crate) const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
 /// Requests at a time on one HTTP/2 connection.
-pub const STREAMS_PER_CONNECTION_MAX: u64 = 128;
+pub(crate) const STREAMS_PER_CONNECTION_MAX: u64 = 128;
 /// Ranges in one request.
-pub const RANGES_MAX: u64 = 16;
+pub(crate) const RANGES_MAX: u64 = 16;
 /// From the first byte of a head to its end, without what its bytes add to that.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 /// The same with all of it.
-pub const HEAD_TIMEOUT_MAX: Duration = Duration::from_secs(40);
+pub(crate) const HEAD_TIMEOUT_MAX: Duration = Duration::from_secs(40);
 /// Bytes of a head, or of a body, that add a second to the time for it; bytes of a response that have to be taken in a second.
-pub const BYTES_PER_SECOND_MIN: u64 = 500;
+pub(crate) const BYTES_PER_SECOND_MIN: u64 = 500;
 /// Before the rate of a body counts.
-pub const BODY_RATE_GRACE: Duration = Duration::from_secs(20);
+pub(crate) const BODY_RATE_GRACE: Duration = Duration::from_secs(20);
 /// Over which the rate of a response is taken.
-pub const RESPONSE_RATE_WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const RESPONSE_RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Without a response that needs them.
-pub const RELAY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const RELAY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Without a byte in either direction after an upgrade.
-pub const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+pub(crate) const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Between two pieces of a request body.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Idle between two requests.
-pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(75);
+pub(crate) const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(75);
 /// Without progress while a response is written.
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Reading and dropping what a peer still sends after the last response.
-pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes in a thread's file cache.
-pub const FILE_CACHE_BYTES_MAX: u64 = 32 * MIB;
+pub(crate) const FILE_CACHE_BYTES_MAX: u64 = 32 * MIB;
 /// Open descriptors in a thread's file cache.
-pub const FILE_CACHE_FILES_MAX: u64 = 1024;
+pub(crate) const FILE_CACHE_FILES_MAX: u64 = 1024;
 /// Largest file that is kept in memory.
-pub const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
+pub(crate) const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
 /// Largest file that is compressed.
-pub const COMPRESS_FILE_BYTES_MAX: u64 = MIB;
+pub(crate) const COMPRESS_FILE_BYTES_MAX: u64 = MIB;
 /// Responses that one thread compresses at a time.
-pub const COMPRESS_ENCODERS_MAX: u64 = 32;
+pub(crate) const COMPRESS_ENCODERS_MAX: u64 = 32;
 /// Bytes of a thread's access-log lines that wait for the writer.
-pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
+pub(crate) const LOG_BUFFER_BYTES_MAX: u64 = MIB;
 
 /// Requests that `delay` holds.
-pub const DELAYED_REQUESTS_MAX: u64 = 1024;
+pub(crate) const DELAYED_REQUESTS_MAX: u64 = 1024;
 /// Bytes a second of what one application process writes that are logged.
 pub const OUTPUT_BYTES_PER_SECOND_MAX: u64 = MIB;
 
@@ -145,7 +145,7 @@ const fn time(name: &'static str, default: Duration, doc: &'static str, reason: 
 }
 
 /// `[limits]`
-pub const LIMITS: Table = Table {
+pub(crate) const LIMITS: Table = Table {
     title: "[limits]",
     doc: "Limits on everything that a peer controls. Each has a default that fits a public site; the text in italics gives \
           its reason, and the memory that it bounds.",

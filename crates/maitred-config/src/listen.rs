@@ -126,7 +126,7 @@ pub enum Buckets {
 
 impl Buckets {
     /// The most listening sockets of one address: one per thread of the largest machine that is planned for.
-    pub const MAX: u16 = 256;
+    pub(crate) const MAX: u16 = 256;
 
     /// How many listening sockets an address gets for a number of threads.
     pub fn count(self, threads: u16, reuseport: bool) -> u16 {
@@ -153,7 +153,7 @@ pub enum Address {
 
 impl Address {
     /// What the text form of a Unix socket begins with.
-    pub const UNIX: &'static str = "unix:";
+    pub(crate) const UNIX: &'static str = "unix:";
 
     /// Bytes of the longest path that a socket can be bound to: `sun_path` has 108, the last of which is 0 (unix(7)).
     pub const PATH_BYTES_MAX: usize = 107;

@@ -38,7 +38,7 @@ pub struct LimitOverrides {
 impl LimitOverrides {
     /// These, and where they say nothing, those around them.
     #[must_use]
-    pub fn or(self, around: LimitOverrides) -> LimitOverrides {
+    pub(crate) fn or(self, around: LimitOverrides) -> LimitOverrides {
         LimitOverrides {
             body_bytes_max: self.body_bytes_max.or(around.body_bytes_max),
             body_memory_bytes_max: self.body_memory_bytes_max.or(around.body_memory_bytes_max),

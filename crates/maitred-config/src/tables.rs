@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
 /// The top of the file.
-pub const ROOT: Table = Table {
+pub(crate) const ROOT: Table = Table {
     title: "the top of the file",
     doc: "",
     example: "",
@@ -73,7 +73,7 @@ pub const ROOT: Table = Table {
 };
 
 /// `[server]`
-pub const SERVER: Table = Table {
+pub(crate) const SERVER: Table = Table {
     title: "[server]",
     doc: "The process as a whole.",
     example: "[server]\nthreads = \"auto\"\naffinity = \"auto\"\nuser = \"www-data\"\n\
@@ -179,7 +179,7 @@ pub const SERVER: Table = Table {
 };
 
 /// `[[listen]]`
-pub const LISTEN: Table = Table {
+pub(crate) const LISTEN: Table = Table {
     title: "[[listen]]",
     doc: "An address to listen on; there can be several.",
     example: "[[listen]]\naddress = \"0.0.0.0:8080\"\n\n[[listen]]\naddress = \"[::]:8080\"\n",
@@ -286,7 +286,7 @@ pub const LISTEN: Table = Table {
 };
 
 /// `tls`
-pub const TLS: Table = Table {
+pub(crate) const TLS: Table = Table {
     title: "tls",
     doc: "TLS of an address. See [TLS](tls.md).",
     example: "[[listen]]\naddress = \":443\"\ntls = { versions = [\"1.3\"], client_auth = \"optional\", client_ca = \"ca.pem\" }\n\n\
@@ -368,7 +368,7 @@ pub const TLS: Table = Table {
 };
 
 /// `[[site]]`
-pub const SITE: Table = Table {
+pub(crate) const SITE: Table = Table {
     title: "[[site]]",
     doc: "A site: one or several host names, and their content. Requests for any other host go to the first site.\n\nThe \
           keys about files (`index` to `headers`) also hold for the site's routes that have a `root` of their own, unless \
@@ -458,7 +458,7 @@ pub const SITE: Table = Table {
 };
 
 /// `[[site.certificates]]`
-pub const CERTIFICATE: Table = Table {
+pub(crate) const CERTIFICATE: Table = Table {
     title: "[[site.certificates]]",
     doc: "A certificate of the site above it. The name that the client asks for (SNI) selects the site, and the signature \
           algorithms of the client select the certificate: ECDSA and Ed25519 before RSA.\n\nThe files are read by the master \
@@ -488,7 +488,7 @@ pub const CERTIFICATE: Table = Table {
 };
 
 /// `[pool.NAME]`
-pub const POOL: Table = Table {
+pub(crate) const POOL: Table = Table {
     title: "[pool.NAME]",
     doc: "A pool of application processes. With `command`, Maitred starts them and hands requests to them; with `command` \
           and `listen`, they accept connections by themselves; with `connect`, an external server has them. NAME is used by \
@@ -653,7 +653,7 @@ pub const POOL: Table = Table {
 };
 
 /// `queue`
-pub const QUEUE: Table = Table {
+pub(crate) const QUEUE: Table = Table {
     title: "queue",
     doc: "Requests that wait for a process of a pool, or for one of its servers if each has a limit (`max_connections`). Beyond \
           either bound the client gets 503 with `Retry-After`.",

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Answer, Challenge};
 
 /// Where the answers of HTTP-01 are looked for (RFC 8555 section 8.3).
-pub const PATH: &str = "/.well-known/acme-challenge/";
+pub(crate) const PATH: &str = "/.well-known/acme-challenge/";
 
 /// The answers, empty most of the time.
 #[derive(Debug, Default)]

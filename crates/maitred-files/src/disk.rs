@@ -15,7 +15,7 @@ use super::files::{self, EncodingPlace};
 
 /// Jobs that may wait in a pool. Each belongs to one connection that waits for it, so connections bound it too; past
 /// this number the disks are so far behind that a client is asked to retry later.
-pub const DISK_QUEUE_MAX: usize = 4096;
+pub(crate) const DISK_QUEUE_MAX: usize = 4096;
 
 /// The threads a worker process has unless told otherwise: enough to keep a disk's queue filled.
 pub const DISK_THREADS_DEFAULT: usize = 4;
@@ -25,7 +25,7 @@ pub const DISK_THREADS_DEFAULT: usize = 4;
 const SCRATCH_BYTES: usize = 128 * 1024;
 
 /// The most that one [`DiskJob::Read`] reads; more is left out, so that one client's file cannot hold a thread.
-pub const READ_BYTES_MAX: u64 = 512 * 1024;
+pub(crate) const READ_BYTES_MAX: u64 = 512 * 1024;
 
 /// Called on a helper thread once the job is done, with its outcome.
 pub type Done = Box<dyn FnOnce(io::Result<()>) + Send>;

@@ -114,7 +114,7 @@ impl std::fmt::Debug for Task {
 
 impl Task {
     /// Does it, once.
-    pub fn run(&self) {
+    pub(crate) fn run(&self) {
         let work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(work) = work {
             work();

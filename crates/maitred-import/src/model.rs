@@ -6,7 +6,7 @@ use super::report::Place;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub(crate) enum Value {
     /// A string.
     Text(String),
     /// A whole number.
@@ -45,12 +45,12 @@ impl From<u64> for Value {
 
 impl Value {
     /// An array of strings.
-    pub fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
+    pub(crate) fn texts<T: AsRef<str>>(texts: &[T]) -> Value {
         Value::List(texts.iter().map(|text| text.as_ref().into()).collect())
     }
 
     /// A string, or an array of several.
-    pub fn one_or_more<T: AsRef<str>>(texts: &[T]) -> Value {
+    pub(crate) fn one_or_more<T: AsRef<str>>(texts: &[T]) -> Value {
         match texts {
             [one] => one.as_ref().into(),
             several => Value::texts(several),
@@ -60,7 +60,7 @@ impl Value {
 
 /// A key with its value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The key; without a value a comment.
     pub key: String,
     /// The value.
@@ -73,7 +73,7 @@ pub struct Entry {
 
 /// A table or an item of an array of tables.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Block {
+pub(crate) struct Block {
     /// `[server]`, `[[site]]` …
     pub header: String,
     /// Where it comes from, and what stands there.
@@ -88,24 +88,24 @@ pub struct Block {
 
 impl Block {
     /// A table without keys.
-    pub fn new(header: &str) -> Block {
+    pub(crate) fn new(header: &str) -> Block {
         Block { header: header.to_owned(), origin: None, notes: Vec::new(), entries: Vec::new(), off: None }
     }
 
     /// With the place that it comes from.
-    pub fn from(mut self, place: &Place, what: &str) -> Block {
+    pub(crate) fn from(mut self, place: &Place, what: &str) -> Block {
         self.origin = Some((place.clone(), super::report::shorten(what)));
         self
     }
 
     /// Adds a key.
-    pub fn push(&mut self, key: &str, value: impl Into<Value>, place: Option<&Place>) {
+    pub(crate) fn push(&mut self, key: &str, value: impl Into<Value>, place: Option<&Place>) {
         let (key, value, place) = (key.to_owned(), value.into(), place.cloned());
         self.entries.push(Entry { key, value, place, off: None });
     }
 
     /// Adds a key that is written as a comment.
-    pub fn push_off(&mut self, key: &str, value: impl Into<Value>, place: Option<&Place>, why: &str) {
+    pub(crate) fn push_off(&mut self, key: &str, value: impl Into<Value>, place: Option<&Place>, why: &str) {
         self.push(key, value, place);
         if let Some(last) = self.entries.last_mut() {
             last.off = Some(why.to_owned());
@@ -113,14 +113,14 @@ impl Block {
     }
 
     /// Whether it has a key that counts.
-    pub fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key == key && entry.off.is_none())
     }
 }
 
 /// The whole output.
 #[derive(Debug, Default)]
-pub struct Document {
+pub(crate) struct Document {
     /// The directory of the imported file: names in comments are shown without it.
     pub directory: String,
     /// Comments at its start.
@@ -130,11 +130,11 @@ pub struct Document {
 }
 
 /// What stands in a line: the block, and the key if it is not the header.
-pub type Line = Option<(usize, Option<usize>)>;
+pub(crate) type Line = Option<(usize, Option<usize>)>;
 
 impl Document {
     /// The text, and what stands in each of its lines.
-    pub fn render(&self) -> (String, Vec<Line>) {
+    pub(crate) fn render(&self) -> (String, Vec<Line>) {
         let mut writer = Writer { directory: &self.directory, ..Writer::default() };
         for line in &self.intro {
             writer.comment(line);
@@ -235,7 +235,7 @@ fn string(text: &str) -> String {
 }
 
 /// A value, as TOML has it.
-pub fn show(value: &Value) -> String {
+pub(crate) fn show(value: &Value) -> String {
     match value {
         // Placeholders for variables of the environment are Maitred's own.
         Value::Text(text) => string(&text.replace("${", "$${")),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 /// A line of an imported file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Place {
+pub(crate) struct Place {
     /// The file's name, as it is shown.
     pub file: Rc<str>,
     /// From 1.
@@ -21,7 +21,7 @@ impl std::fmt::Display for Place {
 
 /// What became of a directive. The later ones are the worse ones: a directive that holds in several places has one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Maitred does this without being told.
     Automatic,
     /// It is in the output.
@@ -34,7 +34,7 @@ pub enum Kind {
 
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct Row {
     /// Where the directive stands.
     pub place: Place,
     /// The directive, shortened.
@@ -56,7 +56,7 @@ pub struct Report {
 const SHOWN_MAX: usize = 64;
 
 /// A text in one line, shortened.
-pub fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     let clean = |c: char| if c.is_control() { ' ' } else { c };
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", text[..end].chars().map(clean).collect::<String>()),
@@ -66,7 +66,7 @@ pub fn shorten(text: &str) -> String {
 
 impl Report {
     /// Says what became of a directive. The worst that was said of it counts.
-    pub fn say(&mut self, place: &Place, directive: &str, kind: Kind, why: impl Into<String>) {
+    pub(crate) fn say(&mut self, place: &Place, directive: &str, kind: Kind, why: impl Into<String>) {
         let (directive, why) = (shorten(directive), why.into());
         let key = (place.clone(), directive.clone());
         match self.index.get(&key).and_then(|at| self.rows.get_mut(*at)) {
@@ -81,12 +81,12 @@ impl Report {
     }
 
     /// Whether something was said of a directive.
-    pub fn has(&self, place: &Place, directive: &str) -> bool {
+    pub(crate) fn has(&self, place: &Place, directive: &str) -> bool {
         self.index.contains_key(&(place.clone(), shorten(directive)))
     }
 
     /// The rows, in the order of the files.
-    pub fn rows(&self) -> Vec<&Row> {
+    pub(crate) fn rows(&self) -> Vec<&Row> {
         let mut files: Vec<&str> = Vec::new();
         for row in &self.rows {
             if !files.contains(&&*row.place.file) {

@@ -190,7 +190,7 @@ pub struct Limiter {
 
 /// What a [`Limiter`] says of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Log it.
     Say {
         /// Messages that were suppressed since the last one that was said.
@@ -208,7 +208,7 @@ impl Limiter {
     }
 
     /// Whether to log a message now.
-    pub fn ask(&mut self, now: Instant) -> Verdict {
+    pub(crate) fn ask(&mut self, now: Instant) -> Verdict {
         self.fill(now);
         if self.tokens == 0 {
             self.suppressed += 1;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 /// Lines that are kept: what fits on a page, and enough for what happens around one failure.
-pub const LAST_LINES_MAX: usize = 50;
+pub(crate) const LAST_LINES_MAX: usize = 50;
 /// Bytes that are kept of a line: all lines together stay below 16 KiB, which each viewer of the status gets once a second.
-pub const LINE_BYTES_MAX: usize = 300;
+pub(crate) const LINE_BYTES_MAX: usize = 300;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,9 +20,9 @@ pub use sink::Framing;
 use sink::Sink;
 
 /// A buffer is handed over when it has so many bytes.
-pub const FLUSH_BYTES: usize = 64 * 1024;
+pub(crate) const FLUSH_BYTES: usize = 64 * 1024;
 /// A buffer is handed over when its oldest line has waited for so long.
-pub const FLUSH_AFTER: Duration = Duration::from_millis(200);
+pub(crate) const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Buffers of one thread that the writer can have at a time.
 const IN_FLIGHT_MAX: usize = 8;
 /// A buffer that grew beyond this is not kept: one burst of long lines must not stay in memory.
@@ -152,29 +152,14 @@ pub struct ThreadLog {
 }
 
 impl ThreadLog {
-    /// A log that takes nothing, for [`AccessFormat::Off`] and for tests.
-    pub fn off() -> ThreadLog {
-        ThreadLog {
-            formatter: Formatter::new(AccessFormat::Off),
-            sample: 1,
-            unsampled: 0,
-            bytes_max: 0,
-            flush_bytes: 0,
-            link: None,
-            buffer: Vec::new(),
-            due: None,
-            dropped: 0,
-        }
-    }
-
     /// Whether lines are wanted at all: the caller need not gather what a line says.
     #[inline]
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.link.is_some()
     }
 
     /// Takes one line; never blocks. A line that finds no room is dropped and counted.
-    pub fn push(&mut self, line: &Line<'_>) {
+    pub(crate) fn push(&mut self, line: &Line<'_>) {
         if self.leaves_out(line.status) {
             return;
         }
@@ -215,18 +200,18 @@ impl ThreadLog {
     }
 
     /// Whether its lines have this field of the request.
-    pub fn wants(&self, name: &str) -> bool {
+    pub(crate) fn wants(&self, name: &str) -> bool {
         self.formatter.format().wants(name)
     }
 
     /// When [`ThreadLog::tick`] should be called next; `None` while nothing waits.
-    pub fn flush_due(&self) -> Option<Instant> {
+    pub(crate) fn flush_due(&self) -> Option<Instant> {
         self.due
     }
 
     /// Hands over what has waited long enough, and gives back how many lines were lost since the last call. To be
     /// called once a turn of the event loop.
-    pub fn tick(&mut self, now: Instant) -> u64 {
+    pub(crate) fn tick(&mut self, now: Instant) -> u64 {
         if self.due.is_some_and(|due| now >= due) {
             self.flush();
             // The writer is behind: try again after a while, not at once.

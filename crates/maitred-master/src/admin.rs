@@ -17,7 +17,7 @@ const BACKLOG: i32 = 64;
 
 /// The listener. A Unix socket's file is removed when this is dropped, if it is still ours.
 #[derive(Debug)]
-pub struct AdminListener {
+pub(crate) struct AdminListener {
     /// The address as it was asked for.
     pub asked: AdminAddress,
     /// The port really bound, for a TCP address.
@@ -32,7 +32,7 @@ impl AdminListener {
     ///
     /// # Errors
     /// A text for the operator that names the address.
-    pub fn bind(address: &AdminAddress) -> Result<Self, String> {
+    pub(crate) fn bind(address: &AdminAddress) -> Result<Self, String> {
         match address {
             AdminAddress::Unix(path) => Self::bind_unix(address, path),
             AdminAddress::Tcp(at) => Self::bind_tcp(address, *at)
@@ -41,14 +41,14 @@ impl AdminListener {
     }
 
     /// Uses a listening Unix socket that a service manager passed.
-    pub fn inherited(address: AdminAddress, socket: OwnedFd) -> Self {
+    pub(crate) fn inherited(address: AdminAddress, socket: OwnedFd) -> Self {
         // Older kernels do not know it; the worker process is prepared for what they let through.
         let _ = refuse_descriptors(&socket);
         AdminListener { asked: address, local: None, socket, file: None }
     }
 
     /// One that this process has bound before another program was put into it.
-    pub fn left(
+    pub(crate) fn left(
         asked: AdminAddress,
         local: Option<SocketAddr>,
         socket: OwnedFd,
@@ -58,7 +58,7 @@ impl AdminListener {
     }
 
     /// The socket's file, with device and inode.
-    pub fn file(&self) -> Option<(PathBuf, u64, u64)> {
+    pub(crate) fn file(&self) -> Option<(PathBuf, u64, u64)> {
         self.file.as_ref().map(SocketFile::parts)
     }
 

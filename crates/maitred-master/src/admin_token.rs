@@ -15,7 +15,7 @@ const TOKEN_BYTES: usize = 32;
 
 /// See the module. Removed when this is dropped.
 #[derive(Debug)]
-pub struct AdminToken {
+pub(crate) struct AdminToken {
     path: PathBuf,
     token: Bytes,
 }
@@ -26,7 +26,7 @@ impl AdminToken {
     ///
     /// # Errors
     /// A text for the operator that names the file.
-    pub fn make(path: &Path) -> Result<AdminToken, String> {
+    pub(crate) fn make(path: &Path) -> Result<AdminToken, String> {
         let failed = |error: io::Error| format!("admin_token {}: {error}", path.display());
         let token = match kept(path).map_err(failed)? {
             Some(token) => token,
@@ -36,12 +36,12 @@ impl AdminToken {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// What has to be said, as it stands in the file.
-    pub fn token(&self) -> &Bytes {
+    pub(crate) fn token(&self) -> &Bytes {
         &self.token
     }
 }

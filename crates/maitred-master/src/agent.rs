@@ -24,7 +24,7 @@ use maitred_control::RunAs;
 
 /// An agent process.
 #[derive(Debug)]
-pub struct Agent {
+pub(crate) struct Agent {
     /// The process.
     pub child: Child,
     socket: OwnedFd,
@@ -34,7 +34,7 @@ pub struct Agent {
 }
 
 /// What is sent to the agent for a configuration; `None` if no site has an automatic certificate.
-pub fn start_document(config: &Config) -> Option<Start> {
+pub(crate) fn start_document(config: &Config) -> Option<Start> {
     let acme = config.acme.clone()?;
     let wanting = config.sites.iter().filter(|site| site.acme);
     let sites = wanting.map(|site| Site {
@@ -68,7 +68,7 @@ impl Agent {
     ///
     /// # Errors
     /// What the system says.
-    pub fn start(prepared: &Prepared, start: &Start) -> io::Result<Agent> {
+    pub(crate) fn start(prepared: &Prepared, start: &Start) -> io::Result<Agent> {
         let account = process::account(start.acme.user.as_ref())?;
         if let Some(account) = &account {
             store::give(&start.state, account)?;
@@ -81,7 +81,7 @@ impl Agent {
     ///
     /// # Errors
     /// What the system says.
-    pub fn start_keys(prepared: &Prepared, start: &key_agent::messages::Start) -> io::Result<Agent> {
+    pub(crate) fn start_keys(prepared: &Prepared, start: &key_agent::messages::Start) -> io::Result<Agent> {
         let account = process::account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: keys", "key-agent"), &serde_json::to_vec(&(start, account))?)
@@ -91,7 +91,7 @@ impl Agent {
     ///
     /// # Errors
     /// What the system says.
-    pub fn start_names(prepared: &Prepared, start: &names::messages::Start) -> io::Result<Agent> {
+    pub(crate) fn start_names(prepared: &Prepared, start: &names::messages::Start) -> io::Result<Agent> {
         let account = process::account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: names", "names-agent"), &serde_json::to_vec(&(start, account))?)
@@ -101,7 +101,7 @@ impl Agent {
     ///
     /// # Errors
     /// What the system says.
-    pub fn start_checks(prepared: &Prepared, start: &checks::messages::Start) -> io::Result<Agent> {
+    pub(crate) fn start_checks(prepared: &Prepared, start: &checks::messages::Start) -> io::Result<Agent> {
         let account = process::account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: checks", "checks-agent"), &serde_json::to_vec(&(start, account))?)
@@ -125,17 +125,17 @@ impl Agent {
     }
 
     /// Whether messages wait for the socket to become writable.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Whether the other side is gone; nothing will come any more.
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
     /// Sends a message, now or when there is room.
-    pub fn send(&mut self, message: &impl Serialize) {
+    pub(crate) fn send(&mut self, message: &impl Serialize) {
         match serde_json::to_vec(message) {
             Ok(text) => self.waiting.push_back(text),
             Err(error) => {
@@ -146,7 +146,7 @@ impl Agent {
     }
 
     /// Sends what waits, as far as there is room.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         while let Some(text) = self.waiting.front() {
             match rustix::net::send(&self.socket, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
@@ -163,7 +163,7 @@ impl Agent {
 
     /// Sends what waits, and takes all messages that have come, each of at most so many bytes. A process that says what is none
     /// is killed; `whose` is what the log calls it.
-    pub fn exchange<T: DeserializeOwned>(&mut self, bytes_max: usize, whose: &str) -> Vec<T> {
+    pub(crate) fn exchange<T: DeserializeOwned>(&mut self, bytes_max: usize, whose: &str) -> Vec<T> {
         let mut messages = Vec::new();
         self.flush();
         while !self.is_ended() {

@@ -13,7 +13,7 @@ use maitred_control::Descriptor;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct CacheTable(Option<Kept>);
+pub(crate) struct CacheTable(Option<Kept>);
 
 #[derive(Debug)]
 struct Kept {
@@ -27,7 +27,7 @@ impl CacheTable {
     ///
     /// # Errors
     /// What the system says about memory files.
-    pub fn prepare(&mut self, store: Option<&CacheStore>) -> io::Result<()> {
+    pub(crate) fn prepare(&mut self, store: Option<&CacheStore>) -> io::Result<()> {
         let Some(store) = store else { return Ok(()) };
         let fits = |kept: &Kept| kept.directory == store.directory && kept.table.is_for(store.entries_max);
         if !self.0.as_ref().is_some_and(fits) {
@@ -38,22 +38,22 @@ impl CacheTable {
     }
 
     /// What a worker process gets of it.
-    pub fn descriptor(&self, store: Option<&CacheStore>) -> Option<(Descriptor, BorrowedFd<'_>)> {
+    pub(crate) fn descriptor(&self, store: Option<&CacheStore>) -> Option<(Descriptor, BorrowedFd<'_>)> {
         store.and(self.0.as_ref()).map(|kept| (Descriptor::Cache, kept.table.file()))
     }
 
     /// Drops it if nothing is kept any more.
-    pub fn retain(&mut self, store: Option<&CacheStore>) {
+    pub(crate) fn retain(&mut self, store: Option<&CacheStore>) {
         self.0.take_if(|_| store.is_none());
     }
 
     /// It, for the next executable, and where its files are.
-    pub fn file(&self) -> Option<(&Path, BorrowedFd<'_>)> {
+    pub(crate) fn file(&self) -> Option<(&Path, BorrowedFd<'_>)> {
         self.0.as_ref().map(|kept| (kept.directory.as_path(), kept.table.file()))
     }
 
     /// Takes over the one that the executable before has left.
-    pub fn adopt(&mut self, directory: PathBuf, table: Table) {
+    pub(crate) fn adopt(&mut self, directory: PathBuf, table: Table) {
         self.0 = Some(Kept { directory, table });
     }
 }
@@ -62,7 +62,7 @@ impl CacheTable {
 ///
 /// # Errors
 /// A text for the operator.
-pub fn make_directory(store: Option<&CacheStore>, user: Option<&Identity>) -> Result<(), String> {
+pub(crate) fn make_directory(store: Option<&CacheStore>, user: Option<&Identity>) -> Result<(), String> {
     let Some(directory) = store.map(|store| store.directory.as_path()) else { return Ok(()) };
     let failed = |error: io::Error| {
         format!(

@@ -13,11 +13,11 @@ use maitred_tls::self_signed;
 use maitred_tls::watch::Stamps;
 
 /// How often the files are looked at. Looking is a stat(2) of each.
-pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug)]
-pub struct Certificates {
+pub(crate) struct Certificates {
     /// What worker processes have, or get when they start.
     pub material: Material,
     /// The files as they were when they were last read.
@@ -32,7 +32,7 @@ impl Certificates {
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn load(config: &Config, around: &Surroundings) -> Result<Option<Certificates>, String> {
+    pub(crate) fn load(config: &Config, around: &Surroundings) -> Result<Option<Certificates>, String> {
         if !config.has_tls() {
             return Ok(None);
         }
@@ -43,7 +43,7 @@ impl Certificates {
     }
 
     /// When the files are to be looked at next; `None` if there are none.
-    pub fn next_look(&self) -> Option<Instant> {
+    pub(crate) fn next_look(&self) -> Option<Instant> {
         (!self.stamps.is_empty()).then(|| self.looked_at + LOOK_EVERY)
     }
 
@@ -51,7 +51,7 @@ impl Certificates {
     ///
     /// Certificate and key are two files, which an operator or a tool replaces one after the other: an error is
     /// reported when it is still there at the next look, and then once.
-    pub fn look(&mut self, config: &Config, around: &Surroundings, now: Instant) -> bool {
+    pub(crate) fn look(&mut self, config: &Config, around: &Surroundings, now: Instant) -> bool {
         self.looked_at = now;
         // So that older keys can not be found out here either; this fails only where sealing does, and that is logged.
         let _ = around.tickets.borrow_mut().advance(unix_time::secs());
@@ -91,7 +91,7 @@ impl Certificates {
     ///
     /// # Errors
     /// What memfd_create(2) and its like say.
-    pub fn seal(&mut self, around: &Surroundings) -> io::Result<OwnedFd> {
+    pub(crate) fn seal(&mut self, around: &Surroundings) -> io::Result<OwnedFd> {
         let mut tickets = around.tickets.borrow_mut();
         tickets.advance(unix_time::secs()).map_err(|_| io::Error::other("no keys of session tickets"))?;
         self.material.tickets = tickets.clone();

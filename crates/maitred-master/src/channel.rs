@@ -19,14 +19,14 @@ const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;
 
 /// Messages that are taken from one worker process before signals, exits and the other processes have their turn. A worker
 /// process may be in the hands of an attacker, and could otherwise keep the master reading.
-pub const MESSAGES_PER_TURN_MAX: usize = 256;
+pub(crate) const MESSAGES_PER_TURN_MAX: usize = 256;
 /// Messages that may wait for a worker process that does not read. A reload of the largest configuration is some for each of a
 /// few thousand slots; one that lets more wait has hung, or asks without reading the answers.
 const WAITING_MAX: usize = 32 * 1024;
 
 /// What arrived.
 #[derive(Debug)]
-pub enum Received {
+pub(crate) enum Received {
     /// A message.
     Message(FromWorker),
     /// Nothing more for now.
@@ -37,7 +37,7 @@ pub enum Received {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Channel {
+pub(crate) struct Channel {
     /// A worker process may have passed something, or not have received channels of application processes that have.
     socket: Passed,
     /// Messages that found the socket full.
@@ -50,7 +50,7 @@ impl Channel {
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub fn pair() -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -59,28 +59,28 @@ impl Channel {
     }
 
     /// Whether messages wait for the socket to become writable.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     /// Whether the other side has not read for so long that more is not kept for it. Such a process is ended.
-    pub fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.waiting.len() > WAITING_MAX
     }
 
     /// Forgets what waits, and takes the other side for gone, since its process is being killed.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.ended = true;
         self.waiting.clear();
     }
 
     /// Whether the other side is gone; nothing will come any more.
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
     /// Sends a message, now or when there is room.
-    pub fn send(&mut self, message: &ToWorker, descriptor: Option<OwnedFd>) {
+    pub(crate) fn send(&mut self, message: &ToWorker, descriptor: Option<OwnedFd>) {
         if self.is_stuck() {
             return;
         }
@@ -99,7 +99,7 @@ impl Channel {
     }
 
     /// Sends what waits, as far as there is room.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         while let Some((text, descriptor)) = self.waiting.front() {
             match send(&self.socket, text, descriptor.as_ref()) {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
@@ -117,7 +117,7 @@ impl Channel {
     ///
     /// # Errors
     /// A text when the other side sent something that is no message.
-    pub fn receive(&mut self) -> Result<Received, String> {
+    pub(crate) fn receive(&mut self) -> Result<Received, String> {
         let (mut text, mut passed) = (Vec::with_capacity(MESSAGE_BYTES_MAX), Vec::new());
         loop {
             let received = receive(&self.socket, &mut text, &mut passed);

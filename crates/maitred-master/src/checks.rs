@@ -8,7 +8,7 @@ use maitred_agents::checks::messages::{Start, Target};
 
 /// What the master has of it.
 #[derive(Debug, Default)]
-pub struct Checks {
+pub(crate) struct Checks {
     /// When it is started.
     pub life: Life<Start>,
     /// The process, if it runs.
@@ -21,12 +21,12 @@ pub struct Checks {
 
 impl Checks {
     /// When the next one is started, after one has failed.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.life.next_deadline()
     }
 
     /// Servers may be others than before.
-    pub fn servers_changed(&mut self) {
+    pub(crate) fn servers_changed(&mut self) {
         self.is_due = true;
     }
 }

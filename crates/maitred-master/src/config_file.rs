@@ -18,7 +18,7 @@ const TAG_DIGITS: usize = 32;
 
 /// A text of a configuration, and where its file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigText {
+pub(crate) struct ConfigText {
     /// The file.
     pub path: PathBuf,
     /// The text.
@@ -27,7 +27,7 @@ pub struct ConfigText {
 
 impl ConfigText {
     /// Its entity tag, with its quotes (RFC 9110 section 8.8.3).
-    pub fn etag(&self) -> String {
+    pub(crate) fn etag(&self) -> String {
         let mut digits = hex(digest(&SHA256, self.text.as_bytes()).as_ref());
         digits.truncate(TAG_DIGITS);
         format!("\"{digits}\"")
@@ -36,7 +36,7 @@ impl ConfigText {
 
 /// A text that was put in force, or is about to be.
 #[derive(Debug)]
-pub struct Proposed {
+pub(crate) struct Proposed {
     /// Who is told.
     pub asker: Asker,
     /// Its entity tag.
@@ -47,7 +47,7 @@ pub struct Proposed {
 
 /// A text that waits beside the file for its place. It is removed when this is dropped.
 #[derive(Debug)]
-pub struct Staged {
+pub(crate) struct Staged {
     beside: PathBuf,
     path: PathBuf,
     placed: bool,
@@ -58,7 +58,7 @@ impl Staged {
     ///
     /// # Errors
     /// A text for the operator: the file is not what was read, or its directory cannot be written.
-    pub fn write(present: &ConfigText, new: &str) -> Result<Staged, String> {
+    pub(crate) fn write(present: &ConfigText, new: &str) -> Result<Staged, String> {
         // A symbolic link stays one.
         let shown = present.path.display();
         let path = present.path.canonicalize().map_err(|error| format!("{shown}: {error}"))?;
@@ -99,7 +99,7 @@ impl Staged {
     ///
     /// # Errors
     /// What the system says; the file is as it was.
-    pub fn place(mut self) -> io::Result<()> {
+    pub(crate) fn place(mut self) -> io::Result<()> {
         std::fs::rename(&self.beside, &self.path)?;
         self.placed = true;
         // The name has to last as well; a directory that cannot be synchronized loses no more than the change.

@@ -8,7 +8,7 @@ const PROCESSES_MAX: usize = 64;
 
 /// What a process uses of a CPU.
 #[derive(Debug, Default)]
-pub struct CpuTime {
+pub(crate) struct CpuTime {
     before: Option<(Instant, u64)>,
     /// CPU time per time between the last two looks; more than 1 for several CPUs.
     pub share: f64,
@@ -16,7 +16,7 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// Looks at it.
-    pub fn look(&mut self, now: Instant, pid: u32) {
+    pub(crate) fn look(&mut self, now: Instant, pid: u32) {
         let ticks = ticks_of_tree(pid);
         if let Some((then, before)) = self.before {
             let passed = now.saturating_duration_since(then).as_secs_f64();

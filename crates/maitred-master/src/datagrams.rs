@@ -21,7 +21,7 @@ use maitred_config::Listen;
 use maitred_tls::quic::ids::Mask;
 
 /// The most sockets of a group: the number of one is a byte of an id.
-pub const SOCKETS_MAX: u16 = 255;
+pub(crate) const SOCKETS_MAX: u16 = 255;
 
 /// How many bytes each socket may hold for a thread that is busy: 20 ms at 100 MB a second. The system's bound
 /// (`net.core.rmem_max`), which is often a tenth of it, holds for who is not root.
@@ -32,7 +32,7 @@ const RECEIVE_BYTES: usize = 2 * 1024 * 1024;
 ///
 /// # Errors
 /// A text for the operator that names the address. What was bound before the error is closed again.
-pub fn bind_all<'a>(
+pub(crate) fn bind_all<'a>(
     listens: &[Listen],
     bound: &[Group],
     threads: u16,

@@ -14,9 +14,9 @@ use maitred_control::servers::{NAME_BYTES_MAX, ServerEntry, ServerState};
 use maitred_tls::watch::Stamps;
 
 /// How often the files are looked at. Looking is a stat(2) of each.
-pub const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The largest file, in bytes: the most servers take a quarter of it.
-pub const FILE_BYTES_MAX: u64 = 512 * 1024;
+pub(crate) const FILE_BYTES_MAX: u64 = 512 * 1024;
 
 /// A server as it stands in a file.
 #[derive(Debug, Deserialize)]
@@ -41,7 +41,7 @@ fn least() -> u16 {
 
 /// The files of the configuration in force.
 #[derive(Debug, Default)]
-pub struct EndpointFiles {
+pub(crate) struct EndpointFiles {
     files: Vec<Watched>,
     looked_at: Option<Instant>,
 }
@@ -57,7 +57,7 @@ struct Watched {
 
 impl EndpointFiles {
     /// Those of these configurations. They are looked at at once.
-    pub fn new<'a>(configs: impl Iterator<Item = &'a Config>) -> EndpointFiles {
+    pub(crate) fn new<'a>(configs: impl Iterator<Item = &'a Config>) -> EndpointFiles {
         let pools = configs.flat_map(|config| &config.pools);
         let paths: BTreeSet<&Path> = pools.filter_map(|pool| pool.discovery.file.as_deref()).collect();
         let watched = |path: &Path| Watched { path: path.to_owned(), stamps: None, broken: None };
@@ -65,14 +65,14 @@ impl EndpointFiles {
     }
 
     /// When the files are to be looked at next; `None` if there are none.
-    pub fn next_look(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Instant> {
         (!self.files.is_empty()).then(|| self.looked_at.map_or(now, |at| at + LOOK_EVERY))
     }
 
     /// Looks whether files have changed, and reads those that have. Gives back what they say now.
     ///
     /// A file may be in the middle of being written: an error is reported when it is still there at the next look, and then once.
-    pub fn look(&mut self, now: Instant) -> Vec<(PathBuf, Vec<ServerEntry>)> {
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<(PathBuf, Vec<ServerEntry>)> {
         self.looked_at = Some(now);
         self.files.iter_mut().filter_map(|file| Some((file.path.clone(), file.look()?))).collect()
     }
@@ -126,7 +126,7 @@ fn contents(path: &Path) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(text: &[u8]) -> Result<Vec<ServerEntry>, String> {
+pub(crate) fn parse(text: &[u8]) -> Result<Vec<ServerEntry>, String> {
     let entries: Vec<Entry> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     if entries.len() > SERVERS_MAX {
         return Err(format!("it has {} servers; a pool has at most {SERVERS_MAX}", entries.len()));

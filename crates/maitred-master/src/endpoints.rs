@@ -26,7 +26,7 @@ const TARGET_BYTES_MAX: usize = 253;
 
 /// See the module.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoints {
+pub(crate) struct Endpoints {
     /// Of the last list that was sent.
     revision: u64,
     /// What was commanded, by the name of the pool.
@@ -52,7 +52,7 @@ struct Changes {
 /// Where a server of a list is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum From {
+pub(crate) enum From {
     /// The configuration.
     Configuration,
     /// A name that was resolved.
@@ -65,7 +65,7 @@ pub enum From {
 
 impl Endpoints {
     /// The servers of a pool of any configuration, each with where it is from. None for a pool without servers.
-    pub fn servers(&self, pool: &Pool) -> Option<Vec<(ServerEntry, From)>> {
+    pub(crate) fn servers(&self, pool: &Pool) -> Option<Vec<(ServerEntry, From)>> {
         let none = Changes::default();
         let changes = self.changes.get(&pool.name).unwrap_or(&none);
         let added = changes.added.iter().map(|one| (one.clone(), From::Command));
@@ -111,7 +111,7 @@ impl Endpoints {
     }
 
     /// Checks have found that a server is well, or why it is not. Gives back whether that is news.
-    pub fn checked(&mut self, pool: &Pool, address: &Address, why: Option<String>) -> bool {
+    pub(crate) fn checked(&mut self, pool: &Pool, address: &Address, why: Option<String>) -> bool {
         let servers = self.servers(pool).unwrap_or_default();
         let is_there = servers.iter().any(|(server, _)| server.address == *address);
         let unwell = self.unwell.entry(pool.name.clone()).or_default();
@@ -128,7 +128,7 @@ impl Endpoints {
     }
 
     /// What checks have found of servers that have gone is of no use: one that comes back is checked anew.
-    pub fn forget_gone(&mut self, pool: &Pool) {
+    pub(crate) fn forget_gone(&mut self, pool: &Pool) {
         if self.unwell.get(&pool.name).is_none_or(Vec::is_empty) {
             return;
         }
@@ -139,14 +139,14 @@ impl Endpoints {
     }
 
     /// The present servers, to be sent; with a revision that no list had before.
-    pub fn list(&mut self, pool: &Pool) -> Option<ServerList> {
+    pub(crate) fn list(&mut self, pool: &Pool) -> Option<ServerList> {
         let servers = self.servers(pool)?.into_iter().map(|(server, _)| server).collect();
         self.revision += 1;
         Some(ServerList { pool: pool.name.clone(), revision: self.revision, servers })
     }
 
     /// The same, to be shown.
-    pub fn shown(&self, pool: &Pool) -> Option<Value> {
+    pub(crate) fn shown(&self, pool: &Pool) -> Option<Value> {
         let servers = self.servers(pool)?.into_iter().map(|(server, from)| {
             let mut shown = json!(server);
             if let Value::Object(fields) = &mut shown {
@@ -172,7 +172,7 @@ impl Endpoints {
     ///
     /// # Errors
     /// Why it cannot be, for the operator.
-    pub fn command(&mut self, pool: &Pool, command: UpstreamCommand) -> Result<String, String> {
+    pub(crate) fn command(&mut self, pool: &Pool, command: UpstreamCommand) -> Result<String, String> {
         let name = &pool.name;
         let servers = self.servers(pool);
         let servers =
@@ -226,7 +226,7 @@ impl Endpoints {
     }
 
     /// A name leads there now. Gives back whether that is news.
-    pub fn resolved(&mut self, query: &Query, mut found: Vec<Found>) -> bool {
+    pub(crate) fn resolved(&mut self, query: &Query, mut found: Vec<Found>) -> bool {
         found.truncate(SERVERS_MAX);
         let is_sound =
             |one: &Found| (ServerEntry::WEIGHT_MIN..=ServerEntry::WEIGHT_MAX).contains(&one.weight);
@@ -236,12 +236,12 @@ impl Endpoints {
     }
 
     /// A file says this now. Gives back whether that is news.
-    pub fn read(&mut self, path: &Path, servers: Vec<ServerEntry>) -> bool {
+    pub(crate) fn read(&mut self, path: &Path, servers: Vec<ServerEntry>) -> bool {
         replace(&mut self.files, &path.to_owned(), servers)
     }
 
     /// Forgets what is about none of these configurations.
-    pub fn retain<'a>(&mut self, configs: impl Iterator<Item = &'a Config> + Clone) {
+    pub(crate) fn retain<'a>(&mut self, configs: impl Iterator<Item = &'a Config> + Clone) {
         let has =
             |name: &str| configs.clone().any(|config| config.pools.iter().any(|pool| pool.name == name));
         self.changes.retain(|name, _| has(name));

@@ -15,7 +15,7 @@ use maitred_agents::acme::supervise::Hook;
 
 /// A hook that runs.
 #[derive(Debug)]
-pub struct Running {
+pub(crate) struct Running {
     /// [`Hook::number`]
     pub number: u64,
     /// The process, with a group of its own.
@@ -30,7 +30,7 @@ impl Running {
     ///
     /// # Errors
     /// What the system says, with what failed in words.
-    pub fn start(prepared: &Prepared, hook: &Hook, now: Instant) -> io::Result<Running> {
+    pub(crate) fn start(prepared: &Prepared, hook: &Hook, now: Instant) -> io::Result<Running> {
         let mut words = hook.command.iter();
         let program = words.next().ok_or_else(|| io::Error::other("the hook has no program"))?;
         let mut command = Command::new(program);
@@ -47,27 +47,27 @@ impl Running {
     }
 
     /// When it is to be killed; `None` if it was.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         (!self.late).then_some(self.end_at)
     }
 
     /// What it writes.
-    pub fn pipe_end(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn pipe_end(&self) -> Option<BorrowedFd<'_>> {
         self.output.pipe_end()
     }
 
     /// Logs what it has written since.
-    pub fn pass_on(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+    pub(crate) fn pass_on(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
         self.output.pass_on(room);
     }
 
     /// It has exited: logs the rest.
-    pub fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+    pub(crate) fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
         self.output.finish(room);
     }
 
     /// Kills it if its time is over.
-    pub fn check_time(&mut self, now: Instant) {
+    pub(crate) fn check_time(&mut self, now: Instant) {
         if !self.late && self.end_at <= now {
             self.late = true;
             if let Err(error) = self.child.kill() {
@@ -77,7 +77,7 @@ impl Running {
     }
 
     /// How it went, from how it ended.
-    pub fn outcome(&self, clean: bool, how: &str) -> Result<(), String> {
+    pub(crate) fn outcome(&self, clean: bool, how: &str) -> Result<(), String> {
         match (self.late, clean) {
             (true, _) => Err("the hook took too long, and was killed".to_owned()),
             (false, true) => Ok(()),

@@ -10,18 +10,18 @@ use maitred_config::{Config, KeySource};
 use maitred_tls::watch::Stamps;
 
 /// How often the files are looked at. Looking is a stat(2) of each.
-pub const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The files of the configuration in force.
 #[derive(Debug, Default)]
-pub struct KeyFiles {
+pub(crate) struct KeyFiles {
     files: Vec<Watched>,
     looked_at: Option<Instant>,
 }
 
 /// What a file consists of now.
 #[derive(Debug)]
-pub enum Content {
+pub(crate) enum Content {
     /// The keys of this set of the configuration.
     Keys(usize, Vec<Key>),
     /// The users of this file of the configuration: names and hashes.
@@ -48,7 +48,7 @@ struct Watched {
 
 impl KeyFiles {
     /// Those of a configuration.
-    pub fn new(config: &Config) -> KeyFiles {
+    pub(crate) fn new(config: &Config) -> KeyFiles {
         let file = |kind, path: &PathBuf| Watched { kind, path: path.clone(), stamps: None, broken: None };
         let sources = config.key_sets.iter().map(|set| &set.source).enumerate();
         let keys = sources.filter_map(|(set, source)| match source {
@@ -61,14 +61,14 @@ impl KeyFiles {
     }
 
     /// When the files are to be looked at next; `None` if there are none.
-    pub fn next_look(&self) -> Option<Instant> {
+    pub(crate) fn next_look(&self) -> Option<Instant> {
         self.looked_at.filter(|_| !self.files.is_empty()).map(|at| at + LOOK_EVERY)
     }
 
     /// Looks whether files have changed, and reads those that have. Gives back what they consist of now.
     ///
     /// A file may be in the middle of being written: an error is reported when it is still there at the next look, and then once.
-    pub fn look(&mut self, now: Instant) -> Vec<Content> {
+    pub(crate) fn look(&mut self, now: Instant) -> Vec<Content> {
         self.looked_at = Some(now);
         self.files.iter_mut().filter_map(Watched::look).collect()
     }

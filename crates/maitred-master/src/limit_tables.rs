@@ -12,14 +12,14 @@ use maitred_control::Descriptor;
 /// By the names of the limits: a limit that a new configuration has, too, goes on with what was counted, unless its size has
 /// changed, or it has got a rate, or `concurrent`.
 #[derive(Debug, Default)]
-pub struct LimitTables(BTreeMap<String, Table>);
+pub(crate) struct LimitTables(BTreeMap<String, Table>);
 
 impl LimitTables {
     /// Makes those that are missing for these limits.
     ///
     /// # Errors
     /// What the system says about memory files.
-    pub fn prepare(&mut self, limits: &[ClientLimit]) -> io::Result<()> {
+    pub(crate) fn prepare(&mut self, limits: &[ClientLimit]) -> io::Result<()> {
         for limit in limits {
             let layout = limit.layout();
             if !self.0.get(&limit.name).is_some_and(|table| table.is_for(layout)) {
@@ -30,7 +30,7 @@ impl LimitTables {
     }
 
     /// What a worker process gets of them.
-    pub fn descriptors(&self, limits: &[ClientLimit]) -> Vec<(Descriptor, BorrowedFd<'_>)> {
+    pub(crate) fn descriptors(&self, limits: &[ClientLimit]) -> Vec<(Descriptor, BorrowedFd<'_>)> {
         let of = |(limit, config): (usize, &ClientLimit)| {
             Some((Descriptor::Limit { limit }, self.0.get(&config.name)?.file()))
         };
@@ -38,22 +38,22 @@ impl LimitTables {
     }
 
     /// Drops those that none of these limits has.
-    pub fn retain(&mut self, limits: &[ClientLimit]) {
+    pub(crate) fn retain(&mut self, limits: &[ClientLimit]) {
         self.0.retain(|name, _| limits.iter().any(|limit| limit.name == *name));
     }
 
     /// What a worker process has counted that has ended counts no more.
-    pub fn process_ended(&self, pid: u32) {
+    pub(crate) fn process_ended(&self, pid: u32) {
         self.0.values().for_each(|table| table.process_ended(pid));
     }
 
     /// All of them, by name, for the next executable.
-    pub fn files(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&str, BorrowedFd<'_>)> {
         self.0.iter().map(|(name, table)| (name.as_str(), table.file()))
     }
 
     /// Takes over one that the executable before has left.
-    pub fn adopt(&mut self, name: String, table: Table) {
+    pub(crate) fn adopt(&mut self, name: String, table: Table) {
         self.0.insert(name, table);
     }
 }

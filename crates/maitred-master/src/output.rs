@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Bytes of a line that are logged at once; a longer one is several. Bounds what is kept of a line that has not ended.
-pub const LINE_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const LINE_BYTES_MAX: usize = 8 * 1024;
 /// Bytes that are taken from one process before the others have their turn: the capacity of a pipe (pipe(7)).
 const BYTES_PER_TURN: usize = 64 * 1024;
 
@@ -69,7 +69,7 @@ impl Allowance {
 
 /// The reading end of the pipe.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     /// `pool/slot`
     name: String,
     /// `None` once it has ended.
@@ -84,29 +84,29 @@ impl Output {
     ///
     /// # Errors
     /// What pipe2(2) says.
-    pub fn pipe(name: &str, bytes_per_second: u32) -> io::Result<(Output, OwnedFd)> {
+    pub(crate) fn pipe(name: &str, bytes_per_second: u32) -> io::Result<(Output, OwnedFd)> {
         let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reading, true)?;
         Ok((Output::left(name.to_owned(), reading, bytes_per_second), writing))
     }
 
     /// The rest of a pipe that another image of this program has read from.
-    pub fn left(name: String, pipe: OwnedFd, bytes_per_second: u32) -> Output {
+    pub(crate) fn left(name: String, pipe: OwnedFd, bytes_per_second: u32) -> Output {
         Output { name, pipe: Some(pipe), begun: Vec::new(), allowance: Allowance::new(bytes_per_second) }
     }
 
     /// `pool/slot`
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// What to wait for.
-    pub fn pipe_end(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn pipe_end(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
     /// Logs what has been written since, but for a line that has not ended. `room` is where the kernel writes.
-    pub fn pass_on(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+    pub(crate) fn pass_on(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
         let name = std::mem::take(&mut self.name);
         self.take(room, &mut |line| maitred_log::error::application(&name, line));
         self.name = name;
@@ -125,7 +125,7 @@ impl Output {
     }
 
     /// The process has exited: logs what is left.
-    pub fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+    pub(crate) fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
         self.pass_on(room);
         let rest = std::mem::take(&mut self.begun);
         if !rest.is_empty() {

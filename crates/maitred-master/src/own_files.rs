@@ -16,14 +16,14 @@ use maitred_config::{Config, Identity};
 
 /// The accounts that clients and applications may get hold of.
 #[derive(Debug, Default)]
-pub struct Outsiders(Vec<(String, Account)>);
+pub(crate) struct Outsiders(Vec<(String, Account)>);
 
 impl Outsiders {
     /// Those of a configuration; none if the master is not root, since all are its own then.
     ///
     /// # Errors
     /// What looking up their groups says.
-    pub fn of(config: &Config) -> io::Result<Outsiders> {
+    pub(crate) fn of(config: &Config) -> io::Result<Outsiders> {
         if !rustix::process::geteuid().is_root() {
             return Ok(Outsiders::default());
         }
@@ -52,7 +52,7 @@ impl Outsiders {
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn check(&self, path: &Path) -> Result<PathBuf, String> {
+    pub(crate) fn check(&self, path: &Path) -> Result<PathBuf, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let name = path.file_name().ok_or_else(|| failed(&"this is no name of a file"))?;
         let directory =
@@ -72,7 +72,7 @@ impl Outsiders {
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn append(&self, path: &Path, mode: u32) -> Result<File, String> {
+    pub(crate) fn append(&self, path: &Path, mode: u32) -> Result<File, String> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
         // A link of the system's own, which would lead to what standard output already is.
         if ["/dev", "/proc"].iter().any(|special| path.starts_with(special)) {

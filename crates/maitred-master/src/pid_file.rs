@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A written file; removed when this is dropped, unless another process has written it since.
 #[derive(Debug)]
-pub struct PidFile {
+pub(crate) struct PidFile {
     path: PathBuf,
     content: String,
 }
@@ -17,7 +17,7 @@ impl PidFile {
     ///
     /// # Errors
     /// A text for the operator that names the file.
-    pub fn write(path: &Path) -> Result<Self, String> {
+    pub(crate) fn write(path: &Path) -> Result<Self, String> {
         let content = format!("{}\n", std::process::id());
         let written = write_whole(path, &content);
         written.map_err(|error| format!("pid file {}: {error}", path.display()))?;
@@ -25,12 +25,12 @@ impl PidFile {
     }
 
     /// One that this process has written before another program was put into it.
-    pub fn left(path: PathBuf) -> Self {
+    pub(crate) fn left(path: PathBuf) -> Self {
         PidFile { path, content: format!("{}\n", std::process::id()) }
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -16,7 +16,7 @@ const BACKLOG: u32 = 4096;
 
 /// The sockets of one pool; none for a pool that does not listen.
 #[derive(Debug, Clone, Default)]
-pub struct PoolSockets {
+pub(crate) struct PoolSockets {
     /// One per address, in the order of the configuration.
     groups: Vec<Group>,
     /// Sockets by bucket; each has at least one.
@@ -27,7 +27,7 @@ pub struct PoolSockets {
 ///
 /// # Errors
 /// A text for the operator that names pool and address.
-pub fn bind(
+pub(crate) fn bind(
     pools: &[Pool],
     threads: u16,
     around: &Surroundings,
@@ -100,7 +100,7 @@ fn divide(groups: &[Group], processes_max: u16, reuseport: bool) -> Vec<Vec<Rc<O
 }
 
 /// The part of `all` that belongs to a bucket: adjacent entries, none left out, and never nothing.
-pub fn share(all: &[u16], bucket: usize, buckets: usize) -> Vec<u16> {
+pub(crate) fn share(all: &[u16], bucket: usize, buckets: usize) -> Vec<u16> {
     let (count, buckets) = (all.len(), buckets.max(1));
     let (from, to) = (bucket * count / buckets, (bucket + 1) * count / buckets);
     all.get(from..to.max(from + 1)).map(<[u16]>::to_vec).unwrap_or_default()
@@ -108,33 +108,33 @@ pub fn share(all: &[u16], bucket: usize, buckets: usize) -> Vec<u16> {
 
 impl PoolSockets {
     /// The sockets of all pools together, as another image of this program has left them: to be found by [`bind`].
-    pub fn left(groups: Vec<Group>) -> Vec<PoolSockets> {
+    pub(crate) fn left(groups: Vec<Group>) -> Vec<PoolSockets> {
         vec![PoolSockets { groups, buckets: Vec::new() }]
     }
 
     /// One group per address.
-    pub fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// How many buckets; at least 1.
-    pub fn buckets(&self) -> u16 {
+    pub(crate) fn buckets(&self) -> u16 {
         u16::try_from(self.buckets.len()).unwrap_or(u16::MAX).max(1)
     }
 
     /// The sockets of a bucket, in the order of the addresses.
-    pub fn of(&self, bucket: u16) -> Vec<BorrowedFd<'_>> {
+    pub(crate) fn of(&self, bucket: u16) -> Vec<BorrowedFd<'_>> {
         let sockets = self.buckets.get(usize::from(bucket)).map(Vec::as_slice).unwrap_or_default();
         sockets.iter().map(AsFd::as_fd).collect()
     }
 
     /// Where its addresses are really bound, and how many buckets share them.
-    pub fn addresses(&self) -> (Vec<SocketAddr>, u16) {
+    pub(crate) fn addresses(&self) -> (Vec<SocketAddr>, u16) {
         (self.groups.iter().filter_map(|group| group.local.inet()).collect(), self.buckets())
     }
 
     /// Connections that wait, and how many may, by bucket. What cannot be read is 0.
-    pub fn queues(&self) -> Vec<(u32, u32)> {
+    pub(crate) fn queues(&self) -> Vec<(u32, u32)> {
         let of = |bucket: &Vec<Rc<OwnedFd>>| {
             let queues = bucket.iter().filter_map(|socket| tcp::accept_queue(socket.as_fd()).ok());
             queues.fold((0, 0), |sum, queue| (sum.0 + queue.length, sum.1 + queue.max))

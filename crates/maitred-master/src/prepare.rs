@@ -28,7 +28,7 @@ use maitred_control::{self as control, Descriptor, SlotId, Start};
 
 /// See the module.
 #[derive(Debug)]
-pub struct Prepared {
+pub(crate) struct Prepared {
     /// The configuration.
     pub config: Config,
     /// What it was made of; `None` if that is no file.
@@ -46,7 +46,7 @@ pub struct Prepared {
 
 /// What a configuration in force holds open.
 #[derive(Debug)]
-pub struct Open {
+pub(crate) struct Open {
     /// One per listen entry.
     pub groups: Vec<Group>,
     /// Likewise: the UDP sockets of those with `http3`.
@@ -63,7 +63,7 @@ pub struct Open {
 
 impl Open {
     /// What another image of this program has left open.
-    pub fn left(
+    pub(crate) fn left(
         groups: Vec<Group>,
         datagrams: Vec<Group>,
         pools: Vec<PoolSockets>,
@@ -96,7 +96,7 @@ impl Open {
     }
 
     /// The file with the process id.
-    pub fn pid_file(&self) -> Option<&PidFile> {
+    pub(crate) fn pid_file(&self) -> Option<&PidFile> {
         self.pid_file.as_deref()
     }
 }
@@ -106,7 +106,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn new(config: Config, around: &Surroundings, present: Option<&Open>) -> Result<Self, String> {
+    pub(crate) fn new(config: Config, around: &Surroundings, present: Option<&Open>) -> Result<Self, String> {
         let topology = Topology::read().map_err(|error| format!("reading the machine's CPUs: {error}"))?;
         let server = &config.server;
         let count = affinity::thread_count(&topology, &server.affinity, server.threads);
@@ -142,7 +142,7 @@ impl Prepared {
     }
 
     /// What the machine needs to know.
-    pub fn plan(&self, number: u64) -> Plan {
+    pub(crate) fn plan(&self, number: u64) -> Plan {
         let pools = self.config.pools.iter().enumerate().map(|(index, pool)| PoolPlan {
             name: pool.name.clone(),
             kind: match pool.source {
@@ -185,24 +185,24 @@ impl Prepared {
     }
 
     /// The sockets of a pool, if this configuration is in force.
-    pub fn pool_sockets(&self, pool: usize) -> Option<&PoolSockets> {
+    pub(crate) fn pool_sockets(&self, pool: usize) -> Option<&PoolSockets> {
         self.open.as_ref()?.pools.get(pool)
     }
 
     /// The CPUs of a bucket of a pool: its share of those that threads run on, or else of all usable ones.
-    pub fn cpus_of(&self, bucket: u16, buckets: u16) -> Vec<u16> {
+    pub(crate) fn cpus_of(&self, bucket: u16, buckets: u16) -> Vec<u16> {
         let homes: Vec<u16> = self.threads.cpus.iter().flatten().copied().collect();
         let all = if homes.is_empty() { &self.threads.usable } else { &homes };
         pool_sockets::share(all, usize::from(bucket), usize::from(buckets))
     }
 
     /// The row of a slot in the scoreboard of this configuration's worker process.
-    pub fn slot_row(&self, id: SlotId) -> Option<usize> {
+    pub(crate) fn slot_row(&self, id: SlotId) -> Option<usize> {
         control::slot_row(&self.config, id)
     }
 
     /// The start document of a worker process, and the descriptors that it lists, in its order. Nothing secret is among them.
-    pub fn start<'a>(
+    pub(crate) fn start<'a>(
         &'a self,
         open: &'a Open,
         around: &Surroundings,
@@ -257,7 +257,7 @@ impl Prepared {
     }
 
     /// How messages call a module.
-    pub fn module_name(&self, number: usize) -> Option<String> {
+    pub(crate) fn module_name(&self, number: usize) -> Option<String> {
         self.config.modules().get(number).map(|module| module.name())
     }
 
@@ -268,7 +268,7 @@ impl Prepared {
     }
 
     /// Changes what this configuration says about sockets that were there before it.
-    pub fn apply(&self) {
+    pub(crate) fn apply(&self) {
         let Some(open) = &self.open else { return };
         let online = topology::online();
         let complaints =
@@ -284,7 +284,7 @@ impl Prepared {
     }
 
     /// Closes the listening sockets; log files and pid file stay until the end.
-    pub fn close_listeners(&mut self) {
+    pub(crate) fn close_listeners(&mut self) {
         if let Some(open) = &mut self.open {
             open.groups.clear();
             open.datagrams.clear();
@@ -296,7 +296,7 @@ impl Prepared {
     /// One line per listen entry, `http://127.0.0.1:8080  2 threads, 1 bucket`: the address by which a person reaches it with
     /// the port that is really bound, or `http+unix:/path`; two spaces, threads, buckets. Tests and scripts read this: it does
     /// not change.
-    pub fn announcement(&self) -> Vec<String> {
+    pub(crate) fn announcement(&self) -> Vec<String> {
         let groups = self.open.as_ref().map(|open| open.groups.as_slice()).unwrap_or_default();
         let line = |(group, listen): (&Group, &Listen)| {
             format!(
@@ -312,7 +312,7 @@ impl Prepared {
     }
 
     /// Where the admin address is really bound, as text.
-    pub fn admin_text(&self) -> Option<String> {
+    pub(crate) fn admin_text(&self) -> Option<String> {
         let admin = self.open.as_ref()?.admin.as_ref()?;
         Some(match admin.local {
             Some(local) => AdminAddress::Tcp(local).to_string(),
@@ -321,12 +321,12 @@ impl Prepared {
     }
 
     /// Where the token is that commands take, if they do.
-    pub fn admin_token(&self) -> Option<&Path> {
+    pub(crate) fn admin_token(&self) -> Option<&Path> {
         self.open.as_ref()?.admin_token.as_ref().map(|token| token.path())
     }
 
     /// How the threads were placed, in one line.
-    pub fn why(&self) -> &str {
+    pub(crate) fn why(&self) -> &str {
         &self.threads.why
     }
 }

@@ -43,7 +43,7 @@ pub(super) const NOT_PASSED_ON: [&str; 7] = [
 ///
 /// # Errors
 /// What the system says, with what failed in words.
-pub fn start_worker(
+pub(crate) fn start_worker(
     prepared: &Prepared,
     start: &mut Start,
     listed: &[BorrowedFd<'_>],
@@ -67,7 +67,7 @@ pub fn start_worker(
 
 /// An application process that was started, and our ends of what it was given.
 #[derive(Debug)]
-pub struct StartedApp {
+pub(crate) struct StartedApp {
     /// The process.
     pub child: Child,
     /// Its channel.
@@ -83,7 +83,12 @@ pub struct StartedApp {
 ///
 /// # Errors
 /// What the system says, with what failed in words.
-pub fn start_app(prepared: &Prepared, pool: &Pool, id: SlotId, open_files: Rlimit) -> io::Result<StartedApp> {
+pub(crate) fn start_app(
+    prepared: &Prepared,
+    pool: &Pool,
+    id: SlotId,
+    open_files: Rlimit,
+) -> io::Result<StartedApp> {
     let (channel, theirs) = stream_pair()?;
     let (recovery, their_recovery) = stream_pair()?;
     // Nothing is read there, so that nothing may be written.
@@ -120,7 +125,7 @@ pub fn start_app(prepared: &Prepared, pool: &Pool, id: SlotId, open_files: Rlimi
 ///
 /// # Errors
 /// What the system says. It never waits: a process that has not taken the channels before says so by that.
-pub fn renew_channel(recovery: &OwnedFd) -> io::Result<OwnedFd> {
+pub(crate) fn renew_channel(recovery: &OwnedFd) -> io::Result<OwnedFd> {
     let (ours, theirs) = stream_pair()?;
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut room);
@@ -144,7 +149,7 @@ fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 /// What the system says, with the path. It never waits: a Unix socket whose queue is full says so at once.
-pub fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
+pub(crate) fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     let failed = |error: Errno| {
@@ -164,7 +169,7 @@ pub fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
 ///
 /// # Errors
 /// What the system says, with what failed in words.
-pub fn start_accepting(
+pub(crate) fn start_accepting(
     prepared: &Prepared,
     pool: &Pool,
     id: SlotId,
@@ -213,7 +218,7 @@ pub fn start_accepting(
 }
 
 /// The system's name of a signal.
-pub fn signal_of(signal: StopSignal) -> Signal {
+pub(crate) fn signal_of(signal: StopSignal) -> Signal {
     match signal {
         StopSignal::Term => Signal::TERM,
         StopSignal::Quit => Signal::QUIT,

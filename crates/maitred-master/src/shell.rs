@@ -65,7 +65,7 @@ use maitred_tls::quic::secrets::Secret;
 use maitred_tls::tickets::Seed;
 
 /// Reads the configuration, at the start and again at each reload.
-pub type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
+pub(crate) type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
 
 /// What the command line says about a run.
 #[derive(Debug, Clone, Copy, Default)]

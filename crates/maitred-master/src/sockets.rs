@@ -13,7 +13,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ const DEFER_ACCEPT: Duration = Duration::from_secs(1);
 
 /// All listening sockets of one address.
 #[derive(Debug, Clone)]
-pub struct Group {
+pub(crate) struct Group {
     /// The address as it was asked for.
     pub asked: Address,
     /// Where the sockets are bound: `asked`, with the kernel's choice of port if that was 0.
@@ -46,7 +46,7 @@ pub struct Group {
 }
 
 /// Finds out on real sockets whether `SO_REUSEPORT` lets two of them share an address.
-pub fn detect_reuseport() -> bool {
+pub(crate) fn detect_reuseport() -> bool {
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let share = || -> io::Result<()> {
         let first = socket(any)?;
@@ -65,7 +65,7 @@ pub fn detect_reuseport() -> bool {
 ///
 /// # Errors
 /// A text for the operator that names the address. What was bound before the error is closed again.
-pub fn bind_all(
+pub(crate) fn bind_all(
     listens: &[Listen],
     threads: u16,
     reuseport: bool,
@@ -183,7 +183,7 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 
 /// Sets what a configuration can change about sockets that stay: backlog, held-back connections, steering. Failures are
 /// returned as texts for the log: the sockets work without. `homes` and `online` are what [`steering::table`] needs.
-pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cpu]) -> Vec<String> {
+pub(crate) fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cpu]) -> Vec<String> {
     let mut failures = Vec::new();
     let mut note = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
@@ -219,7 +219,7 @@ pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cp
 ///
 /// # Errors
 /// A text that names what cannot be used.
-pub fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<Vec<Group>, String> {
+pub(crate) fn sort_inherited(passed: Vec<(OwnedFd, String)>) -> Result<Vec<Group>, String> {
     let mut groups: Vec<Group> = Vec::new();
     for (socket, name) in passed {
         if option::socket_type(&socket).is_ok_and(|kind| kind == SocketType::DGRAM) {
@@ -286,7 +286,7 @@ fn overlap(a: &Address, b: &Address) -> bool {
 }
 
 /// Where a person reaches an address: a wildcard is shown as loopback.
-pub fn reachable(local: &Address) -> Address {
+pub(crate) fn reachable(local: &Address) -> Address {
     let Address::Inet(local) = local else { return local.clone() };
     let ip = match local.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -294,11 +294,6 @@ pub fn reachable(local: &Address) -> Address {
         ip => ip,
     };
     SocketAddr::new(ip, local.port()).into()
-}
-
-/// The buckets of a group as descriptors.
-pub fn descriptors(group: &Group) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-    group.buckets.iter().map(|bucket| bucket.as_fd())
 }
 
 #[cfg(test)]

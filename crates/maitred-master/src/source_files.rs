@@ -11,7 +11,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 /// Directories of the application that are watched; more are not.
-pub const DIRECTORIES_MAX: usize = 2048;
+pub(crate) const DIRECTORIES_MAX: usize = 2048;
 /// Entries of one directory that are looked at for further directories.
 const ENTRIES_MAX: usize = 20_000;
 /// Changes that are taken at a time; what is left wakes the master again.
@@ -35,7 +35,7 @@ const ENVIRONMENT: &str = ".env";
 
 /// See the module.
 #[derive(Debug)]
-pub struct SourceFiles {
+pub(crate) struct SourceFiles {
     root: PathBuf,
     inotify: OwnedFd,
     /// What has changed and was not answered: its name, when it was first, and when it was last.
@@ -51,7 +51,7 @@ impl SourceFiles {
     ///
     /// # Errors
     /// For the operator, as of [`Self::watch`].
-    pub fn of_present_directory(wanted: bool) -> Result<Option<SourceFiles>, String> {
+    pub(crate) fn of_present_directory(wanted: bool) -> Result<Option<SourceFiles>, String> {
         let watch = || {
             SourceFiles::watch(Path::new(".")).map_err(|error| {
                 format!(
@@ -67,7 +67,7 @@ impl SourceFiles {
     ///
     /// # Errors
     /// When the kernel's limits are reached, or the directory cannot be read.
-    pub fn watch(root: &Path) -> io::Result<SourceFiles> {
+    pub(crate) fn watch(root: &Path) -> io::Result<SourceFiles> {
         let mut files = SourceFiles {
             root: root.to_owned(),
             inotify: inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?,
@@ -81,14 +81,14 @@ impl SourceFiles {
     }
 
     /// When [`Self::take`] has something to give.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let (_, first, last) = self.changed.as_ref()?;
         let due = (*last + QUIET).min(*first + TIMEOUT);
         Some(self.answered.map_or(due, |answered| due.max(answered + ANSWER_EVERY)))
     }
 
     /// Reads what has changed. Gives back the name of a file or directory once the changes are over.
-    pub fn take(&mut self, now: Instant) -> Option<String> {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<String> {
         self.read(now);
         if self.moved {
             self.moved = false;

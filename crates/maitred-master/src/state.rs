@@ -55,14 +55,14 @@ macro_rules! out {
 }
 
 mod commands;
-pub mod events;
-pub mod generation;
-pub mod listen_pool;
+pub(crate) mod events;
+pub(crate) mod generation;
+pub(crate) mod listen_pool;
 mod listening;
-pub mod pool;
-pub mod progress;
+pub(crate) mod pool;
+pub(crate) mod progress;
 mod slot;
-pub mod upgrade;
+pub(crate) mod upgrade;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -79,7 +79,7 @@ use maitred_base::backoff::{Backoff, WORKER};
 use maitred_control::{DrainTime, FromWorker, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master exits.
-pub const START_DEATHS_MAX: u32 = 3;
+pub(crate) const START_DEATHS_MAX: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq)]
 enum Phase {
@@ -97,7 +97,7 @@ enum Reload {
 
 /// The machine. See the module.
 #[derive(Debug, Clone)]
-pub struct Master {
+pub(crate) struct Master {
     phase: Phase,
     /// The configuration in force.
     plan: Option<Rc<Plan>>,
@@ -137,7 +137,7 @@ impl Default for Master {
 
 impl Master {
     /// A master that has done nothing yet; [`Event::Start`] sets it off.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Master {
             phase: Phase::Loading,
             plan: None,
@@ -162,7 +162,7 @@ impl Master {
     }
 
     /// What to do about an event.
-    pub fn handle(&mut self, now: Instant, event: Event) -> Vec<Action> {
+    pub(crate) fn handle(&mut self, now: Instant, event: Event) -> Vec<Action> {
         if self.phase == Phase::Done {
             return Vec::new();
         }
@@ -197,7 +197,7 @@ impl Master {
     }
 
     /// When to send [`Event::Tick`].
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let generations = self.generations.iter().filter_map(Generation::next_deadline);
         let pools = self.pools.iter().filter_map(Pool::next_deadline);
         let listen_pools = self.listen_pools.iter().filter_map(ListenPool::next_deadline);
@@ -211,24 +211,24 @@ impl Master {
     }
 
     /// Numbers to show.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let listen_pools = self.listen_pools.iter().map(ListenPool::delayed);
         let slots_delayed = self.pools.iter().map(Pool::delayed).chain(listen_pools).sum();
         Counts { slots_delayed, ..self.counts }
     }
 
     /// The pools that belong to a generation.
-    pub fn pools_of(&self, generation: u64) -> impl Iterator<Item = &Pool> {
+    pub(crate) fn pools_of(&self, generation: u64) -> impl Iterator<Item = &Pool> {
         self.pools.iter().filter(move |pool| pool.home().generation == generation)
     }
 
     /// The worker processes that were replaced and finish what they have, the oldest first, each with since when.
-    pub fn old_workers(&self) -> impl Iterator<Item = (u64, Instant)> {
+    pub(crate) fn old_workers(&self) -> impl Iterator<Item = (u64, Instant)> {
         self.generations.iter().filter_map(|one| Some((one.number, one.draining_since()?)))
     }
 
     /// The number of the current worker process.
-    pub fn current(&self) -> Option<u64> {
+    pub(crate) fn current(&self) -> Option<u64> {
         self.current.filter(|_| self.predecessors.serving().is_none())
     }
 

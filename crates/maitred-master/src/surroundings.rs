@@ -9,7 +9,7 @@ use maitred_tls::tickets::Seed;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     /// Whether `SO_REUSEPORT` works.
     pub reuseport: bool,
     /// Listening sockets that a service manager passed.

@@ -28,7 +28,7 @@ const LOCK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// The file of a socket, by device and inode; removed when this is dropped, if it is still ours.
 #[derive(Debug)]
-pub struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -36,12 +36,12 @@ pub struct SocketFile {
 
 impl SocketFile {
     /// One that this process has made before another program was put into it.
-    pub fn left((path, device, inode): (PathBuf, u64, u64)) -> SocketFile {
+    pub(crate) fn left((path, device, inode): (PathBuf, u64, u64)) -> SocketFile {
         SocketFile { path, device, inode }
     }
 
     /// Path, device and inode.
-    pub fn parts(&self) -> (PathBuf, u64, u64) {
+    pub(crate) fn parts(&self) -> (PathBuf, u64, u64) {
         (self.path.clone(), self.device, self.inode)
     }
 
@@ -49,7 +49,7 @@ impl SocketFile {
     ///
     /// # Errors
     /// A text for the operator, which does not name the file.
-    pub fn give(&self, to: &UnixFile) -> Result<(), String> {
+    pub(crate) fn give(&self, to: &UnixFile) -> Result<(), String> {
         let failed = |error: Errno| io::Error::from(error).to_string();
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.path, flags, Mode::empty()).map_err(failed)?;
@@ -88,7 +88,11 @@ impl Drop for SocketFile {
 ///
 /// # Errors
 /// A text for the operator, which does not name the socket.
-pub fn bind(path: &Path, permissions: &UnixFile, backlog: i32) -> Result<(OwnedFd, SocketFile), String> {
+pub(crate) fn bind(
+    path: &Path,
+    permissions: &UnixFile,
+    backlog: i32,
+) -> Result<(OwnedFd, SocketFile), String> {
     let failed = |error: Errno| io::Error::from(error).to_string();
     let at = SocketAddrUnix::new(path).map_err(failed)?;
     let socket = new_socket().map_err(failed)?;
@@ -113,7 +117,7 @@ pub fn bind(path: &Path, permissions: &UnixFile, backlog: i32) -> Result<(OwnedF
 ///
 /// # Errors
 /// A text for the operator: it has none, or one that this server cannot use.
-pub fn path_of(socket: impl AsFd) -> Result<PathBuf, String> {
+pub(crate) fn path_of(socket: impl AsFd) -> Result<PathBuf, String> {
     let bound = rustix::net::getsockname(socket).map_err(|error| io::Error::from(error).to_string())?;
     let bound = SocketAddrUnix::try_from(bound).ok();
     let path =

@@ -35,7 +35,7 @@ const SECRETS_BYTES_MAX: usize = 128 * 1024;
 
 /// See the module. Numbers of descriptors are those of the process, which stays the same.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct UpgradeState {
+pub(crate) struct UpgradeState {
     /// [`FORMAT`]
     pub format: u32,
     /// Version of the executable that has packed it.
@@ -112,7 +112,7 @@ struct Secrets {
 
 /// An application process.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct PackedApp {
+pub(crate) struct PackedApp {
     /// Its name.
     pub slot: SlotId,
     /// The generation that it works for.
@@ -126,7 +126,7 @@ pub struct PackedApp {
 /// A [`Group`].
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `Group`")]
-pub struct PackedGroup {
+pub(crate) struct PackedGroup {
     pub asked: Address,
     pub local: Address,
     pub buckets: Vec<i32>,
@@ -136,7 +136,7 @@ pub struct PackedGroup {
 /// A [`Group`] of a Unix socket, with its file, if this server has made that: path, device and inode.
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `Group`")]
-pub struct PackedUnix {
+pub(crate) struct PackedUnix {
     pub path: PathBuf,
     pub socket: i32,
     pub file: Option<(PathBuf, u64, u64)>,
@@ -145,7 +145,7 @@ pub struct PackedUnix {
 /// An [`super::admin::AdminListener`].
 #[derive(Debug, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in `AdminListener`")]
-pub struct PackedAdmin {
+pub(crate) struct PackedAdmin {
     pub asked: AdminAddress,
     pub local: Option<SocketAddr>,
     pub socket: i32,
@@ -154,19 +154,19 @@ pub struct PackedAdmin {
 
 /// Collects the descriptors that are to stay open.
 #[derive(Debug, Default)]
-pub struct Packer<'a> {
+pub(crate) struct Packer<'a> {
     keep: Vec<BorrowedFd<'a>>,
 }
 
 impl<'a> Packer<'a> {
     /// Takes one along; gives back its number.
-    pub fn add(&mut self, descriptor: BorrowedFd<'a>) -> i32 {
+    pub(crate) fn add(&mut self, descriptor: BorrowedFd<'a>) -> i32 {
         self.keep.push(descriptor);
         descriptor.as_raw_fd()
     }
 
     /// Takes groups along.
-    pub fn groups(&mut self, groups: impl IntoIterator<Item = &'a Group>) -> Vec<PackedGroup> {
+    pub(crate) fn groups(&mut self, groups: impl IntoIterator<Item = &'a Group>) -> Vec<PackedGroup> {
         let pack = |group: &'a Group| PackedGroup {
             asked: group.asked.clone(),
             local: group.local.clone(),
@@ -177,7 +177,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Takes Unix sockets along.
-    pub fn unix(&mut self, groups: &'a [Group]) -> Vec<PackedUnix> {
+    pub(crate) fn unix(&mut self, groups: &'a [Group]) -> Vec<PackedUnix> {
         let mut pack = |group: &'a Group| {
             let socket = self.add(group.buckets.first()?.as_fd());
             let file = group.file.as_deref().map(SocketFile::parts);
@@ -187,7 +187,7 @@ impl<'a> Packer<'a> {
     }
 
     /// All of them.
-    pub fn keep(&self) -> &[BorrowedFd<'a>] {
+    pub(crate) fn keep(&self) -> &[BorrowedFd<'a>] {
         &self.keep
     }
 }
@@ -197,7 +197,7 @@ impl UpgradeState {
     ///
     /// # Errors
     /// What the system says.
-    pub fn seal(&self) -> io::Result<(OwnedFd, String)> {
+    pub(crate) fn seal(&self) -> io::Result<(OwnedFd, String)> {
         let file = memfile::sealed("maitred-upgrade", &serde_json::to_vec(self)?)?;
         let place = format!("{}:{}", std::process::id(), file.as_raw_fd());
         Ok((file, place))
@@ -207,7 +207,7 @@ impl UpgradeState {
     ///
     /// # Errors
     /// What socketpair(2) or send(2) say.
-    pub fn hide_secrets(&mut self) -> io::Result<OwnedFd> {
+    pub(crate) fn hide_secrets(&mut self) -> io::Result<OwnedFd> {
         let other =
             Seed::new(unix_time::secs()).map_err(|_| io::Error::other("there are no random numbers"))?;
         let tickets = std::mem::replace(&mut self.tickets, other);
@@ -243,7 +243,7 @@ impl UpgradeState {
     ///
     /// # Errors
     /// A text when there is something that cannot be used.
-    pub fn find() -> Result<Option<UpgradeState>, String> {
+    pub(crate) fn find() -> Result<Option<UpgradeState>, String> {
         let Some(place) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let place = place.to_string_lossy().into_owned();
         let parsed = place
@@ -267,7 +267,7 @@ impl UpgradeState {
     /// Removes from the machine's state the processes that do not exist here. Such a process has been reaped, and the event
     /// that says so ends with this image: the next one would wait for its end for ever. Nor would it ever receive the end of a
     /// channel to an external server, which ends with the worker process that has it.
-    pub fn leave_out_the_gone(&mut self) {
+    pub(crate) fn leave_out_the_gone(&mut self) {
         let (workers, apps) = (&self.workers, &self.apps);
         let lives = |old: &OldWorker| workers.iter().any(|(generation, _)| *generation == old.generation);
         self.inherited_state.workers.retain(lives);
@@ -287,7 +287,7 @@ impl UpgradeState {
     }
 
     /// An empty one, to be filled.
-    pub fn new(inherited_state: InheritedState, tickets: Seed) -> UpgradeState {
+    pub(crate) fn new(inherited_state: InheritedState, tickets: Seed) -> UpgradeState {
         UpgradeState {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -321,7 +321,7 @@ impl UpgradeState {
 
 /// Takes descriptors out of the upgrade state; several may have packed the same.
 #[derive(Debug, Default)]
-pub struct Unpacker {
+pub(crate) struct Unpacker {
     shared: BTreeMap<i32, Rc<OwnedFd>>,
 }
 
@@ -330,7 +330,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// As [`inherit::take`], in words.
-    pub fn take(number: i32) -> Result<OwnedFd, String> {
+    pub(crate) fn take(number: i32) -> Result<OwnedFd, String> {
         inherit::take(number).map_err(|error| format!("what the executable before has left: {error}"))
     }
 
@@ -338,7 +338,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// As [`Unpacker::take`].
-    pub fn groups(&mut self, packed: Vec<PackedGroup>) -> Result<Vec<Group>, String> {
+    pub(crate) fn groups(&mut self, packed: Vec<PackedGroup>) -> Result<Vec<Group>, String> {
         packed.into_iter().map(|group| self.group(group)).collect()
     }
 
@@ -346,7 +346,7 @@ impl Unpacker {
     ///
     /// # Errors
     /// As [`Unpacker::take`].
-    pub fn unix(&mut self, packed: Vec<PackedUnix>) -> Result<Vec<Group>, String> {
+    pub(crate) fn unix(&mut self, packed: Vec<PackedUnix>) -> Result<Vec<Group>, String> {
         let unpack = |PackedUnix { path, socket, file }| {
             let inherited = file.is_none();
             let socket = self.socket(socket)?;

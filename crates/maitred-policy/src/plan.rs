@@ -25,7 +25,7 @@ impl IdleTime {
     const BITS: u32 = 12;
 
     /// This time, rounded up; at most 37 hours. `None` is that of the server.
-    pub fn new(time: Option<Duration>) -> IdleTime {
+    pub(crate) fn new(time: Option<Duration>) -> IdleTime {
         let Some(time) = time else { return IdleTime(0) };
         let most = u64::from(u16::MAX >> (16 - Self::BITS));
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -136,7 +136,7 @@ pub struct Modules {
 }
 
 /// What an application says to the server, and to no client: as nginx knows it, and `X-Sendfile`.
-pub const FOR_THE_SERVER: [&str; 6] = [
+pub(crate) const FOR_THE_SERVER: [&str; 6] = [
     "X-Accel-Redirect",
     "X-Accel-Buffering",
     "X-Accel-Charset",
@@ -245,7 +245,7 @@ impl Plan {
 
     /// Responses of the route's pool can name these files. What they say to the server does not go on to clients, unless the
     /// operator sets such a field.
-    pub fn name_files(&mut self, files: Vec<NamedFiles>) {
+    pub(crate) fn name_files(&mut self, files: Vec<NamedFiles>) {
         if !files.is_empty() {
             (self.needs_response, self.may_throttle) = (true, true);
             for edits in [&mut self.clear, &mut self.tls] {
@@ -259,7 +259,7 @@ impl Plan {
     }
 
     /// Its modules are known now.
-    pub fn attach(&mut self, modules: Modules) {
+    pub(crate) fn attach(&mut self, modules: Modules) {
         if !modules.answer && !modules.of_requests.is_empty() {
             self.gates.get_or_insert_default().asks_modules = true;
         }
@@ -268,7 +268,7 @@ impl Plan {
     }
 
     /// Clients over TLS are told where else the server is (RFC 7838), unless the operator says something about that.
-    pub fn offer_alternative(&mut self, value: &str) {
+    pub(crate) fn offer_alternative(&mut self, value: &str) {
         if !self.tls.settles(ALT_SVC) {
             self.tls.add_if_absent(ALT_SVC, value.as_bytes());
             self.only_tls.add_if_absent(ALT_SVC, value.as_bytes());

@@ -136,7 +136,7 @@ impl Facts {
 
 /// What is asked for at the moment of showing.
 #[derive(Debug, Clone, Default)]
-pub struct Live {
+pub(crate) struct Live {
     /// Unix time, in seconds.
     pub unix_secs: u64,
     /// Accept queues that could be read.

@@ -6,7 +6,7 @@ use super::scoreboard::{MasterRow, OldWorkerRow, Scoreboard, SlotRow, SlotState,
 
 /// One number of a row.
 #[derive(Debug, Clone, Copy)]
-pub struct Field<Row> {
+pub(crate) struct Field<Row> {
     /// Its key in JSON, where it stands in its own unit.
     pub key: &'static str,
     /// Its name as a metric, where times are in seconds.
@@ -25,7 +25,7 @@ pub struct Field<Row> {
 
 /// Kinds of metrics (Prometheus text format 0.0.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Goes up and down.
     Gauge,
     /// Only grows, and starts again at 0 with a new process.
@@ -34,7 +34,7 @@ pub enum Kind {
 
 impl Kind {
     /// Its name in the text format.
-    pub const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             Kind::Gauge => "gauge",
             Kind::Counter => "counter",
@@ -44,7 +44,7 @@ impl Kind {
 
 /// Units of the scoreboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// A count, or Unix time in seconds.
     One,
     /// Bytes.
@@ -119,7 +119,7 @@ macro_rules! overload {
 }
 
 /// A worker process that was replaced, and finishes what it has.
-pub const OLD_WORKER: &[Field<OldWorkerRow>] = &[
+pub(crate) const OLD_WORKER: &[Field<OldWorkerRow>] = &[
     cell!(
         Gauge,
         One,
@@ -154,12 +154,12 @@ pub const OLD_WORKER: &[Field<OldWorkerRow>] = &[
 ];
 
 /// The worker processes that were replaced and are still there.
-pub fn old_workers(board: &Scoreboard) -> impl Iterator<Item = &OldWorkerRow> {
+pub(crate) fn old_workers(board: &Scoreboard) -> impl Iterator<Item = &OldWorkerRow> {
     board.old_workers.iter().filter(|row| row.pid.get() != 0)
 }
 
 /// What the master knows.
-pub const MASTER: &[Field<MasterRow>] = &[
+pub(crate) const MASTER: &[Field<MasterRow>] = &[
     cell!(Gauge, One, started_at, "maitred_start_time_seconds", "Unix time of the master's start."),
     cell!(Counter, One, generation, "maitred_generations_total", "Worker processes started."),
     cell!(
@@ -210,13 +210,13 @@ pub const MASTER: &[Field<MasterRow>] = &[
     ),
 ];
 
-pub use thread::THREAD;
+pub(crate) use thread::THREAD;
 
 mod thread;
 
 /// What the home thread of an application process knows. Labels `pool` and `slot`. State and process id are shown in
 /// JSON besides.
-pub const SLOT: &[Field<SlotRow>] = &[
+pub(crate) const SLOT: &[Field<SlotRow>] = &[
     cell!(Gauge, One, in_flight, "maitred_slot_requests", "Requests under way at the process."),
     cell!(Gauge, One, capacity, "maitred_slot_capacity", "Requests that the process takes at a time."),
     cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that the process has answered."),
@@ -240,7 +240,7 @@ pub const SLOT: &[Field<SlotRow>] = &[
 ];
 
 /// What the master knows of a slot. Labels `pool` and `slot`.
-pub const START: &[Field<StartRow>] = &[
+pub(crate) const START: &[Field<StartRow>] = &[
     cell!(
         Gauge,
         One,
@@ -258,7 +258,7 @@ pub const START: &[Field<StartRow>] = &[
 ];
 
 /// What is shown of a site with an automatic certificate. Label `name`; in JSON there is the last error besides.
-pub const AUTOMATIC: &[Field<Report>] = &[
+pub(crate) const AUTOMATIC: &[Field<Report>] = &[
     automatic(
         "not_after",
         "maitred_automatic_certificate_not_after_seconds",
@@ -295,7 +295,7 @@ const fn automatic(
 }
 
 /// All states of a slot with their names, in the order of its life.
-pub const STATES: [(SlotState, &str); 5] = [
+pub(crate) const STATES: [(SlotState, &str); 5] = [
     (SlotState::Dead, "dead"),
     (SlotState::Starting, "starting"),
     (SlotState::Idle, "idle"),
@@ -305,7 +305,7 @@ pub const STATES: [(SlotState, &str); 5] = [
 
 /// Letter and name of what stands in [`SlotRow::state`]; a row that was never written is dead, and what is no
 /// state is shown as `?`.
-pub fn state(row: &SlotRow) -> (char, &'static str) {
+pub(crate) fn state(row: &SlotRow) -> (char, &'static str) {
     let value = match row.state.get() {
         0 => SlotState::Dead as u64,
         value => value,

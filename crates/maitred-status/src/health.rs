@@ -24,7 +24,7 @@ const DAY_SECS: u64 = 86_400;
 
 /// How a subject stands, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub(crate) enum State {
     /// Nothing to do.
     Ok,
     /// It works, and will not for long, or not for everything.
@@ -35,7 +35,7 @@ pub enum State {
 
 impl State {
     /// As in JSON.
-    pub const fn text(self) -> &'static str {
+    pub(crate) const fn text(self) -> &'static str {
         match self {
             State::Ok => "ok",
             State::Warn => "warn",
@@ -46,7 +46,7 @@ impl State {
 
 /// What is to be said of one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache` or `modules`.
     pub subject: &'static str,
     /// Which one, where there are several.
@@ -77,7 +77,7 @@ impl Verdict {
 }
 
 /// All verdicts. What is not configured has none.
-pub fn verdicts(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Verdict> {
+pub(crate) fn verdicts(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Verdict> {
     let mut all = vec![reload(board), overload(board, facts)];
     for (number, pool) in facts.pools.iter().enumerate() {
         let servers: Vec<&ServerFacts> = live.servers.iter().filter(|server| server.pool == number).collect();

@@ -5,7 +5,7 @@ use super::scoreboard::Cell;
 /// The upper bounds of the buckets, in microseconds, ascending; what is longer is in one more. 1, 2.5 and 5 of each power of
 /// ten, from a millisecond, which few applications are below, to the ten seconds that few clients wait: those of Prometheus'
 /// client libraries, and one more at the lower end.
-pub const BOUNDS_US: [u64; 13] = [
+pub(crate) const BOUNDS_US: [u64; 13] = [
     1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
     10_000_000,
 ];
@@ -47,12 +47,12 @@ impl Histogram {
 
 impl HistogramFacts {
     /// Requests in all.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, bucket| sum.wrapping_add(*bucket))
     }
 
     /// For each bound, requests that took no longer.
-    pub fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut below = 0_u64;
         BOUNDS_US.iter().zip(&self.buckets).map(move |(bound, bucket)| {
             below = below.wrapping_add(*bucket);

@@ -15,7 +15,7 @@ use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
-pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
+pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
     json!({
         "version": facts.version,
         "pid": facts.pid,
@@ -293,7 +293,7 @@ pub(super) fn starts<'a>(
 }
 
 /// The last minutes, the oldest second first.
-pub fn history(unix_secs: u64, rates: &Rates) -> Value {
+pub(crate) fn history(unix_secs: u64, rates: &Rates) -> Value {
     let seconds: Vec<Value> = rates.history().map(second).collect();
     json!({ "unix_time": unix_secs, "seconds": seconds })
 }

@@ -17,10 +17,10 @@
 
 pub mod cache;
 pub mod facts;
-pub mod fields;
-pub mod health;
+pub(crate) mod fields;
+pub(crate) mod health;
 pub mod histogram;
-pub mod json;
+pub(crate) mod json;
 pub mod metrics;
 pub mod page;
 pub mod rates;
@@ -60,11 +60,6 @@ impl Status {
         let rates = Mutex::new(Rates::new());
         let (ends, troubles, certificates, automatic) = Default::default();
         Status { facts, rates, ends, troubles, certificates, automatic }
-    }
-
-    /// What does not change.
-    pub fn facts(&self) -> &Facts {
-        &self.facts
     }
 
     /// To be called by the control thread once a second.

@@ -13,7 +13,7 @@ use super::scoreboard::{OldWorkerRow, Scoreboard};
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All metrics.
-pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
+pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     let mut page = Page { text: String::with_capacity(16 * 1024) };
     page.family("maitred_info", Kind::Gauge, "Version of Maitred, in a label.");
     page.sample("maitred_info", &[("version", facts.version)], 1, Unit::One);

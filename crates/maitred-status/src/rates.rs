@@ -8,11 +8,11 @@ use super::scoreboard::{Scoreboard, ThreadRow};
 /// Seconds that rates are the mean of.
 const RATE_SECS: usize = 10;
 /// Seconds of the history: what a chart shows when it is opened. A second costs 80 bytes.
-pub const HISTORY_SECS_MAX: usize = 300;
+pub(crate) const HISTORY_SECS_MAX: usize = 300;
 
 /// What happens in a second, over all threads.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct PerSecond {
+pub(crate) struct PerSecond {
     /// Requests answered.
     pub requests: f64,
     /// Connections accepted.
@@ -29,7 +29,7 @@ pub struct PerSecond {
 
 /// What one thread does in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ThreadRates {
+pub(crate) struct ThreadRates {
     /// Requests answered.
     pub requests: f64,
     /// Share of one CPU that it uses, from 0 to 1.
@@ -40,7 +40,7 @@ pub struct ThreadRates {
 
 /// What one pool gets in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct PoolRates {
+pub(crate) struct PoolRates {
     /// Requests handed to its processes.
     pub requests: f64,
     /// Microseconds that one of these waited, on average; `None` when there was none.
@@ -58,7 +58,7 @@ pub struct PoolSample {
 
 /// One second of the past.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Second {
+pub(crate) struct Second {
     /// Requests answered.
     pub requests: f64,
     /// Bytes sent.
@@ -91,19 +91,19 @@ struct ThreadSample {
 
 /// Keeps the last samples. Belongs to the control thread.
 #[derive(Debug, Default)]
-pub struct Rates {
+pub(crate) struct Rates {
     samples: VecDeque<Sample>,
     history: VecDeque<Second>,
 }
 
 impl Rates {
     /// Nothing is known yet.
-    pub fn new() -> Rates {
+    pub(crate) fn new() -> Rates {
         Rates::default()
     }
 
     /// Takes a sample of the first `threads` rows and of the pools; to be called once a second.
-    pub fn tick(&mut self, now: Instant, board: &Scoreboard, threads: usize, pools: Vec<PoolSample>) {
+    pub(crate) fn tick(&mut self, now: Instant, board: &Scoreboard, threads: usize, pools: Vec<PoolSample>) {
         let rows = || board.threads.iter().take(threads);
         let sum = |read: fn(&ThreadRow) -> u64| rows().fold(0_u64, |sum, row| sum.wrapping_add(read(row)));
         let sample = Sample {
@@ -133,7 +133,7 @@ impl Rates {
     }
 
     /// The rates between the oldest sample and the newest; zeros before there are two.
-    pub fn per_second(&self) -> PerSecond {
+    pub(crate) fn per_second(&self) -> PerSecond {
         let (Some(first), Some(last)) = (self.samples.front(), self.samples.back()) else {
             return PerSecond::default();
         };
@@ -162,7 +162,7 @@ impl Rates {
     }
 
     /// The last minutes, the oldest second first.
-    pub fn history(&self) -> impl Iterator<Item = &Second> {
+    pub(crate) fn history(&self) -> impl Iterator<Item = &Second> {
         self.history.iter()
     }
 }

@@ -11,7 +11,7 @@ use maitred_config::{Config, PathPattern, Pool, Route, Site, Target};
 
 /// Routes that are counted, and shown; those that the configuration has after them are not. What they add to a page of metrics
 /// stays below a megabyte, whatever they are called (a test), and each thread's rows are 16 KiB.
-pub const ROUTES_SHOWN_MAX: usize = 256;
+pub(crate) const ROUTES_SHOWN_MAX: usize = 256;
 
 /// Characters of the name of a route that are shown: it may have any number of patterns.
 const NAME_CHARS_MAX: usize = 120;
@@ -103,7 +103,7 @@ pub struct RouteFacts {
 
 impl RouteFacts {
     /// All its responses.
-    pub fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         self.responses.iter().fold(0, |sum, count| sum.wrapping_add(*count))
     }
 }

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use maitred_base::bounds::{POOLS_MAX, SLOTS_MAX, THREADS_MAX};
 
 /// Buckets of listen pools that the file has rows for; further ones are not shown.
-pub const BUCKETS_MAX: usize = 1024;
+pub(crate) const BUCKETS_MAX: usize = 1024;
 
 /// Worker processes that were replaced and are still there, of which the file has rows; further ones are not shown.
-pub const OLD_WORKERS_MAX: usize = 16;
+pub(crate) const OLD_WORKERS_MAX: usize = 16;
 
 maitred_sys::shared! {
     /// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
@@ -477,7 +477,8 @@ impl StartRow {
 
 impl Scoreboard {
     /// A board of zeros in this process's own memory, for tests and for rendering without a server.
-    pub fn private() -> Box<Scoreboard> {
+    #[cfg(test)]
+    pub(crate) fn private() -> Box<Scoreboard> {
         Box::new(Scoreboard {
             master: MasterRow::default(),
             threads: std::array::from_fn(|_| ThreadRow::default()),

@@ -178,7 +178,7 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
 
 /// What is kept of responses, and what came of it.
 /// The store of responses and what it has answered; `None` without one.
-pub(super) fn cache(status: &Value) -> Option<String> {
+pub fn cache(status: &Value) -> Option<String> {
     let (cache, totals) = (&status["cache"], &status["totals"]);
     if !cache.is_object() {
         return None;
@@ -230,20 +230,20 @@ const TROUBLES: [(&str, &str); 9] = [
 ];
 
 /// What of `totals` is trouble.
-pub(super) fn troubles(totals: &Value) -> Vec<String> {
+pub fn troubles(totals: &Value) -> Vec<String> {
     let count = |key: &str| totals[key].as_u64().filter(|count| *count > 0);
     let told = TROUBLES.iter().filter_map(|(key, text)| Some(format!("{} {text}", count(key)?)));
     told.collect()
 }
 
 /// What is wrong with a pool, as the server says.
-pub(super) fn failing(pool: &Value) -> Vec<String> {
+pub fn failing(pool: &Value) -> Vec<String> {
     list(&pool["failing"]).iter().map(show).collect()
 }
 
 /// The verdicts that are not `ok`, the worst first, each with its state; empty if all is well. `None` from a server that gives
 /// none.
-pub(super) fn health(status: &Value) -> Option<Vec<(&'static str, String)>> {
+pub fn health(status: &Value) -> Option<Vec<(&'static str, String)>> {
     let verdicts = status["health"].as_array()?;
     let of_state = |state: &'static str| {
         verdicts.iter().filter(move |verdict| verdict["state"] == state).map(move |verdict| {
@@ -288,7 +288,7 @@ const COLUMNS: [Column; 11] = [
 ];
 
 /// Where the thread runs: its home CPU, another one, or any (marked, since that was not the plan).
-pub(super) fn cpu(thread: &Value) -> String {
+pub fn cpu(thread: &Value) -> String {
     let (home, cpu) = (thread["home_cpu"].as_u64(), thread["cpu"].as_u64());
     match (home, cpu) {
         (None, None) => "any".to_owned(),
@@ -366,7 +366,7 @@ fn pool_summary(pool: &Value, out: &mut String) -> std::fmt::Result {
 }
 
 /// Where the processes of a listen pool accept connections, and how many wait in each bucket.
-pub(super) fn accept_queues(pool: &Value) -> Option<String> {
+pub fn accept_queues(pool: &Value) -> Option<String> {
     let addresses: Vec<String> = list(&pool["addresses"]).iter().map(show).collect();
     let queues: Vec<String> = list(&pool["buckets"]).iter().map(|bucket| show(&bucket["queue"])).collect();
     let text = format!("listening {}  accept queues {}", addresses.join(" "), queues.join(" "));
@@ -439,7 +439,8 @@ pub(super) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-pub(super) fn duration(seconds: Option<u64>) -> String {
+/// A time in words; `-` if it is not known.
+pub fn duration(seconds: Option<u64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -454,7 +455,8 @@ fn seconds(nanoseconds: Option<u64>) -> String {
     nanoseconds.map_or_else(|| "-".to_owned(), |nanoseconds| format!("{:.1} s", nanoseconds as f64 / 1e9))
 }
 
-pub(super) fn size(bytes: Option<f64>) -> String {
+/// A size in words; `-` if it is not known.
+pub fn size(bytes: Option<f64>) -> String {
     match bytes {
         None => "-".to_owned(),
         Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),

@@ -36,7 +36,7 @@ pub struct Identity {
 ///
 /// # Errors
 /// A text, if no root or a list cannot be used.
-pub fn verifier(
+pub(crate) fn verifier(
     wanted: &ClientAuth,
     roots: &[Bytes],
     crls: &[Bytes],

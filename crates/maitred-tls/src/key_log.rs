@@ -10,13 +10,13 @@ use maitred_base::pki::hex;
 
 /// An open file, which was opened for appending.
 #[derive(Debug)]
-pub struct KeyLogFile {
+pub(crate) struct KeyLogFile {
     file: File,
 }
 
 impl KeyLogFile {
     /// Lines are appended to this file.
-    pub fn new(file: OwnedFd) -> KeyLogFile {
+    pub(crate) fn new(file: OwnedFd) -> KeyLogFile {
         KeyLogFile { file: file.into() }
     }
 }

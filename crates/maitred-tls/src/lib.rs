@@ -21,10 +21,10 @@
 //! filesystem; nothing that holds one shows it in its `Debug` form.
 
 pub mod client;
-pub mod key_log;
+pub(crate) mod key_log;
 pub mod ktls;
 pub mod material;
-pub mod on_demand;
+pub(crate) mod on_demand;
 pub mod quic;
 pub mod redirect;
 pub mod resolver;

@@ -37,7 +37,7 @@ struct Silence {
 
 impl Wanted {
     /// A client asks for a name without a certificate. Whether one is going to be asked for, or was: then the handshake can wait.
-    pub fn note(&self, name: &str, now: Instant) -> bool {
+    pub(crate) fn note(&self, name: &str, now: Instant) -> bool {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(silence) = inner.silent.get(name).filter(|silence| silence.until > now) {
             return !silence.refused;
@@ -62,13 +62,13 @@ impl Wanted {
     }
 
     /// There will be no certificate for this name; it is not wanted again for so long.
-    pub fn refused(&self, name: &str, long: Duration, now: Instant) {
+    pub(crate) fn refused(&self, name: &str, long: Duration, now: Instant) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.keep(name, Silence { until: now + long, refused: true }, now);
     }
 
     /// There will be none for now, but it may be asked for again.
-    pub fn later(&self, name: &str, now: Instant) {
+    pub(crate) fn later(&self, name: &str, now: Instant) {
         self.refused(name, AGAIN, now);
     }
 }

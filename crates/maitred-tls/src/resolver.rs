@@ -17,7 +17,7 @@ pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// The certificates of all sites, in the form that a lookup needs. Never changed: new material makes a new one.
 #[derive(Debug)]
-pub struct Resolver {
+pub(crate) struct Resolver {
     /// Per site; a site without certificates has those of the default one.
     sites: Vec<Arc<[Arc<CertifiedKey>]>>,
     /// The first site that has some: for names of no site, and for clients that ask for none.
@@ -38,7 +38,11 @@ pub struct Resolver {
 impl Resolver {
     /// # Errors
     /// A text, if a certificate of the material cannot be used.
-    pub fn new(config: &Config, material: &Material, wanted: &Arc<Wanted>) -> Result<Resolver, String> {
+    pub(crate) fn new(
+        config: &Config,
+        material: &Material,
+        wanted: &Arc<Wanted>,
+    ) -> Result<Resolver, String> {
         let mut own = Vec::new();
         for pairs in &material.sites {
             let certified: Result<Vec<_>, String> =
@@ -90,7 +94,7 @@ impl Resolver {
     }
 
     /// Whether a client has to wait: its certificate is one on demand, which is not there, and was asked for.
-    pub fn awaits(&self, hello: &ClientHello<'_>) -> bool {
+    pub(crate) fn awaits(&self, hello: &ClientHello<'_>) -> bool {
         let Some(name) = hello.server_name().filter(|_| !is_challenge(hello)) else { return false };
         let (_, on_demand) = self.site(Some(name));
         on_demand && !self.on_demand.contains_key(name) && self.wanted.note(name, Instant::now())

@@ -26,7 +26,7 @@ use maitred_base::pki::Bytes;
 
 /// Length of an epoch, in seconds, and the lifetime of a ticket as sent to clients. Twelve hours let a visitor of this
 /// morning come back in the evening; keys live twice as long.
-pub const EPOCH_SECS: u32 = 12 * 60 * 60;
+pub(crate) const EPOCH_SECS: u32 = 12 * 60 * 60;
 /// Epochs that are walked through one by one: fourteen years. A clock that jumps further begins a chain of its own.
 const STEPS_MAX: u64 = 10_000;
 const KEY_BYTES: usize = 32;
@@ -122,7 +122,7 @@ struct State {
 }
 
 /// Makes and reads tickets; shared by all threads.
-pub struct Ticketer {
+pub(crate) struct Ticketer {
     state: RwLock<State>,
     /// Whose tickets these are: others', made with the same seed, are not read.
     context: [u8; 32],
@@ -134,7 +134,11 @@ impl Ticketer {
     ///
     /// # Errors
     /// None that is known to happen.
-    pub fn new(seed: &Seed, context: [u8; 32], time: Arc<dyn TimeProvider>) -> Result<Ticketer, Failed> {
+    pub(crate) fn new(
+        seed: &Seed,
+        context: [u8; 32],
+        time: Arc<dyn TimeProvider>,
+    ) -> Result<Ticketer, Failed> {
         let state = State { seed: seed.clone(), keys: seed.keys(&context)? };
         Ok(Ticketer { state: RwLock::new(state), context, time })
     }
@@ -209,7 +213,7 @@ impl fmt::Debug for Ticketer {
 
 /// Makes no tickets.
 #[derive(Debug)]
-pub struct NoTickets;
+pub(crate) struct NoTickets;
 
 impl ProducesTickets for NoTickets {
     fn enabled(&self) -> bool {

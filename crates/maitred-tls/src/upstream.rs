@@ -27,7 +27,7 @@ impl UpstreamMaterial {
     ///
     /// # Errors
     /// A text for the operator.
-    pub fn load(pool: &Pool) -> Result<Option<UpstreamMaterial>, String> {
+    pub(crate) fn load(pool: &Pool) -> Result<Option<UpstreamMaterial>, String> {
         let Some(tls) = &pool.tls else { return Ok(None) };
         let named = |text: String| format!("pool.{}: {text}", pool.name);
         let roots = match &tls.ca {

@@ -24,7 +24,7 @@ fn shard_of(key: AddressKey) -> usize {
 
 /// The counts.
 #[derive(Debug)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     shards: Vec<Mutex<HashMap<AddressKey, u32>>>,
     /// Connections that one address may have; 0 for any number.
     max: u32,
@@ -33,7 +33,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// No address has a connection yet.
-    pub fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits) -> Self {
         Addresses {
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
             max: limits.connections_per_address_max,

@@ -21,7 +21,7 @@ use maitred_policy::plan::IdleTime;
 
 /// The state of a draining thread.
 #[derive(Debug)]
-pub struct Drain {
+pub(crate) struct Drain {
     /// Until when connections without a request are waited for, and for how long each may be without one after that.
     pub(crate) until: Instant,
     pub(crate) grace: Duration,
@@ -35,7 +35,7 @@ pub struct Drain {
 
 impl Drain {
     /// Whether there is a successor for idle connections.
-    pub fn has_successor(&self) -> bool {
+    pub(crate) fn has_successor(&self) -> bool {
         self.successor.is_some()
     }
 
@@ -45,7 +45,7 @@ impl Drain {
     }
 
     /// When to look again.
-    pub fn next_look(&self) -> Instant {
+    pub(crate) fn next_look(&self) -> Instant {
         self.next_look
     }
 }
@@ -75,7 +75,7 @@ const NOTE_BYTES: usize = 40;
 pub(crate) const CARRIED_BYTES_MAX: usize = 128 * 1024;
 
 /// Room for one connection and what goes with it.
-pub const ROOM_BYTES: usize = NOTE_BYTES + CARRIED_BYTES_MAX;
+pub(crate) const ROOM_BYTES: usize = NOTE_BYTES + CARRIED_BYTES_MAX;
 
 /// Another version of the executable may read what this one writes, and the other way round: a change of the note needs a new
 /// number here.
@@ -152,7 +152,10 @@ pub(crate) fn send_connection(
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
-pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<Option<ConnectionTransfer>> {
+pub(crate) fn receive_connection(
+    from: BorrowedFd<'_>,
+    bytes: &mut [u8],
+) -> io::Result<Option<ConnectionTransfer>> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;

@@ -15,7 +15,7 @@ use crate::handoff::ClientSockets;
 
 /// A connection, its socket, and its places. Kept small: 10,000 idle ones cost little more than their descriptors.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The client's socket. Only this process shuts it down and closes it for good. A stream has none, nor has a QUIC connection.
     pub socket: Option<OwnedFd>,
     /// Tells this connection from an earlier one of the same index.
@@ -40,7 +40,7 @@ pub struct Entry {
 
 /// What the socket of a connection is. One byte for two questions: an idle connection is small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketKind {
+pub(crate) enum SocketKind {
     /// A TCP connection of a client, a stream of one, or a socket of this process.
     Client,
     /// That of a client on a Unix socket.
@@ -53,7 +53,7 @@ pub enum SocketKind {
 
 impl SocketKind {
     /// By its listener.
-    pub fn new(admin: bool, unix: bool) -> SocketKind {
+    pub(crate) fn new(admin: bool, unix: bool) -> SocketKind {
         match (admin, unix) {
             (false, false) => SocketKind::Client,
             (false, true) => SocketKind::UnixClient,
@@ -79,30 +79,30 @@ impl DerefMut for Entry {
 
 impl Entry {
     /// A connection on which nothing has happened yet.
-    pub fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
+    pub(crate) fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
         let connection = Connection::new(Wire::Clear, Remote::new(remote), false, now);
         Entry { socket: Some(socket), registered: false, ..Entry::without_socket(connection, listen) }
     }
 
     /// A QUIC connection of a client.
-    pub fn quic(listen: u16, remote: SocketAddr, now: Instant) -> Self {
+    pub(crate) fn quic(listen: u16, remote: SocketAddr, now: Instant) -> Self {
         let connection = Connection::new(Wire::Quic, Remote::new(Some(remote)), true, now);
         Entry { counted: true, ..Entry::without_socket(connection, listen) }
     }
 
     /// A stream of the connection `parent`.
-    pub fn stream(parent: &Entry, wire: Wire, now: Instant) -> Self {
+    pub(crate) fn stream(parent: &Entry, wire: Wire, now: Instant) -> Self {
         let connection = Connection::new(wire, parent.remote, parent.secure, now);
         Entry::without_socket(connection, parent.listen)
     }
 
     /// Whether it came in by the admin listener.
-    pub fn is_admin(&self) -> bool {
+    pub(crate) fn is_admin(&self) -> bool {
         matches!(self.kind, SocketKind::Admin | SocketKind::UnixAdmin)
     }
 
     /// Whether its other end could pass descriptors.
-    pub fn is_foreign(&self) -> bool {
+    pub(crate) fn is_foreign(&self) -> bool {
         matches!(self.kind, SocketKind::UnixClient | SocketKind::UnixAdmin)
     }
 

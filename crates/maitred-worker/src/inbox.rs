@@ -19,14 +19,14 @@ use maitred_policy::plan::IdleTime;
 
 /// Datagrams from another worker process.
 #[derive(Debug)]
-pub struct ForwardedDatagrams {
+pub(crate) struct ForwardedDatagrams {
     /// As they have come over the link ([`super::datagram_link`]).
     pub word: Vec<u8>,
 }
 
 /// A message from one thread to another.
 #[derive(Debug)]
-pub enum Message {
+pub(crate) enum Message {
     /// A connection to take over.
     Adopt(Box<ConnectionTransfer>),
     /// A new application process, of whose channel this thread becomes the owner.
@@ -202,7 +202,7 @@ pub enum Message {
 
 /// A connection on its way from one thread, or one worker process, to another.
 #[derive(Debug)]
-pub struct ConnectionTransfer {
+pub(crate) struct ConnectionTransfer {
     /// The client's socket.
     pub socket: OwnedFd,
     /// The client's address; `None` on a Unix socket.
@@ -231,7 +231,7 @@ pub struct ConnectionTransfer {
 
 impl ConnectionTransfer {
     /// One end of a pair of sockets, with a request that a process of another thread is to answer.
-    pub fn of_request(
+    pub(crate) fn of_request(
         socket: OwnedFd,
         remote: Option<SocketAddr>,
         listen: u16,
@@ -243,7 +243,12 @@ impl ConnectionTransfer {
     }
 
     /// A connection on which nothing was read yet.
-    pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
+    pub(crate) fn accepted(
+        socket: OwnedFd,
+        remote: Option<SocketAddr>,
+        listen: u16,
+        awaits_proxy: bool,
+    ) -> Self {
         ConnectionTransfer {
             socket,
             remote,
@@ -263,7 +268,7 @@ impl ConnectionTransfer {
 
 /// Why a connection changed its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub(crate) enum Origin {
     /// Just accepted, by a thread that had more to do.
     Accepted,
     /// Its request needs an application process whose channel the other thread owns.
@@ -274,7 +279,7 @@ pub enum Origin {
 
 /// One thread receives; any thread may send.
 #[derive(Debug)]
-pub struct Inbox<M> {
+pub(crate) struct Inbox<M> {
     messages: Mutex<Vec<M>>,
     wakeup_fd: OwnedFd,
 }
@@ -284,13 +289,13 @@ impl<M> Inbox<M> {
     ///
     /// # Errors
     /// When the kernel gives no eventfd.
-    pub fn new() -> std::io::Result<Self> {
+    pub(crate) fn new() -> std::io::Result<Self> {
         let wakeup_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Inbox { messages: Mutex::new(Vec::new()), wakeup_fd })
     }
 
     /// Adds a message. The eventfd is written only for the first of several that were not yet taken.
-    pub fn send(&self, message: M) {
+    pub(crate) fn send(&self, message: M) {
         let first = {
             let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
             messages.push(message);
@@ -303,14 +308,14 @@ impl<M> Inbox<M> {
     }
 
     /// Takes all messages, and resets the eventfd.
-    pub fn take(&self) -> Vec<M> {
+    pub(crate) fn take(&self) -> Vec<M> {
         let mut count = [0u8; 8];
         let _ = rustix::io::read(&self.wakeup_fd, &mut count);
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The descriptor that is readable while there are messages.
-    pub fn wakeup_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn wakeup_fd(&self) -> BorrowedFd<'_> {
         self.wakeup_fd.as_fd()
     }
 }

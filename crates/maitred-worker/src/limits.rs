@@ -37,7 +37,7 @@ impl MonotonicClock {
 
 /// One limit.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     config: ClientLimit,
     rate: Option<Gcra>,
     table: Table,
@@ -59,7 +59,7 @@ pub(super) enum Beyond {
 
 /// A request that counts as under way, until this is dropped.
 #[derive(Debug)]
-pub struct Lease {
+pub(crate) struct Lease {
     limit: &'static Limit,
     place: Place,
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -49,7 +49,7 @@ const ATTEMPT: u32 = 1 << 31;
 
 /// What all threads share.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     /// The start document of the master.
     pub start: Start,
     /// Sites and routes.
@@ -142,7 +142,7 @@ pub struct Shared {
 
 /// Where a listen entry is bound.
 #[derive(Debug)]
-pub struct Local {
+pub(crate) struct Local {
     /// The address; `None` if none of its sockets came along.
     pub address: Option<Address>,
     /// The same as text, for applications.
@@ -151,7 +151,7 @@ pub struct Local {
 
 /// What threads publish about a pool.
 #[derive(Debug)]
-pub struct PoolShared {
+pub(crate) struct PoolShared {
     /// Per thread: how many more requests its application processes can take at once. A hint: it may be stale by one turn, and a
     /// request that is sent there and finds no room waits there.
     pub room: Vec<AtomicU32>,
@@ -171,7 +171,7 @@ pub struct PoolShared {
 
 /// Requests that one thread has handed to the application processes of one pool.
 #[derive(Debug, Default)]
-pub struct HandedOff {
+pub(crate) struct HandedOff {
     /// How many.
     pub requests: Cell,
     /// Microseconds that these waited for a process, in all.
@@ -218,7 +218,7 @@ impl PoolShared {
     }
 
     /// What all threads have handed off.
-    pub fn sample(&self) -> PoolSample {
+    pub(crate) fn sample(&self) -> PoolSample {
         let sum = |read: fn(&HandedOff) -> &Cell| {
             self.handed.iter().fold(0_u64, |sum, thread| sum.wrapping_add(read(thread).get()))
         };
@@ -226,7 +226,7 @@ impl PoolShared {
     }
 
     /// How long the answers took that all threads got.
-    pub fn answers(&self) -> HistogramFacts {
+    pub(crate) fn answers(&self) -> HistogramFacts {
         let mut facts = HistogramFacts::default();
         self.handed.iter().for_each(|thread| thread.took.add_to(&mut facts));
         facts
@@ -235,7 +235,7 @@ impl PoolShared {
 
 /// A message to the control thread.
 #[derive(Debug)]
-pub enum Outgoing {
+pub(crate) enum Outgoing {
     /// Send a message to the master.
     Tell(FromWorker),
     /// Send a command to the master, and its answer to this connection of this thread.
@@ -297,86 +297,81 @@ impl Shared {
     }
 
     /// The scoreboard row of an application slot, if the file has one for it.
-    pub fn slot_row(&self, id: SlotId) -> Option<usize> {
+    pub(crate) fn slot_row(&self, id: SlotId) -> Option<usize> {
         slot_row(&self.start.config, id)
     }
 
     /// The external servers of a pool.
-    pub fn servers(&self, pool: u16) -> Option<&ServerTable> {
+    pub(crate) fn servers(&self, pool: u16) -> Option<&ServerTable> {
         self.pools.get(usize::from(pool))?.servers.as_ref()
     }
 
     /// The queue of the helpers for what an application process passes.
-    pub fn lane(&self, id: SlotId) -> Lane {
+    pub(crate) fn lane(&self, id: SlotId) -> Lane {
         match self.passed.get(usize::from(id.pool)) {
             Some(helpers) => helpers.lane(id.slot),
             None => Helpers::new(0).lane(id.slot),
         }
     }
 
-    /// Whether the process drains.
-    pub fn is_draining(&self) -> bool {
-        self.draining.load(Relaxed)
-    }
-
     /// Claims a descriptor for a request.
     ///
     /// # Errors
     /// `EMFILE` if as many are in use as requests may have together.
-    pub fn descriptor(&self) -> std::io::Result<Permit> {
+    pub(crate) fn descriptor(&self) -> std::io::Result<Permit> {
         Ok(self.descriptors.take(1).ok_or(Errno::MFILE)?)
     }
 
     /// Connections of a thread, and places that were claimed there.
-    pub fn load(&self, thread: usize) -> u32 {
+    pub(crate) fn load(&self, thread: usize) -> u32 {
         self.loads[thread].load(Acquire) & !ATTEMPT
     }
 
     /// Whether a thread has room, or has it again as soon as it has found out that there is no connection to accept.
-    pub fn has_room(&self, thread: usize) -> bool {
+    pub(crate) fn has_room(&self, thread: usize) -> bool {
         let load = self.loads[thread].load(Acquire);
         let attempt = load / ATTEMPT;
         ((load & !ATTEMPT).saturating_sub(attempt) as usize) < self.connections_max
     }
 
     /// The generation of this process, as its connection ids have it.
-    pub fn quic_generation(&self) -> u8 {
+    pub(crate) fn quic_generation(&self) -> u8 {
         self.start.generation as u8
     }
 
     /// The thread that has the datagram sockets of this number.
-    pub fn datagram_thread(&self, number: u16) -> usize {
+    pub(crate) fn datagram_thread(&self, number: u16) -> usize {
         usize::from(number) % self.inboxes.len()
     }
 
     /// Claims a place on a thread for one more connection, if there is room for it.
-    pub fn claim(&self, thread: usize) -> bool {
+    pub(crate) fn claim(&self, thread: usize) -> bool {
         self.try_add(thread, 1)
     }
 
     /// Claims a place, whether there is room or not.
-    pub fn force_claim(&self, thread: usize) {
+    pub(crate) fn force_claim(&self, thread: usize) {
         self.loads[thread].fetch_add(1, AcqRel);
     }
 
     /// Releases a place on a thread: that of a closed connection, or a claim.
-    pub fn yield_place(&self, thread: usize) {
+    pub(crate) fn yield_place(&self, thread: usize) {
         self.loads[thread].fetch_sub(1, AcqRel);
     }
 
     /// Claims a place for a connection that this thread is about to accept, if there is one, and if there is room for it. Once
     /// accepted it is counted by itself, and the claim is left out where room is asked for.
-    pub fn begin_accept(&self, thread: usize) -> bool {
+    pub(crate) fn begin_accept(&self, thread: usize) -> bool {
         self.try_add(thread, 1 + ATTEMPT)
     }
 
     /// The same, whether there is room or not.
-    pub fn force_accept(&self, thread: usize) {
+    pub(crate) fn force_accept(&self, thread: usize) {
         self.loads[thread].fetch_add(1 + ATTEMPT, AcqRel);
     }
 
     /// The connection was accepted and is counted, or there was none.
-    pub fn end_accept(&self, thread: usize) {
+    pub(crate) fn end_accept(&self, thread: usize) {
         self.loads[thread].fetch_sub(1 + ATTEMPT, AcqRel);
     }
 
@@ -387,70 +382,70 @@ impl Shared {
     }
 
     /// Sends a connection that belongs to no thread yet to one. Unless it is internal, it has a place there.
-    pub fn transfer(&self, thread: usize, transfer: ConnectionTransfer) {
+    pub(crate) fn transfer(&self, thread: usize, transfer: ConnectionTransfer) {
         self.begin_transfer();
         self.send_on(thread, transfer);
     }
 
     /// Counts a connection as in transit, before the thread that has it removes it.
-    pub fn begin_transfer(&self) {
+    pub(crate) fn begin_transfer(&self) {
         self.in_transit.fetch_add(1, AcqRel);
     }
 
     /// Sends a connection that was counted to a thread.
-    pub fn send_on(&self, thread: usize, transfer: ConnectionTransfer) {
+    pub(crate) fn send_on(&self, thread: usize, transfer: ConnectionTransfer) {
         self.inboxes[thread].send(Message::Adopt(Box::new(transfer)));
     }
 
     /// The connection has arrived, and its new thread has counted it.
-    pub fn end_transfer(&self) {
+    pub(crate) fn end_transfer(&self) {
         self.in_transit.fetch_sub(1, AcqRel);
     }
 
     /// Requests that wait for a process of a pool, over all threads; bounded by its `queue.max`.
-    pub fn queued(&self, pool: usize) -> u64 {
+    pub(crate) fn queued(&self, pool: usize) -> u64 {
         self.board.pools.get(pool).map_or(0, |row| row.queued.get())
     }
 
     /// Counts one more of them, unless there are `max`. Gives back how many there were.
-    pub fn join_queue(&self, pool: usize, max: u64) -> Option<u64> {
+    pub(crate) fn join_queue(&self, pool: usize, max: u64) -> Option<u64> {
         self.board.pools.get(pool)?.queued.raise(max)
     }
 
     /// Counts one less.
-    pub fn quit_queue(&self, pool: usize) {
+    pub(crate) fn quit_queue(&self, pool: usize) {
         if let Some(row) = self.board.pools.get(pool) {
             row.queued.lower();
         }
     }
 
     /// The master reports why a pool has no process, or that it has one again.
-    pub fn set_trouble(&self, pool: u16, why: Option<String>) {
+    pub(crate) fn set_trouble(&self, pool: u16, why: Option<String>) {
         self.status.note_trouble(usize::from(pool), why.as_deref());
     }
 
     /// Why a pool has no process, if that is so and it cannot start one.
-    pub fn trouble(&self, pool: usize) -> Option<String> {
+    pub(crate) fn trouble(&self, pool: usize) -> Option<String> {
         self.status.trouble(pool)
     }
 
     /// The name of a pool, for messages.
-    pub fn pool_name(&self, pool: u16) -> &str {
+    pub(crate) fn pool_name(&self, pool: u16) -> &str {
         self.start.config.pools.get(usize::from(pool)).map_or("?", |pool| &pool.name)
     }
 
     /// The status page as JSON.
-    pub fn status_json(&self, unix_secs: u64) -> String {
+    pub(crate) fn status_json(&self, unix_secs: u64) -> String {
         self.status.json(&self.board, unix_secs, self.queues())
     }
 
     /// The metrics in Prometheus' text format.
-    pub fn metrics(&self, unix_secs: u64) -> String {
+    pub(crate) fn metrics(&self, unix_secs: u64) -> String {
         self.status.metrics(&self.board, unix_secs, self.queues())
     }
 
     /// To be called by the control thread once a second.
-    pub fn tick_status(&self, now: Instant) {
+    pub(crate) fn tick_status(&self, now: Instant) {
         self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect());
     }
 
@@ -505,12 +500,12 @@ impl Shared {
     }
 
     /// Closes the last duplicates of the listening sockets.
-    pub fn close_watched(&self) {
+    pub(crate) fn close_watched(&self) {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The listen entry that a connection has come in by, by its own address; [`NO_LISTEN`] if there is none for that.
-    pub fn listen_of(&self, connection: BorrowedFd<'_>) -> u16 {
+    pub(crate) fn listen_of(&self, connection: BorrowedFd<'_>) -> u16 {
         let Ok(bound) = rustix::net::getsockname(connection) else { return NO_LISTEN };
         let Ok(local) = SocketAddr::try_from(bound.clone()) else { return self.unix_listen_of(bound) };
         let found = |is: fn(SocketAddr, SocketAddr) -> bool| {
@@ -539,12 +534,12 @@ impl Shared {
     }
 
     /// Where a listen entry is bound, if any of its sockets came along.
-    pub fn bound_at(&self, listen: u16) -> Option<&Address> {
+    pub(crate) fn bound_at(&self, listen: u16) -> Option<&Address> {
         self.locals.get(usize::from(listen))?.address.as_ref()
     }
 
     /// The thread that owns the channel of a slot.
-    pub fn home_of(&self, id: SlotId) -> usize {
+    pub(crate) fn home_of(&self, id: SlotId) -> usize {
         (usize::from(id.slot) + usize::from(id.pool)) % self.inboxes.len().max(1)
     }
 }

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 /// Length of a tick. A deadline is met up to one tick late.
-pub const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Slots of the wheel; a deadline further away than all of them is looked at once per round.
 const SLOTS: usize = 1024;
 const WORDS: usize = SLOTS / 64;
@@ -29,7 +29,7 @@ const UNUSED: Entry = Entry { deadline: 0, filed_at: 0, prev: NONE, next: NONE, 
 
 /// The wheel of one event loop. Keys are small dense numbers: indices of connections.
 #[derive(Debug)]
-pub struct Wheel {
+pub(crate) struct Wheel {
     start: Instant,
     /// All ticks up to this one have been looked at.
     done: u64,
@@ -41,12 +41,12 @@ pub struct Wheel {
 
 impl Wheel {
     /// An empty wheel that starts at `now`.
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Wheel { start: now, done: 0, entries: Vec::new(), heads: [NONE; SLOTS], filled: [0; WORDS] }
     }
 
     /// Sets the deadline of `key`, in place of any that it had.
-    pub fn arm(&mut self, key: u32, deadline: Instant) {
+    pub(crate) fn arm(&mut self, key: u32, deadline: Instant) {
         let tick = self.tick_after(deadline).max(self.done + 1);
         let index = key as usize;
         if index >= self.entries.len() {
@@ -64,7 +64,7 @@ impl Wheel {
     }
 
     /// Forgets the deadline of `key`.
-    pub fn disarm(&mut self, key: u32) {
+    pub(crate) fn disarm(&mut self, key: u32) {
         if let Some(entry) = self.entries.get_mut(key as usize) {
             entry.armed = false;
             if entry.linked {
@@ -74,23 +74,23 @@ impl Wheel {
     }
 
     /// Whether `key` has a deadline.
-    pub fn is_armed(&self, key: u32) -> bool {
+    pub(crate) fn is_armed(&self, key: u32) -> bool {
         self.entries.get(key as usize).is_some_and(|entry| entry.armed)
     }
 
     /// When `key` fires, in milliseconds since the wheel's start.
-    pub fn deadline(&self, key: u32) -> Option<i64> {
+    pub(crate) fn deadline(&self, key: u32) -> Option<i64> {
         let entry = self.entries.get(key as usize).filter(|entry| entry.armed)?;
         i64::try_from(entry.deadline * TICK.as_millis() as u64).ok()
     }
 
     /// An instant on the same scale.
-    pub fn millis(&self, instant: Instant) -> i64 {
+    pub(crate) fn millis(&self, instant: Instant) -> i64 {
         instant.saturating_duration_since(self.start).as_millis() as i64
     }
 
     /// Takes out every key whose deadline has passed at `now`, and adds it to `fired`.
-    pub fn expire(&mut self, now: Instant, fired: &mut Vec<u32>) {
+    pub(crate) fn expire(&mut self, now: Instant, fired: &mut Vec<u32>) {
         let until = now.saturating_duration_since(self.start).as_millis() as u64 / TICK.as_millis() as u64;
         if until <= self.done {
             return;
@@ -104,7 +104,7 @@ impl Wheel {
     }
 
     /// When [`Wheel::expire`] has to be called next; `None` while nothing is armed.
-    pub fn next_wake(&self) -> Option<Instant> {
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
         let from = (self.done + 1) as usize % SLOTS;
         let ahead = self.distance_to_filled(from)?;
         let tick = self.done + 1 + ahead as u64;

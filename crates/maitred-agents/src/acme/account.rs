@@ -35,7 +35,7 @@ struct Kept {
 
 /// See the module.
 #[derive(Clone)]
-pub struct Accounts {
+pub(crate) struct Accounts {
     authority: Arc<Authority>,
     contact: Arc<[String]>,
     store: Arc<Store>,
@@ -45,7 +45,7 @@ pub struct Accounts {
 
 impl Accounts {
     /// The account at this authority.
-    pub fn new(authority: &Authority, contact: &[String], store: Arc<Store>) -> Accounts {
+    pub(crate) fn new(authority: &Authority, contact: &[String], store: Arc<Store>) -> Accounts {
         let authority = Arc::new(authority.clone());
         Accounts { authority, contact: contact.into(), store, making: Arc::default() }
     }
@@ -54,7 +54,7 @@ impl Accounts {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn get(&self, seen: &Seen) -> Result<Account, Trouble> {
+    pub(crate) async fn get(&self, seen: &Seen) -> Result<Account, Trouble> {
         let _making = self.making.lock().await;
         match self
             .store
@@ -67,7 +67,7 @@ impl Accounts {
     }
 
     /// Puts the account aside if the authority does not know it: the next order makes a new one.
-    pub fn doubt(&self, trouble: &Trouble) {
+    pub(crate) fn doubt(&self, trouble: &Trouble) {
         if trouble.text.contains(UNKNOWN) {
             tracing::warn!("the authority does not know the account any more; creating a new one");
             if let Err(error) = self.store.put_account_aside(&self.key()) {
@@ -80,7 +80,7 @@ impl Accounts {
     ///
     /// # Errors
     /// A text.
-    pub async fn renewal_info(
+    pub(crate) async fn renewal_info(
         &self,
         identifier: Option<CertificateIdentifier<'static>>,
     ) -> Result<(Window, Option<Duration>), String> {

@@ -12,7 +12,7 @@ use maitred_base::pki::{Bytes, Pair};
 use maitred_config::KeyType;
 
 /// A key, and the request for a certificate of it.
-pub struct Request {
+pub(crate) struct Request {
     /// The key, in PEM (PKCS #8).
     pub key: String,
     /// The request, in DER (RFC 2986).
@@ -38,7 +38,7 @@ pub struct Facts {
 ///
 /// # Errors
 /// A text.
-pub fn request(names: &[String], key_type: KeyType) -> Result<Request, String> {
+pub(crate) fn request(names: &[String], key_type: KeyType) -> Result<Request, String> {
     let key = match key_type {
         KeyType::P256 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256),
         KeyType::P384 => KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384),
@@ -55,7 +55,7 @@ pub fn request(names: &[String], key_type: KeyType) -> Result<Request, String> {
 ///
 /// # Errors
 /// A text.
-pub fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
+pub(crate) fn for_challenge(name: &str, digest: &[u8]) -> Result<Pair, String> {
     let make = || {
         let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(&[name.to_owned()])?;

@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// What the exchanges of one attempt have shown besides their content.
 #[derive(Debug, Clone, Default)]
-pub struct Seen(Arc<Mutex<Inner>>);
+pub(crate) struct Seen(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -39,12 +39,12 @@ struct Inner {
 
 impl Seen {
     /// The `Retry-After` of the last response, if that was an error and had one.
-    pub fn retry_after(&self) -> Option<Duration> {
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retry_after
     }
 
     /// The status of the response to the last request, if there was one.
-    pub fn status(&self) -> Option<u16> {
+    pub(crate) fn status(&self) -> Option<u16> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).status
     }
 
@@ -54,7 +54,7 @@ impl Seen {
 }
 
 /// See the module.
-pub struct Client {
+pub(crate) struct Client {
     hyper: Hyper<HttpsConnector<HttpConnector>, BodyWrapper<Bytes>>,
     seen: Seen,
 }
@@ -64,7 +64,7 @@ impl Client {
     ///
     /// # Errors
     /// A text, when they cannot be read.
-    pub fn new(ca_file: Option<&Path>, seen: Seen) -> Result<Client, String> {
+    pub(crate) fn new(ca_file: Option<&Path>, seen: Seen) -> Result<Client, String> {
         let builder = match ca_file {
             Some(path) => HttpsConnectorBuilder::new().with_tls_config(believing(path)?),
             None => HttpsConnectorBuilder::new()

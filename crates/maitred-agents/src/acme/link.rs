@@ -17,7 +17,7 @@ type Outcome = Result<(), String>;
 
 /// How orders speak to the master.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub(crate) struct Link {
     say: mpsc::UnboundedSender<FromAgent>,
     /// The tasks that wait for a challenge to be in place, or a hook to end.
     waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<Outcome>>>>,
@@ -26,7 +26,7 @@ pub struct Link {
 
 impl Link {
     /// Says what there is to say by `say`.
-    pub fn new(say: mpsc::UnboundedSender<FromAgent>) -> Link {
+    pub(crate) fn new(say: mpsc::UnboundedSender<FromAgent>) -> Link {
         Link { say, waiting: Arc::default(), serials: Arc::default() }
     }
 
@@ -34,7 +34,7 @@ impl Link {
     ///
     /// # Errors
     /// A text, when it is not in time.
-    pub async fn place(&self, name: &str, answer: Answer) -> Result<Placed, String> {
+    pub(crate) async fn place(&self, name: &str, answer: Answer) -> Result<Placed, String> {
         let (serial, told) = self.wait();
         let placed = Placed { link: self.clone(), serial };
         self.say(FromAgent::Challenge(Challenge { serial, name: name.to_owned(), answer }));
@@ -48,7 +48,7 @@ impl Link {
     ///
     /// # Errors
     /// A text, when it has failed.
-    pub async fn hook(&self, call: HookCall) -> Result<(), String> {
+    pub(crate) async fn hook(&self, call: HookCall) -> Result<(), String> {
         let (serial, told) = self.wait();
         let placed = Hooked { link: self.clone(), serial };
         self.say(FromAgent::Hook(serial, call));
@@ -66,13 +66,13 @@ impl Link {
     }
 
     /// Says something to the master.
-    pub fn say(&self, message: FromAgent) {
+    pub(crate) fn say(&self, message: FromAgent) {
         // There is no receiver when the master has gone, and then this process ends.
         let _ = self.say.send(message);
     }
 
     /// Takes note that a challenge is answered, or a hook has ended.
-    pub fn done(&self, serial: u64, outcome: Outcome) {
+    pub(crate) fn done(&self, serial: u64, outcome: Outcome) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&serial);
         if let Some(tell) = waiting {
             let _ = tell.send(outcome);
@@ -94,7 +94,7 @@ impl Drop for Hooked {
 
 /// A challenge that is answered until this is dropped.
 #[derive(Debug)]
-pub struct Placed {
+pub(crate) struct Placed {
     link: Link,
     serial: u64,
 }

@@ -44,7 +44,7 @@ pub struct Site {
 
 impl Site {
     /// What it is called in files and messages.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.names.first().map_or("", String::as_str)
     }
 }
@@ -81,10 +81,10 @@ pub struct HookCall {
 
 impl HookCall {
     /// What stands before the name of a site in that of its record (RFC 8555 section 8.4).
-    pub const PREFIX: &'static str = "_acme-challenge.";
+    pub(crate) const PREFIX: &'static str = "_acme-challenge.";
 
     /// Whether it has the form of a challenge: the master starts programs with it as arguments.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         let label = |label: &str| {
             let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
             !label.is_empty() && label.bytes().all(plain)

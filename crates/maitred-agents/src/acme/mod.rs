@@ -26,16 +26,16 @@
 //! | [`on_demand`] | names that clients ask for |
 //! | [`dns`] | records for DNS-01 |
 
-pub mod account;
+pub(crate) mod account;
 pub mod agent;
 pub mod certificate;
-pub mod client;
+pub(crate) mod client;
 pub mod dns;
-pub mod link;
+pub(crate) mod link;
 pub mod messages;
-pub mod on_demand;
-pub mod order;
-pub mod sandbox;
-pub mod schedule;
+pub(crate) mod on_demand;
+pub(crate) mod order;
+pub(crate) mod sandbox;
+pub(crate) mod schedule;
 pub mod store;
 pub mod supervise;

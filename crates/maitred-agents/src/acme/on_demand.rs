@@ -11,13 +11,13 @@ use hyper_util::rt::TokioExecutor;
 /// How long the service may take to answer.
 const ASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions under way at a time.
-pub const ASKS_MAX: usize = 16;
+pub(crate) const ASKS_MAX: usize = 16;
 /// Questions a minute: any client can have one asked.
-pub const ASKS_PER_MINUTE: u32 = 600;
+pub(crate) const ASKS_PER_MINUTE: u32 = 600;
 
 /// How often something may happen: a bucket that fills with time.
 #[derive(Debug)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     per_minute: u32,
     left: f64,
     filled: Instant,
@@ -25,12 +25,12 @@ pub struct Bucket {
 
 impl Bucket {
     /// A full one: a minute's worth at once.
-    pub fn new(per_minute: u32, now: Instant) -> Bucket {
+    pub(crate) fn new(per_minute: u32, now: Instant) -> Bucket {
         Bucket { per_minute, left: per_minute.into(), filled: now }
     }
 
     /// Whether it may happen now.
-    pub fn take(&mut self, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         let most = f64::from(self.per_minute);
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + since * most / 60.0).min(most);
@@ -44,7 +44,7 @@ impl Bucket {
 }
 
 /// Whether a name is one of those that certificates are made for on demand: `a.example`, `*.a.example` for all below it, `*`.
-pub fn covers(hosts: &[String], name: &str) -> bool {
+pub(crate) fn covers(hosts: &[String], name: &str) -> bool {
     let label = |label: &str| {
         let plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
@@ -64,7 +64,7 @@ pub fn covers(hosts: &[String], name: &str) -> bool {
 ///
 /// # Errors
 /// A text, when there is no answer.
-pub async fn ask(url: &str, name: &str) -> Result<bool, String> {
+pub(crate) async fn ask(url: &str, name: &str) -> Result<bool, String> {
     let sign = if url.contains('?') { '&' } else { '?' };
     let uri = format!("{url}{sign}domain={name}").parse().map_err(|_| format!("{url} is no URL"))?;
     let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();

@@ -28,7 +28,7 @@ pub(super) const NONCES_MAX: usize = 8;
 const TEXT_BYTES_MAX: usize = 1000;
 
 /// What to order.
-pub struct Job {
+pub(crate) struct Job {
     /// The names.
     pub names: Vec<String>,
     /// The type of the new key.
@@ -45,7 +45,7 @@ pub struct Job {
 
 /// Why there is no certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
+pub(crate) struct Trouble {
     /// What the schedule makes of it.
     pub failure: Failure,
     /// In words.
@@ -54,17 +54,17 @@ pub struct Trouble {
 
 impl Trouble {
     /// The authority said no, or what it said makes no sense.
-    pub fn refused(text: impl Into<String>) -> Trouble {
+    pub(crate) fn refused(text: impl Into<String>) -> Trouble {
         Trouble::new(Blame::Refused, None, text.into())
     }
 
     /// There was no answer.
-    pub fn unreachable(text: impl Into<String>) -> Trouble {
+    pub(crate) fn unreachable(text: impl Into<String>) -> Trouble {
         Trouble::new(Blame::Unreachable, None, text.into())
     }
 
     /// What the library reports; `seen` knows of the last exchange.
-    pub fn of(error: &Error, seen: &Seen) -> Trouble {
+    pub(crate) fn of(error: &Error, seen: &Seen) -> Trouble {
         let failed = seen.status().is_none_or(|status| status >= 500);
         let (blame, text) = match error {
             Error::Api(problem) => {
@@ -86,7 +86,7 @@ impl Trouble {
 }
 
 /// How challenges are answered.
-pub struct Ways {
+pub(crate) struct Ways {
     /// By the worker process.
     pub link: Link,
     /// In the DNS.
@@ -94,7 +94,8 @@ pub struct Ways {
 }
 
 /// A challenge that is answered until this is dropped.
-pub enum Answered {
+#[allow(dead_code, reason = "the values are held for their Drop")]
+pub(crate) enum Answered {
     /// By the worker process.
     Placed(Placed),
     /// In the DNS.
@@ -103,7 +104,7 @@ pub enum Answered {
 
 /// Which challenges to take: all that can be answered, in the order in which they are tried, which begins with another one after
 /// each failure. DNS-01 is among them if any name can be answered by it.
-pub fn kinds(start: &Start, failures: u32) -> Vec<ChallengeType> {
+pub(crate) fn kinds(start: &Start, failures: u32) -> Vec<ChallengeType> {
     let mut kinds = match start.acme.challenge {
         ChallengeChoice::Http01 => vec![ChallengeType::Http01],
         ChallengeChoice::TlsAlpn01 => vec![ChallengeType::TlsAlpn01],
@@ -160,7 +161,12 @@ pub(super) use with_nonce;
 ///
 /// # Errors
 /// Why there is none.
-pub async fn obtain(account: &Account, job: &Job, ways: &Ways, seen: &Seen) -> Result<String, Trouble> {
+pub(crate) async fn obtain(
+    account: &Account,
+    job: &Job,
+    ways: &Ways,
+    seen: &Seen,
+) -> Result<String, Trouble> {
     let trouble = |error: Error| Trouble::of(&error, seen);
     let mut order = begin(account, job).await.map_err(trouble)?;
     let challenges = prove(&mut order, job, ways, seen).await?;

@@ -19,28 +19,28 @@ use std::time::Duration;
 
 /// Orders under way at a time. Authorities bound orders per account; a few at a time keep one slow validation from delaying
 /// all others.
-pub const ORDERS_MAX: usize = 4;
+pub(crate) const ORDERS_MAX: usize = 4;
 /// The longest sleep: how late a step of the wall clock may be noticed.
-pub const WAKE_MAX: Duration = Duration::from_secs(60 * 60);
+pub(crate) const WAKE_MAX: Duration = Duration::from_secs(60 * 60);
 /// The longest `Retry-After` that is honoured; the longest period of common rate limits.
-pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * DAY);
+pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * DAY);
 /// The longest delay after refusals: twice a day still repairs itself in time when a certificate is renewed 30 days ahead.
-pub const REFUSED_DELAY_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+pub(crate) const REFUSED_DELAY_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// The longest delay while the authority cannot be reached; that costs it nothing.
-pub const UNREACHABLE_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
+pub(crate) const UNREACHABLE_DELAY_MAX: Duration = Duration::from_secs(60 * 60);
 /// When renewal information is asked for again if the authority does not say (RFC 9773 section 4.3.2).
-pub const ASK_AGAIN: Duration = Duration::from_secs(6 * 60 * 60);
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(6 * 60 * 60);
 /// The least and the most of what it may say.
-pub const ASK_AGAIN_RANGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(DAY));
+pub(crate) const ASK_AGAIN_RANGE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(DAY));
 /// The first delay while the authority cannot be reached is this part of that after a refusal: networks come up seconds after
 /// servers do.
-pub const UNREACHABLE_PART: u32 = 8;
+pub(crate) const UNREACHABLE_PART: u32 = 8;
 
 const DAY: u64 = 24 * 60 * 60;
 
 /// What both clocks say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Now {
+pub(crate) struct Now {
     /// The wall clock, in seconds of Unix time.
     pub unix: u64,
     /// The monotonic clock, since any fixed moment.
@@ -49,7 +49,7 @@ pub struct Now {
 
 /// A certificate that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub(crate) struct Held {
     /// Its first second, in Unix time.
     pub not_before: u64,
     /// Its last second.
@@ -80,7 +80,7 @@ impl Held {
 
 /// What the authority suggests (RFC 9773 section 4.2): renew between these, in seconds of Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub(crate) struct Window {
     /// Its begin.
     pub start: u64,
     /// Its end.
@@ -89,7 +89,7 @@ pub struct Window {
 
 /// Why an order came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     /// The authority could not be reached, or had trouble of its own, or this process was ended meanwhile.
     Unreachable,
     /// The authority refused, or could not validate a name.
@@ -98,7 +98,7 @@ pub enum Blame {
 
 /// An order that came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Why.
     pub blame: Blame,
     /// What the authority said about the next try.
@@ -107,7 +107,7 @@ pub struct Failure {
 
 /// Something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
+pub(crate) enum Task {
     /// Order a certificate for this site; ends with [`Schedule::ordered`].
     Order(usize),
     /// Ask for renewal information about the certificate of this site; ends with [`Schedule::informed`].
@@ -116,7 +116,7 @@ pub enum Task {
 
 /// What of a site is stored beyond the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Past {
+pub(crate) struct Past {
     /// Failures in a row.
     pub failures: u32,
     /// The wall clock when the next order is allowed.
@@ -146,7 +146,7 @@ struct Site {
 
 /// What the configuration says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// The delay after the first refusal; doubles with each further one.
     pub first_delay: Duration,
     /// How many authorities there are, at least one.
@@ -157,7 +157,7 @@ pub struct Rules {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     sites: Vec<Site>,
     rules: Rules,
     random: u64,
@@ -165,12 +165,12 @@ pub struct Schedule {
 
 impl Schedule {
     /// No sites yet. `seed` may be any number, and differs from one process to another.
-    pub fn new(rules: Rules, seed: u64) -> Schedule {
+    pub(crate) fn new(rules: Rules, seed: u64) -> Schedule {
         Schedule { sites: Vec::new(), rules, random: seed }
     }
 
     /// Adds a site, with what is stored of it. Its number is the count of those before it.
-    pub fn add(&mut self, now: Now, held: Option<Held>, past: Past) {
+    pub(crate) fn add(&mut self, now: Now, held: Option<Held>, past: Past) {
         // However wrong either clock was, no site waits longer than the longest delay.
         let left = Duration::from_secs(past.allowed_unix.saturating_sub(now.unix)).min(RETRY_AFTER_MAX);
         let allowed_at = now.up.saturating_add(left);
@@ -179,7 +179,7 @@ impl Schedule {
     }
 
     /// The next thing to do, if there is one now. To be called until there is none.
-    pub fn next(&mut self, now: Now) -> Option<Task> {
+    pub(crate) fn next(&mut self, now: Now) -> Option<Task> {
         let running = self.sites.iter().filter(|site| site.busy == Busy::Ordering).count();
         let free = |site: &&(usize, &Site)| site.1.busy == Busy::No;
         let ripe = |(_, site): &(usize, &Site)| site.is_due(now) && site.allowed_at <= now.up;
@@ -200,7 +200,7 @@ impl Schedule {
     }
 
     /// An order has ended: the new certificate, or why there is none.
-    pub fn ordered(&mut self, now: Now, site: usize, outcome: Result<Held, Failure>) {
+    pub(crate) fn ordered(&mut self, now: Now, site: usize, outcome: Result<Held, Failure>) {
         let delay = match outcome {
             Ok(_) => Duration::ZERO,
             Err(failure) => self.delay(site, failure),
@@ -232,7 +232,13 @@ impl Schedule {
     }
 
     /// Renewal information has come, or not: then what was known stays. `again` is when the authority expects the next query.
-    pub fn informed(&mut self, now: Now, site: usize, window: Option<Window>, again: Option<Duration>) {
+    pub(crate) fn informed(
+        &mut self,
+        now: Now,
+        site: usize,
+        window: Option<Window>,
+        again: Option<Duration>,
+    ) {
         let Some(site) = self.sites.get_mut(site) else { return };
         site.busy = Busy::No;
         // One that ends before it starts says nothing (RFC 9773 section 4.2).
@@ -244,7 +250,7 @@ impl Schedule {
     }
 
     /// How long to sleep before the next call of [`Schedule::next`], if nothing else happens.
-    pub fn next_wake(&self, now: Now) -> Duration {
+    pub(crate) fn next_wake(&self, now: Now) -> Duration {
         let running = self.sites.iter().filter(|site| site.busy == Busy::Ordering).count();
         let wait = |site: &Site| {
             let until = |at: Duration| at.saturating_sub(now.up);
@@ -268,25 +274,25 @@ impl Schedule {
 
     /// The number of the authority that the site's next order goes to: the next one after each
     /// [`fallback_after`](Rules::fallback_after) failures, and the first one again after the last.
-    pub fn authority(&self, site: usize) -> usize {
+    pub(crate) fn authority(&self, site: usize) -> usize {
         let failures = self.sites.get(site).map_or(0, |site| site.failures);
         self.rules.authority(failures) as usize
     }
 
     /// What is to be stored of a site.
-    pub fn past(&self, now: Now, site: usize) -> Past {
+    pub(crate) fn past(&self, now: Now, site: usize) -> Past {
         let Some(site) = self.sites.get(site) else { return Past::default() };
         let left = site.allowed_at.saturating_sub(now.up).as_secs();
         Past { failures: site.failures, allowed_unix: now.unix.saturating_add(left) }
     }
 
     /// When a site's certificate is going to be renewed, in seconds of Unix time; `None` without one.
-    pub fn renew_at(&self, site: usize) -> Option<u64> {
+    pub(crate) fn renew_at(&self, site: usize) -> Option<u64> {
         self.sites.get(site).and_then(Site::renew_at)
     }
 
     /// How long until the next order of a site is allowed.
-    pub fn allowed_in(&self, now: Now, site: usize) -> Duration {
+    pub(crate) fn allowed_in(&self, now: Now, site: usize) -> Duration {
         self.sites.get(site).map_or(Duration::ZERO, |site| site.allowed_at.saturating_sub(now.up))
     }
 

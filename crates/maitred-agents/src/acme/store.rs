@@ -32,7 +32,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What is stored of a site besides its certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notes {
+pub(crate) struct Notes {
     /// Failures in a row.
     pub failures: u32,
     /// The wall clock when the next order is allowed, in seconds of Unix time.
@@ -43,7 +43,7 @@ pub struct Notes {
 
 /// A record in the DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// Its name, without the last dot.
     pub name: String,
     /// What it says.
@@ -52,7 +52,7 @@ pub struct Record {
 
 /// The state directory of an agent, which has it to itself.
 #[derive(Debug)]
-pub struct Store {
+pub(crate) struct Store {
     state: PathBuf,
     /// Held as long as it is open.
     _lock: File,
@@ -63,7 +63,7 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path; [`ErrorKind::WouldBlock`] when another agent has the lock.
-    pub fn open(state: &Path) -> io::Result<Store> {
+    pub(crate) fn open(state: &Path) -> io::Result<Store> {
         for directory in
             [state.to_owned(), state.join("certificates"), state.join("accounts"), state.join("dns")]
         {
@@ -82,7 +82,7 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path.
-    pub fn certificate(&self, site: &str) -> io::Result<Option<String>> {
+    pub(crate) fn certificate(&self, site: &str) -> io::Result<Option<String>> {
         read(&certificate_path(&self.state, site))
     }
 
@@ -90,12 +90,12 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path; the old ones are there then.
-    pub fn keep_certificate(&self, site: &str, pem: &str) -> io::Result<()> {
+    pub(crate) fn keep_certificate(&self, site: &str, pem: &str) -> io::Result<()> {
         write(&certificate_path(&self.state, site), pem.as_bytes())
     }
 
     /// What is stored of a site; nothing if the file cannot be read, since no certificate depends on it.
-    pub fn notes(&self, site: &str) -> Notes {
+    pub(crate) fn notes(&self, site: &str) -> Notes {
         self.json(&self.notes_path(site)).unwrap_or_default()
     }
 
@@ -103,12 +103,12 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path.
-    pub fn keep_notes(&self, site: &str, notes: &Notes) -> io::Result<()> {
+    pub(crate) fn keep_notes(&self, site: &str, notes: &Notes) -> io::Result<()> {
         write(&self.notes_path(site), &serde_json::to_vec_pretty(notes)?)
     }
 
     /// The account of this key.
-    pub fn account<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+    pub(crate) fn account<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         self.json(&self.account_path(key))
     }
 
@@ -116,7 +116,7 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path.
-    pub fn keep_account(&self, key: &str, account: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn keep_account(&self, key: &str, account: &impl Serialize) -> io::Result<()> {
         write(&self.account_path(key), &serde_json::to_vec_pretty(account)?)
     }
 
@@ -124,13 +124,13 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path.
-    pub fn put_account_aside(&self, key: &str) -> io::Result<()> {
+    pub(crate) fn put_account_aside(&self, key: &str) -> io::Result<()> {
         let path = self.account_path(key);
         std::fs::rename(&path, path.with_extension("unknown")).map_err(|error| with_path(&error, &path))
     }
 
     /// The records that an agent has left in the DNS.
-    pub fn records(&self) -> Vec<Record> {
+    pub(crate) fn records(&self) -> Vec<Record> {
         self.json(&self.state.join(RECORDS)).unwrap_or_default()
     }
 
@@ -138,7 +138,7 @@ impl Store {
     ///
     /// # Errors
     /// What the system says, with the path.
-    pub fn keep_records(&self, records: &[Record]) -> io::Result<()> {
+    pub(crate) fn keep_records(&self, records: &[Record]) -> io::Result<()> {
         write(&self.state.join(RECORDS), &serde_json::to_vec_pretty(records)?)
     }
 
@@ -224,7 +224,7 @@ fn make_parents(state: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// What the system says.
-pub fn make_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     // One that was there may be open to others.
     let mode = std::fs::metadata(path)?.permissions().mode();

@@ -11,7 +11,7 @@ use maitred_config::DnsBy;
 use maitred_control::{Answer, Challenge, Report, ToWorker};
 
 /// Challenges under way at a time; more than any agent has, unless it is mad.
-pub const CHALLENGES_MAX: usize = 1024;
+pub(crate) const CHALLENGES_MAX: usize = 1024;
 
 /// Something to do, in the order given.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +46,9 @@ pub struct Hook {
 }
 
 /// Names on demand that the agent has not answered yet.
-pub const NAMES_MAX: usize = 256;
+pub(crate) const NAMES_MAX: usize = 256;
 /// Hooks that run at a time; more than any agent has.
-pub const HOOKS_MAX: usize = 16;
+pub(crate) const HOOKS_MAX: usize = 16;
 
 /// A challenge that is under way.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ const READ: [&str; 6] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/run"];
 ///
 /// # Errors
 /// A text, when the kernel refuses.
-pub fn confine(reads: &[&Path], writes: Option<&Path>) -> Result<&'static str, String> {
+pub(crate) fn confine(reads: &[&Path], writes: Option<&Path>) -> Result<&'static str, String> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets).map_err(|error| format!("capabilities: {error}"))?;
@@ -28,7 +28,7 @@ pub fn confine(reads: &[&Path], writes: Option<&Path>) -> Result<&'static str, S
 ///
 /// # Errors
 /// When the kernel refuses.
-pub fn restrict(reads: &[&Path], writes: Option<&Path>) -> Result<&'static str, RulesetError> {
+pub(crate) fn restrict(reads: &[&Path], writes: Option<&Path>) -> Result<&'static str, RulesetError> {
     let rules: [(&[&Path], _); 2] = [
         (reads, AccessFs::from_read(WANTED) & !AccessFs::Execute),
         (writes.as_slice(), AccessFs::from_all(WANTED) & !AccessFs::Execute),

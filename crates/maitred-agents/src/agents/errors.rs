@@ -1,7 +1,7 @@
 //! What libraries say of failures, as text for the log.
 
 /// An error with what caused it: that of the client alone says "client error".
-pub fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -82,7 +82,7 @@ impl<S: Clone + PartialEq> Life<S> {
     }
 
     /// Whether there is one now.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running.is_some()
     }
 

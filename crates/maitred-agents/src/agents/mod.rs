@@ -8,12 +8,12 @@
 //! | [`confined`] | what it may reach |
 //! | [`errors`] | what libraries say of failures |
 
-pub mod confined;
-pub mod errors;
+pub(crate) mod confined;
+pub(crate) mod errors;
 pub mod life;
-pub mod process;
+pub(crate) mod process;
 
 /// Descriptor of the socket to the master in an agent.
-pub const CONTROL_FD: i32 = 3;
+pub(crate) const CONTROL_FD: i32 = 3;
 /// Descriptor of the memory file that holds its start document as JSON.
-pub const START_FD: i32 = 4;
+pub(crate) const START_FD: i32 = 4;

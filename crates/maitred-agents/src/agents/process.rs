@@ -18,7 +18,7 @@ const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Which agent it is.
 #[derive(Debug, Clone, Copy)]
-pub struct Role {
+pub(crate) struct Role {
     /// The name of its thread.
     pub thread: &'static CStr,
     /// Its name in the log.
@@ -28,7 +28,7 @@ pub struct Role {
 }
 
 /// The start document of an agent: all of its configuration. An agent whose start document would be another is replaced.
-pub trait Document: DeserializeOwned {
+pub(crate) trait Document: DeserializeOwned {
     /// `log.level` of the configuration.
     fn log_level(&self) -> &str;
     /// Whether it is bound to a list of system calls.
@@ -51,7 +51,7 @@ pub trait Document: DeserializeOwned {
 }
 
 /// The whole life of an agent: begins, and does what `live` does until that ends.
-pub fn run<S: Document>(
+pub(crate) fn run<S: Document>(
     role: Role,
     live: impl AsyncFnOnce(S, UnixDatagram) -> Result<(), String>,
 ) -> ExitCode {
@@ -103,7 +103,7 @@ fn start<S: Document>(
 ///
 /// # Errors
 /// A text, when it is none.
-pub async fn receive<T: DeserializeOwned>(
+pub(crate) async fn receive<T: DeserializeOwned>(
     socket: &UnixDatagram,
     bytes_max: usize,
 ) -> Result<Option<T>, String> {

@@ -28,7 +28,7 @@ const HEADERS_BYTES_MAX: u32 = 64 * 1024;
 
 /// How the servers of a pool are asked.
 #[derive(Debug)]
-pub struct Asking {
+pub(crate) struct Asking {
     /// What is asked.
     pub pool: Checked,
     /// For servers that are spoken to over TLS.
@@ -42,7 +42,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 ///
 /// # Errors
 /// Why it is not.
-pub async fn check(asking: &Asking, target: &Target) -> Result<(), String> {
+pub(crate) async fn check(asking: &Asking, target: &Target) -> Result<(), String> {
     let health = &asking.pool.health;
     match tokio::time::timeout(health.timeout, ask(asking, target)).await {
         Ok(outcome) => outcome,

@@ -2,9 +2,9 @@
 //! of gRPC has. Pure.
 
 /// Where the question goes.
-pub const PATH: &str = "/grpc.health.v1.Health/Check";
+pub(crate) const PATH: &str = "/grpc.health.v1.Health/Check";
 /// Bytes of an answer that are read: it takes seven.
-pub const ANSWER_BYTES_MAX: usize = 1024;
+pub(crate) const ANSWER_BYTES_MAX: usize = 1024;
 /// `HealthCheckResponse.ServingStatus.SERVING`
 const SERVING: u64 = 1;
 /// `SERVICE_UNKNOWN` is 3: there are four.
@@ -12,7 +12,7 @@ const STATES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN
 
 /// `HealthCheckRequest`, in its frame: no compression, the length in four bytes, and `service` as field 1. It has at most
 /// [`maitred_config::Health::SERVICE_BYTES_MAX`] bytes.
-pub fn question(service: &str) -> Vec<u8> {
+pub(crate) fn question(service: &str) -> Vec<u8> {
     let mut message = Vec::new();
     if !service.is_empty() {
         // Field 1 is of the type LEN.
@@ -30,7 +30,7 @@ pub fn question(service: &str) -> Vec<u8> {
 ///
 /// # Errors
 /// What it says instead.
-pub fn read(answer: &[u8]) -> Result<(), String> {
+pub(crate) fn read(answer: &[u8]) -> Result<(), String> {
     let status = status(answer).ok_or("its answer is no HealthCheckResponse")?;
     match usize::try_from(status).ok().and_then(|status| STATES.get(status)) {
         _ if status == SERVING => Ok(()),

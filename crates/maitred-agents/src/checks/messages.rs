@@ -12,7 +12,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Servers in one message: what a packet may have is bounded by the kernel.
 pub const PART_MAX: usize = 64;
 /// Bytes of [`FromAgent::Checked::why`].
-pub const WHY_BYTES_MAX: usize = 200;
+pub(crate) const WHY_BYTES_MAX: usize = 200;
 
 /// The start document of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

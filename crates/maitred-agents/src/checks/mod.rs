@@ -18,7 +18,7 @@
 //! | [`messages`] | what master and checks agent say to each other |
 
 pub mod agent;
-pub mod check;
-pub mod grpc;
+pub(crate) mod check;
+pub(crate) mod grpc;
 pub mod messages;
-pub mod verdict;
+pub(crate) mod verdict;

@@ -7,7 +7,7 @@
 
 /// Checks in a row that it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// `healthy_after`; at least 1.
     pub healthy_after: u32,
     /// `unhealthy_after`; at least 1.
@@ -16,7 +16,7 @@ pub struct Rules {
 
 /// What is known of one server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     well: bool,
     /// Checks in a row that say otherwise.
     against: u32,
@@ -24,12 +24,12 @@ pub struct Verdict {
 
 impl Verdict {
     /// One that is taken over: what was found before.
-    pub fn new(well: bool) -> Verdict {
+    pub(crate) fn new(well: bool) -> Verdict {
         Verdict { well, against: 0 }
     }
 
     /// A check has ended. `Some` if that changes the state: whether the server is well now.
-    pub fn note(&mut self, good: bool, rules: Rules) -> Option<bool> {
+    pub(crate) fn note(&mut self, good: bool, rules: Rules) -> Option<bool> {
         if good == self.well {
             self.against = 0;
             return None;

@@ -25,7 +25,7 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// A text for the operator.
-pub async fn fetch(source: &UrlKeys) -> Result<KeySet, String> {
+pub(crate) async fn fetch(source: &UrlKeys) -> Result<KeySet, String> {
     let outcome = tokio::time::timeout(EXCHANGE_TIMEOUT, exchange(source)).await;
     let body =
         outcome.map_err(|_| format!("no whole response within {} s", EXCHANGE_TIMEOUT.as_secs()))??;

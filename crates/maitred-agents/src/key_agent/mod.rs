@@ -18,7 +18,7 @@
 //! | [`supervise`] | the master's part: the life of the agent, and the keys that it has sent |
 
 pub mod agent;
-pub mod fetch;
+pub(crate) mod fetch;
 pub mod messages;
-pub mod schedule;
+pub(crate) mod schedule;
 pub mod supervise;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 /// The shortest time between two fetches of a source: tokens name keys as they like.
-pub const FETCH_EVERY_MIN: Duration = Duration::from_secs(5);
+pub(crate) const FETCH_EVERY_MIN: Duration = Duration::from_secs(5);
 /// The longest time after a failure; the first is [`FETCH_EVERY_MIN`], and each further one twice as long.
-pub const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// One source.
 #[derive(Debug)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     refresh: Duration,
     /// When it is fetched next; `None` while it is.
     next: Option<Duration>,
@@ -21,17 +21,17 @@ pub struct Schedule {
 
 impl Schedule {
     /// One that is fetched at once, and then in this period.
-    pub fn new(refresh: Duration) -> Schedule {
+    pub(crate) fn new(refresh: Duration) -> Schedule {
         Schedule { refresh, next: Some(Duration::ZERO), begun: None, failures: 0, wanted: false }
     }
 
     /// When it is fetched next; `None` while it is.
-    pub fn next(&self) -> Option<Duration> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         self.next
     }
 
     /// Whether it is to be fetched now; then that begins.
-    pub fn begins(&mut self, now: Duration) -> bool {
+    pub(crate) fn begins(&mut self, now: Duration) -> bool {
         let due = self.next.is_some_and(|next| next <= now);
         if due {
             (self.next, self.begun, self.wanted) = (None, Some(now), false);
@@ -40,7 +40,7 @@ impl Schedule {
     }
 
     /// A fetch has ended.
-    pub fn ended(&mut self, now: Duration, well: bool) {
+    pub(crate) fn ended(&mut self, now: Duration, well: bool) {
         self.failures = if well { 0 } else { self.failures.saturating_add(1) };
         let factor = 1_u32.checked_shl(self.failures.saturating_sub(1)).unwrap_or(u32::MAX);
         let wait = match well {
@@ -56,7 +56,7 @@ impl Schedule {
     }
 
     /// A key is wanted that was not there. After failures it has to wait as anything else.
-    pub fn wanted(&mut self, now: Duration) {
+    pub(crate) fn wanted(&mut self, now: Duration) {
         let earliest = self.begun.map_or(now, |begun| begun.saturating_add(FETCH_EVERY_MIN)).max(now);
         match &mut self.next {
             Some(next) if self.failures == 0 => *next = earliest.min(*next),

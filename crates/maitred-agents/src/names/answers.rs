@@ -7,11 +7,11 @@ use maitred_config::Found;
 use maitred_control::servers::ServerEntry;
 
 /// Targets of a name's SRV records that are looked at; each takes questions of its own.
-pub const TARGETS_MAX: usize = 64;
+pub(crate) const TARGETS_MAX: usize = 64;
 
 /// A record of type SRV (RFC 2782).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Srv {
+pub(crate) struct Srv {
     /// The lowest are asked first.
     pub priority: u16,
     /// The share among those of one priority.
@@ -23,13 +23,13 @@ pub struct Srv {
 }
 
 /// What addresses of a name are, in an order that does not depend on that of the answer; and whether some were left out.
-pub fn of_addresses(addresses: impl IntoIterator<Item = IpAddr>) -> (Vec<Found>, bool) {
+pub(crate) fn of_addresses(addresses: impl IntoIterator<Item = IpAddr>) -> (Vec<Found>, bool) {
     let found = addresses.into_iter();
     bounded(found.map(|ip| Found { ip, port: 0, target: String::new(), weight: 1, backup: false }).collect())
 }
 
 /// The records to look at, the best first; none where the service is said not to be there (a target of `.`).
-pub fn targets(mut records: Vec<Srv>) -> Vec<Srv> {
+pub(crate) fn targets(mut records: Vec<Srv>) -> Vec<Srv> {
     records.retain(|record| !record.target.is_empty() && record.port != 0);
     records.sort();
     records.dedup();
@@ -38,7 +38,7 @@ pub fn targets(mut records: Vec<Srv>) -> Vec<Srv> {
 }
 
 /// What these records mean, with the addresses of each target. Those of the lowest priority get requests, the others are backups.
-pub fn of_targets(targets: &[(Srv, Vec<IpAddr>)]) -> (Vec<Found>, bool) {
+pub(crate) fn of_targets(targets: &[(Srv, Vec<IpAddr>)]) -> (Vec<Found>, bool) {
     let resolved = || targets.iter().filter(|(_, addresses)| !addresses.is_empty());
     let best = resolved().map(|(record, _)| record.priority).min();
     let heaviest = targets.iter().map(|(record, _)| record.weight).max().unwrap_or(0);

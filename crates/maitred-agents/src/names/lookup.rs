@@ -22,7 +22,10 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 /// A text for the operator.
-pub async fn resolve(query: &Query, resolver: &[SocketAddr]) -> Result<(Vec<Found>, Duration), String> {
+pub(crate) async fn resolve(
+    query: &Query,
+    resolver: &[SocketAddr],
+) -> Result<(Vec<Found>, Duration), String> {
     let outcome = tokio::time::timeout(LOOKUP_TIMEOUT, ask(query, resolver)).await;
     let ((found, cut), ttl) =
         outcome.map_err(|_| format!("no answer within {} s", LOOKUP_TIMEOUT.as_secs()))??;

@@ -43,4 +43,4 @@ pub enum FromAgent {
 
 /// From the master to the agent: nothing as yet but the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ToAgent {}
+pub(crate) enum ToAgent {}

@@ -17,7 +17,7 @@
 //! | [`messages`] | what master and agent say to each other |
 
 pub mod agent;
-pub mod answers;
-pub mod lookup;
+pub(crate) mod answers;
+pub(crate) mod lookup;
 pub mod messages;
-pub mod schedule;
+pub(crate) mod schedule;

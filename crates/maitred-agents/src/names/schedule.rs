@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 /// The least time between two questions about a name: records may say that they are good for no time at all.
-pub const TTL_MIN: Duration = Duration::from_secs(1);
+pub(crate) const TTL_MIN: Duration = Duration::from_secs(1);
 /// The greatest: a record of a year would never be seen to change.
-pub const TTL_MAX: Duration = Duration::from_secs(60 * 60);
+pub(crate) const TTL_MAX: Duration = Duration::from_secs(60 * 60);
 /// The longest time after a failure; the first is [`TTL_MIN`], and each further one twice as long.
-pub const RETRY_MAX: Duration = Duration::from_secs(30);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// One name.
 #[derive(Debug, Default)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// When it is resolved next; `None` while it is.
     next: Option<Duration>,
     failures: u32,
@@ -19,22 +19,22 @@ pub struct Schedule {
 
 impl Schedule {
     /// One that is resolved at once.
-    pub fn new() -> Schedule {
+    pub(crate) fn new() -> Schedule {
         Schedule { next: Some(Duration::ZERO), failures: 0 }
     }
 
     /// When it is resolved next; `None` while it is.
-    pub fn next(&self) -> Option<Duration> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         self.next
     }
 
     /// Whether it is to be resolved now; then that begins.
-    pub fn begins(&mut self, now: Duration) -> bool {
+    pub(crate) fn begins(&mut self, now: Duration) -> bool {
         self.next.take_if(|next| *next <= now).is_some()
     }
 
     /// It has been resolved: what was found is good for that long. Without that it has failed.
-    pub fn ended(&mut self, now: Duration, ttl: Option<Duration>) {
+    pub(crate) fn ended(&mut self, now: Duration, ttl: Option<Duration>) {
         let wait = match ttl {
             Some(ttl) => {
                 self.failures = 0;
@@ -50,7 +50,7 @@ impl Schedule {
     }
 
     /// Whether the last attempt was the first one to fail.
-    pub fn has_just_failed(&self) -> bool {
+    pub(crate) fn has_just_failed(&self) -> bool {
         self.failures == 1
     }
 }

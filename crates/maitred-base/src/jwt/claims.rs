@@ -38,7 +38,7 @@ impl Claims {
 
     /// Whether a claim has one of these values, or is an array that has. `scope` and `scp` are lists of words (RFC 8693 section
     /// 4.2). `*` is any value.
-    pub fn holds(&self, name: &str, wanted: &[String]) -> bool {
+    pub(crate) fn holds(&self, name: &str, wanted: &[String]) -> bool {
         let Some(found) = self.find(name).filter(|found| !found.is_null()) else { return false };
         let is = |one: &Value, text: &str| match one {
             Value::String(found) => found == text,

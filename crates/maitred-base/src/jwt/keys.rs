@@ -14,9 +14,9 @@ pub const SET_BYTES_MAX: usize = 256 * 1024;
 /// Keys of one set, with those that are of no use here.
 pub const KEYS_MAX: usize = 64;
 /// The longest name of a key: they are hashes and counters.
-pub const ID_BYTES_MAX: usize = 256;
+pub(crate) const ID_BYTES_MAX: usize = 256;
 /// Keys that a token without the name of one is tried with: so that a token costs a bounded time.
-pub const TRIES_MAX: usize = 4;
+pub(crate) const TRIES_MAX: usize = 4;
 
 /// A public key that signatures can be checked with, as text, so that it can be sent between processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ fn key_of(key: &Map<String, Value>) -> Result<Key, String> {
 
 impl Key {
     /// What it signs with.
-    pub fn algorithm(&self) -> Algorithm {
+    pub(crate) fn algorithm(&self) -> Algorithm {
         match self.material {
             Material::Rsa { .. } => Algorithm::Rs256,
             Material::P256 { .. } => Algorithm::Es256,
@@ -176,7 +176,13 @@ impl Ring {
 
     /// Checks a signature; `None` if no key is the one that was asked for. A key without a name may be any, and a token without
     /// one may be of any key.
-    pub fn verify(&self, id: Option<&str>, by: Algorithm, message: &[u8], signature: &[u8]) -> Option<bool> {
+    pub(crate) fn verify(
+        &self,
+        id: Option<&str>,
+        by: Algorithm,
+        message: &[u8],
+        signature: &[u8],
+    ) -> Option<bool> {
         let is_named = |own: &Option<Box<str>>| own.is_some() && own.as_deref() == id;
         let named = self.keys.iter().any(|(own, ..)| is_named(own));
         let fits = |(own, algorithm, _): &&(Option<Box<str>>, Algorithm, ParsedPublicKey)| {

@@ -37,10 +37,10 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
+    pub(crate) const ALL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
     /// Its name in `alg` (RFC 7518 section 3.1, RFC 8037 section 3.1).
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Algorithm::Rs256 => "RS256",
             Algorithm::Es256 => "ES256",

@@ -8,7 +8,7 @@ use super::keys::Ring;
 use super::{Algorithm, decode};
 
 /// The longest token: more than fits into the head of most servers.
-pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+pub(crate) const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
 /// What a token has to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

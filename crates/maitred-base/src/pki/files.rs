@@ -226,7 +226,7 @@ pub fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Fault> {
 ///
 /// # Errors
 /// A [`Fault`] of the part [`Part::Ocsp`].
-pub fn staple(der: Vec<u8>) -> Result<Bytes, Fault> {
+pub(crate) fn staple(der: Vec<u8>) -> Result<Bytes, Fault> {
     let fault = |text: &str, hint| Fault { part: Part::Ocsp, text: text.into(), hint };
     let body = match der.get(..2) {
         Some([0x30, length]) if *length < 0x80 => Some(2),
@@ -247,7 +247,7 @@ pub fn staple(der: Vec<u8>) -> Result<Bytes, Fault> {
 ///
 /// # Errors
 /// A [`Fault`] of the part that is wrong; that they do not match is the key's.
-pub fn pair(
+pub(crate) fn pair(
     chain: Vec<CertificateDer<'static>>,
     mut key: PrivateKeyDer<'static>,
     ocsp: Option<Bytes>,

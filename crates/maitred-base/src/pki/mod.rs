@@ -10,12 +10,12 @@
 //! | [`clients`] | which authorities may have signed clients' certificates |
 //! | [`choice`] | which cipher suites and key-exchange groups are used |
 
-pub mod bytes;
+pub(crate) mod bytes;
 pub mod choice;
 pub mod clients;
 pub mod files;
-pub mod name;
-pub mod pair;
+pub(crate) mod name;
+pub(crate) mod pair;
 
 use std::sync::{Arc, LazyLock};
 

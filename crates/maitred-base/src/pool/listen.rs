@@ -18,9 +18,9 @@ use super::sizing::{Phase, SlotView};
 
 /// A queue that has been found non-empty for this long is pressure. Several looks long, because a connection or two can be
 /// found at any moment in the queue of processes that take them at once.
-pub const PRESSURE_AFTER: Duration = Duration::from_millis(200);
+pub(crate) const PRESSURE_AFTER: Duration = Duration::from_millis(200);
 /// CPU time per time above which a process is not superfluous: two half-idle processes are no better than one.
-pub const BUSY_SHARE: f64 = 0.5;
+pub(crate) const BUSY_SHARE: f64 = 0.5;
 /// How often the wait for the next trial doubles: with `retire_after` of one minute, up to about an hour.
 const DOUBLINGS_MAX: u32 = 6;
 
@@ -106,7 +106,7 @@ impl Watch {
     }
 
     /// Whether the last pressure is too recent for another trial. The core adds `retire_after` to this.
-    pub fn held(&self, now: Instant) -> bool {
+    pub(crate) fn held(&self, now: Instant) -> bool {
         let hold = self.wait().saturating_sub(self.retire_after);
         self.doublings > 0 && self.pressure.is_some_and(|last| now.saturating_duration_since(last) < hold)
     }

@@ -27,9 +27,9 @@ use crate::backoff::{APP, Backoff, Rules};
 
 /// Time between two bursts of starts. Long enough that one request in a queue that is about to empty starts one worker
 /// and not several; short enough that 63 workers are on their way after half a second.
-pub const SPAWN_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const SPAWN_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two retirements.
-pub const RETIRE_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const RETIRE_INTERVAL: Duration = Duration::from_secs(1);
 /// By which part of its limit a worker may be recycled early, so that those that started together do not end together.
 const STAGGER: u32 = 4;
 

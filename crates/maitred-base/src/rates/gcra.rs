@@ -14,7 +14,7 @@ pub struct Gcra {
 
 /// What the rule says about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// It is within the rate, and this is the key's time from now on.
     Pass(u64),
     /// It is not; one that comes so many nanoseconds later is.
@@ -38,7 +38,7 @@ impl Gcra {
 
     /// What becomes of a request that comes at `now`, for a key with the time `arrival`; 0 is a key that was never seen.
     #[inline]
-    pub fn next(&self, arrival: u64, now: u64) -> Next {
+    pub(crate) fn next(&self, arrival: u64, now: u64) -> Next {
         let ahead = arrival.saturating_sub(now);
         if ahead <= self.tolerance {
             return Next::Pass(arrival.max(now).saturating_add(self.interval));
@@ -51,12 +51,13 @@ impl Gcra {
     }
 
     /// The time of a key without its last request.
-    pub fn before(&self, arrival: u64) -> u64 {
+    pub(crate) fn before(&self, arrival: u64) -> u64 {
         arrival.saturating_sub(self.interval)
     }
 
     /// The longest that a key has to be remembered.
-    pub fn horizon(&self) -> Duration {
+    #[cfg(test)]
+    pub(crate) fn horizon(&self) -> Duration {
         Duration::from_nanos(self.tolerance + self.interval)
     }
 }

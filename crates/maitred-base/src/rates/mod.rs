@@ -10,12 +10,12 @@
 //! | [`word`] | how many each worker process has (pure) |
 //! | [`processes`] | which worker processes there are |
 
-pub mod gcra;
-pub mod key;
-pub mod processes;
-pub mod table;
-pub mod under_way;
-pub mod word;
+pub(crate) mod gcra;
+pub(crate) mod key;
+pub(crate) mod processes;
+pub(crate) mod table;
+pub(crate) mod under_way;
+pub(crate) mod word;
 
 pub use gcra::Gcra;
 pub use key::{AddressKey, Key};

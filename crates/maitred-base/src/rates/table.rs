@@ -40,8 +40,6 @@ pub(super) const PROCESSES: usize = 64;
 const PROCESS_SETS: usize = PROCESSES.div_ceil(WAYS);
 /// Keys that a table is for, for each of its sets.
 const KEYS_PER_SET: u32 = 2;
-/// Bytes of memory for each key.
-pub const BYTES_PER_KEY: u64 = size_of::<Set>() as u64 / KEYS_PER_SET as u64;
 /// What a table begins with: the format, which worker processes of two executables may share.
 const FORMAT: u32 = u32::from_be_bytes(*b"lim\x02");
 /// How often a request looks for its key again because other threads have changed the set in between; then it passes,
@@ -56,7 +54,7 @@ maitred_sys::shared! {
     /// and its counters.
     #[derive(Debug)]
     #[repr(C, align(64))]
-    pub struct Set {
+    pub(crate) struct Set {
         pub(super) tags: [AtomicU32; WAYS],
         length: AtomicU32,
         pub(super) times: [AtomicU64; WAYS],

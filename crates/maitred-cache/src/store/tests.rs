@@ -133,7 +133,7 @@ fn a_response_is_written_as_it_comes() {
         }
         let begin = || store.begin(&store.fetch(&store.key(b"a"))).unwrap();
         let mut writing = begin();
-        assert!(writing.file().is_none() && writing.is_empty());
+        assert!(writing.file().is_none() && writing.len() == 0);
         for _ in 0..10 {
             writing.append(&[b'y'; 1000]).unwrap();
         }

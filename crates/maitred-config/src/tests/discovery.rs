@@ -19,7 +19,7 @@ fn names_files_and_name_servers_are_read() {
         name("old.internal", false, 81, "old.internal:81"),
     ];
     let found: Vec<_> =
-        config.pools.iter().map(|pool| &pool.discovery).filter(|one| !one.is_none()).collect();
+        config.pools.iter().map(|pool| &pool.discovery).filter(|one| **one != Discovery::default()).collect();
     assert_eq!(found, [&Discovery { names, file: Some("/etc/maitred/old.json".into()) }]);
     let resolver: Vec<SocketAddr> = ["192.0.2.53:53", "[::1]:5353"].map(|one| one.parse().unwrap()).to_vec();
     assert_eq!(config.server.resolver, resolver);

@@ -12,25 +12,25 @@ use std::time::{Duration, Instant};
 use super::topology::Cpu;
 
 /// Share of a period that a thread must have waited for its CPU to count as disturbed.
-pub const DELAY_SHARE_MIN: f64 = 0.10;
+pub(crate) const DELAY_SHARE_MIN: f64 = 0.10;
 /// And so many times what is usual for it.
-pub const DELAY_TIMES_USUAL: f64 = 2.0;
+pub(crate) const DELAY_TIMES_USUAL: f64 = 2.0;
 /// Periods in a row that a thread must be disturbed, or a CPU idle, before it counts.
-pub const PERIODS_MIN: u32 = 3;
+pub(crate) const PERIODS_MIN: u32 = 3;
 /// Share of a period that a CPU must idle to be moved to.
-pub const IDLE_SHARE_MIN: f64 = 0.50;
+pub(crate) const IDLE_SHARE_MIN: f64 = 0.50;
 /// Mean share that the other CPUs must idle for a thread to be released although none of them is idle enough by itself.
-pub const IDLE_MEAN_MIN: f64 = 0.25;
+pub(crate) const IDLE_MEAN_MIN: f64 = 0.25;
 /// Share of a period that others may use of a CPU that a thread is to return to.
-pub const FOREIGN_SHARE_MAX: f64 = 0.20;
+pub(crate) const FOREIGN_SHARE_MAX: f64 = 0.20;
 /// How long a CPU must be that quiet.
-pub const QUIET_MIN: Duration = Duration::from_secs(30);
+pub(crate) const QUIET_MIN: Duration = Duration::from_secs(30);
 /// Between two decisions on the same thread.
-pub const SETTLE: Duration = Duration::from_secs(10);
+pub(crate) const SETTLE: Duration = Duration::from_secs(10);
 /// How long a thread stays away after it first left its home; doubled each time that it has to leave again.
-pub const HOLD_MIN: Duration = Duration::from_secs(30);
+pub(crate) const HOLD_MIN: Duration = Duration::from_secs(30);
 /// The most that this is doubled to; a thread that stayed at home for so long starts again at [`HOLD_MIN`].
-pub const HOLD_MAX: Duration = Duration::from_secs(30 * 60);
+pub(crate) const HOLD_MAX: Duration = Duration::from_secs(30 * 60);
 /// Periods outside of these are not judged: the machine slept, or the process did.
 const PERIOD_MIN: Duration = Duration::from_millis(250);
 const PERIOD_MAX: Duration = Duration::from_secs(5);
@@ -79,7 +79,7 @@ pub enum Action {
 
 /// Where a thread is allowed to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// On its home CPU only.
     Home,
     /// On this CPU only.

@@ -37,7 +37,7 @@ impl Sampler {
     }
 
     /// For a tree that looks like `/proc`, which counts so many ticks a second.
-    pub fn at(proc: &Path, ticks_per_second: u64, threads: &[Pid]) -> Sampler {
+    pub(crate) fn at(proc: &Path, ticks_per_second: u64, threads: &[Pid]) -> Sampler {
         let files = |tid: &Pid| {
             let task = proc.join(format!("self/task/{}", tid.as_raw_nonzero()));
             ThreadFiles {

@@ -65,7 +65,7 @@ impl Topology {
     }
 
     /// Numbers of the usable CPUs, ascending.
-    pub fn usable(&self) -> Vec<u16> {
+    pub(crate) fn usable(&self) -> Vec<u16> {
         self.cpus.iter().map(|cpu| cpu.id).collect()
     }
 }
@@ -128,7 +128,7 @@ fn list(path: &Path) -> Vec<u16> {
 }
 
 /// CPUs of a list such as `0-3,8,10-11`, in its order; `None` when it is not one. An empty list is one.
-pub fn parse_list(text: &str) -> Option<Vec<u16>> {
+pub(crate) fn parse_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -142,7 +142,7 @@ pub fn parse_list(text: &str) -> Option<Vec<u16>> {
 }
 
 /// A short form of a sorted list: `0-3,8`.
-pub fn format_list(cpus: &[u16]) -> String {
+pub(crate) fn format_list(cpus: &[u16]) -> String {
     cpus.chunk_by(|one, next| one.checked_add(1) == Some(*next))
         .filter_map(|run| match run {
             [] => None,

@@ -8,11 +8,11 @@
 //! | [`named_file`] | a file that an application names instead of sending it |
 //! | [`field`] | a field of a response that is made here |
 
-pub mod coding;
-pub mod decision;
-pub mod field;
+pub(crate) mod coding;
+pub(crate) mod decision;
+pub(crate) mod field;
 pub mod named_file;
-pub mod writer;
+pub(crate) mod writer;
 
 pub use coding::Coding;
 pub use decision::{Decision, Routed};

@@ -63,7 +63,7 @@ impl NamedFile {
 
 /// How many bytes of a response may leave in a second, by what it says itself: the first value that is a number, or `off`; 0
 /// is any number. Everything else says nothing.
-pub fn rate_of(head: &ResponseHead<'_>) -> Option<u64> {
+pub(crate) fn rate_of(head: &ResponseHead<'_>) -> Option<u64> {
     let mut rate = None;
     head.for_each(|field, value| {
         if rate.is_none() && field.eq_ignore_ascii_case(b"X-Accel-Limit-Rate") {

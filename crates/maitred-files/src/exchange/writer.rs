@@ -161,7 +161,7 @@ impl<'t> ResponseWriter<'t> {
     }
 
     /// Whether the response has fields besides its own.
-    pub fn has_further(&self) -> bool {
+    pub(crate) fn has_further(&self) -> bool {
         !self.further.is_empty()
     }
 
@@ -173,7 +173,7 @@ impl<'t> ResponseWriter<'t> {
 
     /// Whether the content of a response made here is left out: always with HEAD, and in the failure of a call.
     #[inline]
-    pub fn leaves_out(&self, status: u16) -> bool {
+    pub(crate) fn leaves_out(&self, status: u16) -> bool {
         self.context.head_only || (self.context.call.is_some() && is_failure(status))
     }
 
@@ -218,7 +218,7 @@ impl<'t> ResponseWriter<'t> {
     }
 
     /// Writes a head of fields that were prepared.
-    pub fn partly_prepared(&mut self, status: u16, fields: FieldsRef<'_>, ended: bool) {
+    pub(crate) fn partly_prepared(&mut self, status: u16, fields: FieldsRef<'_>, ended: bool) {
         self.write(&ResponseHead::own(status, fields), self.context.late_edits, ended);
     }
 
@@ -240,7 +240,7 @@ impl<'t> ResponseWriter<'t> {
     }
 
     /// Makes the head of a response that was kept: it has a `Date` of its own.
-    pub fn make_kept(&mut self, status: u16, ended: bool, put: impl FnOnce(&mut FieldLines)) {
+    pub(crate) fn make_kept(&mut self, status: u16, ended: bool, put: impl FnOnce(&mut FieldLines)) {
         let mut lines = std::mem::take(self.lines);
         lines.clear();
         put(&mut lines);

@@ -15,7 +15,7 @@ pub struct EncodingPlace(Arc<AtomicBool>);
 
 impl EncodingPlace {
     /// Takes it, if it is free.
-    pub fn take(taken: &Arc<AtomicBool>) -> Option<EncodingPlace> {
+    pub(crate) fn take(taken: &Arc<AtomicBool>) -> Option<EncodingPlace> {
         (!taken.swap(true, Ordering::Acquire)).then(|| EncodingPlace(Arc::clone(taken)))
     }
 }
@@ -59,7 +59,7 @@ impl Encoding {
     }
 
     /// Does it, on a helper thread.
-    pub fn run(&self) {
+    pub(crate) fn run(&self) {
         // A panic of an encoder must not keep the thread waiting that has asked.
         let made = catch_unwind(AssertUnwindSafe(|| self.encode()));
         let _ = self.made.set(made.unwrap_or_default());

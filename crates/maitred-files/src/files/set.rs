@@ -110,7 +110,7 @@ impl FileSet {
     }
 
     /// The configuration.
-    pub fn files(&self) -> &Files {
+    pub(crate) fn files(&self) -> &Files {
         &self.inner.files
     }
 

@@ -24,7 +24,7 @@ const NO_USER: &[u8] = b" - -";
 
 /// Writes lines in one format. Belongs to one thread: it keeps the text of the present second.
 #[derive(Debug)]
-pub struct Formatter {
+pub(crate) struct Formatter {
     format: LogFormat,
     colour: bool,
     /// Second that `stamp` is the text of; `u64::MAX` before the first line.
@@ -37,24 +37,24 @@ pub struct Formatter {
 
 impl Formatter {
     /// A formatter for `format`; [`AccessFormat::Human`] is coloured until [`Formatter::plain`] says otherwise.
-    pub fn new(format: impl Into<LogFormat>) -> Formatter {
+    pub(crate) fn new(format: impl Into<LogFormat>) -> Formatter {
         let (stamp, stamps, room) = (Vec::with_capacity(40), Stamps::default(), Vec::new());
         Formatter { format: format.into(), colour: true, second: u64::MAX, stamp, stamps, room }
     }
 
     /// The same without colours, for people who set `NO_COLOR`.
     #[must_use]
-    pub fn plain(self) -> Formatter {
+    pub(crate) fn plain(self) -> Formatter {
         Formatter { colour: false, ..self }
     }
 
     /// The format that it writes.
-    pub fn format(&self) -> &LogFormat {
+    pub(crate) fn format(&self) -> &LogFormat {
         &self.format
     }
 
     /// Appends one line, its end included, to `out`. [`AccessFormat::Off`] appends nothing.
-    pub fn append(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn append(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
         if self.second != line.clock.unix_secs {
             self.new_second(line.clock);
         }

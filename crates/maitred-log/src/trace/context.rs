@@ -100,7 +100,7 @@ impl Context {
     }
 
     /// The span of the request to the pool, which is a child of this server's.
-    pub fn pool_span_id(&self) -> u64 {
+    pub(crate) fn pool_span_id(&self) -> u64 {
         // Any other number that is as random, and the same when it is asked for again.
         (self.span_id.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15).max(1)
     }
@@ -116,7 +116,7 @@ impl Context {
 }
 
 /// Whether what came with a request is gone on with.
-pub fn continues(settings: &Trace, proxied: bool) -> bool {
+pub(crate) fn continues(settings: &Trace, proxied: bool) -> bool {
     match settings.parent {
         Continued::Proxies => proxied,
         Continued::Any => true,

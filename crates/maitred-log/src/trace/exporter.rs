@@ -18,9 +18,9 @@ use maitred_config::Otlp;
 
 /// Spans that wait for the thread, of all event loops: about a second of a server that records 4,000 requests a second. A span is
 /// as large as a request head at most, and mostly below a kilobyte.
-pub const SPANS_QUEUED_MAX: usize = 4096;
+pub(crate) const SPANS_QUEUED_MAX: usize = 4096;
 /// Spans of one message: what the collectors' own exporters send at most.
-pub const BATCH_SPANS_MAX: usize = 512;
+pub(crate) const BATCH_SPANS_MAX: usize = 512;
 /// How long a span waits for others.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 /// How often one batch is sent.

@@ -11,8 +11,8 @@
 //! the rest is read again from the request when it has its line in the log.
 
 pub mod context;
-pub mod exporter;
-pub mod span;
+pub(crate) mod exporter;
+pub(crate) mod span;
 
 pub use context::{Context, Parent};
 pub use exporter::{Exporter, SpanFacts};

@@ -155,7 +155,7 @@ fn status(failed: bool) -> Option<Status> {
 }
 
 /// What a collector is sent (`ExportTraceServiceRequest`), of this service.
-pub fn report(service: &str, spans: &[Span]) -> Vec<u8> {
+pub(crate) fn report(service: &str, spans: &[Span]) -> Vec<u8> {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
     use prost::Message as _;
     let mut reported = Vec::with_capacity(2 * spans.len());

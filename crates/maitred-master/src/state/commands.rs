@@ -13,7 +13,7 @@ use maitred_control::{Command, PoolCommand};
 
 impl Master {
     /// Whether [`Event::Replace`](super::events::Event::Replace) would be followed: nothing else is being replaced.
-    pub fn can_replace(&self) -> bool {
+    pub(crate) fn can_replace(&self) -> bool {
         self.phase == Phase::Up && self.reload.is_none() && self.upgrade.is_none() && self.was_ready
     }
 

@@ -13,7 +13,7 @@ use maitred_control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 
 /// What the machine needs to know of a configuration that is ready to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Which configuration this is, in the shell's count.
     pub number: u64,
     /// How long a stopping worker process may take, and a connection without a request of one that was replaced.
@@ -28,7 +28,7 @@ pub struct Plan {
 
 impl Plan {
     /// The time for its worker process to drain: because it was replaced, or because the server `stops`.
-    pub fn drain_time(&self, stops: bool) -> DrainTime {
+    pub(crate) fn drain_time(&self, stops: bool) -> DrainTime {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let grace_ms = millis(self.grace);
         match stops {
@@ -39,11 +39,11 @@ impl Plan {
 }
 
 /// The worker process by which a client asks, and the number of its command.
-pub type Asker = (u64, u64);
+pub(crate) type Asker = (u64, u64);
 
 /// A text that is to be in force, and to take the place of the configuration's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proposal {
+pub(crate) struct Proposal {
     /// The file.
     pub path: PathBuf,
     /// The text.
@@ -52,7 +52,7 @@ pub struct Proposal {
 
 /// One pool of a [`Plan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolPlan {
+pub(crate) struct PoolPlan {
     /// Its name, for messages.
     pub name: String,
     /// What its slots are filled with.
@@ -74,7 +74,7 @@ pub struct PoolPlan {
 
 /// What is special about a listen pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ListenPlan {
+pub(crate) struct ListenPlan {
     /// Into how many buckets its sockets are divided; at least 1.
     pub buckets: u16,
     /// What asks a process to end.
@@ -85,7 +85,7 @@ pub struct ListenPlan {
 
 /// What the kernel says of a process of a listen pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AcceptSeen {
+pub(crate) struct AcceptSeen {
     /// Which one.
     pub epoch: u64,
     /// CPU time that it and its descendants use per time, since the look before.
@@ -96,7 +96,7 @@ pub struct AcceptSeen {
 
 /// What the slots of a pool are filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PoolKind {
+pub(crate) enum PoolKind {
     /// Processes that the master starts.
     Started,
     /// Channels to an external server. A process that closes its channel counts as gone; nothing more can be known here.
@@ -107,7 +107,7 @@ pub enum PoolKind {
 
 /// What the scoreboard says of an application process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Which one.
     pub epoch: u64,
     /// Requests that it has.
@@ -120,7 +120,7 @@ pub struct Seen {
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// Exit status, if this is the first configuration: 2 when the text of the configuration has an error, 1 otherwise.
     pub exit_code: u8,
     /// Everything that is wrong.
@@ -135,7 +135,7 @@ impl From<Failure> for Refusal {
 
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub(crate) enum Event {
     /// The master has been started. The first event, once.
     Start,
     /// [`Action::Prepare`] was carried out.
@@ -194,7 +194,7 @@ pub enum Event {
 
 /// Something to do, in the order given.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Read the configuration, open what it names (log files, sockets on new addresses), and answer with
     /// [`Event::Prepared`]. All or nothing: a refusal leaves no trace.
     Prepare,
@@ -341,7 +341,7 @@ pub enum Action {
 
 /// A message to the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub(crate) enum Notice {
     /// Serving; also the end of a reload.
     Ready,
     /// The end of a reload that was refused, and why: serving as before.
@@ -356,7 +356,7 @@ pub enum Notice {
 
 /// Numbers for the scoreboard's master row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Worker processes started.
     pub generation: u64,
     /// Worker processes that died without being asked to.
@@ -380,7 +380,7 @@ pub struct Counts {
 
 /// What one image of the master leaves to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InheritedState {
+pub(crate) struct InheritedState {
     /// Its counters; generations are counted on.
     pub counts: Counts,
     /// The last epoch that was given out.
@@ -393,7 +393,7 @@ pub struct InheritedState {
 
 /// A worker process of an earlier image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OldWorker {
+pub(crate) struct OldWorker {
     /// Its number.
     pub generation: u64,
     /// What it does.
@@ -402,7 +402,7 @@ pub struct OldWorker {
 
 /// What an old worker process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Duty {
+pub(crate) enum Duty {
     /// It serves until it is asked to drain. At most one does.
     Serving {
         /// How long it may then take, in milliseconds.
@@ -417,7 +417,7 @@ pub enum Duty {
 
 /// An application process of an earlier image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OldApp {
+pub(crate) struct OldApp {
     /// Its name for good.
     pub epoch: u64,
     /// Its owner.
@@ -426,7 +426,7 @@ pub struct OldApp {
 
 /// The owner of an application process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Owner {
+pub(crate) enum Owner {
     /// The worker process of this generation, which has its channel.
     Worker(u64),
     /// No worker process: it accepts connections by itself.

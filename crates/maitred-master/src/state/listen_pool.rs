@@ -78,7 +78,7 @@ enum Course {
 
 /// What a slot looks like from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SlotFace {
+pub(crate) struct SlotFace {
     /// Its process; of no meaning when there is none.
     pub epoch: u64,
     /// What it does.
@@ -89,7 +89,7 @@ pub struct SlotFace {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct ListenPool {
+pub(crate) struct ListenPool {
     plan: Rc<PoolPlan>,
     listen: ListenPlan,
     /// Index in the configuration of this number.
@@ -113,7 +113,7 @@ pub struct ListenPool {
 
 impl ListenPool {
     /// A pool without processes; [`ListenPool::decide`] starts the first. `None` if the plan is one of channels.
-    pub fn new(now: Instant, number: u64, index: u16, plan: &PoolPlan) -> Option<ListenPool> {
+    pub(crate) fn new(now: Instant, number: u64, index: u16, plan: &PoolPlan) -> Option<ListenPool> {
         let listen = plan.listen?;
         let mut pool = ListenPool {
             listen,
@@ -152,7 +152,7 @@ impl ListenPool {
 
     /// Whether it goes on under that configuration, with the processes that it has. Where there will be fewer slots, as many as
     /// there may be then have to be in those that stay: the others end.
-    pub fn survives(&self, plan: &PoolPlan) -> bool {
+    pub(crate) fn survives(&self, plan: &PoolPlan) -> bool {
         let up = |slots: usize| self.slots.iter().take(slots).filter(|slot| slot.is_up()).count();
         self.course == Course::Serving
             && self.plan.name == plan.name
@@ -162,7 +162,14 @@ impl ListenPool {
     }
 
     /// It goes on under that configuration.
-    pub fn go_on(&mut self, now: Instant, number: u64, index: u16, plan: &PoolPlan, out: &mut Out<'_>) {
+    pub(crate) fn go_on(
+        &mut self,
+        now: Instant,
+        number: u64,
+        index: u16,
+        plan: &PoolPlan,
+        out: &mut Out<'_>,
+    ) {
         (self.number, self.index) = (number, index);
         self.plan = Rc::new(plan.clone());
         self.resize(now, &plan.workers);
@@ -182,14 +189,14 @@ impl ListenPool {
     }
 
     /// Another pool takes over its sockets.
-    pub fn supersede(&mut self) {
+    pub(crate) fn supersede(&mut self) {
         if self.course == Course::Serving {
             self.course = Course::Superseded;
         }
     }
 
     /// All its processes are asked to end, and none is started.
-    pub fn end(&mut self, kill_at: Instant, out: &mut Out<'_>) {
+    pub(crate) fn end(&mut self, kill_at: Instant, out: &mut Out<'_>) {
         self.course = Course::Ending;
         let signal = self.listen.stop_signal;
         for slot in &mut self.slots {
@@ -205,27 +212,27 @@ impl ListenPool {
     }
 
     /// When a process that is asked to end now is killed.
-    pub fn timeout(&self, now: Instant) -> Instant {
+    pub(crate) fn timeout(&self, now: Instant) -> Instant {
         now + self.plan.request_timeout + APP_KILL_DELAY
     }
 
     /// Whether every process of it is gone, and none will be started.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.course != Course::Serving && self.slots.iter().all(|slot| slot.phase == Phase::Empty)
     }
 
     /// Whether it is the pool of the configuration in force.
-    pub fn is_serving(&self) -> bool {
+    pub(crate) fn is_serving(&self) -> bool {
         self.course == Course::Serving
     }
 
     /// Whether another pool has its sockets.
-    pub fn is_superseded(&self) -> bool {
+    pub(crate) fn is_superseded(&self) -> bool {
         self.course == Course::Superseded
     }
 
     /// Whether each bucket has a process that is ready.
-    pub fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let buckets = usize::from(self.listen.buckets.max(1));
         (0..buckets).all(|bucket| {
             self.slots.iter().skip(bucket).step_by(buckets).any(|slot| slot.phase == Phase::Ready)
@@ -233,28 +240,28 @@ impl ListenPool {
     }
 
     /// Its processes.
-    pub fn processes(&self) -> impl Iterator<Item = u64> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u64> {
         let living = self.slots.iter().filter(|slot| slot.phase != Phase::Empty);
         living.map(|slot| slot.epoch)
     }
 
     /// What asks its processes to end.
-    pub fn stop_signal(&self) -> StopSignal {
+    pub(crate) fn stop_signal(&self) -> StopSignal {
         self.listen.stop_signal
     }
 
     /// Its name.
-    pub fn pool_name(&self) -> &str {
+    pub(crate) fn pool_name(&self) -> &str {
         &self.plan.name
     }
 
     /// Its index in the configuration in force.
-    pub fn index(&self) -> u16 {
+    pub(crate) fn index(&self) -> u16 {
         self.index
     }
 
     /// Whether one of its slots has this process.
-    pub fn has(&self, epoch: u64) -> bool {
+    pub(crate) fn has(&self, epoch: u64) -> bool {
         self.slot_of(epoch).is_some()
     }
 
@@ -271,7 +278,7 @@ impl ListenPool {
     }
 
     /// Takes in what the kernel says.
-    pub fn see(&mut self, now: Instant, queues: &[u32], seen: &[AcceptSeen]) {
+    pub(crate) fn see(&mut self, now: Instant, queues: &[u32], seen: &[AcceptSeen]) {
         for (watch, queue) in self.watches.iter_mut().zip(queues) {
             watch.see(now, *queue);
             if *queue > 0 {
@@ -289,7 +296,7 @@ impl ListenPool {
     }
 
     /// A process has exited, or could not be started.
-    pub fn exited(&mut self, now: Instant, epoch: u64, clean: bool, how: &str, out: &mut Out<'_>) {
+    pub(crate) fn exited(&mut self, now: Instant, epoch: u64, clean: bool, how: &str, out: &mut Out<'_>) {
         let Some(number) = self.slot_of(epoch) else { return };
         let (name, bucket) = (self.name(number), self.bucket_of(number));
         let Some(slot) = self.slots.get_mut(number) else { return };
@@ -320,7 +327,7 @@ impl ListenPool {
     }
 
     /// Starts and retires processes. `worker`: the current worker process, which shows the pool's trouble.
-    pub fn decide(&mut self, now: Instant, worker: Option<u64>, out: &mut Out<'_>) {
+    pub(crate) fn decide(&mut self, now: Instant, worker: Option<u64>, out: &mut Out<'_>) {
         if self.course != Course::Serving {
             return;
         }
@@ -413,14 +420,14 @@ impl ListenPool {
     }
 
     /// Until when, and after how many deaths in a row, the next start is put off; with the slot to show it at.
-    pub fn delay(&self) -> Option<(u16, Instant, u32)> {
+    pub(crate) fn delay(&self) -> Option<(u16, Instant, u32)> {
         let trouble = self.trouble().filter(|_| self.is_serving())?;
         let empty = self.slots.iter().position(|slot| slot.phase == Phase::Empty)?;
         Some((u16::try_from(empty).ok()?, trouble.next_try, trouble.deaths))
     }
 
     /// Processes that are missing because the last ones died.
-    pub fn delayed(&self) -> u64 {
+    pub(crate) fn delayed(&self) -> u64 {
         if self.course != Course::Serving || self.trouble().is_none() {
             return 0;
         }
@@ -453,7 +460,7 @@ impl ListenPool {
     }
 
     /// Handles the command to replace all processes. Gives back what to answer.
-    pub fn restart(&mut self, now: Instant) -> String {
+    pub(crate) fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
             slot.stale = true;
@@ -467,7 +474,12 @@ impl ListenPool {
     ///
     /// # Errors
     /// When there is none that could.
-    pub fn drain_slot(&mut self, now: Instant, number: u16, out: &mut Out<'_>) -> Result<String, String> {
+    pub(crate) fn drain_slot(
+        &mut self,
+        now: Instant,
+        number: u16,
+        out: &mut Out<'_>,
+    ) -> Result<String, String> {
         let name = self.name(usize::from(number));
         if self.slots.get(usize::from(number)).is_none_or(|slot| slot.phase != Phase::Ready) {
             return Err(format!("{name}: there is no process that is ready"));
@@ -480,7 +492,7 @@ impl ListenPool {
     ///
     /// # Errors
     /// When there are no slots for so many, or not one for each bucket.
-    pub fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
+    pub(crate) fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
         let (least, most) = (self.listen.buckets.max(1), self.plan.workers.max);
         if workers < least || workers > most {
             let name = &self.plan.name;
@@ -501,7 +513,7 @@ impl ListenPool {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
+    pub(crate) fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
         let mut late = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate() {
             match slot.phase {
@@ -534,7 +546,7 @@ impl ListenPool {
     }
 
     /// The next time at which [`ListenPool::tick`] or [`ListenPool::decide`] has something to do.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let slots = self.slots.iter().filter_map(|slot| match slot.phase {
             Phase::Starting { ready_at } => Some(ready_at),
             Phase::Ending { kill_at } => kill_at,
@@ -547,7 +559,7 @@ impl ListenPool {
     }
 
     /// What its slots look like, in their order.
-    pub fn faces(&self) -> impl Iterator<Item = SlotFace> {
+    pub(crate) fn faces(&self) -> impl Iterator<Item = SlotFace> {
         self.slots.iter().map(|slot| SlotFace { epoch: slot.epoch, state: slot.state(), starts: slot.starts })
     }
 }

@@ -10,7 +10,7 @@ use maitred_control::PoolCommand;
 
 impl Master {
     /// The listen pools of the configuration in force.
-    pub fn listen_pools(&self) -> impl Iterator<Item = &ListenPool> {
+    pub(crate) fn listen_pools(&self) -> impl Iterator<Item = &ListenPool> {
         self.listen_pools.iter().filter(|pool| pool.is_serving())
     }
 

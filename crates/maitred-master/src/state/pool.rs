@@ -26,25 +26,25 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-pub use self::moving::released;
+pub(crate) use self::moving::released;
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
 use super::slot::Slot;
-pub use super::slot::{Home, SlotPhase};
+pub(crate) use super::slot::{Home, SlotPhase};
 use maitred_base::backoff::{APP, CONNECT};
 use maitred_base::pool::settings::Settings;
 use maitred_base::pool::sizing::{Sizing, SlotView, Why};
 use maitred_control::{Greeting, SlotId, ToWorker};
 
 /// Between `SIGTERM` and `SIGKILL` of an application process.
-pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
+pub(crate) const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// The same when everything has to end at once.
-pub const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
+pub(crate) const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
 /// How long an application process that has closed its channel may take to exit.
 const APP_EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
-pub const FAILED_STARTS: u32 = 2;
+pub(crate) const FAILED_STARTS: u32 = 2;
 /// An external server is being restarted, until it has refused all channels for so long: then it is taken to be away.
 /// Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ enum Course {
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub struct Pool {
+pub(crate) struct Pool {
     plan: Rc<PoolPlan>,
     home: Home,
     /// The generation that is to be its home after the reload under way.
@@ -110,7 +110,7 @@ pub struct Pool {
 
 impl Pool {
     /// A pool without processes; [`Pool::decide`] starts the first.
-    pub fn new(now: Instant, home: Home, plan: Rc<PoolPlan>) -> Pool {
+    pub(crate) fn new(now: Instant, home: Home, plan: Rc<PoolPlan>) -> Pool {
         let mut pool = Pool {
             home,
             next: None,
@@ -143,22 +143,22 @@ impl Pool {
     }
 
     /// The generation that it belongs to.
-    pub fn home(&self) -> Home {
+    pub(crate) fn home(&self) -> Home {
         self.home
     }
 
     /// Whether every process of it is gone, and none will be started.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.course == Course::Ending && self.slots.iter().all(|slot| slot.phase == SlotPhase::Empty)
     }
 
     /// Whether one of its processes has been ready, or has failed to become so.
-    pub fn is_tried(&self) -> bool {
+    pub(crate) fn is_tried(&self) -> bool {
         self.tried
     }
 
     /// Processes that are missing because the last ones died.
-    pub fn delayed(&self) -> u64 {
+    pub(crate) fn delayed(&self) -> u64 {
         if self.course == Course::Ending || self.sizing.trouble().is_none() {
             return 0;
         }
@@ -167,7 +167,7 @@ impl Pool {
     }
 
     /// Until when, and after how many deaths in a row, the next start is put off; with the slot to show it at.
-    pub fn delay(&self) -> Option<(u16, Instant, u32)> {
+    pub(crate) fn delay(&self) -> Option<(u16, Instant, u32)> {
         let trouble = self.sizing.trouble()?;
         let empty = self.slots.iter().position(|slot| slot.phase == SlotPhase::Empty)?;
         Some((u16::try_from(empty).ok()?, trouble.next_try, trouble.deaths))
@@ -175,7 +175,7 @@ impl Pool {
 
     /// Whether it could go on under that configuration, with the processes that it has. Where there will be fewer slots, as many
     /// processes as there may be then have to be in those that stay: the others end.
-    pub fn survives(&self, plan: &PoolPlan) -> bool {
+    pub(crate) fn survives(&self, plan: &PoolPlan) -> bool {
         let up = |slots: usize| self.slots.iter().take(slots).filter(|slot| slot.is_up()).count();
         self.course == Course::Serving
             && self.next.is_none()
@@ -186,23 +186,23 @@ impl Pool {
     }
 
     /// It will have this home if the reload under way succeeds; `None` if it does not.
-    pub fn promise(&mut self, next: Option<Home>) {
+    pub(crate) fn promise(&mut self, next: Option<Home>) {
         self.next = next;
     }
 
     /// The home that it was promised.
-    pub fn promised(&self) -> Option<Home> {
+    pub(crate) fn promised(&self) -> Option<Home> {
         self.next
     }
 
     /// Its index in the configuration of a generation that it belongs to, or that may still have requests for it.
-    pub fn index_at(&self, generation: u64) -> Option<u16> {
+    pub(crate) fn index_at(&self, generation: u64) -> Option<u16> {
         let homes = self.former.iter().chain([&self.home]);
         homes.filter(|home| home.generation == generation).map(|home| home.index).next()
     }
 
     /// Goes to the home that it was promised: the old one is asked for all channels.
-    pub fn move_home(&mut self, now: Instant, plan: Rc<PoolPlan>, out: &mut Out<'_>) {
+    pub(crate) fn move_home(&mut self, now: Instant, plan: Rc<PoolPlan>, out: &mut Out<'_>) {
         let Some(next) = self.next.take() else { return };
         let homeless = std::mem::take(&mut self.homeless);
         if !homeless {
@@ -240,7 +240,7 @@ impl Pool {
     }
 
     /// Its home finishes what it has: with the processes that are there.
-    pub fn let_go(&mut self, now: Instant) {
+    pub(crate) fn let_go(&mut self, now: Instant) {
         if self.course == Course::Serving {
             self.course = Course::LetGo;
             let up = self.slots.iter().filter(|slot| slot.is_up()).count();
@@ -253,14 +253,14 @@ impl Pool {
     }
 
     /// All its processes end, and no other is started.
-    pub fn end(&mut self, kill_at: Instant, out: &mut Out<'_>) {
+    pub(crate) fn end(&mut self, kill_at: Instant, out: &mut Out<'_>) {
         self.course = Course::Ending;
         self.next = None;
         self.slots.iter_mut().for_each(|slot| slot.terminate(kill_at, out));
     }
 
     /// The process in this slot said how many files it may have open, which the next owner of its channel has to know.
-    pub fn limited(&mut self, number: usize, open_files: u32) {
+    pub(crate) fn limited(&mut self, number: usize, open_files: u32) {
         let greeting = self.slots.get_mut(number).and_then(|slot| slot.greeting.as_mut());
         if let Some(greeting) = greeting {
             greeting.open_files = Some(open_files);
@@ -268,14 +268,14 @@ impl Pool {
     }
 
     /// The process in this slot said that it takes bodies while they come, which the next owner has to know as well.
-    pub fn takes_streams(&mut self, number: usize) {
+    pub(crate) fn takes_streams(&mut self, number: usize) {
         if let Some(greeting) = self.slots.get_mut(number).and_then(|slot| slot.greeting.as_mut()) {
             greeting.streams = true;
         }
     }
 
     /// The process in this slot said HELLO.
-    pub fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
+    pub(crate) fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.is_starting() {
             self.recovers = greeting.recovers;
@@ -290,7 +290,7 @@ impl Pool {
     }
 
     /// The worker process has lost the process in this slot.
-    pub fn lost(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
+    pub(crate) fn lost(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
         let name = self.name(number);
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
@@ -303,7 +303,7 @@ impl Pool {
 
     /// The process in this slot has closed its channel: it exits, or is made to. An external server may do that at any
     /// time.
-    pub fn closed(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
+    pub(crate) fn closed(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         if self.plan.kind == PoolKind::Connected {
             if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
@@ -324,7 +324,7 @@ impl Pool {
     }
 
     /// The process in this slot has exited. `listening`: the worker process that had its channel needs the message.
-    pub fn exited(
+    pub(crate) fn exited(
         &mut self,
         now: Instant,
         number: usize,
@@ -393,7 +393,7 @@ impl Pool {
     }
 
     /// Takes in what the scoreboard says.
-    pub fn see(&mut self, now: Instant, generation: u64, queued: u32, seen: &[Seen]) {
+    pub(crate) fn see(&mut self, now: Instant, generation: u64, queued: u32, seen: &[Seen]) {
         if generation == self.home.generation {
             if queued != self.queued {
                 self.stir(now);
@@ -416,7 +416,7 @@ impl Pool {
     }
 
     /// Starts and retires processes as [`Sizing`] says.
-    pub fn decide(&mut self, now: Instant, out: &mut Out<'_>) {
+    pub(crate) fn decide(&mut self, now: Instant, out: &mut Out<'_>) {
         if self.course == Course::Ending || self.homeless {
             return;
         }
@@ -514,7 +514,7 @@ impl Pool {
     }
 
     /// Handles the command to replace all processes. Gives back what to answer.
-    pub fn restart(&mut self, now: Instant) -> String {
+    pub(crate) fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
             slot.stale = true;
@@ -526,7 +526,7 @@ impl Pool {
     }
 
     /// Does not wait any longer because processes have died young.
-    pub fn try_now(&mut self, now: Instant) {
+    pub(crate) fn try_now(&mut self, now: Instant) {
         self.sizing.try_now(now);
     }
 
@@ -534,7 +534,12 @@ impl Pool {
     ///
     /// # Errors
     /// When there is none that could.
-    pub fn drain_slot(&mut self, now: Instant, number: u16, out: &mut Out<'_>) -> Result<String, String> {
+    pub(crate) fn drain_slot(
+        &mut self,
+        now: Instant,
+        number: u16,
+        out: &mut Out<'_>,
+    ) -> Result<String, String> {
         let name = self.name(usize::from(number));
         match self.slots.get(usize::from(number)).map(|slot| slot.phase) {
             Some(SlotPhase::Ready) => {
@@ -571,7 +576,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there are no slots for so many.
-    pub fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
+    pub(crate) fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
         let max = self.plan.workers.max.max(1);
         if workers == 0 || workers > max {
             return Err(format!(
@@ -596,7 +601,7 @@ impl Pool {
     }
 
     /// Does what is due.
-    pub fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
+    pub(crate) fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
         let (mut late, mut parting) = (Vec::new(), Vec::new());
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.deadline().is_none_or(|deadline| deadline > now) {
@@ -625,7 +630,7 @@ impl Pool {
     }
 
     /// The next time at which [`Pool::tick`] or [`Pool::decide`] has something to do.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let replacement = self.slots.iter().any(|slot| slot.stale && slot.phase == SlotPhase::Ready);
         let more = [self.look_again, self.next_observation, replacement.then_some(self.next_replacement)];
         let sizes = self.course != Course::Ending && !self.homeless;
@@ -650,39 +655,39 @@ impl Pool {
     }
 
     /// The slot of a process.
-    pub fn slot_of(&self, epoch: u64) -> Option<usize> {
+    pub(crate) fn slot_of(&self, epoch: u64) -> Option<usize> {
         self.slots.iter().position(|slot| slot.epoch == epoch && slot.phase != SlotPhase::Empty)
     }
 
     /// Whether the channel of this slot is at the worker process of a generation.
-    pub fn is_at(&self, number: usize, generation: u64) -> bool {
+    pub(crate) fn is_at(&self, number: usize, generation: u64) -> bool {
         self.slots.get(number).is_some_and(|slot| slot.at.generation == generation)
     }
 
     /// Whether the worker process of a generation has the channel of this slot, or reaches it over a link.
-    pub fn is_used_by(&self, number: usize, generation: u64) -> bool {
+    pub(crate) fn is_used_by(&self, number: usize, generation: u64) -> bool {
         let linked = |slot: &Slot| slot.linked.contains(&generation);
         self.is_at(number, generation) || self.slots.get(number).is_some_and(linked)
     }
 
     /// The generation that has the channel of this slot.
-    pub fn owner_of(&self, number: usize) -> Option<u64> {
+    pub(crate) fn owner_of(&self, number: usize) -> Option<u64> {
         self.slots.get(number).map(|slot| slot.at.generation)
     }
 
     /// Its processes, each with the generation whose worker process has its channel.
-    pub fn processes(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn processes(&self) -> impl Iterator<Item = (u64, u64)> {
         let living = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty);
         living.map(|slot| (slot.epoch, slot.at.generation))
     }
 
     /// Its name.
-    pub fn pool_name(&self) -> &str {
+    pub(crate) fn pool_name(&self) -> &str {
         &self.plan.name
     }
 
     /// Whether its home serves.
-    pub fn is_serving(&self) -> bool {
+    pub(crate) fn is_serving(&self) -> bool {
         self.course == Course::Serving
     }
 

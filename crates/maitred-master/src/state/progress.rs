@@ -13,9 +13,9 @@ use super::{Master, Reload};
 use maitred_control::ToWorker;
 
 /// How long a reload is under way when it is reported first. Most take less.
-pub const TELL_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const TELL_AFTER: Duration = Duration::from_secs(1);
 /// How often it is reported again: several times within the shortest timeout of a waiting client, which is a minute.
-pub const TELL_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const TELL_EVERY: Duration = Duration::from_secs(5);
 /// Pools that are named.
 const POOLS_SHOWN_MAX: usize = 3;
 

@@ -9,7 +9,7 @@ use maitred_control::{Greeting, SlotId};
 
 /// Where a pool stands: a generation, and the pool's index in its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Home {
+pub(crate) struct Home {
     /// Number of the generation.
     pub generation: u64,
     /// Index of the pool.
@@ -20,7 +20,7 @@ pub struct Home {
 
 /// What the process of a slot is doing. The module's table says what each means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotPhase {
+pub(crate) enum SlotPhase {
     /// There is none.
     Empty,
     /// Started, no HELLO.
@@ -46,7 +46,7 @@ pub enum SlotPhase {
 
 /// How a process that gets no more requests comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parting {
+pub(crate) struct Parting {
     /// When it was retired.
     pub since: Instant,
     /// Nothing is under way there any more, and it was asked to end.

@@ -61,14 +61,14 @@ use super::{Asker, Master, Phase};
 use maitred_base::backoff::{Backoff, Rules};
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
-pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long worker processes may take to promise orphan mode; they only have to read a message.
-pub const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a worker process that is not ready yet is taken to be about to be: it may have accepted connections already, and is
 /// not killed for another upgrade. Starting one takes a small part of this.
-pub const YOUNG: Duration = Duration::from_secs(5);
+pub(crate) const YOUNG: Duration = Duration::from_secs(5);
 /// How long a new image waits before it tries again to come up, while an old worker process serves.
-pub const RETRY: Rules =
+pub(crate) const RETRY: Rules =
     Rules { free: 0, first: Duration::from_secs(1), max: Duration::from_secs(10), long_life: Duration::MAX };
 
 /// What stands for no bound where one image of the master leaves a time to the next: later than any worker process lives, and
@@ -308,7 +308,7 @@ impl App {
 
 impl Master {
     /// A master that goes on where another image of it has left off; [`super::Event::Start`] sets it off.
-    pub fn resume(now: Instant, inherited_state: InheritedState) -> Master {
+    pub(crate) fn resume(now: Instant, inherited_state: InheritedState) -> Master {
         let mut counts = inherited_state.counts;
         counts.upgrades += 1;
         let epoch_last = inherited_state.epoch_last;

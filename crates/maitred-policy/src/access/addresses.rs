@@ -13,7 +13,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// Compiles them.
-    pub fn new(rules: &AddressRules) -> Addresses {
+    pub(crate) fn new(rules: &AddressRules) -> Addresses {
         let allow = rules.allow.as_deref().map(NetworkSet::new);
         Addresses { allow, deny: NetworkSet::new(&rules.deny) }
     }

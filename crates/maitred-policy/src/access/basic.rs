@@ -59,7 +59,7 @@ pub struct Credentials {
 
 impl Basic {
     /// Compiles them.
-    pub fn new(settings: &BasicAuth) -> Basic {
+    pub(crate) fn new(settings: &BasicAuth) -> Basic {
         let challenge = format!("Basic realm=\"{}\", charset=\"UTF-8\"", settings.realm).into();
         let (cache, remove_authorization) = (settings.cache, settings.remove_authorization);
         let (file, own) = (settings.users_file, Users::new(&settings.users));

@@ -50,7 +50,7 @@ impl Meaning {
 
 impl Forward {
     /// Compiles it.
-    pub fn new(settings: &ForwardAuth) -> Forward {
+    pub(crate) fn new(settings: &ForwardAuth) -> Forward {
         let copied = settings.copy_headers.iter().map(|name| name.to_ascii_lowercase().into()).collect();
         let (pool, path) = (settings.pool, settings.path.as_str().into());
         Forward {

@@ -22,7 +22,7 @@ pub struct Tokens {
 
 impl Tokens {
     /// Compiles them.
-    pub fn new(settings: &Jwt) -> Tokens {
+    pub(crate) fn new(settings: &Jwt) -> Tokens {
         let pair = |(name, claim): &(String, String)| (name.as_str().into(), claim.as_str().into());
         Tokens {
             keys: settings.keys,

@@ -58,12 +58,12 @@ impl fmt::Debug for Parts {
 }
 
 /// Entries that are kept: each is a user on a site. What is beyond it is checked again.
-pub const RIGHT_MAX: usize = 4096;
+pub(crate) const RIGHT_MAX: usize = 4096;
 /// Credentials that were wrong: apart, so that trying passwords does not displace those that are right.
-pub const WRONG_MAX: usize = 1024;
+pub(crate) const WRONG_MAX: usize = 1024;
 /// How long wrong credentials are refused without another look: clients that repeat them cost nothing, and a user who is added at
 /// a reload comes to another process anyway.
-pub const WRONG_FOR: Duration = Duration::from_secs(10);
+pub(crate) const WRONG_FOR: Duration = Duration::from_secs(10);
 
 /// A bounded memory of verdicts.
 #[derive(Debug, Default)]

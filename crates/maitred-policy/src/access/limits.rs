@@ -15,7 +15,7 @@ pub struct Limits {
 
 impl Limits {
     /// Those of the route, or else of its site; `None` if there are none.
-    pub fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Limits> {
+    pub(crate) fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Limits> {
         let of_route = route.and_then(|route| route.access.limits.as_ref());
         let of_site = || site.and_then(|site| site.access.limits.as_ref());
         let indexes = of_route.or_else(of_site).filter(|indexes| !indexes.is_empty())?.clone();

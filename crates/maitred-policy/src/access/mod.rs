@@ -11,7 +11,7 @@
 //! | [`known`] | – : what is known of credentials that were checked |
 //! | [`answers`] | – : answers of `forward_auth` that are kept |
 
-pub mod addresses;
+pub(crate) mod addresses;
 pub mod answers;
 pub mod basic;
 pub mod forward;
@@ -51,7 +51,7 @@ pub struct Gates {
 
 impl Gates {
     /// Compiles them; `None` if there is none. What the route says takes the place of what its site says, gate by gate.
-    pub fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Box<Gates>> {
+    pub(crate) fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Box<Gates>> {
         let limits = Limits::new(site, route);
         let of_route = route.and_then(|route| route.overrides.delay);
         let delay = of_route.or(site.and_then(|site| site.overrides.delay)).filter(|delay| !delay.is_zero());
@@ -75,7 +75,7 @@ impl Gates {
 
 /// The fields that pools get of a site's gates and those of its routes, in lower case: none of them may come from a client, on
 /// any route of the site.
-pub fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<String> {
+pub(crate) fn identity_fields<'a>(all: impl Iterator<Item = &'a Access>) -> Vec<String> {
     let mut names = Vec::new();
     for access in all {
         if matches!(access.basic, Authentication::On(_)) {
@@ -101,7 +101,7 @@ impl Gates {
     }
 
     /// Whether pools do not get `Authorization`.
-    pub fn remove_authorization(&self) -> bool {
+    pub(crate) fn remove_authorization(&self) -> bool {
         self.basic.as_ref().is_some_and(|basic| basic.remove_authorization)
             || self.tokens.as_ref().is_some_and(|tokens| tokens.remove_authorization)
     }

@@ -15,7 +15,7 @@ pub struct Constant {
 impl Constant {
     /// Those of `body` that its route asks for, and that save something. `None` if it is to stay as it is, whatever clients
     /// accept.
-    pub fn new(rules: &Rules, content_type: &str, body: &[u8]) -> Option<Constant> {
+    pub(crate) fn new(rules: &Rules, content_type: &str, body: &[u8]) -> Option<Constant> {
         if !rules.takes_file(content_type.as_bytes(), body.len() as u64) {
             return None;
         }

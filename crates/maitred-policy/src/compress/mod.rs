@@ -12,8 +12,8 @@
 //! | [`fuzzing`] | what the fuzz target codes |
 //! | [`constant`] | what the configuration itself answers with, coded when it is loaded |
 
-pub mod coder;
-pub mod constant;
+pub(crate) mod coder;
+pub(crate) mod constant;
 pub mod fuzzing;
 pub mod head;
 pub mod rules;

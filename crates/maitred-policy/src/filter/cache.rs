@@ -28,7 +28,7 @@ pub struct Caching {
 }
 
 /// That of the route takes the place of that of its site.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.cache.as_ref());
     let of_site = scope.site.and_then(|site| site.cache.as_ref());
     if let Some(config::Caching::On(rules)) = of_route.or(of_site) {

@@ -30,7 +30,7 @@ pub struct Cors {
 }
 
 /// A route's take the place of its site's.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.cors.as_ref());
     let of_site = scope.site.and_then(|site| site.cors.as_ref());
     let Some(rules) = of_route.or(of_site) else { return };
@@ -45,7 +45,7 @@ pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
 
 impl Cors {
     /// What the filter has found.
-    pub fn new(rules: &config::Cors) -> Cors {
+    pub(crate) fn new(rules: &config::Cors) -> Cors {
         let mut preflight = vec![("Access-Control-Allow-Methods", rules.methods.join(", "))];
         if !rules.headers.is_empty() {
             preflight.push(("Access-Control-Allow-Headers", rules.headers.join(", ")));

@@ -3,7 +3,7 @@
 use super::scope::{Compiled, Scope};
 
 /// A site without files of its own has nowhere to take pages from.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let Some(site) = scope.site.filter(|site| site.files.is_some()) else { return };
     if let Some(route) = scope.route {
         compiled.error_pages.clone_from(&route.error_pages);

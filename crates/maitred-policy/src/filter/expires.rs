@@ -53,7 +53,7 @@ pub struct Facts<'r> {
 }
 
 /// The rules take the place of what `response_headers` fills in, which comes where no rule fits. What that sets or removes stays.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.expires.as_ref());
     let of_site = scope.site.and_then(|site| site.expires.as_ref());
     let Some(rules) = of_route.or(of_site).filter(|rules| !rules.is_empty()) else { return };
@@ -68,7 +68,7 @@ pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
 
 impl Expires {
     /// What the filter has found.
-    pub fn new((rules, otherwise): (config::Expires, Option<Vec<u8>>)) -> Expires {
+    pub(crate) fn new((rules, otherwise): (config::Expires, Option<Vec<u8>>)) -> Expires {
         Expires { rules, otherwise }
     }
 
@@ -174,7 +174,7 @@ impl<'r> Facts<'r> {
 /// Whether a name has a digest of the content, as bundlers put it there: between points, `-` or `_`, 8 or more digits of base 16,
 /// among them a letter and a number, so that no date is one; or of base 62, with capital and small letters, and a number in front
 /// of a letter, so that `Version10` is none. The ending does not count.
-pub fn is_hashed(name: &[u8]) -> bool {
+pub(crate) fn is_hashed(name: &[u8]) -> bool {
     let stem = name.iter().rposition(|byte| *byte == b'.').and_then(|at| name.get(..at)).unwrap_or_default();
     stem.split(|byte| b".-_".contains(byte)).any(is_digest)
 }

@@ -4,7 +4,7 @@ use super::scope::{Compiled, Scope};
 use maitred_config::ResponseHeaders;
 
 /// A route's rules come behind those of its site: they take precedence.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_site = scope.site.map(|site| &site.response_headers);
     let of_route = scope.route.map(|route| &route.response_headers);
     for rules in [of_site, of_route].into_iter().flatten() {

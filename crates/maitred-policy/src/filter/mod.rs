@@ -18,24 +18,24 @@
 //! | [`server`] | `server_header` of the server, a site and a route | where the application names no server |
 
 pub mod cache;
-pub mod compress;
+pub(crate) mod compress;
 pub mod cors;
-pub mod error_pages;
+pub(crate) mod error_pages;
 pub mod expires;
-pub mod headers;
-pub mod hsts;
+pub(crate) mod headers;
+pub(crate) mod hsts;
 mod scope;
-pub mod security;
-pub mod server;
+pub(crate) mod security;
+pub(crate) mod server;
 
 pub use scope::{Compiled, Scope};
 
 /// One filter.
-pub type Filter = fn(&Scope<'_>, &mut Compiled);
+pub(crate) type Filter = fn(&Scope<'_>, &mut Compiled);
 
 /// All filters, in the order in which they are compiled: the last rule about a field counts, and what is filled in where a
 /// field is absent comes after what is set in any case.
-pub const FILTERS: [Filter; 9] = [
+pub(crate) const FILTERS: [Filter; 9] = [
     error_pages::compile,
     headers::compile,
     security::compile,
@@ -48,7 +48,7 @@ pub const FILTERS: [Filter; 9] = [
 ];
 
 /// The filters of a route.
-pub fn compile(scope: &Scope<'_>) -> Compiled {
+pub(crate) fn compile(scope: &Scope<'_>) -> Compiled {
     let mut compiled = Compiled::default();
     FILTERS.iter().for_each(|filter| filter(scope, &mut compiled));
     compiled

@@ -7,7 +7,7 @@ use super::scope::{Compiled, Scope};
 use maitred_config::SecurityHeaders;
 
 /// Fields that pages go on to work with, unless another site frames them, or they use a camera.
-pub const USUAL: [(&str, &str); 5] = [
+pub(crate) const USUAL: [(&str, &str); 5] = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "strict-origin-when-cross-origin"),
     // `frame-ancestors` would override a stricter `X-Frame-Options` of an application.
@@ -17,7 +17,7 @@ pub const USUAL: [(&str, &str); 5] = [
 ];
 
 /// Fields for applications that were made with them.
-pub const STRICT: [(&str, &str); 9] = [
+pub(crate) const STRICT: [(&str, &str); 9] = [
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
@@ -33,7 +33,7 @@ pub const STRICT: [(&str, &str); 9] = [
 ];
 
 /// Those of `response_headers` come before: what is set, filled in or removed there is not changed.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.security_headers);
     let of_site = scope.site.and_then(|site| site.security_headers);
     let fields: &[(&str, &str)] = match of_route.or(of_site).unwrap_or_default() {

@@ -4,7 +4,7 @@ use super::scope::{Compiled, Scope};
 use maitred_config::Overrides;
 
 /// Behind all others, which may have set or removed the field.
-pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
+pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of = |overrides: Option<&Overrides>| overrides.and_then(|overrides| overrides.server_header);
     let of_route = of(scope.route.map(|route| &route.overrides));
     let of_site = || of(scope.site.map(|site| &site.overrides));

@@ -36,23 +36,23 @@ pub fn cookie<'a>(request: &Request<'_, 'a>, name: &str) -> Option<&'a [u8]> {
 
 impl<'a> Facts<'a> {
     /// Values of the fields of this name.
-    pub fn fields(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn fields(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         let named = self.request.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         named.map(|field| field.value)
     }
 
     /// Values of the parameters of this name, as they were sent.
-    pub fn parameters(&self, name: &str) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn parameters(&self, name: &str) -> impl Iterator<Item = &'a str> {
         parameters(self.request.query).filter(move |(found, _)| is_named(found, name)).map(|(_, value)| value)
     }
 
     /// The value of the first cookie of this name (RFC 6265 section 4.2.1).
-    pub fn cookie(&self, name: &str) -> Option<&'a [u8]> {
+    pub(crate) fn cookie(&self, name: &str) -> Option<&'a [u8]> {
         cookie(self.request, name)
     }
 
     /// The host that the request is for, without its port.
-    pub fn host(&self) -> &'a str {
+    pub(crate) fn host(&self) -> &'a str {
         let authority = self.request.authority;
         match authority.rfind(':') {
             Some(at) if !authority.ends_with(']') => authority.get(..at).unwrap_or_default(),

@@ -137,7 +137,7 @@ pub struct Rewrite {
 
 impl Rewrite {
     /// Compiles it; `None` if nothing is changed.
-    pub fn new(rewrite: &config::Rewrite) -> Option<Rewrite> {
+    pub(crate) fn new(rewrite: &config::Rewrite) -> Option<Rewrite> {
         let compiled = || Rewrite {
             // Compared with paths in their canonical form.
             strip: rewrite.strip_prefix.as_deref().map(encoded),

@@ -4,7 +4,7 @@ use super::{Field, Kind, Unit};
 use crate::scoreboard::ThreadRow;
 
 /// What one event-loop thread knows. Label `thread`.
-pub const THREAD: &[Field<ThreadRow>] = &[
+pub(crate) const THREAD: &[Field<ThreadRow>] = &[
     Field {
         key: "cpu",
         metric: "maitred_thread_cpu",

@@ -96,7 +96,7 @@ impl Losses {
 
 /// Makes a controller for each connection.
 #[derive(Debug, Default)]
-pub struct Config {
+pub(crate) struct Config {
     cubic: Arc<CubicConfig>,
 }
 

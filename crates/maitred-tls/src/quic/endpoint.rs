@@ -18,7 +18,7 @@ use super::ids::{Ids, Mask, Place};
 use super::secrets::Secret;
 
 /// The protocol that is offered (9114-3.1).
-pub const ALPN: &[u8] = b"h3";
+pub(crate) const ALPN: &[u8] = b"h3";
 
 /// Bytes of one request's body that may be on their way, or be held by the library.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -67,7 +67,7 @@ impl Keys {
     ///
     /// # Errors
     /// None that is known to happen.
-    pub fn new(secret: &Secret) -> Result<Keys, String> {
+    pub(crate) fn new(secret: &Secret) -> Result<Keys, String> {
         let failed = |_| "the keys of QUIC cannot be made".to_owned();
         let reset = secret.reset_key().map_err(failed)?;
         let token = secret.token_key().map_err(failed)?;
@@ -81,7 +81,7 @@ impl Keys {
 
 /// What a connection may have.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// Requests at a time.
     pub streams_max: u32,
     /// Unidirectional streams at a time.
@@ -94,7 +94,7 @@ pub struct Bounds {
 ///
 /// # Errors
 /// A text, if it has not the cipher that QUIC begins with (RFC 9001 section 5.2).
-pub fn server_config(
+pub(crate) fn server_config(
     tls: rustls::ServerConfig,
     keys: &Keys,
     bounds: Bounds,

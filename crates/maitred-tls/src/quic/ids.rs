@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Bytes of the ids that this server gives.
-pub const ID_BYTES: usize = 8;
+pub(crate) const ID_BYTES: usize = 8;
 /// Where the random part stands.
 const RANDOM: std::ops::Range<usize> = 2..7;
 const RANDOM_BYTES: usize = 5;
@@ -131,7 +131,8 @@ impl Ids {
     }
 
     /// Where datagrams with its ids go.
-    pub fn place(&self) -> Place {
+    #[cfg(test)]
+    pub(crate) fn place(&self) -> Place {
         self.place
     }
 

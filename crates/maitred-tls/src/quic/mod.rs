@@ -7,7 +7,7 @@
 //! | [`ids`] | connection ids, which say where their datagrams go |
 //! | [`secrets`] | the secret of a master, and the keys that follow from it |
 
-pub mod congestion;
+pub(crate) mod congestion;
 pub mod endpoint;
 pub mod ids;
 pub mod secrets;

@@ -18,9 +18,9 @@ use maitred_base::pki::Bytes;
 /// Bytes of the secret.
 const SECRET_BYTES: usize = 32;
 /// Bytes of a key for HMAC-SHA-256: the block of the hash.
-pub const RESET_KEY_BYTES: usize = 64;
+pub(crate) const RESET_KEY_BYTES: usize = 64;
 /// Bytes of a key that further keys are derived from.
-pub const TOKEN_KEY_BYTES: usize = 32;
+pub(crate) const TOKEN_KEY_BYTES: usize = 32;
 
 /// See the module. It is made once, at the start of a master, and goes on over upgrades.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ impl Secret {
     ///
     /// # Errors
     /// None that is known to happen.
-    pub fn reset_key(&self) -> Result<Zeroizing<[u8; RESET_KEY_BYTES]>, Unspecified> {
+    pub(crate) fn reset_key(&self) -> Result<Zeroizing<[u8; RESET_KEY_BYTES]>, Unspecified> {
         self.derive(b"maitred quic reset")
     }
 
@@ -64,7 +64,7 @@ impl Secret {
     ///
     /// # Errors
     /// None that is known to happen.
-    pub fn token_key(&self) -> Result<Zeroizing<[u8; TOKEN_KEY_BYTES]>, Unspecified> {
+    pub(crate) fn token_key(&self) -> Result<Zeroizing<[u8; TOKEN_KEY_BYTES]>, Unspecified> {
         self.derive(b"maitred quic token")
     }
 

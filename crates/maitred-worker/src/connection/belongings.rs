@@ -17,7 +17,7 @@ use super::{Connection, Exchange};
 
 impl Connection {
     /// What it holds though its state has no use for it: a leftover, or a state that was entered too early.
-    pub fn stray(&self) -> Option<&'static str> {
+    pub(crate) fn stray(&self) -> Option<&'static str> {
         let phase = self.state.phase();
         self.exchange.as_deref().and_then(|exchange| exchange.stray(phase))
     }

@@ -7,7 +7,7 @@ use super::spool::Spool;
 
 /// The body of a request.
 #[derive(Debug, Default)]
-pub struct RequestBody {
+pub(crate) struct RequestBody {
     /// Its content, decoded, as far as that is in memory.
     pub content: Vec<u8>,
     /// Its content, if there is too much of it for memory, or for a frame.

@@ -9,7 +9,7 @@ use maitred_cache::Entry;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct CacheNote {
+pub(crate) struct CacheNote {
     /// It goes to the pool by itself, and what comes of it is not kept.
     pub alone: bool,
     /// It is answered with this response.
@@ -24,7 +24,7 @@ pub struct CacheNote {
 
 /// What the cache of responses did about a request, for its line in the access log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Cached {
+pub(crate) enum Cached {
     /// It was not asked.
     #[default]
     Unasked,
@@ -44,7 +44,7 @@ pub enum Cached {
 
 impl Cached {
     /// The word for it.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Cached::Unasked => "",
             Cached::Hit => "hit",

@@ -15,7 +15,7 @@ use maitred_policy::filter::expires::Expiry;
 /// A request to a pool, from the moment in which it begins to wait for a process to its line in the access log. It is kept from
 /// one state of the connection to the next: a request may wait, be handed off, be lost, and wait again.
 #[derive(Debug, Default)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
     /// The id that the request got when it was handed off, in the order of its digits: as a number it would take twice the room.
@@ -55,7 +55,7 @@ pub struct Dispatch {
 /// What came of a request at the servers of its pool, for the access log: what is about one server is about the last one that got
 /// it. Times are microseconds since the request was given away; those of an hour and more do not fit, and are the largest number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Served {
+pub(crate) struct Served {
     /// Which server of the pool.
     pub server: u16,
     /// The status of its response; 0 without one.
@@ -72,14 +72,14 @@ pub struct Served {
 
 impl Served {
     /// One more server, or connection, is tried.
-    pub fn note_attempt(&mut self, server: u16) {
+    pub(crate) fn note_attempt(&mut self, server: u16) {
         *self = Served { server, attempts: self.attempts.saturating_add(1), ..Served::default() };
     }
 }
 
 /// What of a response depends on its request, beyond its route.
 #[derive(Debug)]
-pub struct ResponseTraits {
+pub(crate) struct ResponseTraits {
     /// Further fields.
     pub fields: FieldLines,
     /// What it says about caches.
@@ -93,7 +93,7 @@ pub struct ResponseTraits {
 impl Dispatch {
     /// The fields that are added to the response, besides those that its route adds. A caller that does not use them puts them
     /// back into `set_cookie`.
-    pub fn take_further(&mut self) -> Option<Box<FieldLines>> {
+    pub(crate) fn take_further(&mut self) -> Option<Box<FieldLines>> {
         let fields = self.traits.as_mut().map(|traits| std::mem::take(&mut traits.fields));
         match (self.set_cookie.take(), fields.filter(|fields| !fields.is_empty())) {
             (cookie, None) => cookie,
@@ -106,29 +106,29 @@ impl Dispatch {
     }
 
     /// Whether content of the response has come of which the client cannot know yet, because an encoder has it.
-    pub fn holds_content(&self) -> bool {
+    pub(crate) fn holds_content(&self) -> bool {
         let coder = self.traits.as_ref().and_then(|traits| traits.coder.as_ref());
         coder.is_some_and(|coder| coder.holds())
     }
 
     /// The id that the request got when it was handed off.
-    pub fn request_id(&self) -> Option<u128> {
+    pub(crate) fn request_id(&self) -> Option<u128> {
         self.request_id.map(u128::from_be_bytes)
     }
 
     /// A request is written to a server, under this id: what another thread has said of it, to be put back behind that.
-    pub fn begin_outbound(&mut self, id: u128) -> Option<Box<RemoteRequest>> {
+    pub(crate) fn begin_outbound(&mut self, id: u128) -> Option<Box<RemoteRequest>> {
         self.set_request_id(id);
         self.across.take()
     }
 
     /// Notes it.
-    pub fn set_request_id(&mut self, id: u128) {
+    pub(crate) fn set_request_id(&mut self, id: u128) {
         self.request_id = Some(id.to_be_bytes());
     }
 
     /// The request has its line in the log; the next one may be for no pool.
-    pub fn forget_pool(&mut self) {
+    pub(crate) fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
         (self.file_edits, self.served, self.cached) = (None, Served::default(), None);
@@ -136,7 +136,7 @@ impl Dispatch {
 
     /// The response is whole, and what is left of it is to be sent: the request counts for its limits until then.
     #[inline]
-    pub fn note_whole(&mut self) {
+    pub(crate) fn note_whole(&mut self) {
         let gated = self.gated.take();
         self.forget_pool();
         self.gated = gated.and_then(|mut gated| gated.answered().then_some(gated));
@@ -144,7 +144,7 @@ impl Dispatch {
 
     /// All that was answered has been sent.
     #[inline]
-    pub fn note_sent(&mut self) {
+    pub(crate) fn note_sent(&mut self) {
         self.gated.take_if(|gated| gated.is_answered());
     }
 
@@ -156,7 +156,7 @@ impl Dispatch {
     }
 
     /// Microseconds since the request was given away.
-    pub fn given_for_us(&self, now: Instant) -> u32 {
+    pub(crate) fn given_for_us(&self, now: Instant) -> u32 {
         let since = self.handed_off_at.map(|since| now.saturating_duration_since(since).as_micros());
         u32::try_from(since.unwrap_or_default()).unwrap_or(u32::MAX)
     }

@@ -12,7 +12,7 @@ use maitred_policy::access::known::Digest;
 
 /// What is known of a request that gates were asked about. It goes along wherever the request waits.
 #[derive(Debug, Clone, Default)]
-pub struct Gated {
+pub(crate) struct Gated {
     /// The answer of the gate that has refused it.
     pub denial: Option<Denial>,
     /// The user that it comes from.
@@ -36,7 +36,7 @@ pub struct Gated {
 /// Limits that a request counts for until its response has been sent, or it ends without one: wherever that is, what is known of
 /// the request is dropped, and these with it.
 #[derive(Debug, Default)]
-pub struct Leases {
+pub(crate) struct Leases {
     held: Vec<Lease>,
     /// The response is whole, and on its way.
     answered: bool,
@@ -44,7 +44,7 @@ pub struct Leases {
 
 impl Leases {
     /// Those of a request that has passed its limits.
-    pub fn of(held: Vec<Lease>) -> Leases {
+    pub(crate) fn of(held: Vec<Lease>) -> Leases {
         Leases { held, answered: false }
     }
 }
@@ -58,7 +58,7 @@ impl Clone for Leases {
 
 impl Gated {
     /// The response is whole: only what limits it counts for is of interest, until it has been sent. False if there are none.
-    pub fn answered(&mut self) -> bool {
+    pub(crate) fn answered(&mut self) -> bool {
         let held = std::mem::take(&mut self.leases.held);
         let counts = !held.is_empty();
         *self = Gated { leases: Leases { held, answered: true }, ..Gated::default() };
@@ -66,14 +66,14 @@ impl Gated {
     }
 
     /// Whether its response was whole.
-    pub fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.leases.answered
     }
 }
 
 /// How a user was found out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// By another server, which has not said how.
     #[default]
     Other,
@@ -85,7 +85,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// As `AUTH_TYPE` has it (RFC 3875 section 4.1.1); empty if it is not known.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Scheme::Other => "",
             Scheme::Basic => "Basic",
@@ -96,7 +96,7 @@ impl Scheme {
 
 /// A request that waits for what a gate says.
 #[derive(Debug, Clone, Default)]
-pub struct Waits {
+pub(crate) struct Waits {
     /// The place of the gate in the order.
     pub place: usize,
     /// Its body is there, as far as it has one: it is answered again from what was kept.
@@ -115,18 +115,18 @@ pub struct Waits {
 
 /// A request that is delayed.
 #[derive(Debug, Clone)]
-pub struct Held {
+pub(crate) struct Held {
     /// When it goes on.
     pub until: Instant,
     /// Its client may have gone: when its time is over, it ends.
     pub leaves: bool,
     /// It counts for `delayed_requests_max`.
-    pub permit: Arc<Permit>,
+    pub _permit: Arc<Permit>,
 }
 
 /// Where an answer of another server is kept.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub(crate) struct Place {
     /// What it is found by.
     pub digest: Digest,
     /// The request has a field or a cookie of the key, or the key names none.
@@ -135,7 +135,7 @@ pub struct Place {
 
 /// The answer of a request that a gate refuses: an error, whose body is the site's page for the status.
 #[derive(Debug, Clone)]
-pub struct Denial {
+pub(crate) struct Denial {
     /// The status.
     pub status: u16,
     /// Further fields.
@@ -146,19 +146,19 @@ pub struct Denial {
 
 impl Denial {
     /// An error with further fields.
-    pub fn with(status: u16, fields: Vec<Field<'static>>) -> Denial {
+    pub(crate) fn with(status: u16, fields: Vec<Field<'static>>) -> Denial {
         Denial { status, fields, answer: None }
     }
 
     /// An error without further fields.
-    pub fn of(status: u16) -> Denial {
+    pub(crate) fn of(status: u16) -> Denial {
         Denial::with(status, Vec::new())
     }
 }
 
 /// What a gate says.
 #[derive(Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The next one is asked.
     Pass,
     /// The request gets this answer.

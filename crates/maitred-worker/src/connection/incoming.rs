@@ -10,7 +10,7 @@ use super::rates::Pace;
 
 /// What is still to come of a request before the next one begins.
 #[derive(Debug, Default)]
-pub enum Incoming {
+pub(crate) enum Incoming {
     /// Nothing.
     #[default]
     Nothing,
@@ -34,7 +34,7 @@ pub enum Incoming {
 
 /// A body of which something is still to come.
 #[derive(Debug)]
-pub struct Coming {
+pub(crate) struct Coming {
     decoder: Decoder,
     /// Its length as announced; 0 if it was not.
     announced: u64,
@@ -46,7 +46,7 @@ pub struct Coming {
 
 impl Coming {
     /// A body of which nothing has been looked at.
-    pub fn new(decoder: Decoder, framing: Framing) -> Box<Coming> {
+    pub(crate) fn new(decoder: Decoder, framing: Framing) -> Box<Coming> {
         let announced = match framing {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,

@@ -23,29 +23,30 @@
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
-pub mod belongings;
-pub mod body;
-pub mod cached;
-pub mod dispatch;
-pub mod gated;
-pub mod hello;
-pub mod incoming;
-pub mod multiplexed;
-pub mod outgoing;
-pub mod quic;
-pub mod rates;
-pub mod refusal;
-pub mod remote;
-pub mod retry;
-pub mod spool;
-pub mod stream;
-pub mod table;
-pub mod throttle;
-pub mod tls;
-pub mod transfer;
-pub mod tunnel;
-pub mod unsent;
-pub mod wire;
+#[cfg(test)]
+mod belongings;
+pub(crate) mod body;
+pub(crate) mod cached;
+pub(crate) mod dispatch;
+pub(crate) mod gated;
+pub(crate) mod hello;
+pub(crate) mod incoming;
+pub(crate) mod multiplexed;
+pub(crate) mod outgoing;
+pub(crate) mod quic;
+pub(crate) mod rates;
+pub(crate) mod refusal;
+pub(crate) mod remote;
+pub(crate) mod retry;
+pub(crate) mod spool;
+pub(crate) mod stream;
+pub(crate) mod table;
+pub(crate) mod throttle;
+pub(crate) mod tls;
+pub(crate) mod transfer;
+pub(crate) mod tunnel;
+pub(crate) mod unsent;
+pub(crate) mod wire;
 
 use std::time::Instant;
 
@@ -67,7 +68,7 @@ use maitred_policy::plan::IdleTime;
 
 /// What a connection is doing. The table at the top of the file has their meaning.
 #[derive(Debug)]
-pub enum State {
+pub(crate) enum State {
     /// Between requests.
     Idle,
     /// Waiting for a certificate.
@@ -117,7 +118,7 @@ pub enum State {
 
 /// What becomes of the connection after the present response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
+pub(crate) enum After {
     /// The next request.
     Keep,
     /// Close: everything the client sent was read.
@@ -128,7 +129,7 @@ pub enum After {
 
 /// One client connection: its state, and what belongs to it. Its descriptor is the [`Entry`](super::entry::Entry)'s.
 #[derive(Debug)]
-pub struct Connection {
+pub(crate) struct Connection {
     /// What carries its bytes.
     pub wire: Wire,
     /// What it is doing.
@@ -159,7 +160,7 @@ pub struct Connection {
 
 /// What a connection needs only while a request is under way and could not be answered at once.
 #[derive(Debug, Default)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// Received, not yet acted on.
     pub input: Vec<u8>,
     /// Head of the request at hand. Empty when there is none.
@@ -187,7 +188,7 @@ pub struct Exchange {
 impl Exchange {
     /// Empties everything, and keeps the memory of the buffers. Field by field: requests that are handed off do it twice, and to
     /// put a new exchange in place of this one takes four times as many instructions.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.input.clear();
         self.head.clear();
         self.body.reset();
@@ -198,7 +199,7 @@ impl Exchange {
     }
 
     /// Bytes of memory that the buffers hold.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.input.capacity()
             + self.head.capacity()
             + self.body.content.capacity()
@@ -206,7 +207,7 @@ impl Exchange {
     }
 
     /// Whether nothing is left in any buffer.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.input.is_empty()
             && self.head.is_empty()
             && self.outgoing.bytes.is_empty()
@@ -216,7 +217,7 @@ impl Exchange {
 
 impl Connection {
     /// A connection on which nothing has happened yet.
-    pub fn new(wire: Wire, remote: Remote, secure: bool, now: Instant) -> Self {
+    pub(crate) fn new(wire: Wire, remote: Remote, secure: bool, now: Instant) -> Self {
         Connection {
             wire,
             state: State::Idle,
@@ -240,32 +241,32 @@ impl Connection {
     }
 
     /// Whether it is a client's: neither a part of another connection, nor one within this process.
-    pub fn is_client(&self) -> bool {
+    pub(crate) fn is_client(&self) -> bool {
         !self.is_stream() && !self.internal
     }
 
     /// Whether it is a stream of an HTTP/2 or HTTP/3 connection.
-    pub fn is_stream(&self) -> bool {
+    pub(crate) fn is_stream(&self) -> bool {
         matches!(self.wire, Wire::Stream { .. })
     }
 
     /// The buffers, made on first use.
-    pub fn exchange(&mut self) -> &mut Exchange {
+    pub(crate) fn exchange(&mut self) -> &mut Exchange {
         self.exchange.get_or_insert_default()
     }
 
     /// Whether this is what it is doing.
-    pub fn is(&self, phase: Phase) -> bool {
+    pub(crate) fn is(&self, phase: Phase) -> bool {
         self.state.phase() == phase
     }
 
     /// Whether a process has its socket, for the request with this number on the channel with this key.
-    pub fn is_handed_off_as(&self, of: (u32, u32)) -> bool {
+    pub(crate) fn is_handed_off_as(&self, of: (u32, u32)) -> bool {
         matches!(self.state, State::HandedOff { channel, request, .. } if (channel, request) == of)
     }
 
     /// Whether the process that answers may keep the connection for another protocol.
-    pub fn may_detach(&self) -> bool {
+    pub(crate) fn may_detach(&self) -> bool {
         match &self.state {
             State::HandedOff { may_detach, .. } => *may_detach,
             State::Upstream(attempt) => attempt.handed().is_some_and(|handed| handed.may_detach),
@@ -274,12 +275,12 @@ impl Connection {
     }
 
     /// Where the response comes from, if it comes through this process.
-    pub fn source(&self) -> Option<Source> {
+    pub(crate) fn source(&self) -> Option<Source> {
         self.attempt().map(Attempt::source)
     }
 
     /// The request at an upstream, and the response that comes of it.
-    pub fn attempt(&self) -> Option<&Attempt> {
+    pub(crate) fn attempt(&self) -> Option<&Attempt> {
         match &self.state {
             State::Upstream(attempt) => Some(attempt),
             _ => None,
@@ -287,7 +288,7 @@ impl Connection {
     }
 
     /// The same, to be changed.
-    pub fn attempt_mut(&mut self) -> Option<&mut Attempt> {
+    pub(crate) fn attempt_mut(&mut self) -> Option<&mut Attempt> {
         match &mut self.state {
             State::Upstream(attempt) => Some(attempt),
             _ => None,
@@ -306,7 +307,7 @@ impl Connection {
     }
 
     /// The session whose frames it carries, if it is an HTTP/2 or HTTP/3 connection.
-    pub fn session(&self) -> Option<u32> {
+    pub(crate) fn session(&self) -> Option<u32> {
         match self.state {
             State::Multiplexed { session } => Some(session),
             _ => None,
@@ -314,7 +315,7 @@ impl Connection {
     }
 
     /// Whether nothing is under way, so that the connection may be closed or given away.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.is(Phase::Idle) && self.exchange.as_ref().is_none_or(|exchange| exchange.input.is_empty())
     }
 }

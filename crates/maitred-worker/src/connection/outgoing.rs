@@ -15,7 +15,7 @@ use maitred_files::{CachedBytes, Segment, ServedFile};
 
 /// What of a response is still to be sent: bytes, and pieces behind them.
 #[derive(Debug, Default)]
-pub struct Outgoing {
+pub(crate) struct Outgoing {
     /// Bytes to send, from `sent` on.
     pub bytes: Vec<u8>,
     /// How much of `bytes` has been sent.
@@ -42,7 +42,7 @@ pub struct Outgoing {
 
 /// A file for what of a response is too much for memory; the part of it that is unsent is a segment.
 #[derive(Debug)]
-pub struct Overflow {
+pub(crate) struct Overflow {
     /// The file, which has no name.
     pub file: Rc<ServedFile>,
     /// How much was written.
@@ -60,7 +60,7 @@ pub struct Overflow {
 /// What of a response is still to be sent, made when there is something: most requests, and all that wait for a process, have
 /// nothing, and need no room for it.
 #[derive(Default)]
-pub struct Pending(Option<Box<Outgoing>>);
+pub(crate) struct Pending(Option<Box<Outgoing>>);
 
 impl Pending {
     /// What there is, to be changed, if there is something: to change it otherwise makes room for it.
@@ -108,7 +108,7 @@ impl fmt::Debug for Pending {
 
 /// What an application process has returned, to be sent after what it wrote itself.
 #[derive(Debug, Default)]
-pub struct Returned {
+pub(crate) struct Returned {
     /// The pieces.
     pub pieces: VecDeque<Segment>,
     /// Bytes in memory that they hold.
@@ -120,7 +120,7 @@ impl Returned {
     ///
     /// # Errors
     /// What the process has done wrong, if there are too many, or they are too large.
-    pub fn push(&mut self, piece: Segment) -> Result<(), String> {
+    pub(crate) fn push(&mut self, piece: Segment) -> Result<(), String> {
         if let Segment::Bytes(bytes) = &piece {
             self.bytes += bytes.len();
             if self.bytes > TAIL_TOTAL_BYTES_MAX {
@@ -135,7 +135,7 @@ impl Returned {
     }
 
     /// Memory that they take.
-    pub fn memory(&self) -> usize {
+    pub(crate) fn memory(&self) -> usize {
         self.bytes + self.pieces.len() * size_of::<Segment>()
     }
 }

@@ -25,7 +25,7 @@ const HEARD_MAX: Duration = Duration::from_secs(2);
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// One QUIC connection.
-pub struct Quic {
+pub(crate) struct Quic {
     /// The library's part.
     pub(crate) connection: quinn_proto::Connection,
     /// Its name at the endpoint.

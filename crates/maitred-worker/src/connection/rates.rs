@@ -17,7 +17,7 @@ const LOOK_EVERY_MIN: Duration = crate::timers::TICK;
 
 /// How far a body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub(crate) struct Pace {
     since: Instant,
     bytes: u64,
     paused: Option<Instant>,

@@ -7,7 +7,7 @@ pub(crate) const RETRY_SOON: &[Field<'static>] = &[Field::new("Retry-After", "1"
 
 /// The error that a kept request is to be answered with.
 #[derive(Debug)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// The status.
     pub status: u16,
     /// Further fields.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 /// The client's address, with its text form made once.
 #[derive(Debug, Clone, Copy)]
-pub struct Remote {
+pub(crate) struct Remote {
     /// The address; `None` on a Unix socket.
     pub address: Option<SocketAddr>,
     text: [u8; Remote::TEXT_BYTES_MAX],
@@ -18,7 +18,7 @@ impl Remote {
     const TEXT_BYTES_MAX: usize = 39;
 
     /// The address of a new connection.
-    pub fn new(address: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(address: Option<SocketAddr>) -> Self {
         let mut remote = Remote { address, text: [0; Remote::TEXT_BYTES_MAX], len: 0 };
         let mut room = &mut remote.text[..];
         // No address runs out of room here.
@@ -31,12 +31,12 @@ impl Remote {
     }
 
     /// The IP address without port, as logs show it.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(self.bytes()).unwrap_or("-")
     }
 
     /// The same, for those that write it once per request: the text is not checked each time.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.text.get(..usize::from(self.len)).unwrap_or_default()
     }
 }

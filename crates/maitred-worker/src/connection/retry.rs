@@ -2,7 +2,7 @@
 
 /// Whether a request that was lost with its process may be given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RetryState {
+pub(crate) enum RetryState {
     /// No: a second attempt may do something twice, or its body is gone. (A request that no process has received may be sent all
     /// the same.)
     #[default]
@@ -15,7 +15,7 @@ pub enum RetryState {
 
 impl RetryState {
     /// What holds while the request is at a process; `safe`: it has a safe method, and no body.
-    pub fn of_attempt(self, safe: bool) -> RetryState {
+    pub(crate) fn of_attempt(self, safe: bool) -> RetryState {
         match self {
             // What is noted may be about an earlier request of the connection.
             _ if !safe => RetryState::Never,
@@ -26,7 +26,7 @@ impl RetryState {
 
     /// The same at another thread: after two processes are lost with a request it is not retried, whichever threads they belong
     /// to.
-    pub fn of_remote_thread(self) -> RetryState {
+    pub(crate) fn of_remote_thread(self) -> RetryState {
         if self == RetryState::Done { RetryState::Done } else { RetryState::Never }
     }
 }

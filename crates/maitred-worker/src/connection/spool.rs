@@ -4,7 +4,7 @@ use maitred_base::budget::Permit;
 
 /// A body in a file without a name.
 #[derive(Debug)]
-pub struct Spool {
+pub(crate) struct Spool {
     /// The file, to be read from its start.
     pub file: std::fs::File,
     /// Its length.

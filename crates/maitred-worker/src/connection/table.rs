@@ -30,7 +30,7 @@ use super::State;
 
 /// A [`State`] without what it carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// Between requests.
     Idle,
     /// Waiting for a certificate.
@@ -65,7 +65,7 @@ pub enum Phase {
 
 /// What can happen to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// There is something to read.
     Arrived,
     /// The client has finished sending.
@@ -84,7 +84,7 @@ pub enum Event {
 
 /// What is done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaction {
+pub(crate) enum Reaction {
     /// Nothing.
     Nothing,
     /// What has come is noted, and stays in the kernel.
@@ -152,7 +152,7 @@ pub enum Reaction {
 
 impl State {
     /// The state without its keys.
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         match self {
             State::Idle => Phase::Idle,
             State::Handshake => Phase::Handshake,
@@ -174,7 +174,7 @@ impl State {
 }
 
 /// The table.
-pub fn reaction(phase: Phase, event: Event) -> Reaction {
+pub(crate) fn reaction(phase: Phase, event: Event) -> Reaction {
     use Phase as P;
     use Reaction as R;
     let [arrived, ended, gone, room, again, deadline, aborted] = match phase {

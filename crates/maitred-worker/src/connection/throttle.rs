@@ -15,7 +15,7 @@ const KEPT: Duration = Duration::from_secs(1);
 
 /// What is known of one response.
 #[derive(Debug)]
-pub struct Throttle {
+pub(crate) struct Throttle {
     /// When its request began: the next one has another time.
     began: Instant,
     /// Bytes in a second; at least 1.
@@ -27,12 +27,12 @@ pub struct Throttle {
 
 impl Throttle {
     /// Of a response of which nothing was sent.
-    pub fn new(began: Instant, rate: u64, burst: u64, now: Instant) -> Throttle {
+    pub(crate) fn new(began: Instant, rate: u64, burst: u64, now: Instant) -> Throttle {
         Throttle { began, rate: rate.max(1), free: burst, paid: now }
     }
 
     /// Whether it is the one of the request that has begun then.
-    pub fn is_of(&self, began: Instant) -> bool {
+    pub(crate) fn is_of(&self, began: Instant) -> bool {
         self.began == began
     }
 
@@ -40,7 +40,7 @@ impl Throttle {
     ///
     /// # Errors
     /// None, and when some may.
-    pub fn room(&self, now: Instant) -> Result<u64, Instant> {
+    pub(crate) fn room(&self, now: Instant) -> Result<u64, Instant> {
         if self.free == 0 && self.paid > now + PIECE_MIN {
             return Err(self.paid);
         }
@@ -50,7 +50,7 @@ impl Throttle {
     }
 
     /// So many bytes have left.
-    pub fn note_sent(&mut self, bytes: u64, now: Instant) {
+    pub(crate) fn note_sent(&mut self, bytes: u64, now: Instant) {
         let free = bytes.min(self.free);
         self.free -= free;
         let nanos = u128::from(bytes - free) * Duration::from_secs(1).as_nanos() / u128::from(self.rate);

@@ -37,7 +37,7 @@ fn cipher(suite: CipherSuite) -> Option<&'static str> {
 
 /// One TLS session.
 #[derive(Debug)]
-pub struct TlsSession {
+pub(crate) struct TlsSession {
     pub(crate) tls: ServerConnection,
     /// It is known which protocol follows, because the handshake is over, or early data has come.
     pub(crate) begun: bool,

@@ -13,7 +13,7 @@ use maitred_files::exchange::Routed;
 
 /// A request that has yet to be answered.
 #[derive(Debug, Default)]
-pub struct RequestTransfer {
+pub(crate) struct RequestTransfer {
     /// Its head; empty if there is no request.
     pub head: RequestHead,
     /// What was decided about it.
@@ -34,7 +34,7 @@ pub struct RequestTransfer {
 
 impl Exchange {
     /// The request, of a connection that another thread gets.
-    pub fn into_request(self) -> RequestTransfer {
+    pub(crate) fn into_request(self) -> RequestTransfer {
         RequestTransfer {
             head: self.head,
             routed: self.routed,
@@ -48,7 +48,7 @@ impl Exchange {
     }
 
     /// The request, for another thread, while the connection stays: what is logged here stays, too.
-    pub fn split_request(&mut self) -> RequestTransfer {
+    pub(crate) fn split_request(&mut self) -> RequestTransfer {
         RequestTransfer {
             head: self.head.clone(),
             routed: self.routed,
@@ -62,7 +62,7 @@ impl Exchange {
     }
 
     /// Takes over the request of another thread.
-    pub fn take_request(&mut self, request: RequestTransfer) {
+    pub(crate) fn take_request(&mut self, request: RequestTransfer) {
         (self.head, self.routed, self.path) = (request.head, request.routed, request.path);
         self.body = request.body;
         (self.dispatch.retry, self.dispatch.waits_since, self.dispatch.across) =

@@ -2,7 +2,7 @@
 
 /// The bytes from a client to the other end, and which side has ended.
 #[derive(Debug, Default)]
-pub struct Tunnel {
+pub(crate) struct Tunnel {
     /// What the client has sent.
     pub(crate) out: Vec<u8>,
     /// How much of `out` has been sent on.

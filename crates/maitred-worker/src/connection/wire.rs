@@ -5,7 +5,7 @@ pub(crate) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// What carries the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub(crate) enum Wire {
     /// Its socket, as they are.
     Clear,
     /// Its socket, by TLS.

@@ -12,7 +12,7 @@ use maitred_handoff::MESSAGE_DESCRIPTORS_MAX;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 
-pub use self::away::Away;
+pub(crate) use self::away::Away;
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::{Allowance, Known, OPEN_FILES_DEFAULT};
 use super::relay::IdleRelays;
@@ -56,7 +56,7 @@ enum Carried {
 
 /// A descriptor that came, in the order in which frames take them.
 #[derive(Debug)]
-pub enum Arrival {
+pub(crate) enum Arrival {
     /// Helpers look at it.
     Judging,
     /// A regular file.
@@ -67,7 +67,7 @@ pub enum Arrival {
 
 /// How far an application process has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// It has not said HELLO yet.
     Starting,
     /// It takes requests.
@@ -81,7 +81,7 @@ pub enum Phase {
 
 /// Whether, and how, an application process is about to leave this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DrainMode {
+pub(crate) enum DrainMode {
     /// It is not.
     Stays,
     /// It goes back to the master when it has no request, and none waits.
@@ -98,7 +98,7 @@ pub enum DrainMode {
 
 /// How a process does that was asked whether it is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub(crate) enum Health {
     /// There is nothing to be done.
     Good,
     /// It is being asked: there is something to flush.
@@ -109,7 +109,7 @@ pub enum Health {
 
 /// A channel to one application process.
 #[derive(Debug)]
-pub struct Channel {
+pub(crate) struct Channel {
     /// Which process.
     pub id: SlotId,
     /// Its process id, to show.
@@ -196,7 +196,7 @@ pub struct Channel {
 
 impl Channel {
     /// A channel on which nothing has been said.
-    pub fn new(id: SlotId, pid: u32, row: Option<usize>, socket: OwnedFd, lane: Lane) -> Self {
+    pub(crate) fn new(id: SlotId, pid: u32, row: Option<usize>, socket: OwnedFd, lane: Lane) -> Self {
         Channel {
             id,
             pid,
@@ -244,31 +244,31 @@ impl Channel {
     }
 
     /// Whether it takes requests.
-    pub fn is_live(&self) -> bool {
+    pub(crate) fn is_live(&self) -> bool {
         let takes = matches!(self.leave, DrainMode::Stays | DrainMode::WhenQueueEmpty | DrainMode::HandsOver);
         self.phase == Phase::Live && !self.astray && !self.joining && takes
     }
 
     /// Whether nothing is under way on it, in either direction.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         let heard = self.input.is_empty() && self.received.is_empty();
         self.load() == 0 && heard && !self.has_output() && !self.joining
     }
 
     /// Whether another worker process has asked for it, and will get it.
-    pub fn is_pending_return(&self) -> bool {
+    pub(crate) fn is_pending_return(&self) -> bool {
         matches!(self.leave, DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver)
             && matches!(self.phase, Phase::Live | Phase::Starting)
     }
 
     /// Tells the process to end.
-    pub fn shut_down(&mut self) {
+    pub(crate) fn shut_down(&mut self) {
         self.frames.push((self.out.len(), None));
         maitred_handoff::encode_shutdown(&mut self.out);
     }
 
     /// Has the process drop its descriptors of all connections.
-    pub fn forget_all(&mut self) {
+    pub(crate) fn forget_all(&mut self) {
         while let Some(connection) = self.known.order.front().copied() {
             self.forget(connection);
         }
@@ -276,7 +276,7 @@ impl Channel {
 
     /// Asks an idle process every `interval` whether it is still there. One that has a request answers when it is done with
     /// that, so it is not asked.
-    pub fn health(&mut self, now: Instant, interval: Duration) -> Health {
+    pub(crate) fn health(&mut self, now: Instant, interval: Duration) -> Health {
         // Its owner asks, which knows the requests of other worker processes there.
         let asks = self.phase == Phase::Live && !self.joining && !self.linked;
         if !asks || self.load() > 0 || self.leave == DrainMode::Told {
@@ -297,7 +297,7 @@ impl Channel {
     }
 
     /// Asks whether it is still there, because a request of it was silent for too long; it has until then to answer.
-    pub fn probe(&mut self, until: Instant) {
+    pub(crate) fn probe(&mut self, until: Instant) {
         if self.phase == Phase::Live && self.probed.is_none() {
             self.probed = Some(until);
             self.frames.push((self.out.len(), None));
@@ -306,12 +306,12 @@ impl Channel {
     }
 
     /// Whether it has not answered that in time.
-    pub fn is_mute(&self, now: Instant) -> bool {
+    pub(crate) fn is_mute(&self, now: Instant) -> bool {
         self.phase == Phase::Live && self.probed.is_some_and(|until| until <= now)
     }
 
     /// It has answered.
-    pub fn answered(&mut self) {
+    pub(crate) fn answered(&mut self) {
         self.probed = None;
         if let Some((_, open)) = &mut self.asked {
             *open = false;
@@ -320,7 +320,7 @@ impl Channel {
 
     /// The client does not wait for the response to this request any more. It counts as stuck when `late` is over, unless it ends
     /// before, and a relay that it is written to is shut down at `cut_at`.
-    pub fn give_up(&mut self, request: u32, now: Instant, late: Duration, cut_at: Option<Instant>) {
+    pub(crate) fn give_up(&mut self, request: u32, now: Instant, late: Duration, cut_at: Option<Instant>) {
         self.has_orphans = true;
         let late_at = now + late;
         if self.linked && self.phase == Phase::Live && self.in_flight.contains_key(&request) {
@@ -334,7 +334,7 @@ impl Channel {
 
     /// Whether it has not ended a request of an earlier connection of this number. A request of the next one would wait for that:
     /// responses of one connection keep the order of their requests (PROTOCOL.md, section 11).
-    pub fn is_taken(&mut self, number: u32) -> bool {
+    pub(crate) fn is_taken(&mut self, number: u32) -> bool {
         if !self.has_orphans {
             return false;
         }
@@ -344,7 +344,7 @@ impl Channel {
     }
 
     /// Relays that are to be shut down by now, as the process knows them; each is named once.
-    pub fn take_cuts(&mut self, now: Instant) -> Vec<u32> {
+    pub(crate) fn take_cuts(&mut self, now: Instant) -> Vec<u32> {
         let due = self.in_flight.values_mut().filter(|found| found.cut_at.is_some_and(|at| at <= now));
         let cut = due.map(|found| {
             found.cut_at = None;
@@ -357,7 +357,7 @@ impl Channel {
 
     /// Whether orphaned requests that do not end hold all that it could do: its capacity, or, if it gets no more
     /// requests, those that it has. To end it then takes nothing from other requests.
-    pub fn is_stuck(&self, now: Instant) -> bool {
+    pub(crate) fn is_stuck(&self, now: Instant) -> bool {
         let is_late = |found: &&InFlight| found.late_at.is_some_and(|at| at <= now);
         let late = self.in_flight.values().filter(is_late).count();
         let late = late + self.away.values().filter(|away| away.late_at.is_some_and(|at| at <= now)).count();
@@ -373,14 +373,14 @@ impl Channel {
     }
 
     /// How many more requests it can start on at once.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         let takes = self.is_live() && !self.full && !self.is_cramped() && !self.is_behind();
         if takes { self.capacity.saturating_sub(self.load()) } else { 0 }
     }
 
     /// Whether one more request may wait in it, and how long that is expected to take, in microseconds. A process that has
     /// been at its present request for longer than it usually takes may be at it for ever.
-    pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
+    pub(crate) fn prefetch_wait(&self, now: Instant) -> Option<u32> {
         let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
         if !self.is_live()
             || self.full
@@ -401,7 +401,7 @@ impl Channel {
     }
 
     /// Learns from one finished request: an eighth of the news, as TCP does with round-trip times.
-    pub fn learn(&mut self, took_us: u32, now: Instant) {
+    pub(crate) fn learn(&mut self, took_us: u32, now: Instant) {
         self.busy_since = (!self.in_flight.is_empty()).then_some(now);
         let took = took_us.clamp(1, u32::MAX / 8);
         self.service_us = match self.service_us {
@@ -411,13 +411,13 @@ impl Channel {
     }
 
     /// The estimate, in microseconds; 0 while unknown.
-    pub fn service_us(&self) -> u32 {
+    pub(crate) fn service_us(&self) -> u32 {
         self.service_us
     }
 
     /// Numbers a new request of the connection at `index`, to be answered on its own socket, and says whether the
     /// descriptor has to come with it. The frame must be written to [`Channel::out`] next.
-    pub fn enter_direct(&mut self, index: u32, now: Instant) -> (u32, bool) {
+    pub(crate) fn enter_direct(&mut self, index: u32, now: Instant) -> (u32, bool) {
         let passes = !self.known.has(index);
         if passes {
             self.make_room();
@@ -429,7 +429,7 @@ impl Channel {
     }
 
     /// The same for a request that is answered on the relay of this number, whose far end comes along the first time.
-    pub fn enter_relay(
+    pub(crate) fn enter_relay(
         &mut self,
         number: u32,
         index: u32,
@@ -455,7 +455,7 @@ impl Channel {
     }
 
     /// Whether it has no room for one more relay, or connection, unless one is forgotten.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.given() >= self.allowance.given
     }
 
@@ -486,7 +486,7 @@ impl Channel {
     }
 
     /// A request is done: the process has also handled all frames before that request.
-    pub fn note_done(&mut self, request: u32) {
+    pub(crate) fn note_done(&mut self, request: u32) {
         let is_before = |before: u32| request.wrapping_sub(before) < 1 << 31;
         while self.forgotten.front().is_some_and(|(before, _)| is_before(*before)) {
             self.forgotten.pop_front();
@@ -515,7 +515,7 @@ impl Channel {
     }
 
     /// Has the spooled body of the request that was entered last go with its frame.
-    pub fn carry_body(&mut self, (body, held): (OwnedFd, Permit), kept: Permit) {
+    pub(crate) fn carry_body(&mut self, (body, held): (OwnedFd, Permit), kept: Permit) {
         let Some((offset, request)) = self.frames.last() else { return };
         self.passing.push(Passing { offset: *offset, carried: Carried::Body(body, held) });
         if let Some(found) = request.and_then(|request| self.in_flight.get_mut(&request)) {
@@ -524,14 +524,14 @@ impl Channel {
     }
 
     /// Notes where the body of a request is, so that it can be taken back as long as the process has not seen it.
-    pub fn note_body(&mut self, request: u32, body: SentBody) {
+    pub(crate) fn note_body(&mut self, request: u32, body: SentBody) {
         if let Some(found) = self.in_flight.get_mut(&request) {
             found.body = body;
         }
     }
 
     /// Takes back what was done for the request that was entered last, whose frame could not be written.
-    pub fn withdraw(&mut self, request: u32) {
+    pub(crate) fn withdraw(&mut self, request: u32) {
         let Some((offset, _)) = self.frames.pop() else { return };
         self.out.truncate(offset);
         self.in_flight.remove(&request);
@@ -543,7 +543,7 @@ impl Channel {
     }
 
     /// Tells the process that the client of a request has gone.
-    pub fn cancel(&mut self, request: u32, number: u32) {
+    pub(crate) fn cancel(&mut self, request: u32, number: u32) {
         if matches!(self.phase, Phase::Live | Phase::Starting) {
             self.frames.push((self.out.len(), None));
             maitred_handoff::encode_cancel(&mut self.out, number | self.tag, request);
@@ -552,7 +552,7 @@ impl Channel {
 
     /// Has the process drop its descriptor of a connection, if it keeps one. Gives back whether there is something
     /// to flush.
-    pub fn forget(&mut self, connection: u32) -> bool {
+    pub(crate) fn forget(&mut self, connection: u32) -> bool {
         let kept = self.known.remove(connection);
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
@@ -563,7 +563,7 @@ impl Channel {
     }
 
     /// Has the process drop the descriptor that it knows by a relay's number.
-    pub fn forget_number(&mut self, number: u32) {
+    pub(crate) fn forget_number(&mut self, number: u32) {
         self.relays = self.relays.saturating_sub(1);
         self.note_forgotten();
         if matches!(self.phase, Phase::Starting | Phase::Live) {
@@ -573,12 +573,12 @@ impl Channel {
     }
 
     /// Where frames are written; they leave with the next [`Channel::flush`].
-    pub fn out(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
     /// Whether frames wait.
-    pub fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.sent < self.out.len()
     }
 
@@ -588,7 +588,7 @@ impl Channel {
     }
 
     /// Counts what was not sent. True if the process has read some of what it had not.
-    pub fn count_unsent(&mut self, budget: &Arc<Budget>) -> bool {
+    pub(crate) fn count_unsent(&mut self, budget: &Arc<Budget>) -> bool {
         let before = self.unsent.as_ref().map_or(0, Permit::taken);
         if !self.has_output() {
             self.unsent = None;
@@ -600,7 +600,7 @@ impl Channel {
     }
 
     /// Whether the descriptor of this connection has still to be sent.
-    pub fn is_passing(&self, connection: u32) -> bool {
+    pub(crate) fn is_passing(&self, connection: u32) -> bool {
         let is_it =
             |passing: &Passing| matches!(passing.carried, Carried::Connection(index) if index == connection);
         self.passing.iter().any(is_it)
@@ -612,7 +612,7 @@ impl Channel {
     ///
     /// # Errors
     /// What sendmsg(2) says, but for a full socket.
-    pub fn flush(
+    pub(crate) fn flush(
         &mut self,
         clients: &impl ClientSockets,
         mut counts: impl FnMut(usize),
@@ -656,14 +656,14 @@ impl Channel {
     }
 
     /// Whether the kernel has not taken all of a request's frame yet.
-    pub fn is_unsent(&self, request: u32) -> bool {
+    pub(crate) fn is_unsent(&self, request: u32) -> bool {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         self.frames.iter().zip(ends).any(|((_, found), end)| *found == Some(request) && end > self.sent)
     }
 
     /// Drops what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not in
     /// flight any more.
-    pub fn take_unsent(&mut self) -> Vec<Unsent> {
+    pub(crate) fn take_unsent(&mut self) -> Vec<Unsent> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let mut unsent = Vec::new();
         for ((start, request), end) in self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent) {
@@ -737,7 +737,7 @@ impl Channel {
     }
 
     /// The socket, for epoll.
-    pub fn socket(&self) -> BorrowedFd<'_> {
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }

@@ -14,7 +14,7 @@
 use std::time::{Duration, Instant};
 
 /// How long one way is used before it is looked at what it cost: some hundred requests, at the least rate that counts.
-pub const PERIOD: Duration = Duration::from_millis(100);
+pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 /// Requests of a period that say something about what one costs.
 const REQUESTS_MIN: u64 = 100;
 /// Of all that the thread answers, this share must be this pool's: a quarter of other work would hide a difference.
@@ -34,7 +34,7 @@ const MARGIN: u32 = 4;
 
 /// What a pool has cost so far, on one thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// When.
     pub at: Instant,
     /// Requests of the pool that were answered.
@@ -49,7 +49,7 @@ pub struct Sample {
 
 /// The choice for one pool on one thread.
 #[derive(Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     relay: bool,
     state: State,
     last: Option<Sample>,
@@ -59,7 +59,7 @@ pub struct Choice {
 
 /// What a request has cost by each way in the last trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// On the client's socket.
     pub direct: Duration,
     /// Through a relay.
@@ -80,17 +80,17 @@ impl Default for State {
 
 impl Choice {
     /// Whether the next request goes through a relay.
-    pub fn relays(&self) -> bool {
+    pub(crate) fn relays(&self) -> bool {
         self.relay
     }
 
     /// What the last trial has found, once.
-    pub fn take_costs(&mut self) -> Option<Costs> {
+    pub(crate) fn take_costs(&mut self) -> Option<Costs> {
         self.costs.take()
     }
 
     /// When the next sample is due, if one was taken before.
-    pub fn is_due(&self, now: Instant) -> bool {
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
         self.last.is_none_or(|last| now.saturating_duration_since(last.at) >= PERIOD)
     }
 
@@ -106,7 +106,7 @@ impl Choice {
     }
 
     /// Looks at what the period that ends now has cost. True when a trial has just changed the choice.
-    pub fn look(&mut self, sample: Sample) -> bool {
+    pub(crate) fn look(&mut self, sample: Sample) -> bool {
         let last = self.last.replace(sample);
         if sample.cpu.is_none() {
             return last.is_some_and(|last| self.guess(last, sample));

@@ -7,7 +7,7 @@ use maitred_base::budget::Permit;
 
 /// A request that an application process has.
 #[derive(Debug)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     /// Index of the client's connection; `None` once the client has gone.
     pub index: Option<u32>,
     /// The number that the process knows the response descriptor by: the index, or that of a relay.
@@ -25,7 +25,7 @@ pub struct InFlight {
 
 /// The body of a request, as it goes to an application process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SentBody {
+pub(crate) enum SentBody {
     /// So many bytes, at the end of the frame.
     Inline(usize),
     /// A descriptor that goes with the frame.
@@ -37,7 +37,7 @@ pub enum SentBody {
 
 /// A request that an application process cannot have seen.
 #[derive(Debug)]
-pub struct Unsent {
+pub(crate) struct Unsent {
     /// The request.
     pub request: InFlight,
     /// Its body, empty if it has none; `None` if it is not there any more.
@@ -46,7 +46,7 @@ pub struct Unsent {
 
 /// The body of such a request.
 #[derive(Debug)]
-pub enum UnsentBody {
+pub(crate) enum UnsentBody {
     /// It was part of the frame.
     Inline(Vec<u8>),
     /// It was spooled; with its place among the descriptors.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Open files that a process is taken to be allowed, if neither it nor the configuration says so: the usual soft limit.
-pub const OPEN_FILES_DEFAULT: u32 = 1_024;
+pub(crate) const OPEN_FILES_DEFAULT: u32 = 1_024;
 /// Of more than that no use is made: forgetting a connection looks through those that are kept.
 const OPEN_FILES_MAX: u32 = 8_192;
 /// Descriptors that a process has at least for itself: channel, output, what its interpreter and its database have open.
@@ -13,7 +13,7 @@ const GIVEN_MIN: usize = 4;
 
 /// How many descriptors a process may have of what it is given: connections, relays, files of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
+pub(crate) struct Allowance {
     /// Those that it keeps. Before it gets one more, the longest unused is forgotten.
     pub given: usize,
     /// Those that it was asked to forget, and of which it is not known whether it has. A descriptor arrives before the
@@ -23,7 +23,7 @@ pub struct Allowance {
 
 impl Allowance {
     /// What a process may have that can open so many files: an eighth, but at least [`OWN_MIN`], is its own.
-    pub fn of(open_files: u32) -> Allowance {
+    pub(crate) fn of(open_files: u32) -> Allowance {
         let open_files = open_files.min(OPEN_FILES_MAX);
         let own = (open_files / 8).max(OWN_MIN);
         let given = (open_files.saturating_sub(own) as usize).max(GIVEN_MIN);
@@ -33,7 +33,7 @@ impl Allowance {
 
 /// Which connections' descriptors an application process keeps, those about first that were unused for longest.
 #[derive(Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     bits: Vec<u64>,
     /// Used since it was last looked for one to forget.
     used: Vec<u64>,
@@ -42,22 +42,22 @@ pub struct Known {
 
 impl Known {
     /// Whether the descriptor of `connection` is kept there.
-    pub fn has(&self, connection: u32) -> bool {
+    pub(crate) fn has(&self, connection: u32) -> bool {
         has(&self.bits, connection)
     }
 
     /// How many are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
     /// Whether none is.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
     /// Notes that it is kept from now on.
-    pub fn insert(&mut self, connection: u32) {
+    pub(crate) fn insert(&mut self, connection: u32) {
         let word = connection as usize / 64;
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
@@ -69,14 +69,14 @@ impl Known {
     }
 
     /// Notes that the one that is kept is used again.
-    pub fn touch(&mut self, connection: u32) {
+    pub(crate) fn touch(&mut self, connection: u32) {
         if let Some(word) = self.used.get_mut(connection as usize / 64) {
             *word |= 1 << (connection % 64);
         }
     }
 
     /// Notes that it is not; false if it was not kept anyway.
-    pub fn remove(&mut self, connection: u32) -> bool {
+    pub(crate) fn remove(&mut self, connection: u32) -> bool {
         if !self.has(connection) {
             return false;
         }

@@ -47,27 +47,27 @@ use maitred_base::passed::Passed;
 
 /// The bits in which the numbers of connections differ between the worker processes that use a process at the same time. Indices
 /// below them are more than a thread has memory for.
-pub const TAG_BITS: u32 = 0x7f << 24;
+pub(crate) const TAG_BITS: u32 = 0x7f << 24;
 /// One tag.
 const TAG_STEP: u32 = 1 << 24;
 /// The kind of the frame that a link begins with; no application ever sees it.
-pub const HANDED_OVER: u8 = 63;
+pub(crate) const HANDED_OVER: u8 = 63;
 /// The kind of the frame in which a user says that the client does not wait for a request any more, and in how many milliseconds
 /// it counts as stuck if it has not ended by then: the owner alone knows how much of the process such requests hold.
-pub const GIVEN_UP: u8 = 62;
+pub(crate) const GIVEN_UP: u8 = 62;
 /// The kind of the frame in which a user says that it sends no more requests: the answer to [`CLOSING`].
-pub const CLOSED: u8 = 61;
+pub(crate) const CLOSED: u8 = 61;
 /// The kind of the frame in which an owner gives a REQUEST back.
-pub const REFUSED: u8 = 120;
+pub(crate) const REFUSED: u8 = 120;
 /// The kind of the frame in which an owner says that there is room for a request again.
-pub const ROOM: u8 = 121;
+pub(crate) const ROOM: u8 = 121;
 /// The kind of the frame in which an owner says what the numbers of a guest's connections are to have in their upper bits: the
 /// first one.
-pub const JOINED: u8 = 124;
+pub(crate) const JOINED: u8 = 124;
 /// The kind of the frame in which an owner says that a file of a response was lost, with those that belong to other frames.
-pub const FILE_LOST: u8 = 122;
+pub(crate) const FILE_LOST: u8 = 122;
 /// The kind of the frame in which an owner says that the process is to end: it gets no more requests.
-pub const CLOSING: u8 = 123;
+pub(crate) const CLOSING: u8 = 123;
 /// The longest frame: [`HandedOver`], of as many requests as a channel may have. A REQUEST has 2 MiB at most.
 pub(super) const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What waits for a user that does not read, at most. One TAIL after the other, of all requests that it may have, is less.
@@ -77,11 +77,11 @@ const OUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 const SENT_KEPT_BYTES: usize = 64 * 1024;
 
 /// A request of a user of the channel: its number at the process, its number at the user, and that of its connection.
-pub type Numbers = (u32, u32, u32);
+pub(crate) type Numbers = (u32, u32, u32);
 
 /// What the process has of one user.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Share {
+pub(crate) struct Share {
     /// The tag of its connections.
     pub tag: u32,
     /// Its requests.
@@ -92,7 +92,7 @@ pub struct Share {
 
 /// An orphaned request that has not ended; its user may have gone.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Late {
+pub(crate) struct Late {
     /// Its number at the process.
     pub request: u32,
     /// The number that the process knows the response descriptor by.
@@ -103,7 +103,7 @@ pub struct Late {
 
 /// What a channel's owner says of it when it hands it over: [`HANDED_OVER`], with the links to other users as descriptors.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct HandedOver {
+pub(crate) struct HandedOver {
     /// The number of the next request.
     pub next_request: u32,
     /// What is its own, and goes on over this link.
@@ -117,14 +117,14 @@ pub struct HandedOver {
 }
 
 /// A tag that none of these is.
-pub fn free_tag(used: &[u32]) -> u32 {
+pub(crate) fn free_tag(used: &[u32]) -> u32 {
     let mut tags = (0..=TAG_BITS / TAG_STEP).map(|tag| tag * TAG_STEP);
     tags.find(|tag| !used.contains(tag)).unwrap_or(0)
 }
 
 /// A frame of a user.
 #[derive(Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Its header.
     pub header: Header,
     /// What follows the header.
@@ -137,7 +137,7 @@ pub struct Frame {
 
 /// The owner's end of a link. See the module.
 #[derive(Debug)]
-pub struct Link {
+pub(crate) struct Link {
     /// Key of the channel.
     pub channel: usize,
     /// The process.
@@ -177,7 +177,7 @@ fn split_frame(input: &[u8]) -> Result<Option<(Header, &[u8])>, &'static str> {
 
 impl Link {
     /// A link over which nothing was said.
-    pub fn new(channel: usize, epoch: u64, tag: u32, socket: OwnedFd) -> Link {
+    pub(crate) fn new(channel: usize, epoch: u64, tag: u32, socket: OwnedFd) -> Link {
         Link {
             channel,
             epoch,
@@ -198,17 +198,17 @@ impl Link {
     }
 
     /// The socket, for epoll.
-    pub fn socket(&self) -> BorrowedFd<'_> {
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// To hand it on; nothing may be in its buffers.
-    pub fn into_socket(self) -> OwnedFd {
+    pub(crate) fn into_socket(self) -> OwnedFd {
         self.socket
     }
 
     /// Whether nothing is in its buffers.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.input.is_empty() && self.received.is_empty() && self.out.is_empty() && !self.closing
     }
 
@@ -216,7 +216,7 @@ impl Link {
     ///
     /// # Errors
     /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no worker process sends.
-    pub fn receive(&mut self, room: &mut [u8; RECEIVE_BYTES]) -> io::Result<Received> {
+    pub(crate) fn receive(&mut self, room: &mut [u8; RECEIVE_BYTES]) -> io::Result<Received> {
         if self.input.len() > FRAME_BYTES_MAX + RECEIVE_BYTES || self.received.len() > MESSAGE_DESCRIPTORS_MAX
         {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more than any frame may have"));
@@ -246,7 +246,7 @@ impl Link {
     ///
     /// # Errors
     /// If that is none.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, &'static str> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, &'static str> {
         let Some((first, mut payload)) = split_frame(&self.input)? else { return Ok(None) };
         let (mut header, mut used) = (first, HEADER_BYTES + payload.len());
         let mut trailers = &[][..];
@@ -269,7 +269,7 @@ impl Link {
     }
 
     /// Has a frame of the process leave with the next [`Link::flush`]. False if its user takes nothing.
-    pub fn pass_on(&mut self, header: Header, payload: &[u8], descriptor: Option<Passed>) -> bool {
+    pub(crate) fn pass_on(&mut self, header: Header, payload: &[u8], descriptor: Option<Passed>) -> bool {
         self.drop_sent();
         let offset = self.out.len();
         self.passing.extend(descriptor.map(|descriptor| (offset, descriptor)));
@@ -291,7 +291,7 @@ impl Link {
     ///
     /// # Errors
     /// What sendmsg(2) says, but for a full socket.
-    pub fn flush(&mut self) -> io::Result<Flushed> {
+    pub(crate) fn flush(&mut self) -> io::Result<Flushed> {
         while self.sent < self.out.len() {
             let carried = self.passing.front().filter(|(offset, _)| *offset == self.sent);
             let next = self.passing.iter().map(|(offset, _)| *offset).find(|offset| *offset > self.sent);

@@ -11,7 +11,7 @@ use super::{Channel, Choice, Relay};
 
 /// All pools on one thread.
 #[derive(Debug, Default)]
-pub struct Pools {
+pub(crate) struct Pools {
     /// Channels of the home slots of all pools.
     pub channels: Slab<Channel>,
     /// Relays of all channels.
@@ -26,7 +26,7 @@ pub struct Pools {
 
 /// One pool on one thread.
 #[derive(Debug, Default)]
-pub struct LocalPool {
+pub(crate) struct LocalPool {
     /// Keys of its channels.
     pub channels: Vec<usize>,
     /// Indices of the connections that wait, oldest first. One that goes away is taken out.
@@ -43,7 +43,7 @@ pub struct LocalPool {
 
 impl Pools {
     /// Room for `count` pools.
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Pools {
             channels: Slab::new(),
             relays: Slab::new(),
@@ -55,7 +55,7 @@ impl Pools {
 
     /// The channel that takes the next request of a pool: the one with most room; when all are busy, the one in which
     /// the request is expected to wait least, if that is short enough to be worth a batch.
-    pub fn choose(&self, pool: usize, now: Instant) -> Option<usize> {
+    pub(crate) fn choose(&self, pool: usize, now: Instant) -> Option<usize> {
         let pool = self.pools.get(pool)?;
         let channels = || pool.channels.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
         let roomy = channels().filter(|(_, channel)| channel.room() > 0);
@@ -67,7 +67,7 @@ impl Pools {
     }
 
     /// The channel of a slot, if its process takes another request now.
-    pub fn choose_slot(&self, pool: usize, slot: u16, now: Instant) -> Option<usize> {
+    pub(crate) fn choose_slot(&self, pool: usize, slot: u16, now: Instant) -> Option<usize> {
         let keys = &self.pools.get(pool)?.channels;
         let mut found = keys.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
         let (key, channel) = found.find(|(_, channel)| channel.id.slot == slot && channel.is_live())?;
@@ -75,7 +75,7 @@ impl Pools {
     }
 
     /// How many requests the pool's processes here can start on at once, and how many processes are live.
-    pub fn room(&self, pool: usize) -> (u32, u32) {
+    pub(crate) fn room(&self, pool: usize) -> (u32, u32) {
         let Some(pool) = self.pools.get(pool) else { return (0, 0) };
         let channels = pool.channels.iter().filter_map(|key| self.channels.get(*key));
         channels.fold((0, 0), |(room, live), channel| {

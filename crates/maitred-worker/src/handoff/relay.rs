@@ -12,11 +12,11 @@ use maitred_base::budget::Permit;
 use maitred_base::passed::{Lane, Passed};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
-pub const RELAY_BIT: u32 = 1 << 31;
+pub(crate) const RELAY_BIT: u32 = 1 << 31;
 
 /// One relay, seen from Maitred's end.
 #[derive(Debug)]
-pub struct Relay {
+pub(crate) struct Relay {
     /// Key of the channel of the process that has the far end.
     pub channel: u32,
     /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
@@ -45,7 +45,7 @@ impl Relay {
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
+    pub(crate) fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let relay = Relay {
@@ -64,12 +64,12 @@ impl Relay {
     }
 
     /// The way to the helpers for what comes from the process.
-    pub fn lane(&self) -> &Lane {
+    pub(crate) fn lane(&self) -> &Lane {
         self.socket.lane()
     }
 
     /// Our end.
-    pub fn socket(&self) -> BorrowedFd<'_> {
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
@@ -77,7 +77,7 @@ impl Relay {
 /// Relays of one process that are free. The one that was used last is used next, so that those that are not needed stay at the
 /// front, and the fewest that were free at a time are what could have been done without.
 #[derive(Debug, Default)]
-pub struct IdleRelays {
+pub(crate) struct IdleRelays {
     free: Vec<u32>,
     /// The fewest that were free in this period.
     fewest: usize,
@@ -87,46 +87,46 @@ pub struct IdleRelays {
 
 impl IdleRelays {
     /// One for the next request.
-    pub fn pop(&mut self) -> Option<u32> {
+    pub(crate) fn pop(&mut self) -> Option<u32> {
         let key = self.free.pop();
         self.fewest = self.fewest.min(self.free.len());
         key
     }
 
     /// One that is free from now on.
-    pub fn push(&mut self, key: u32) {
+    pub(crate) fn push(&mut self, key: u32) {
         self.free.push(key);
     }
 
     /// The one that has been free longest.
-    pub fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<u32> {
         self.free.first().copied()
     }
 
     /// One that is not there any more.
-    pub fn remove(&mut self, key: u32) {
+    pub(crate) fn remove(&mut self, key: u32) {
         self.free.retain(|idle| *idle != key);
         self.fewest = self.fewest.min(self.free.len());
     }
 
     /// None is there any more.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = IdleRelays::default();
     }
 
     /// A period has passed: what was not needed in it is to go.
-    pub fn end_period(&mut self) {
+    pub(crate) fn end_period(&mut self) {
         self.surplus = self.fewest;
         self.fewest = self.free.len() - self.surplus.min(self.free.len());
     }
 
     /// Descriptors are short: all that are free are to go.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         (self.surplus, self.fewest) = (self.free.len(), 0);
     }
 
     /// Takes out some of those that are to go.
-    pub fn take_surplus(&mut self, max: usize) -> Vec<u32> {
+    pub(crate) fn take_surplus(&mut self, max: usize) -> Vec<u32> {
         let taken = self.surplus.min(max).min(self.free.len());
         // Requests may have come meanwhile, and taken from the back what was to stay.
         self.surplus = if taken < max { 0 } else { self.surplus - taken };

@@ -4,17 +4,17 @@
 use std::os::fd::BorrowedFd;
 
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
-pub const RECEIVE_BYTES: usize = 16 * 1024;
+pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// Where a channel finds the sockets that it passes.
-pub trait ClientSockets {
+pub(crate) trait ClientSockets {
     /// The socket of the connection with this index; `None` if there is none.
     fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>>;
 }
 
 /// How a flush ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flushed {
+pub(crate) enum Flushed {
     /// Everything is in the socket.
     All,
     /// The application process does not read: wait until the socket takes more.
@@ -23,7 +23,7 @@ pub enum Flushed {
 
 /// What a read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
+pub(crate) enum Received {
     /// As many bytes as were asked for, or descriptors with them; there may be more.
     More,
     /// Fewer bytes than were asked for.

@@ -16,7 +16,7 @@ const IPV6_NETWORK: u128 = !0 << 64;
 
 /// What a sticky cookie holds: `SLOT.CLIENT`, the slot in decimal, the client in 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     /// The slot whose process has answered last.
     pub slot: u16,
     /// A number that tells clients apart.
@@ -26,7 +26,7 @@ pub struct Ticket {
 impl Ticket {
     /// What a request's cookies say. A value that this server has not made is no ticket: it is another application's, or was
     /// forged, and the client is treated as a new one.
-    pub fn of(request: &Request<'_, '_>, name: &str) -> Option<Ticket> {
+    pub(crate) fn of(request: &Request<'_, '_>, name: &str) -> Option<Ticket> {
         let cookies = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
         let mut pairs = cookies.flat_map(|field| field.value.split(|byte| *byte == b';'));
         pairs.find_map(|pair| {
@@ -46,7 +46,7 @@ impl Ticket {
     }
 
     /// The value of `Set-Cookie` that gives it to a client. Scripts have no use for it; over TLS it stays there.
-    pub fn cookie(self, name: &str, mount: &str, secure: bool) -> String {
+    pub(crate) fn cookie(self, name: &str, mount: &str, secure: bool) -> String {
         // The mount is decoded; clients compare the path with targets as they stand, and `;` would end it.
         let mut path = Vec::new();
         uri::encode_path(if mount.is_empty() { b"/" } else { mount.as_bytes() }, &mut path);
@@ -57,7 +57,7 @@ impl Ticket {
 }
 
 /// The number that tells the client of an address from others.
-pub fn client_of(address: IpAddr) -> u64 {
+pub(crate) fn client_of(address: IpAddr) -> u64 {
     match address.to_canonical() {
         IpAddr::V4(address) => mix(u64::from(address.to_bits())),
         IpAddr::V6(address) => {
@@ -68,7 +68,7 @@ pub fn client_of(address: IpAddr) -> u64 {
 }
 
 /// The slot of a client among those that live, given with their weights; one without weight is not there. `None` if none is.
-pub fn rendezvous(client: u64, slots: impl Iterator<Item = (u16, u32)>) -> Option<u16> {
+pub(crate) fn rendezvous(client: u64, slots: impl Iterator<Item = (u16, u32)>) -> Option<u16> {
     let scored =
         slots.filter(|(_, weight)| *weight > 0).map(|(slot, weight)| (score(client, slot, weight), slot));
     scored.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, slot)| slot)

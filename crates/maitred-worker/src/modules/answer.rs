@@ -11,7 +11,7 @@ use maitred_policy::plan::Plan;
 
 /// The answer of a module.
 #[derive(Debug, Default)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Its status; 0 as long as there is none.
     pub(crate) status: u16,
     /// Its fields, without those of framing.

@@ -23,12 +23,12 @@ pub struct Line {
 impl Line {
     /// Whether no request waits.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.length.load(SeqCst) == 0
     }
 
     /// The thread whose request is the next.
-    pub fn front(&self) -> Option<usize> {
+    pub(crate) fn front(&self) -> Option<usize> {
         if self.is_empty() {
             return None;
         }
@@ -36,7 +36,7 @@ impl Line {
     }
 
     /// A request of this thread waits now; `again`: it has waited longest, and the place that it was to get is taken.
-    pub fn join(&self, thread: usize, again: bool) {
+    pub(crate) fn join(&self, thread: usize, again: bool) {
         let Ok(thread) = u16::try_from(thread) else { return };
         let mut threads = self.lock();
         match again {
@@ -47,7 +47,7 @@ impl Line {
     }
 
     /// One of the requests of this thread waits no more: the first of them.
-    pub fn leave(&self, thread: usize) {
+    pub(crate) fn leave(&self, thread: usize) {
         let mut threads = self.lock();
         if let Some(at) = threads.iter().position(|other| usize::from(*other) == thread) {
             threads.remove(at);

@@ -32,14 +32,14 @@ pub enum Failure {
 
 /// A moment, in microseconds since one that all threads agree on; never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
+pub(crate) struct Moment(u64);
 
 impl Moment {
     /// Before all others.
     pub(super) const FIRST: Moment = Moment(1);
 
     /// That of `now`, counted from `origin`.
-    pub fn of(now: Instant, origin: Instant) -> Moment {
+    pub(crate) fn of(now: Instant, origin: Instant) -> Moment {
         let micros = now.saturating_duration_since(origin).as_micros();
         Moment(u64::try_from(micros).unwrap_or(u64::MAX - 1).saturating_add(1))
     }
@@ -119,13 +119,13 @@ pub enum Condition {
 
 impl Server {
     /// One of which nothing is known.
-    pub fn new(upstream: Upstream) -> Server {
+    pub(crate) fn new(upstream: Upstream) -> Server {
         let identity = identity_of(&upstream);
         Server { upstream, identity, work: Work::default(), health: Health::default() }
     }
 
     /// Its name in the log, the status and the metrics.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match &self.upstream {
             Upstream::Tcp { name, .. } => name.clone(),
             Upstream::Unix(path) => path.display().to_string(),
@@ -144,7 +144,7 @@ impl Server {
     }
 
     /// Requests that all threads have there.
-    pub fn under_way(&self) -> u32 {
+    pub(crate) fn under_way(&self) -> u32 {
         self.work.under_way.load(Relaxed)
     }
 
@@ -154,17 +154,17 @@ impl Server {
     }
 
     /// Requests that it was given in all.
-    pub fn requests(&self) -> u64 {
+    pub(crate) fn requests(&self) -> u64 {
         self.work.requests.load(Relaxed)
     }
 
     /// Failures in all.
-    pub fn failures(&self) -> u64 {
+    pub(crate) fn failures(&self) -> u64 {
         self.health.failures.load(Relaxed)
     }
 
     /// Counts a request; false if there are `max` already.
-    pub fn enter(&self, max: u32) -> bool {
+    pub(crate) fn enter(&self, max: u32) -> bool {
         if self.work.under_way.fetch_add(1, AcqRel) >= max {
             self.work.under_way.fetch_sub(1, AcqRel);
             return false;
@@ -174,7 +174,7 @@ impl Server {
     }
 
     /// A request has ended.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         // In one order with what `Line` looks at.
         self.work.under_way.fetch_sub(1, SeqCst);
     }
@@ -223,7 +223,7 @@ impl Server {
     }
 
     /// A response has come. True if the server was out until now.
-    pub fn succeeded(&self, now: Moment) -> bool {
+    pub(crate) fn succeeded(&self, now: Moment) -> bool {
         let health = &self.health;
         if health.out_until.load(Relaxed) == 0 && health.broken.load(Relaxed) == 0 {
             return false;
@@ -240,14 +240,14 @@ impl Server {
     }
 
     /// The request came to its end without telling anything of the server: its client has gone.
-    pub fn unknown(&self) {
+    pub(crate) fn unknown(&self) {
         if self.health.trial_until.load(Relaxed) != 0 {
             self.health.trial_until.store(0, Relaxed);
         }
     }
 
     /// A request has failed. `Some` if the server is out because of that: for how long.
-    pub fn failed(&self, failure: Failure, now: Moment) -> Option<Duration> {
+    pub(crate) fn failed(&self, failure: Failure, now: Moment) -> Option<Duration> {
         let health = &self.health;
         let _held = health.change.lock().unwrap_or_else(PoisonError::into_inner);
         health.failures.fetch_add(1, Relaxed);
@@ -271,7 +271,7 @@ impl Server {
 
     /// What active checks have found. True if that is another result than before. One that is well again gets requests at once,
     /// whatever has failed before.
-    pub fn set_well(&self, well: bool, now: Moment) -> bool {
+    pub(crate) fn set_well(&self, well: bool, now: Moment) -> bool {
         let changed = self.health.unwell.swap(!well, AcqRel) == well;
         if changed && well {
             self.succeeded(now);
@@ -281,7 +281,7 @@ impl Server {
     }
 
     /// A response was bad, or a good one came, for the passive ejection. `Some` if the server is ejected because of that.
-    pub fn judge(&self, bad: bool, rule: &Outliers, now: Moment) -> Option<Duration> {
+    pub(crate) fn judge(&self, bad: bool, rule: &Outliers, now: Moment) -> Option<Duration> {
         let health = &self.health;
         if !bad {
             if health.bad.load(Relaxed) != 0 {
@@ -310,7 +310,7 @@ impl Server {
     }
 
     /// A response has begun after so long.
-    pub fn note_latency(&self, took: Duration, now: Moment) {
+    pub(crate) fn note_latency(&self, took: Duration, now: Moment) {
         let took = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
         let known = self.latency(now);
         let next = if known == 0 { took } else { known - known / 8 + took / 8 };
@@ -318,7 +318,7 @@ impl Server {
     }
 
     /// The decaying mean of its latency in microseconds; 0 if it is not known.
-    pub fn latency(&self, now: Moment) -> u32 {
+    pub(crate) fn latency(&self, now: Moment) -> u32 {
         let known = self.work.latency.load(Relaxed);
         let age = now.millis().wrapping_sub(known as u32);
         // A thread's clock may be a turn behind that of another.
@@ -327,7 +327,7 @@ impl Server {
     }
 
     /// What is to be shown of it.
-    pub fn condition(&self, now: Moment) -> Condition {
+    pub(crate) fn condition(&self, now: Moment) -> Condition {
         if self.health.unwell.load(Relaxed) {
             Condition::Unwell
         } else if self.health.ejected_until.load(Relaxed) > now.0 {

@@ -72,7 +72,7 @@ impl Listed {
     }
 
     /// One of the master's list.
-    pub fn of(entry: &ServerEntry) -> Listed {
+    pub(crate) fn of(entry: &ServerEntry) -> Listed {
         let upstream = match &entry.address {
             Address::Inet(address) => Upstream::Tcp { name: entry.name.clone(), address: *address },
             Address::Unix(path) => Upstream::Unix(path.clone()),
@@ -159,13 +159,13 @@ impl ServerTable {
     }
 
     /// The list as it is now.
-    pub fn list(&self) -> Arc<List> {
+    pub(crate) fn list(&self) -> Arc<List> {
         Arc::clone(&self.present.lock().unwrap_or_else(PoisonError::into_inner).list)
     }
 
     /// A list of the master, if it is newer than the present one; what is new in it begins slowly. Gives back how many servers
     /// had no room, if it was taken.
-    pub fn take(&self, told: u64, servers: Vec<Listed>, now: Instant) -> Option<usize> {
+    pub(crate) fn take(&self, told: u64, servers: Vec<Listed>, now: Instant) -> Option<usize> {
         {
             let mut present = self.present.lock().unwrap_or_else(PoisonError::into_inner);
             if told <= present.told {
@@ -239,12 +239,12 @@ impl ServerTable {
     }
 
     /// The moment of `now`.
-    pub fn moment(&self, now: Instant) -> Moment {
+    pub(crate) fn moment(&self, now: Instant) -> Moment {
         Moment::of(now, *self.origin.get_or_init(|| now))
     }
 
     /// The name of a server, also of one that has just gone; empty if nothing refers to it any more.
-    pub fn name(&self, slot: u16) -> Cow<'_, str> {
+    pub(crate) fn name(&self, slot: u16) -> Cow<'_, str> {
         if self.is_present(FIRST) {
             return self.names.get(usize::from(slot)).map(String::as_str).unwrap_or_default().into();
         }
@@ -263,7 +263,7 @@ impl ServerTable {
     }
 
     /// Counts a request at a server of this pool; false if it has as many as it may have.
-    pub fn enter(&self, row: &Row) -> bool {
+    pub(crate) fn enter(&self, row: &Row) -> bool {
         self.enter_any(row, row.listed.max)
     }
 
@@ -277,7 +277,7 @@ impl ServerTable {
 
     /// Counts a request at the server that it is at already once more, so that its place is not given to another one between
     /// two connections.
-    pub fn hold(&self, row: &Row) {
+    pub(crate) fn hold(&self, row: &Row) {
         self.enter_any(row, u32::MAX);
     }
 
@@ -295,7 +295,8 @@ impl ServerTable {
     }
 
     /// Requests that all threads have at each server.
-    pub fn loads(&self) -> Vec<u32> {
+    #[cfg(test)]
+    pub(crate) fn loads(&self) -> Vec<u32> {
         self.list().rows().map(|(_, row)| row.server.under_way()).collect()
     }
 }
@@ -320,23 +321,23 @@ impl List {
     }
 
     /// Whether all servers that get requests may have as many as they may have.
-    pub fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.bounded
     }
 
     /// Whether a server that gets requests may have one more.
-    pub fn has_place(&self) -> bool {
+    pub(crate) fn has_place(&self) -> bool {
         let mut members = self.groups.iter().flat_map(|group| &group.members);
         members.any(|member| self.row(member.slot).is_some_and(|row| row.server.has_room(row.listed.max)))
     }
 
     /// All servers, with their slots.
-    pub fn rows(&self) -> impl Iterator<Item = (u16, &Row)> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u16, &Row)> {
         (0..).zip(&self.rows).filter_map(|(slot, row)| Some((slot, row.as_ref()?)))
     }
 
     /// The server that a cookie names.
-    pub fn slot_of(&self, token: u64) -> Option<u16> {
+    pub(crate) fn slot_of(&self, token: u64) -> Option<u16> {
         self.rows().find_map(|(slot, row)| (row.token == token).then_some(slot))
     }
 

@@ -21,7 +21,7 @@ impl Requests {
             return Verdict::Pass;
         };
         self.row.delayed.add(1);
-        let held = Held { until: self.clock.now + time, leaves: false, permit: Arc::new(permit) };
+        let held = Held { until: self.clock.now + time, leaves: false, _permit: Arc::new(permit) };
         self.gated(index).waits = Some(Waits { held: Some(held), ..Waits::default() });
         Verdict::Wait
     }

@@ -62,7 +62,7 @@ impl fmt::Display for Failed {
 
 /// One request, and its response, on one connection.
 #[derive(Debug, Default)]
-pub struct Spoken {
+pub(crate) struct Spoken {
     /// What comes back.
     pub(crate) reply: Reply,
     /// A body that is spooled.

@@ -14,7 +14,7 @@ use crate::fills::Fill;
 
 /// The part of an attempt that is only for a fill.
 #[derive(Debug)]
-pub struct Follow {
+pub(crate) struct Follow {
     /// What it waits for.
     pub(crate) fill: Arc<Fill>,
     /// Since when, and for how long it waits for the head.

@@ -35,7 +35,7 @@ pub(crate) fn settings(bounds: &ResponseBounds) -> Settings {
 
 /// One request, and its response, on one stream.
 #[derive(Debug, Default)]
-pub struct Spoken {
+pub(crate) struct Spoken {
     /// Its stream, once it has one.
     pub(crate) stream: Option<StreamKey>,
     /// What follows a body that was read before.

@@ -49,7 +49,7 @@ pub(crate) enum Read {
 
 /// Where the response of a connection comes from: a key of the tables of relays, or of connections to servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// A relay: an application process has its far end.
     Relay(u32),
     /// A connection to a server.
@@ -62,7 +62,7 @@ pub enum Source {
 
 /// One request at an upstream, and the response that comes of it.
 #[derive(Debug)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     /// Turns the bytes of the upstream into a response for the client.
     pub filter: Filter,
     /// The client's connection is kept afterwards, if the response allows it.
@@ -91,7 +91,7 @@ pub struct Attempt {
 
 /// What only one kind of upstream has.
 #[derive(Debug)]
-pub enum By {
+pub(crate) enum By {
     /// An application process, through a relay.
     Process(Handed),
     /// A server.
@@ -104,7 +104,7 @@ pub enum By {
 
 /// A spooled body on its way to an upstream.
 #[derive(Debug)]
-pub struct Feed {
+pub(crate) struct Feed {
     /// The body.
     pub spool: Box<Spool>,
     /// Bytes of it that the socket has.
@@ -113,7 +113,7 @@ pub struct Feed {
 
 impl Attempt {
     /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
-    pub fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
+    pub(crate) fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
         let (begun, drained, passing, tunnel, named, preface, key) =
             (false, false, None, None, None, None, 0);
         Attempt {
@@ -133,7 +133,7 @@ impl Attempt {
     }
 
     /// Where the response comes from.
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         match &self.by {
             By::Process(_) => Source::Relay(self.key),
             By::Server(_) => Source::Server(self.key),
@@ -271,7 +271,7 @@ impl Attempt {
     }
 
     /// Memory of what the upstream has yet to take: of the request, or of a tunnel.
-    pub fn unsent_bytes(&self) -> usize {
+    pub(crate) fn unsent_bytes(&self) -> usize {
         let request = match &self.by {
             By::Server(call) => call.unsent_bytes(),
             By::Process(_) | By::Thread(_) | By::Fill(_) => 0,
@@ -281,7 +281,7 @@ impl Attempt {
     }
 
     /// The part that is only for an application process.
-    pub fn handed(&self) -> Option<&Handed> {
+    pub(crate) fn handed(&self) -> Option<&Handed> {
         match &self.by {
             By::Process(handed) => Some(handed),
             _ => None,
@@ -289,7 +289,7 @@ impl Attempt {
     }
 
     /// The same, to be changed.
-    pub fn handed_mut(&mut self) -> Option<&mut Handed> {
+    pub(crate) fn handed_mut(&mut self) -> Option<&mut Handed> {
         match &mut self.by {
             By::Process(handed) => Some(handed),
             _ => None,

@@ -52,7 +52,7 @@ pub(crate) enum Took {
 
 /// A body on its way.
 #[derive(Debug)]
-pub struct Passing {
+pub(crate) struct Passing {
     framed: Framed,
     /// What the server has yet to take, from `sent` on.
     out: Vec<u8>,

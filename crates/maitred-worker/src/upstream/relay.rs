@@ -9,7 +9,7 @@ use crate::handoff::Relay;
 
 /// The part of an attempt that is only for an application process.
 #[derive(Debug)]
-pub struct Handed {
+pub(crate) struct Handed {
     /// Key of the channel, and the number of the request on it.
     pub request: (u32, u32),
     /// The process may keep its end of the relay for another protocol.
@@ -26,7 +26,7 @@ pub struct Handed {
 
 impl Handed {
     /// A request that a process has now.
-    pub fn new(request: (u32, u32), may_detach: bool) -> Handed {
+    pub(crate) fn new(request: (u32, u32), may_detach: bool) -> Handed {
         Handed { request, may_detach, done: false, broken: false, lost: false, ends_at: None }
     }
 }

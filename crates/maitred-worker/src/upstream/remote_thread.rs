@@ -11,7 +11,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the other thread needs besides the request itself.
 #[derive(Debug)]
-pub struct RemoteRequest {
+pub(crate) struct RemoteRequest {
     /// The client uses TLS.
     pub secure: bool,
     /// The id that the request has.
@@ -30,11 +30,11 @@ pub struct RemoteRequest {
 /// client writes it, the one that has the process reads it: a process may write to the socketpair itself, of which the kernel
 /// keeps no times.
 #[derive(Debug, Clone, Default)]
-pub struct Heard(Arc<AtomicU64>);
+pub(crate) struct Heard(Arc<AtomicU64>);
 
 impl Heard {
     /// Notes a byte.
-    pub fn note(&self, began: Instant, now: Instant) {
+    pub(crate) fn note(&self, began: Instant, now: Instant) {
         let millis = now.saturating_duration_since(began).as_millis() as u64;
         self.0.store(millis.max(1), Relaxed);
     }
@@ -42,7 +42,7 @@ impl Heard {
 
 /// The part of an attempt that is only for another thread: where the client's thread notes its progress, and since when.
 #[derive(Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     pub(crate) heard: Heard,
     pub(crate) began: Instant,
 }
@@ -56,7 +56,7 @@ impl Remote {
 
 impl RemoteRequest {
     /// When the client's thread last read a byte of the response.
-    pub fn last_heard(&self) -> Option<Instant> {
+    pub(crate) fn last_heard(&self) -> Option<Instant> {
         let millis = self.heard.0.load(Relaxed);
         (millis > 0).then(|| self.began + Duration::from_millis(millis))
     }

@@ -24,7 +24,7 @@ const SENT_PER_TURN: u64 = 512 * 1024;
 
 /// The protocol of a server.
 #[derive(Debug)]
-pub enum Dialect {
+pub(crate) enum Dialect {
     /// HTTP/1.1, with what comes behind a spooled body.
     Http1(Ending),
     /// FastCGI, with its state.
@@ -35,7 +35,7 @@ pub enum Dialect {
 
 /// What comes behind the content of a spooled body: the end of its chunk, and the trailers.
 #[derive(Debug, Default)]
-pub struct Ending {
+pub(crate) struct Ending {
     bytes: Box<[u8]>,
     /// Bytes of it that the server has.
     sent: usize,
@@ -131,7 +131,7 @@ pub(crate) struct Session {
 
 /// The part of an attempt that is only for a server.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// The protocol of the server.
     pub dialect: Dialect,
     /// Index of the pool.
@@ -329,7 +329,7 @@ impl Call {
     }
 
     /// Memory of the request that the server has yet to take.
-    pub fn unsent_bytes(&self) -> usize {
+    pub(crate) fn unsent_bytes(&self) -> usize {
         let held = match &self.dialect {
             Dialect::Http2(spoken) => spoken.inbox.held_bytes(),
             Dialect::Http1(_) | Dialect::FastCgi(_) => 0,

@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// It is added to those that the name has, for so many seconds.
     Add(u32),
     /// It is removed; others of the name stay.
@@ -76,7 +76,7 @@ pub fn question(id: u16, name: &str, kind: Kind) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// When a name is none, or the text too long for one part.
-pub fn update(id: u16, zone: &str, name: &str, text: &str, change: Change) -> Result<Vec<u8>, String> {
+pub(crate) fn update(id: u16, zone: &str, name: &str, text: &str, change: Change) -> Result<Vec<u8>, String> {
     let mut message = header(id, UPDATE, [1, 0, 1, 0]);
     put_name(&mut message, zone)?;
     put(&mut message, &[Kind::Soa as u16, IN]);
@@ -118,7 +118,7 @@ pub fn answer(bytes: &[u8], id: u16) -> Result<Answer, String> {
 }
 
 /// What a code means (RFC 1035 section 4.1.1, RFC 2136 section 2.2).
-pub fn meaning(code: u8) -> &'static str {
+pub(crate) fn meaning(code: u8) -> &'static str {
     match code {
         1 => "FORMERR: it cannot read the message",
         2 => "SERVFAIL: it failed",

@@ -9,7 +9,7 @@
 
 pub mod message;
 mod server;
-pub mod tsig;
+pub(crate) mod tsig;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ const RECORDS_MAX: usize = 1024;
 
 /// See the module.
 #[derive(Clone)]
-pub struct Records {
+pub(crate) struct Records {
     start: Arc<Start>,
     store: Arc<Store>,
     link: Link,
@@ -43,14 +43,14 @@ pub struct Records {
 }
 
 /// A record that is there until this is dropped.
-pub struct Added {
+pub(crate) struct Added {
     records: Records,
     record: Record,
 }
 
 impl Records {
     /// Removes what an agent before this one has left.
-    pub fn new(start: Arc<Start>, store: Arc<Store>, link: Link) -> Records {
+    pub(crate) fn new(start: Arc<Start>, store: Arc<Store>, link: Link) -> Records {
         let left = store.records();
         let turns = Arc::new(Semaphore::new(TURNS));
         let records = Records { start, store, link, present: Arc::new(Mutex::new(left.clone())), turns };
@@ -64,7 +64,7 @@ impl Records {
     ///
     /// # Errors
     /// A text; the record may be there then, and is removed.
-    pub async fn add(&self, name: &str, text: String) -> Result<Added, String> {
+    pub(crate) async fn add(&self, name: &str, text: String) -> Result<Added, String> {
         let name = format!("{}{}", HookCall::PREFIX, name.strip_prefix("*.").unwrap_or(name));
         let dns = self.dns(&name).ok_or_else(|| format!("no [[acme.dns]] covers {name}"))?;
         let record = Record { name, text };

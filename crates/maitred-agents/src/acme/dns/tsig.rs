@@ -15,14 +15,14 @@ const ANY: u16 = 255;
 const FUDGE: u16 = 300;
 
 /// A key that a name server knows, too. It is not shown.
-pub struct Key {
+pub(crate) struct Key {
     name: String,
     algorithm: TsigAlgorithm,
     secret: hmac::Key,
 }
 
 /// The signature of a message, which that of its answer includes.
-pub struct Mac(Vec<u8>);
+pub(crate) struct Mac(Vec<u8>);
 
 /// What a signature's record says (RFC 8945 section 4.2).
 struct Signature<'a> {
@@ -40,7 +40,7 @@ impl Key {
     ///
     /// # Errors
     /// A text, when the secret is not in base64.
-    pub fn new(name: &str, algorithm: TsigAlgorithm, secret: &str) -> Result<Key, String> {
+    pub(crate) fn new(name: &str, algorithm: TsigAlgorithm, secret: &str) -> Result<Key, String> {
         let secret = BASE64_STANDARD.decode(secret).ok().filter(|secret| !secret.is_empty());
         let secret = secret.ok_or("the secret is not in base64")?;
         let kind = match algorithm {
@@ -57,7 +57,7 @@ impl Key {
     ///
     /// # Errors
     /// A text about what is wrong with it.
-    pub fn read(text: &str, name: Option<&str>, algorithm: TsigAlgorithm) -> Result<Key, String> {
+    pub(crate) fn read(text: &str, name: Option<&str>, algorithm: TsigAlgorithm) -> Result<Key, String> {
         let words = words(text);
         let mut words = words.iter().map(String::as_str);
         match words.next() {
@@ -85,7 +85,7 @@ impl Key {
     }
 
     /// Signs a message, at this time in seconds of Unix time.
-    pub fn sign(&self, message: &mut Vec<u8>, now: u64) -> Mac {
+    pub(crate) fn sign(&self, message: &mut Vec<u8>, now: u64) -> Mac {
         let time = now.to_be_bytes();
         let time = time.get(2..).unwrap_or_default();
         let id = message.get(..2).and_then(|id| id.try_into().ok()).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Key {
     ///
     /// # Errors
     /// A text, when there is none, or it is not right.
-    pub fn check(&self, answer: &[u8], request: &Mac, now: u64) -> Result<(), String> {
+    pub(crate) fn check(&self, answer: &[u8], request: &Mac, now: u64) -> Result<(), String> {
         let unsigned = || "the answer is not signed".to_owned();
         let (begin, data) = last_record(answer, TSIG).ok_or_else(unsigned)?;
         let signature = self.parse(data).ok_or("the answer is signed with another algorithm")?;

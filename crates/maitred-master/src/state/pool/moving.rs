@@ -23,7 +23,7 @@ pub(super) struct LastWords {
 }
 
 /// A worker process has given the channel of a process back, or its link to that has ended.
-pub fn released(
+pub(crate) fn released(
     pools: &mut [Pool],
     now: Instant,
     (epoch, from): (u64, u64),
@@ -41,7 +41,14 @@ pub fn released(
 
 impl Pool {
     /// The worker process of a generation has given the channel of this slot back; `linked`: it still uses it, over a link.
-    pub fn released(&mut self, now: Instant, number: usize, from: u64, linked: bool, out: &mut Out<'_>) {
+    pub(crate) fn released(
+        &mut self,
+        now: Instant,
+        number: usize,
+        from: u64,
+        linked: bool,
+        out: &mut Out<'_>,
+    ) {
         let places = self.places();
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.at.generation != from {
@@ -106,7 +113,7 @@ impl Pool {
     }
 
     /// Requests of this pool wait in a generation that is not its home: one process goes there for as long as it is needed.
-    pub fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
+    pub(crate) fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
         let borrower = self.former.iter().copied().find(|home| home.generation == generation);
         let Some(borrower) = borrower.filter(|_| !self.homeless) else { return };
         // One that is there and busy does not serve others: its request may take any time. Nor does one that has died on its

@@ -23,13 +23,13 @@ use super::{APP_KILL_DELAY, Course, Home, Pool, SlotPhase};
 
 impl Pool {
     /// Whether it waits for a worker process.
-    pub fn is_homeless(&self) -> bool {
+    pub(crate) fn is_homeless(&self) -> bool {
         self.homeless
     }
 
     /// A worker process is gone, and with it its ends of channels. `recover`: the server goes on, and so do the processes
     /// that can.
-    pub fn worker_gone(&mut self, now: Instant, generation: u64, recover: bool, out: &mut Out<'_>) {
+    pub(crate) fn worker_gone(&mut self, now: Instant, generation: u64, recover: bool, out: &mut Out<'_>) {
         self.former.retain(|home| home.generation != generation);
         self.forget_last_words(generation);
         let recover = recover && self.course == Course::Serving && self.plan.kind == PoolKind::Started;
@@ -55,7 +55,7 @@ impl Pool {
     }
 
     /// Its home is the worker process that takes the place of the one that died.
-    pub fn rehome(&mut self, now: Instant, home: Home, out: &mut Out<'_>) {
+    pub(crate) fn rehome(&mut self, now: Instant, home: Home, out: &mut Out<'_>) {
         let old = std::mem::replace(&mut self.home, home);
         self.homeless = false;
         self.told = None;

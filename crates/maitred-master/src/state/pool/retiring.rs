@@ -54,7 +54,7 @@ impl Pool {
     }
 
     /// Nothing is under way any more at a process that was retired, and it was asked to end.
-    pub fn dismissed(&mut self, now: Instant, number: usize) {
+    pub(crate) fn dismissed(&mut self, now: Instant, number: usize) {
         let timeout = self.plan.request_timeout + APP_KILL_DELAY;
         if let Some(SlotPhase::Draining(parting)) = self.slots.get_mut(number).map(|slot| &mut slot.phase)
             && !parting.dismissed

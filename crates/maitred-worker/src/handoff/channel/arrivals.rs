@@ -20,7 +20,7 @@ impl Channel {
     ///
     /// # Errors
     /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no rule allows.
-    pub fn receive(
+    pub(crate) fn receive(
         &mut self,
         bytes_room: &mut [u8; RECEIVE_BYTES],
         descriptors: &Arc<Budget>,
@@ -70,13 +70,13 @@ impl Channel {
     }
 
     /// Whether the next frame, of so many descriptors, has to wait for helpers that look at them.
-    pub fn waits_for(&self, descriptors: usize) -> bool {
+    pub(crate) fn waits_for(&self, descriptors: usize) -> bool {
         !self.astray
             && self.received.iter().take(descriptors).any(|arrival| matches!(arrival, Arrival::Judging))
     }
 
     /// Helpers have looked at what they were given.
-    pub fn judged(&mut self, verdicts: Vec<Arrival>) {
+    pub(crate) fn judged(&mut self, verdicts: Vec<Arrival>) {
         self.judging = false;
         let open = self.received.iter_mut().filter(|arrival| matches!(arrival, Arrival::Judging));
         open.zip(verdicts).for_each(|(place, verdict)| *place = verdict);
@@ -84,7 +84,7 @@ impl Channel {
 
     /// Some descriptors were lost. Once the process has no request left, all of its frames are here, and no descriptor can belong
     /// to one that is still to come: the two are in step again. True if they are now.
-    pub fn find_way_back(&mut self) -> bool {
+    pub(crate) fn find_way_back(&mut self) -> bool {
         let over = self.load() == 0 && self.input.is_empty() && !self.judging;
         if !self.astray || !over {
             return false;

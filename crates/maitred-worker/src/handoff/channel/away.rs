@@ -16,7 +16,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request of another worker process.
 #[derive(Debug, Clone, Copy)]
-pub struct Away {
+pub(crate) struct Away {
     /// Key of the link to it; `None` once that has ended.
     pub link: Option<usize>,
     /// The number of the request there.
@@ -30,12 +30,12 @@ pub struct Away {
 
 impl Channel {
     /// Requests that the process has, of this worker process and of others.
-    pub fn load(&self) -> u32 {
+    pub(crate) fn load(&self) -> u32 {
         (self.in_flight.len() + self.away.len()) as u32
     }
 
     /// Whether neither side is in the middle of a frame, so that another worker process can go on.
-    pub fn is_between_frames(&self) -> bool {
+    pub(crate) fn is_between_frames(&self) -> bool {
         let heard = self.input.is_empty() && self.received.is_empty() && self.unjudged.is_empty();
         heard && !self.judging && !self.astray && !self.joining && !self.has_output()
     }
@@ -73,7 +73,7 @@ impl Channel {
 
     /// Hands the channel over: from now on this worker process reaches the process over `link`, and says there first what is
     /// under way, with the links of `others`. `relays` are those that the process has. Nothing may be in any buffer.
-    pub fn hand_over<'r>(
+    pub(crate) fn hand_over<'r>(
         &mut self,
         link: OwnedFd,
         others: Vec<(usize, Link)>,
@@ -116,7 +116,7 @@ impl Channel {
 
     /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. Its own connections
     /// get a tag that none of theirs has.
-    pub fn take_over(&mut self, said: &HandedOver, links: &[usize], now: Instant) {
+    pub(crate) fn take_over(&mut self, said: &HandedOver, links: &[usize], now: Instant) {
         self.next_request = said.next_request;
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(links) {
             for (number, request, connection) in &share.requests {
@@ -142,13 +142,13 @@ impl Channel {
     }
 
     /// Tells the owner of the channel that no more requests come.
-    pub fn say_closed(&mut self) {
+    pub(crate) fn say_closed(&mut self) {
         self.frames.push((self.out.len(), None));
         self.out.extend_from_slice(&Header { kind: CLOSED, ..Header::default() }.to_bytes());
     }
 
     /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
-    pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
+    pub(crate) fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
         let (key, link) = link;
         let Frame { mut header, payload, trailers, descriptors } = frame;
         let theirs = |away: &Away| away.link == Some(key) && away.request == header.request;
@@ -211,7 +211,7 @@ impl Channel {
 
     /// Drops the requests of users that the process cannot have seen as a whole. Gives back those, each with the key of its
     /// link, as far as its frame is still there; [`Channel::take_unsent`] drops the rest.
-    pub fn take_unsent_of_users(&mut self) -> Vec<(usize, Frame)> {
+    pub(crate) fn take_unsent_of_users(&mut self) -> Vec<(usize, Frame)> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
         let unsent: Vec<(usize, u32, usize)> =
@@ -252,7 +252,7 @@ impl Channel {
     }
 
     /// The owner gives a request back: that, with its body. `payload` and `file` are what came with it.
-    pub fn refused(
+    pub(crate) fn refused(
         &mut self,
         header: Header,
         payload: &[u8],
@@ -277,7 +277,7 @@ impl Channel {
     }
 
     /// A user has gone: its requests are cancelled, and have until `late_at` to end; what the process keeps for it is forgotten.
-    pub fn link_ended(&mut self, key: usize, link: &Link, late_at: Instant) {
+    pub(crate) fn link_ended(&mut self, key: usize, link: &Link, late_at: Instant) {
         self.links.retain(|other| *other != key);
         let theirs: Vec<(u32, u32)> = self
             .away

@@ -18,7 +18,7 @@ const COPY_BYTES: usize = 256 * 1024;
 
 /// See the module.
 #[derive(Debug)]
-pub struct FillFile {
+pub(crate) struct FillFile {
     place: Place,
     bytes: u64,
 }
@@ -33,7 +33,7 @@ enum Place {
 
 /// What a helper has made of a piece.
 #[derive(Debug)]
-pub enum Written {
+pub(crate) enum Written {
     /// It is in the file, and more may follow.
     Open(Box<FillFile>),
     /// All of the response is in this file, from this offset on, and so many bytes. If there is an entry, it is kept.
