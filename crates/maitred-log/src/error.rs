@@ -19,13 +19,50 @@ use maitred_base::unix_time;
 
 mod sink;
 
+/// Targets of events were paths of modules in one crate, `maitred::worker`, and are names of crates now. Filters that name a module
+/// in the former way go on to work.
+const FORMER_TARGETS: &[(&str, &str)] = &[
+    ("acme", "maitred_agents::acme"),
+    ("agents", "maitred_agents::agents"),
+    ("cache", "maitred_cache"),
+    ("checks", "maitred_agents::checks"),
+    ("config", "maitred_config"),
+    ("control", "maitred_control"),
+    ("handoff", "maitred_worker::handoff"),
+    ("key_agent", "maitred_agents::key_agent"),
+    ("log", "maitred_log"),
+    ("master", "maitred_master"),
+    ("names", "maitred_agents::names"),
+    ("proxy", "maitred_worker::proxy"),
+    ("quic", "maitred_tls::quic"),
+    ("serve", "maitred_files"),
+    ("status", "maitred_status"),
+    ("tls", "maitred_tls"),
+    ("trace", "maitred_log::trace"),
+    ("worker", "maitred_worker"),
+];
+
+/// A filter whose directives name the targets of today.
+fn current(filter: &str) -> String {
+    let directive = |text: &str| {
+        let rest = text.trim().strip_prefix("maitred::")?;
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let (module, after) = rest.split_at(end);
+        let (_, target) = FORMER_TARGETS.iter().find(|(former, _)| *former == module)?;
+        Some(format!("{target}{after}"))
+    };
+    let directives: Vec<String> =
+        filter.split(',').map(|text| directive(text).unwrap_or_else(|| text.to_owned())).collect();
+    directives.join(",")
+}
+
 /// Sets the error log of this process up. `role` names the process in each line; `level` is `log.level` of the
 /// configuration. Colours are used only on a terminal, and not when `NO_COLOR` is set.
 ///
 /// # Errors
 /// When `level` is no filter directive, or the log was set up before; the text says which.
 pub fn init(role: &'static str, level: &str) -> Result<(), String> {
-    let filter = EnvFilter::try_new(level).map_err(|error| format!("log.level: {error}"))?;
+    let filter = EnvFilter::try_new(current(level)).map_err(|error| format!("log.level: {error}"))?;
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     tracing_subscriber::fmt()
@@ -287,6 +324,18 @@ mod tests {
         tracing::subscriber::with_default(subscriber, events);
         let bytes = shared.0.lock().expect("lock").clone();
         String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_filter_may_name_modules_as_they_were() {
+        let former = "info,maitred::acme=debug, maitred::worker::reactor=trace,maitred::master[span]=warn";
+        assert_eq!(
+            current(former),
+            "info,maitred_agents::acme=debug,maitred_worker::reactor=trace,maitred_master[span]=warn"
+        );
+        for same in ["info", "maitred=debug", "maitred::other=debug", "maitred_tls=off,hyper=info"] {
+            assert_eq!(current(same), same);
+        }
     }
 
     #[test]
