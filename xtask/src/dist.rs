@@ -2,6 +2,7 @@
 //! with a function `pack`, which turns a [`Release`] and a [`Tree`] into a name and bytes, and reads no clock. The same commit
 //! and the same binary give the same bytes.
 
+mod calendar;
 mod components;
 pub(crate) mod crates;
 mod deb;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::generate::root;
+use crate::root;
 use elf::Libc;
 use tree::{Release, Tree};
 

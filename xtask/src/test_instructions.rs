@@ -128,7 +128,7 @@ fn differences(recorded: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>
 }
 
 /// Instructions of one of the times that a program does something, whose last argument is their number.
-pub(crate) fn each(program: &Path, arguments: &[&str]) -> Result<f64> {
+pub fn each(program: &Path, arguments: &[&str]) -> Result<f64> {
     let (few, many) = (count(program, arguments, FEW)?, count(program, arguments, MANY)?);
     Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
 }

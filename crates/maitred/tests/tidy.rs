@@ -18,7 +18,7 @@ const LINE_COLUMNS_MAX: usize = 130;
 const BANNED: &[(&str, &[&str], &str)] = &[
     (
         "thread::sleep",
-        &["xtask/src/bench/", "maitred-handoff/examples/"],
+        &["bench/harness/", "maitred-handoff/examples/"],
         "wait for an event with a deadline",
     ),
     (
@@ -29,7 +29,7 @@ const BANNED: &[(&str, &[&str], &str)] = &[
     ("process::exit", &[], "return an exit code to main"),
     (
         "SystemTime::now",
-        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/"],
+        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/", "bench/harness/"],
         "the clock of the turn",
     ),
     (

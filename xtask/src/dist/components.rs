@@ -173,7 +173,7 @@ fn files(directory: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::root;
+    use crate::root;
 
     #[test]
     fn linked_crates_come_with_their_texts() {

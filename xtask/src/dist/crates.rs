@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::Result;
 use crate::dist::{LICENSES, VERSION};
-use crate::generate::root;
+use crate::root;
 use crate::step::step;
 
 /// The crates that may be published, each after those that it needs.

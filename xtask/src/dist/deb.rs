@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use md5::{Digest as _, Md5};
 
 use crate::Result;
+use crate::dist::calendar::rfc5322;
 use crate::dist::elf::Libc;
 use crate::dist::tree::{Release, Tree, gzip};
 
@@ -79,19 +80,5 @@ fn member(archive: &mut Vec<u8>, release: &Release, name: &str, content: &[u8]) 
     archive.extend(content);
     if content.len() % 2 == 1 {
         archive.push(b'\n');
-    }
-}
-
-/// A time as RFC 5322 writes it.
-fn rfc5322(seconds: u64) -> String {
-    String::from_utf8_lossy(&maitred_http::date::format(seconds)).replace("GMT", "+0000")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(super::rfc5322(0), "Thu, 01 Jan 1970 00:00:00 +0000");
-        assert_eq!(super::rfc5322(951_782_400 + 3_661), "Tue, 29 Feb 2000 01:01:01 +0000");
     }
 }

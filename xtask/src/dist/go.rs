@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use crate::Result;
+use crate::dist::calendar::iso8601;
 use crate::dist::tree::{Release, Tree, gzip};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
-use crate::generate::root;
+use crate::root;
 
 /// A publisher of the module has to name an address that serves it. The domain `invalid` has no owner (RFC 2606).
 pub(crate) const MODULE: &str = "maitred.invalid/maitred";
@@ -82,15 +83,6 @@ fn readdressed(text: &str, module: &str) -> String {
     text.lines().map(|text| line(text) + "\n").collect()
 }
 
-/// A time as the module proxy writes it.
-fn iso8601(seconds: u64) -> String {
-    let date = String::from_utf8_lossy(&maitred_http::date::format(seconds)).into_owned();
-    let part = |range: std::ops::Range<usize>| date.get(range).unwrap_or_default().to_owned();
-    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let month = months.iter().position(|month| *month == part(8..11)).unwrap_or(0) + 1;
-    format!("{}-{month:02}-{}T{}Z", part(12..16), part(5..7), part(17..25))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,11 +92,5 @@ mod tests {
         let text = "module maitred\n\t\"maitred\"\n\t\"maitred/internal/websocket\"\n\tName: \"maitred\"}\n\t\"maitredx\"\n";
         let expected = "module a.test/m\n\t\"a.test/m\"\n\t\"a.test/m/internal/websocket\"\n\tName: \"maitred\"}\n\t\"maitredx\"\n";
         assert_eq!(readdressed(text, "a.test/m"), expected);
-    }
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        assert_eq!(iso8601(0), "1970-01-01T00:00:00Z");
-        assert_eq!(iso8601(951_782_400 + 3_661), "2000-02-29T01:01:01Z");
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::elf::Libc;
 use super::{Artefacts, Release, compare, components, container, oci, pack, write};
-use crate::generate::root;
+use crate::root;
 use crate::skips::{Kind, skip};
 use crate::test_packages::has_program;
 

@@ -410,10 +410,6 @@ fn missing<'a>(tools: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     packages.join(" ")
 }
 
-fn repository() -> Result<&'static Path> {
-    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent directory")?)
-}
-
 /// Checks the tools, builds the floor, makes the tree of files, and moves this process to CPU 1.
 fn prepare(arguments: &Arguments) -> Result<Bench> {
     let peers: Vec<Kind> = arguments.peers.iter().map(|name| Kind::from_name(name)).collect::<Result<_>>()?;
@@ -425,7 +421,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
     if !wished.is_empty() {
         eprintln!("not installed, so something will be absent: apt-get install {wished}");
     }
-    let repository = repository()?;
+    let repository = xtask::root();
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
     let target = std::path::absolute(target)?;

@@ -10,7 +10,7 @@ use super::peers::Kind;
 use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
-use crate::test_instructions::each;
+use xtask::test_instructions::each;
 
 const CONNECTIONS: usize = 8;
 /// Requests for each connection: the difference between two runs is free of what starting and stopping cost.

@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_generator_asks_for_all_files() {
-        let script = include_str!("../../../../bench/wrk/arena-static.lua");
+        let script = include_str!("../../../../wrk/arena-static.lua");
         assert!(FILES.iter().all(|(name, _)| script.contains(&format!("\"{name}\""))));
         assert_eq!(script.matches(".css\"").count() + script.matches(".js\"").count(), 10);
         let text: usize = FILES.iter().filter(|(name, _)| is_text(name)).map(|(_, bytes)| bytes).sum();

@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_generator_asks_for_all_pairs() {
-        let script = include_str!("../../../../bench/wrk/arena-json.lua");
+        let script = include_str!("../../../../wrk/arena-json.lua");
         let pairs: Vec<String> =
             PAIRS.iter().map(|(count, factor)| format!("{{ {count}, {factor} }}")).collect();
         assert!(script.contains(&pairs.join(", ")), "{pairs:?}");

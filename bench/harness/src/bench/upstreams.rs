@@ -193,7 +193,7 @@ const CALL: &str = "/grpc.testing.TestService/EmptyCall";
 
 /// Unary calls: each peer that passes gRPC on, before the server in Go of gRPC's interop cases.
 pub(super) fn grpc(bench: &Bench) -> Result<Grid> {
-    let programs = crate::test_grpc::install(&bench.target).ok_or("gRPC's server is not there")?;
+    let programs = xtask::test_grpc::install(&bench.target).ok_or("gRPC's server is not there")?;
     let peers =
         bench.peers.iter().copied().filter(|kind| matches!(kind, Kind::Nginx | Kind::Haproxy | Kind::Caddy));
     let kinds: Vec<Kind> = [Kind::Maitred].into_iter().chain(peers).collect();

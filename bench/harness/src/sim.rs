@@ -23,7 +23,7 @@ const PICTURES: &str = "docs/pools";
 const SIZES: &str = "crates/maitred-sim/data/sizes.csv";
 
 pub(crate) fn run(arguments: &Arguments) -> crate::Result<()> {
-    let root = crate::generate::root();
+    let root = xtask::root();
     if let Some(log) = &arguments.sizes {
         std::fs::write(root.join(SIZES), sizes_of_log(log)?)?;
         return Ok(());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_document_shows_what_is_simulated() {
-        let root = crate::generate::root();
+        let root = xtask::root();
         let report = report();
         let document = std::fs::read_to_string(root.join(DOCUMENT)).unwrap();
         let fresh = filled(DOCUMENT, &document, &report.tables).unwrap();

@@ -1,0 +1,116 @@
+//! Repeated work of the project, as `cargo xtask NAME`. A library, because the bench harness shares some of it; it depends on
+//! no crate of the server, so that it starts within seconds on a clean clone.
+
+mod dist;
+mod generate;
+mod harness;
+pub mod site;
+mod skips;
+mod step;
+mod test;
+mod test_acme;
+mod test_cache;
+mod test_deny;
+mod test_go;
+pub mod test_grpc;
+mod test_h2;
+mod test_h3;
+mod test_installed;
+pub mod test_instructions;
+mod test_node;
+mod test_oauth2_proxy;
+mod test_packages;
+mod test_python;
+mod test_site;
+mod test_vm;
+mod trials;
+mod vm_test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An error with a message for the person at the terminal.
+pub type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+/// Repeated work of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure Maitred against the floor and against peers
+    #[command(disable_help_flag = true)]
+    Bench(harness::Arguments),
+    /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
+    CacheTests(test_cache::Arguments),
+    /// Build release artefacts into target/dist, with their sums
+    Dist(dist::Arguments),
+    /// Write the files that are made from tables in the code: reference, schema, manual page, completions
+    Generate,
+    /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
+    Http2,
+    /// Test HTTP/3 with clients that others wrote, browsers among them, and with what clients must not send; a part of `test`
+    Http3,
+    /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
+    Instructions,
+    /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do; a part of `test`
+    Installed(test_installed::Arguments),
+    /// Simulate worker pools and listener buckets
+    #[command(disable_help_flag = true)]
+    Sim(harness::Arguments),
+    /// Make a site of the documentation in target/site, with mdBook; its links are checked by `test`, too
+    Site,
+    /// Run all tests, and install what they need
+    Test,
+    /// Use real applications as their users do, alone and behind Maitred; the quick subset is a part of `test`
+    Trials(trials::Arguments),
+    /// Boot virtual machines with other kernels, and test the server in them; a part of `test`
+    Vm(test_vm::Arguments),
+    /// Run named cases in whole Debian machines: the package, file systems, processors, networks; takes root and up to an hour
+    VmTest(vm_test::Arguments),
+}
+
+/// Where cargo builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from)
+}
+
+/// The root of the repository.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Does what the command line says.
+#[must_use]
+pub fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Bench(arguments) => harness::run("bench", &arguments),
+        Task::CacheTests(arguments) => test_cache::run_some(&target(), &arguments),
+        Task::Dist(arguments) => dist::run(&target(), &arguments),
+        Task::Generate => generate::run(),
+        Task::Http2 => test_h2::run(&target()),
+        Task::Http3 => test_h3::run(&target()),
+        Task::Instructions => test_instructions::run(&target()),
+        Task::Installed(arguments) => test_installed::run_some(&target(), &arguments),
+        Task::Sim(arguments) => harness::run("sim", &arguments),
+        Task::Site => site::run(&target()),
+        Task::Test => test::run(),
+        Task::Trials(arguments) => trials::run_some(&target(), &arguments),
+        Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
+        Task::VmTest(arguments) => vm_test::run(&target(), &arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
