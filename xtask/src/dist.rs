@@ -91,6 +91,7 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
 
 /// A part of the tests: all that can be packed of the debug build.
 pub(crate) fn test(target: &Path) -> Result<()> {
+    crate::test::built()?;
     let binary = Some(target.join("debug/maitred"));
     run(target, &Arguments { binary, check: false, test: true, go_module: go::MODULE.to_owned() })
 }

@@ -6,9 +6,10 @@ mod generate;
 mod harness;
 pub mod site;
 mod skips;
-mod step;
+pub mod step;
 mod test;
 mod test_acme;
+mod test_apache;
 mod test_cache;
 mod test_deny;
 mod test_go;
@@ -53,28 +54,48 @@ enum Task {
     Dist(dist::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
-    /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
+    /// Test HTTP/2 and TLS with clients and checkers that others wrote
     Http2,
-    /// Test HTTP/3 with clients that others wrote, browsers among them, and with what clients must not send; a part of `test`
+    /// Test HTTP/3 with clients that others wrote, browsers among them, and with what clients must not send
     Http3,
-    /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
+    /// Count instructions of the hot path without I/O, and compare them with what was recorded
     Instructions,
-    /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do; a part of `test`
+    /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do
     Installed(test_installed::Arguments),
     /// Simulate worker pools and listener buckets
     #[command(disable_help_flag = true)]
     Sim(harness::Arguments),
     /// Make a site of the documentation in target/site, with mdBook; its links are checked by `test`, too
     Site,
-    /// Run all tests, and install what they need
-    Test,
-    /// Use real applications as their users do, alone and behind Maitred; the quick subset is a part of `test`
+    /// Format, lints, rules of the house, generated documents
+    Check,
+    /// Run one step of the tests in this process
+    #[command(hide = true)]
+    Step {
+        /// Its name
+        name: String,
+    },
+    /// Run the tests that a contributor and CI need, all with --full, or named steps; installs what they need
+    Test(test::Arguments),
+    /// Use real applications as their users do, alone and behind Maitred
     Trials(trials::Arguments),
-    /// Boot virtual machines with other kernels, and test the server in them; a part of `test`
+    /// Boot virtual machines with other kernels, and test the server in them
     Vm(test_vm::Arguments),
     /// Run named cases in whole Debian machines: the package, file systems, processors, networks; takes root and up to an hour
     VmTest(vm_test::Arguments),
 }
+
+/// An error of which everything has been said.
+#[derive(Debug)]
+struct Said;
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("it has failed")
+    }
+}
+
+impl std::error::Error for Said {}
 
 /// Where cargo builds.
 fn target() -> PathBuf {
@@ -101,7 +122,9 @@ pub fn main() -> ExitCode {
         Task::Installed(arguments) => test_installed::run_some(&target(), &arguments),
         Task::Sim(arguments) => harness::run("sim", &arguments),
         Task::Site => site::run(&target()),
-        Task::Test => test::run(),
+        Task::Check => test::check(),
+        Task::Step { name } => test::run_step(&name),
+        Task::Test(arguments) => test::run(&arguments),
         Task::Trials(arguments) => trials::run_some(&target(), &arguments),
         Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
         Task::VmTest(arguments) => vm_test::run(&target(), &arguments),
@@ -109,7 +132,9 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error}");
+            if !error.is::<Said>() {
+                eprintln!("xtask: {error}");
+            }
             ExitCode::FAILURE
         }
     }

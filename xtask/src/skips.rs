@@ -17,15 +17,18 @@ pub(crate) enum Kind {
     Missing,
     /// The machine is not of the kind that the test is about: one processor, another architecture, an ordinary user.
     Surroundings,
+    /// It belongs to a tier that was not asked for.
+    FullTier,
 }
 
 impl Kind {
-    const ALL: [Kind; 2] = [Kind::Missing, Kind::Surroundings];
+    const ALL: [Kind; 3] = [Kind::Missing, Kind::Surroundings, Kind::FullTier];
 
     fn word(self) -> &'static str {
         match self {
             Kind::Missing => "missing",
             Kind::Surroundings => "surroundings",
+            Kind::FullTier => "full tier",
         }
     }
 }

@@ -14,14 +14,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use crate::{Result, skips};
 
 /// The Cargo that runs this program.
-pub(crate) fn cargo() -> Command {
+#[must_use]
+pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// How long a step may take. The longest one of a quiet machine takes a fifth of it.
 const STEP_MAX: Duration = Duration::from_secs(25 * 60);
-/// How long all tests of the workspace may take: half of it on a quiet machine of two processors.
-pub(crate) const TESTS_MAX: Duration = Duration::from_secs(40 * 60);
+/// How long the compilation of everything may take: a quarter of it on a quiet machine of two processors.
+const COMPILATION_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long a single client may take. The longest one of a busy machine takes a fifth of it.
 const CLIENT_MAX: Duration = Duration::from_secs(5 * 60);
 /// States of TCP sockets, as the kernel numbers them (include/net/tcp_states.h).
@@ -72,20 +73,33 @@ fn beside() -> MutexGuard<'static, Vec<(String, u32)>> {
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
+pub fn step(name: &str, command: &mut Command) -> Result<()> {
     step_within(name, command, STEP_MAX)
 }
 
-/// The same, for one that may take so long.
+/// A step of a compiler that may have the whole server before it, on a machine that does other things as well.
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn step_within(name: &str, command: &mut Command, most: Duration) -> Result<()> {
+pub(crate) fn compilation(name: &str, command: &mut Command) -> Result<()> {
+    step_within(name, command, COMPILATION_MAX)
+}
+
+fn step_within(name: &str, command: &mut Command, most: Duration) -> Result<()> {
     println!("\n== {name}");
     let began = Instant::now();
     let status = run(name, command, most)?;
     println!("== {name}: {} in {:.0} s", outcome(status), began.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
+}
+
+/// Runs a command whose output goes into this file, and says whether it has succeeded.
+///
+/// # Errors
+/// When it cannot be started, or does not end.
+pub(crate) fn into_file(name: &str, command: &mut Command, path: &Path) -> Result<bool> {
+    let file = std::fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(run(name, command.stdout(file.try_clone()?).stderr(file), STEP_MAX)?.success())
 }
 
 /// Runs a client that others wrote, and gives back how it has ended and what it has written.

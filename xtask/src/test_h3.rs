@@ -15,6 +15,7 @@ const QPACK: &str = "crates/maitred-http/tests/qpack_beside_pylsqpack.py";
 
 /// Runs everything with what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     qpack(target)?;
     clients::run(target)
 }

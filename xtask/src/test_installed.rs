@@ -20,6 +20,7 @@ pub(crate) struct Arguments {
 
 /// Packages of the debug build, and of the crates.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     run_some(target, &Arguments { executable: None, output: target.join("packages") })
 }
 

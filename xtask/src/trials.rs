@@ -34,6 +34,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
 
 /// The quick subset, as a part of the tests.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     let mut own = Command::new("python3");
     own.args(["-m", "unittest", "discover", "-s", "tests", "-t", "."]).current_dir("trials");
     step("real applications, the runner's own tests", &mut own)?;

@@ -38,6 +38,7 @@ const NOT_COUNTED: [(&str, &str); 14] = [
 
 /// Runs the suite on what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     println!("\n== {NAME}");
     if !["node", "npm"].into_iter().all(crate::test_packages::has_program) {
         skip(Skipped::Missing, NAME, "node or npm is not installed");
