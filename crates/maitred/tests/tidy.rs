@@ -16,11 +16,7 @@ const LINE_COLUMNS_MAX: usize = 130;
 
 /// What must not be called, where it is allowed all the same, and what to use instead.
 const BANNED: &[(&str, &[&str], &str)] = &[
-    (
-        "thread::sleep",
-        &["bench/harness/", "maitred-handoff/examples/"],
-        "wait for an event with a deadline",
-    ),
+    ("thread::sleep", &["bench/harness/", "maitred-handoff/examples/"], "wait for an event with a deadline"),
     (
         "park_timeout",
         &["tests/support/wait.rs"],
