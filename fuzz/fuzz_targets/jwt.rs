@@ -2,4 +2,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| maitred::jwt::fuzzing::read(data));
+fuzz_target!(|data: &[u8]| maitred_base::jwt::fuzzing::read(data));

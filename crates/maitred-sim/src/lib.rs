@@ -1,5 +1,5 @@
 //! A world in which pools are sized, without processes or clocks: clients, queues and workers, as events on a line of
-//! time. The sizing core in it is the one that the master runs, [`maitred::pool`]; beside it stand models of what other
+//! time. The sizing core in it is the one that the master runs, [`maitred_base::pool`]; beside it stand models of what other
 //! servers do, written from their documented behaviour.
 //!
 //! Everything follows from the seed: the same scenario gives the same numbers on every machine. So all randomness is

@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use maitred::config::{Balance, Upstream};
-use maitred::proxy::{Balancer, Choice, Listed, Policy, ServerTable, Wish, key_of};
+use maitred_config::{Balance, Upstream};
+use maitred_worker::proxy::{Balancer, Choice, Listed, Policy, ServerTable, Wish, key_of};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 

@@ -1,18 +1,15 @@
-//! The binary: one command, one exit code. Everything is in the library.
+//! The binary: one command, one exit code. Everything else is in libraries.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use maitred::acme;
-use maitred::checks;
 use maitred::cli::{self, Arguments, Command, exit};
-use maitred::config::{self, Loaded};
-use maitred::key_agent;
-use maitred::master::shell::{self, Options};
-use maitred::names;
-use maitred::sandbox;
-use maitred::worker;
+use maitred_agents::{acme, checks, key_agent, names};
+use maitred_base::sandbox;
+use maitred_config::{self as config, Loaded};
+use maitred_master::shell::{self, Options};
+use maitred_worker as worker;
 
 fn main() -> ExitCode {
     // Before anything else, whatever is to be done: most commands read keys, or are given some.

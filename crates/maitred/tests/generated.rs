@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use maitred::cli::generated;
-use maitred::config::{reference, schema};
+use maitred_config::{reference, schema};
 
 /// Every generated file: its path from the root of the repository, and what has to stand in it.
 fn files() -> Vec<(PathBuf, Vec<u8>)> {

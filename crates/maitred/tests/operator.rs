@@ -24,7 +24,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use maitred::config::{self, Identity, Lookup, Origin};
+use maitred_config::{self as config, Identity, Lookup, Origin};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

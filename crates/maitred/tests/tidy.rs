@@ -115,7 +115,7 @@ fn functions_fit_on_a_screen() {
     for (name, text) in files(&[".rs"]) {
         // Where a test is a table of cases, it is as long as that.
         let for_tests = ["/tests/", "tests.rs"].iter().any(|place| name.contains(place));
-        if for_tests || name.starts_with("bench/prototypes/") {
+        if for_tests {
             continue;
         }
         let lines: Vec<&str> = text.lines().collect();
@@ -136,7 +136,7 @@ fn functions_fit_on_a_screen() {
 fn banned_calls_are_not_made() {
     let mut found = Vec::new();
     for (name, text) in files(&[".rs"]) {
-        if name.ends_with("tests/tidy.rs") || name.starts_with("bench/prototypes/") {
+        if name.ends_with("tests/tidy.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {
@@ -189,9 +189,7 @@ const PAUSES: &[(&str, &str)] = &[
     ("adapters/python/tests/served.py", "condition"),
     ("adapters/python/tests/test_wsgi.py", "slow application"),
     ("bench/apps/slow_start.py", "slow application"),
-    ("bench/experiments/", "measurement"),
     ("bench/http3/", "measurement"),
-    ("bench/runs/", "measurement"),
     ("crates/maitred/tests/listen_pools/prefork.py", "slow application"),
     ("crates/maitred/tests/pools/breathing.py", "slow application"),
     ("crates/maitred/tests/status_page/browser.py", "slow client"),
@@ -229,7 +227,7 @@ fn scripts_of_the_tests_wait_for_conditions() {
 fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
     let mut found = Vec::new();
     for (name, text) in files(&[".rs"]) {
-        if name.ends_with("tests/tidy.rs") || name.starts_with("bench/prototypes/") {
+        if name.ends_with("tests/tidy.rs") {
             continue;
         }
         let lines: Vec<&str> = text.lines().collect();

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use maitred::pool::buckets::{BucketView, Buckets};
-use maitred::pool::sizing::{Phase, Settings, SlotView};
+use maitred_base::pool::buckets::{BucketView, Buckets};
+use maitred_base::pool::sizing::{Phase, Settings, SlotView};
 
 use super::{Layout, Orders, Policy};
 use crate::process::{Process, State, View};
@@ -13,7 +13,7 @@ use crate::{Micros, SECOND};
 /// How often the master reads the scoreboard, while a pool is not settled.
 const INTERVAL: Micros = SECOND / 10;
 
-/// `maitred::pool`, shown the simulated slots as the master shows it the real ones.
+/// `maitred_base::pool`, shown the simulated slots as the master shows it the real ones.
 pub struct Core {
     /// What the simulation's time 0 is. Its value has no influence.
     epoch: Instant,

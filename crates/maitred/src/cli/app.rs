@@ -11,10 +11,10 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::App;
 use super::exit::Error;
-use crate::config::{AdminAddress, Failure, Identity, Loaded, load_text};
 use crate::detect::configuration::{Settings, text};
 use crate::detect::directory::node_command;
 use crate::detect::{Application, FPM_SOCKETS, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, fpm_socket, python};
+use maitred_config::{AdminAddress, Failure, Identity, Loaded, load_text};
 
 /// How long an interpreter may take to say whether the adapter is there.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(20);

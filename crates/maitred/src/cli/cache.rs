@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::exit::Error;
 use super::{Cache, CacheAction};
-use crate::status::text::{list, show};
+use maitred_status::text::{list, show};
 
 /// Bytes of the parameters of one request; more of them are sent in several.
 const QUERY_BYTES_MAX: usize = 4096;

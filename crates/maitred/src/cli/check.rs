@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use super::exit::{Error, Exit};
 use super::load_module;
-use crate::affinity::steering;
-use crate::affinity::topology::{self, Topology};
-use crate::config::{Config, load};
+use maitred_config::{Config, load};
+use maitred_control::affinity::steering;
+use maitred_control::affinity::topology::{self, Topology};
 
 /// Checks a file: the summary goes to standard output, errors and warnings to standard error.
 pub fn run(path: &Path) -> ExitCode {

@@ -11,7 +11,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::exit::Error;
-use crate::config::AdminAddress;
+use maitred_config::AdminAddress;
 
 /// The longest answer that is read; a status document of 256 threads and 1024 slots has less than 1 MiB.
 const REPLY_BYTES_MAX: u64 = 16 << 20;

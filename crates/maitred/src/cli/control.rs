@@ -13,8 +13,8 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use super::client::{self, Reply};
 use super::exit::Error;
 use super::{DEFAULT_CONFIG, Pool, PoolAction, Server, Status};
-use crate::config::{self, AdminAddress, user_runtime_dir};
-use crate::status::text;
+use maitred_config::{self as config, AdminAddress, user_runtime_dir};
+use maitred_status::text;
 
 /// How long a question about the status may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::config::Failure;
+use maitred_config::Failure;
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Error {
 
     /// Says it on standard error, and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        crate::log::error::say(&self.text);
+        maitred_log::error::say(&self.text);
         self.exit.into()
     }
 }

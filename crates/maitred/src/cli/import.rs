@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::exit::{Error, Exit};
 use super::{Foreign, Import};
-use crate::import;
+use maitred_import as import;
 
 /// Imports the files.
 pub fn run(arguments: &Import) -> ExitCode {

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::exit::Exit;
-use crate::config::{Config, ModuleSpec};
-use crate::modules;
+use maitred_config::{Config, ModuleSpec};
+use maitred_control::modules;
 
 /// How long a module may take to begin: as long as the worker process may.
 const INIT_MAX: Duration = Duration::from_secs(30);

@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::bounds::THREADS_MAX;
-use crate::config::{AccessFormat, Address, AdminAddress, Config, Failure, listen_address};
+use maitred_base::bounds::THREADS_MAX;
+use maitred_config::{AccessFormat, Address, AdminAddress, Config, Failure, listen_address};
 
 /// The configuration file when `-c` is not given.
 pub const DEFAULT_CONFIG: &str = "maitred.toml";

@@ -69,7 +69,7 @@ fn flags_of_serve_change_its_configuration() {
     assert_eq!(config.log.access, AccessFormat::Json);
     let files = config.sites[0].files.as_ref().unwrap();
     assert!(!files.listing && files.hidden);
-    assert_eq!(config.sites[0].routes[0].target, crate::config::Target::Files(files.clone()));
+    assert_eq!(config.sites[0].routes[0].target, maitred_config::Target::Files(files.clone()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_check_sums_up_and_its_failure_is_usage() {
     let config = Config::for_directory(dir.path(), "127.0.0.1:0".parse().unwrap(), false).unwrap();
     let summary = check::summary(std::path::Path::new("maitred.toml"), &config);
     assert_eq!(summary, "maitred.toml: ok: 1 address, 1 site, 0 pools");
-    let error = exit::Error::from(crate::config::load(&dir.path().join("none.toml")).unwrap_err());
+    let error = exit::Error::from(maitred_config::load(&dir.path().join("none.toml")).unwrap_err());
     assert_eq!(error.exit.code(), 2);
     assert!(error.text.starts_with("error: cannot read the configuration file"), "{error}");
 }
@@ -126,7 +126,7 @@ fn completions_leave_out_what_is_not_for_people() {
 fn a_file_that_is_no_configuration_is_called_what_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let said = |name: &str| {
-        let failure = crate::config::load(&dir.path().join(name)).unwrap_err();
+        let failure = maitred_config::load(&dir.path().join(name)).unwrap_err();
         exit::Error::from(failure).text.replace(&format!("{}/", dir.path().display()), "")
     };
     let cannot = "error: cannot read the configuration file";
@@ -144,5 +144,5 @@ fn a_file_that_is_no_configuration_is_called_what_it_is() {
     // What editors of other systems leave behind.
     let text = "\u{feff}[server]\r\nshare_user = true\r\n[[listen]]\r\naddress = \"127.0.0.1:0\"\r\n[[site]]\r\nroot = \".\"\r\n";
     std::fs::write(dir.path().join("windows"), text).unwrap();
-    assert!(crate::config::load(&dir.path().join("windows")).is_ok());
+    assert!(maitred_config::load(&dir.path().join("windows")).is_ok());
 }

@@ -16,8 +16,8 @@ use serde_json::Value;
 use super::Top;
 use super::control::document;
 use super::exit::Error;
-use crate::config::AdminAddress;
-use crate::status::screen::{Screen, plain};
+use maitred_config::AdminAddress;
+use maitred_status::screen::{Screen, plain};
 
 /// Where `/status.json` is not a second old: more often makes nothing newer than the server's own samples.
 const INTERVAL_MIN: f64 = 0.1;

@@ -7,8 +7,8 @@ use clap::Parser as _;
 
 use super::exit::{Error, Exit};
 use super::{Arguments, Command, load_module};
-use crate::config::{self, Failure, Loaded};
-use crate::upgrade;
+use maitred_base::upgrade;
+use maitred_config::{self as config, Failure, Loaded};
 
 /// Whether this executable can take over from a server that was started with these arguments: its configuration is read, and
 /// nothing is bound or written. Says so on standard output, and what is wrong on standard error.

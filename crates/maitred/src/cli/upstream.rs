@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::exit::Error;
 use super::{Upstream, UpstreamAction};
-use crate::control::servers::ServerEntry;
-use crate::status::text::{list, show};
+use maitred_control::servers::ServerEntry;
+use maitred_status::text::{list, show};
 
 /// What it prints.
 ///

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use maitred::acme::certificate;
+use maitred_agents::acme::certificate;
 use rustix::process::Signal;
 
 use crate::knot::{Knot, SECRET};

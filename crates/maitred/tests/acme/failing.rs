@@ -1,6 +1,6 @@
 //! What goes wrong, and how it ends.
 
-use maitred::acme::certificate;
+use maitred_agents::acme::certificate;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pebble::{Manners, Pebble};

@@ -1,6 +1,6 @@
 //! From nothing to a certificate.
 
-use maitred::acme::certificate;
+use maitred_agents::acme::certificate;
 
 use crate::pebble::{Manners, Pebble, mode};
 

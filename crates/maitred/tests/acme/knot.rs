@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use maitred::acme::dns::message::{self, Data, Kind};
+use maitred_agents::acme::dns::message::{self, Data, Kind};
 
 use crate::pebble::{end, free, has_names};
 use crate::support::eventually;

@@ -214,7 +214,7 @@ impl Pebble {
             .server(&state)
             .listen(&address)
             .site(site)
-            .log("level = \"info,maitred::acme=debug\"")
+            .log("level = \"info,maitred_agents::acme=debug\"")
             .table(acme)
     }
 

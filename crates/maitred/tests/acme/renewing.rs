@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use maitred::acme::certificate;
+use maitred_agents::acme::certificate;
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use maitred::config::{self, Identity, Lookup, Origin};
+use maitred_config::{self as config, Identity, Lookup, Origin};
 
 /// A machine that has every directory.
 struct Roomy;

@@ -144,7 +144,7 @@ fn compare(name: &str) -> Vec<String> {
     // As Debian's `nginx.conf` has it.
     let text = format!("default_type application/octet-stream;\n{}", world.place(&text));
     let text = servers::with_upstream(&text, stub.address);
-    let tree = maitred::import::nginx_directives(&text).unwrap();
+    let tree = maitred_import::nginx_directives(&text).unwrap();
     let theirs = servers::nginx(&nginx, &world, &text);
     let ours = servers::maitred(&text);
     let mut wrong = Vec::new();

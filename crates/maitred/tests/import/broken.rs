@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use maitred::import;
+use maitred_import as import;
 use proptest::prelude::*;
 
 /// Longer than any import of a test takes, on a loaded machine.
@@ -23,8 +23,8 @@ fn all(text: impl AsRef<[u8]>) {
 }
 
 fn passes(text: &str) -> bool {
-    let origin = maitred::config::Origin { name: "output".into(), base: "/".into() };
-    maitred::config::read(text, &origin, &maitred::config::System).is_ok()
+    let origin = maitred_config::Origin { name: "output".into(), base: "/".into() };
+    maitred_config::read(text, &origin, &maitred_config::System).is_ok()
 }
 
 /// Words of all three languages, so that random texts mean something now and then.

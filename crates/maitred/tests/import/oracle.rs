@@ -95,7 +95,7 @@ fn nginx_is_read_as_crossplane_reads_it() {
         if found == "other" {
             continue;
         }
-        let ours = maitred::import::nginx_directives(text);
+        let ours = maitred_import::nginx_directives(text);
         compared += 1;
         let same = match (&ours, found) {
             (Ok(ours), Value::Array(_)) => bare(ours.clone()) == bare(found.clone()),

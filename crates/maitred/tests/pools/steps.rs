@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use maitred::pool::sizing::{Phase, Settings, Sizing, SlotView};
+use maitred_base::pool::sizing::{Phase, Settings, Sizing, SlotView};
 
 use crate::look::{breathing, letters, ready, settled, starts_and_crashes};
 use crate::support::{Gate, Setup, Waiting, eventually};

@@ -1,0 +1,307 @@
+//! Directives and blocks of a Caddyfile, with what it imports.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use super::lexer::{Token, tokens};
+use crate::files;
+use crate::report::{Kind, Place, Report};
+use crate::shared::Said;
+
+/// A directive, or a site with its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Directive {
+    /// Its words; the first one is its name.
+    pub(crate) words: Vec<String>,
+    /// What stands between its braces.
+    pub(crate) block: Option<Vec<Directive>>,
+    /// Where it stands.
+    pub(crate) place: Place,
+}
+
+impl Directive {
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.word(0)
+    }
+
+    /// A word; empty if it is not there.
+    pub(crate) fn word(&self, index: usize) -> &str {
+        self.words.get(index).map_or("", String::as_str)
+    }
+
+    /// What follows the name.
+    pub(crate) fn args(&self) -> &[String] {
+        self.words.get(1..).unwrap_or_default()
+    }
+
+    /// The directives between its braces.
+    pub(crate) fn inside(&self) -> &[Directive] {
+        self.block.as_deref().unwrap_or_default()
+    }
+
+    /// As it is shown.
+    pub(crate) fn shown(&self) -> String {
+        self.words.join(" ")
+    }
+}
+
+impl Said for Directive {
+    fn said(&self) -> (&Place, String) {
+        (&self.place, self.shown())
+    }
+}
+
+/// Blocks within blocks, imports within imports, and directives of all, at most.
+const DEPTH_MAX: usize = 48;
+const IMPORTS_MAX: usize = 12;
+const DIRECTIVES_MAX: usize = 100_000;
+
+/// Reads the blocks of a text.
+///
+/// # Errors
+/// What is wrong with it, and in which line.
+pub(crate) fn parse(file: &Rc<str>, text: &str) -> Result<Vec<Directive>, (String, usize)> {
+    let tokens = tokens(text)?;
+    let mut open: Vec<(Vec<Directive>, Directive)> = Vec::new();
+    let mut here: Vec<Directive> = Vec::new();
+    let mut line: Vec<Token> = Vec::new();
+    for token in tokens {
+        if token.word.is_some() {
+            line.push(token);
+            continue;
+        }
+        let words = std::mem::take(&mut line);
+        let Some(first) = words.first().map(|token| token.line) else { continue };
+        let is = |token: Option<&Token>, sign: &str| {
+            token.is_some_and(|token| !token.quoted && token.word.as_deref() == Some(sign))
+        };
+        let opens = is(words.last(), "{");
+        let text: Vec<String> = words.iter().filter_map(|token| token.word.clone()).collect();
+        let place = Place { file: file.clone(), line: first };
+        if is(words.first(), "}") {
+            let Some((outer, mut opened)) = open.pop() else {
+                return Err(("there is a `}` too much".into(), first));
+            };
+            opened.block = Some(std::mem::replace(&mut here, outer));
+            here.push(opened);
+            if words.len() > 1 {
+                return Err(("a line ends behind `}`".into(), first));
+            }
+        } else if opens {
+            if open.len() >= DEPTH_MAX {
+                return Err((format!("more than {DEPTH_MAX} blocks within one another"), first));
+            }
+            let words = text.split_last().map(|(_, words)| words.to_vec()).unwrap_or_default();
+            open.push((std::mem::take(&mut here), Directive { words, block: None, place }));
+        } else {
+            here.push(one_line(text, place));
+        }
+    }
+    match open.pop() {
+        Some((_, opened)) => {
+            let shown = crate::report::shorten(&opened.shown());
+            Err((format!("the block `{shown}` has no end"), opened.place.line))
+        }
+        None => Ok(here),
+    }
+}
+
+/// `name { a b }` in one line is a block of one directive.
+fn one_line(words: Vec<String>, place: Place) -> Directive {
+    let at = words.iter().position(|word| word == "{");
+    match (at, words.last().is_some_and(|word| word == "}")) {
+        (Some(at), true) => {
+            let inside = words[at + 1..words.len() - 1].to_vec();
+            let inside = match inside.is_empty() {
+                true => Vec::new(),
+                false => vec![Directive { words: inside, block: None, place: place.clone() }],
+            };
+            Directive { words: words[..at].to_vec(), block: Some(inside), place }
+        }
+        _ => Directive { words, block: None, place },
+    }
+}
+
+/// Reads files with what they import.
+pub(crate) struct Loader<'a> {
+    root: Option<&'a Path>,
+    snippets: Vec<(String, Vec<Directive>)>,
+    count: usize,
+    /// Imports that are being read.
+    nested: usize,
+}
+
+impl<'a> Loader<'a> {
+    /// Absolute paths are looked up below `root`; without one, texts alone are read.
+    pub(crate) fn new(root: Option<&'a Path>) -> Loader<'a> {
+        Loader { root, snippets: Vec::new(), count: 0, nested: 0 }
+    }
+
+    /// The directives of a text, with what it imports in its place.
+    pub(crate) fn expand(
+        &mut self,
+        directives: Vec<Directive>,
+        base: Option<&Path>,
+        depth: usize,
+        report: &mut Report,
+    ) -> Vec<Directive> {
+        let mut all = Vec::new();
+        for mut directive in directives {
+            self.count += 1;
+            if self.count > DIRECTIVES_MAX {
+                report.say(&directive.place, &directive.shown(), Kind::NotPossible, "it is too much");
+                return all;
+            }
+            let name = directive.name().to_owned();
+            let snippet = name.strip_prefix('(').and_then(|name| name.strip_suffix(')'));
+            if let (Some(snippet), 0) = (snippet, depth) {
+                report.say(&directive.place, &directive.shown(), Kind::Translated, "where it is imported");
+                self.snippets.push((snippet.to_owned(), directive.block.take().unwrap_or_default()));
+            } else if name == "import" {
+                all.extend(self.imported(&directive, base, depth, report));
+            } else {
+                directive.block = directive.block.map(|inside| self.expand(inside, base, depth + 1, report));
+                all.push(directive);
+            }
+        }
+        all
+    }
+
+    fn imported(
+        &mut self,
+        directive: &Directive,
+        base: Option<&Path>,
+        depth: usize,
+        report: &mut Report,
+    ) -> Vec<Directive> {
+        let shown = directive.shown();
+        let mut say = |kind, why: &str| report.say(&directive.place, &shown, kind, why);
+        if self.nested >= IMPORTS_MAX {
+            say(Kind::NotPossible, "too many imports within one another");
+            return Vec::new();
+        }
+        let args = directive.args().get(1..).unwrap_or_default();
+        let snippet = self.snippets.iter().find(|(name, _)| name == directive.word(1));
+        if let Some((_, inside)) = snippet.cloned() {
+            say(Kind::Translated, "");
+            return self.nest(inside, args, base, depth + 1, report);
+        }
+        let Some(base) = base else {
+            say(Kind::Dropped, "there is no such file: what it says is not in the output");
+            return Vec::new();
+        };
+        let path = Path::new(directive.word(1));
+        let pattern = if path.is_absolute() { files::below(self.root, path) } else { base.join(path) };
+        let found = self.inside(files::matching(&pattern));
+        if found.is_empty() {
+            say(Kind::Dropped, "there is no such file: what it says is not in the output");
+            return Vec::new();
+        }
+        say(Kind::Translated, "");
+        let mut all = Vec::new();
+        for file in found {
+            let name: Rc<str> = file.display().to_string().into();
+            let read = files::read(&file).map_err(|error| error.to_string());
+            match read
+                .and_then(|text| parse(&name, &text).map_err(|(why, line)| format!("line {line}: {why}")))
+            {
+                Ok(directives) => {
+                    let base = file.parent().unwrap_or(base).to_owned();
+                    all.extend(self.nest(directives, args, Some(&base), depth, report));
+                }
+                Err(why) => {
+                    let why = format!("{name} cannot be read: {why}");
+                    report.say(&directive.place, &shown, Kind::NotPossible, why);
+                }
+            }
+        }
+        all
+    }
+
+    /// What is imported, with its arguments filled in.
+    fn nest(
+        &mut self,
+        inside: Vec<Directive>,
+        args: &[String],
+        base: Option<&Path>,
+        depth: usize,
+        report: &mut Report,
+    ) -> Vec<Directive> {
+        let filled = inside.into_iter().map(|directive| self.filled(directive, args)).collect();
+        self.nested += 1;
+        let all = self.expand(filled, base, depth, report);
+        self.nested -= 1;
+        all
+    }
+
+    /// A directive with `{args[0]}` and `{args.0}` filled in.
+    fn filled(&mut self, directive: Directive, args: &[String]) -> Directive {
+        let mut words = Vec::new();
+        for word in directive.words {
+            // What is filled in counts, so that arguments of arguments do not grow without bound.
+            self.count += word.len() / 64;
+            match word.as_str() {
+                "{args[:]}" => words.extend_from_slice(args),
+                text if text.contains("{args") && text.len() < 512 && self.count < DIRECTIVES_MAX => {
+                    words.push(with_args(text, args));
+                }
+                _ => words.push(word),
+            }
+        }
+        let block =
+            directive.block.map(|inside| inside.into_iter().map(|one| self.filled(one, args)).collect());
+        Directive { words, block, place: directive.place }
+    }
+
+    /// Files, none of which a link leads out of the root to.
+    fn inside(&self, mut found: Vec<PathBuf>) -> Vec<PathBuf> {
+        found.retain(|path| path.is_file());
+        if let Some(root) = self.root.map(|root| root.canonicalize().unwrap_or_else(|_| root.to_owned())) {
+            found.retain(|path| path.canonicalize().is_ok_and(|path| path.starts_with(&root)));
+        }
+        found
+    }
+}
+
+/// Longest argument that is filled in, in bytes.
+const ARG_MAX: usize = 256;
+
+fn with_args(text: &str, args: &[String]) -> String {
+    let mut text = text.to_owned();
+    for (number, arg) in args.iter().enumerate().take(16).filter(|(_, arg)| arg.len() <= ARG_MAX) {
+        if text.len() < 4096 {
+            text =
+                text.replace(&format!("{{args[{number}]}}"), arg).replace(&format!("{{args.{number}}}"), arg);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_lines_and_snippets() {
+        let text =
+            "(log) {\n log {args[0]}\n}\nexample.com {\n import log a\n handle /x { respond 200 }\n}\n";
+        let mut report = Report::default();
+        let found = Loader::new(None).expand(parse(&"x".into(), text).unwrap(), None, 0, &mut report);
+        assert_eq!(found.len(), 1);
+        let shown: Vec<String> = found[0].inside().iter().map(Directive::shown).collect();
+        assert_eq!(shown, ["log a", "handle /x"]);
+        assert_eq!(found[0].inside()[1].inside()[0].shown(), "respond 200");
+        for (text, line) in [("a {\n", 1), ("a\n}", 2)] {
+            assert_eq!(parse(&"x".into(), text).unwrap_err().1, line);
+        }
+    }
+
+    #[test]
+    fn a_snippet_that_imports_itself_ends() {
+        let text = "(a) {\n import a\n import a\n}\nx {\n import a\n}\n";
+        let mut report = Report::default();
+        Loader::new(None).expand(parse(&"x".into(), text).unwrap(), None, 0, &mut report);
+        assert!(!report.is_complete());
+    }
+}

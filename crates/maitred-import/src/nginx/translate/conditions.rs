@@ -1,0 +1,320 @@
+//! `if`: what it asks of a request.
+
+use super::context::Context;
+use crate::drafts::Match;
+use crate::nginx::tree::Directive;
+use crate::nginx::values;
+
+/// What a condition asks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Condition {
+    /// A table `match`.
+    Match(Match),
+    /// One of several, which no table has together.
+    Several(Vec<Match>),
+    /// A list of methods.
+    Methods(Vec<String>),
+    /// A pattern of paths, or a regular expression.
+    Path(Vec<String>, Option<String>),
+    /// No file is there.
+    Missing,
+}
+
+/// Methods that a list leaves out, where a condition names those that are meant not.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// What an `if` asks.
+///
+/// # Errors
+/// Why there is no counterpart.
+pub(crate) fn of(cx: &Context<'_>, directive: &Directive) -> Result<Condition, String> {
+    let text = directive.args.join(" ");
+    let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
+    // A `)` of a regular expression may have been at the end.
+    let missing = text.matches('(').count().saturating_sub(text.matches(')').count());
+    let text = format!("{text}{}", ")".repeat(missing.min(8)));
+    let mut words = text.splitn(3, ' ');
+    let (first, sign, value) =
+        (words.next().unwrap_or_default(), words.next(), words.next().unwrap_or_default().trim());
+    if ["!-e", "!-f", "!-d"].contains(&first) {
+        return match sign {
+            Some("$request_filename") => Ok(Condition::Missing),
+            _ => Err("files are looked for by `try` only".into()),
+        };
+    }
+    if first.starts_with(['-', '!']) {
+        return Err("files are looked for by `try` only".into());
+    }
+    let Some(variable) = first.strip_prefix('$') else { return Err("this is no condition of nginx".into()) };
+    match sign {
+        None => match mapped(cx, variable, |value| !["", "0"].contains(&value)) {
+            Some(found) => found,
+            None => truthy(variable),
+        },
+        Some(sign @ ("=" | "==" | "!=")) => {
+            let (wanted, not) = (value.trim_matches(['"', '\'']), sign == "!=");
+            match mapped(cx, variable, |value| (value == wanted) != not) {
+                Some(found) => found,
+                None => equal(variable, value, not),
+            }
+        }
+        Some("~") => matching(variable, value, (false, false)),
+        Some("~*") => matching(variable, value, (true, false)),
+        Some("!~") => matching(variable, value, (false, true)),
+        Some("!~*") => matching(variable, value, (true, true)),
+        Some(_) => Err("this is no condition of nginx".into()),
+    }
+}
+
+/// What a variable of a `map` or a `geo` asks, where its value is one of those that are wanted; `None`, if it is none of these.
+fn mapped(
+    cx: &Context<'_>,
+    variable: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Option<Result<Condition, String>> {
+    let name = format!("${variable}");
+    if let Some(geo) = cx.geo(&name) {
+        return Some(of_geo(geo, wanted).inspect(|_| cx.translated(geo)).map(Condition::Match));
+    }
+    let map = cx.map(&name)?;
+    Some(of_map(map, wanted).inspect(|_| cx.translated(map)))
+}
+
+fn of_geo(geo: &Directive, wanted: impl Fn(&str) -> bool) -> Result<Match, String> {
+    let (mut inside, mut outside, mut default) = (Vec::new(), Vec::new(), "");
+    for row in geo.inside() {
+        match row.name.as_str() {
+            "default" => default = row.arg(0),
+            "ranges" | "proxy" | "delete" | "include" | "proxy_recursive" => {
+                return Err(format!("a list of networks has no `{}` here", row.name));
+            }
+            network if wanted(row.arg(0)) => inside.push(network.to_owned()),
+            network => outside.push(network.to_owned()),
+        }
+    }
+    let clients = |client| Match { client, ..Match::default() };
+    match (wanted(default), inside.is_empty(), outside.is_empty()) {
+        (false, false, true) => Ok(clients(inside)),
+        (true, true, false) => Ok(Match { not: vec![clients(outside)], ..Match::default() }),
+        _ => Err("networks within others are looked for in turn".into()),
+    }
+}
+
+fn of_map(map: &Directive, wanted: impl Fn(&str) -> bool) -> Result<Condition, String> {
+    let source = map.arg(0).strip_prefix('$').ok_or("a map is of one variable here")?;
+    let source = source.trim_start_matches('{').trim_end_matches('}');
+    let (mut inside, mut outside, mut default) = (Vec::new(), Vec::new(), "");
+    for row in map.inside() {
+        match row.name.as_str() {
+            "default" => default = row.arg(0),
+            "hostnames" | "volatile" => {}
+            "include" => return Err("the map includes a file".into()),
+            name => {
+                let table = of_row(source, name)?;
+                if wanted(row.arg(0)) { inside.push(table) } else { outside.push(table) }
+            }
+        }
+    }
+    match (wanted(default), inside.is_empty(), outside.is_empty()) {
+        (false, false, true) => Ok(either(inside)),
+        (true, true, false) if outside.iter().all(is_flat) => {
+            Ok(Condition::Match(Match { not: outside, ..Match::default() }))
+        }
+        (false, true, _) | (true, true, true) => Err("the map has no row with this value".into()),
+        _ => Err("the first row of a map that matches counts, and conditions have no order".into()),
+    }
+}
+
+/// Whether `any` and `not` can have a table: it has neither itself.
+fn is_flat(table: &Match) -> bool {
+    table.any.is_empty() && table.not.is_empty()
+}
+
+/// At least one of these.
+fn either(tables: Vec<Match>) -> Condition {
+    let (mut flat, mut all): (Vec<Match>, Vec<Match>) = tables.into_iter().partition(is_flat);
+    match flat.len() {
+        0 => {}
+        1 => all.append(&mut flat),
+        _ => all.push(Match { any: flat, ..Match::default() }),
+    }
+    match all.as_slice() {
+        [one] => Condition::Match(one.clone()),
+        _ => Condition::Several(all),
+    }
+}
+
+fn of_row(source: &str, name: &str) -> Result<Match, String> {
+    let name = name.strip_prefix('\\').unwrap_or(name);
+    let found = match (name.strip_prefix("~*"), name.strip_prefix('~')) {
+        (Some(regex), _) => matching(source, regex, (true, false))?,
+        (None, Some(regex)) => matching(source, regex, (false, false))?,
+        (None, None) => equal(source, name, false)?,
+    };
+    match found {
+        Condition::Match(table) => Ok(table),
+        Condition::Path(paths, None) => Ok(Match { paths, ..Match::default() }),
+        _ => Err(no_counterpart(source)),
+    }
+}
+
+/// The table with one value of a request.
+fn value_of(variable: &str, value: &str) -> Option<Match> {
+    let pair = |name: String| vec![(name, value.to_owned())];
+    let mut table = Match::default();
+    match variable {
+        "host" | "http_host" | "server_name" => table.header = pair("Host".into()),
+        _ => match (
+            variable.strip_prefix("http_"),
+            variable.strip_prefix("cookie_"),
+            variable.strip_prefix("arg_"),
+        ) {
+            (Some(field), _, _) => table.header = pair(values::field_name(field)),
+            (_, Some(cookie), _) => table.cookie = pair(cookie.to_owned()),
+            (_, _, Some(parameter)) => table.query = pair(parameter.to_owned()),
+            _ => return None,
+        },
+    }
+    Some(table)
+}
+
+fn negated(table: Match, not: bool) -> Condition {
+    Condition::Match(match not {
+        true => Match { not: vec![table], ..Match::default() },
+        false => table,
+    })
+}
+
+fn no_counterpart(variable: &str) -> String {
+    format!("no condition asks for `${variable}`")
+}
+
+fn truthy(variable: &str) -> Result<Condition, String> {
+    match variable {
+        "https" | "ssl_protocol" => Ok(scheme("https")),
+        _ => value_of(variable, "~.").map(Condition::Match).ok_or_else(|| no_counterpart(variable)),
+    }
+}
+
+fn scheme(scheme: &'static str) -> Condition {
+    Condition::Match(Match { scheme: Some(scheme), ..Match::default() })
+}
+
+fn equal(variable: &str, value: &str, not: bool) -> Result<Condition, String> {
+    let value = value.trim_matches(['"', '\'']);
+    let plain = |text: &str| !text.contains(['*', '?', '#', '$']);
+    match (variable, value) {
+        ("scheme", "http") | ("https", "") | ("server_port", "80") => {
+            Ok(scheme(if not { "https" } else { "http" }))
+        }
+        ("scheme", "https") | ("https", "on") | ("server_port", "443") => {
+            Ok(scheme(if not { "http" } else { "https" }))
+        }
+        ("request_method", method) if !not => Ok(Condition::Methods(vec![method.to_owned()])),
+        ("request_method", method) => Ok(all_but(&[method])),
+        ("remote_addr", address) => {
+            Ok(negated(Match { client: vec![address.to_owned()], ..Match::default() }, not))
+        }
+        ("uri" | "request_uri" | "document_uri", path) if path.starts_with('/') && plain(path) => {
+            Ok(match not {
+                true => negated(Match { paths: vec![path.to_owned()], ..Match::default() }, true),
+                false => Condition::Path(vec![path.to_owned()], None),
+            })
+        }
+        // Without the field, or with an empty one.
+        (variable, "") => {
+            value_of(variable, "~.").map(|table| negated(table, !not)).ok_or_else(|| no_counterpart(variable))
+        }
+        (variable, value) if value.contains('$') => Err(format!("`${variable}` is compared with a variable")),
+        (variable, value) => {
+            let value = match value.starts_with('~') || value.contains('*') {
+                true => format!("~^{}$", escaped(value)),
+                false => value.to_owned(),
+            };
+            value_of(variable, &value)
+                .map(|table| negated(table, not))
+                .ok_or_else(|| no_counterpart(variable))
+        }
+    }
+}
+
+/// A text as a regular expression.
+pub(crate) fn escaped(text: &str) -> String {
+    let special = |c: char| if r"\.+*?()|[]{}^$".contains(c) { vec!['\\', c] } else { vec![c] };
+    text.chars().flat_map(special).collect()
+}
+
+fn all_but(methods: &[&str]) -> Condition {
+    let named = |method: &str| methods.contains(&method) || (method == "HEAD" && methods.contains(&"GET"));
+    Condition::Methods(
+        METHODS.iter().filter(|method| !named(method)).map(|method| (*method).to_owned()).collect(),
+    )
+}
+
+fn matching(variable: &str, value: &str, (any_case, not): (bool, bool)) -> Result<Condition, String> {
+    let value = value.trim_matches(['"', '\'']);
+    if variable == "request_method" {
+        let inside =
+            value.trim_start_matches('^').trim_end_matches('$').trim_start_matches('(').trim_end_matches(')');
+        let methods: Vec<&str> = inside.trim_start_matches("?:").split('|').collect();
+        if methods
+            .iter()
+            .any(|method| method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()))
+        {
+            return Err("methods are a list here".into());
+        }
+        return Ok(match not {
+            true => all_but(&methods),
+            false => Condition::Methods(methods.into_iter().map(str::to_owned).collect()),
+        });
+    }
+    let regex = values::regex(value, any_case)?;
+    if ["uri", "request_uri", "document_uri", "request_filename"].contains(&variable) {
+        return match (not, value.contains("\\?"), values::as_patterns(value).filter(|_| !any_case)) {
+            (_, true, _) => Err("path and query are apart here".into()),
+            (false, _, Some(paths)) => Ok(Condition::Path(paths, None)),
+            (false, _, None) => Ok(Condition::Path(Vec::new(), Some(regex))),
+            (true, _, Some(paths)) => Ok(negated(Match { paths, ..Match::default() }, true)),
+            (true, _, None) => Err("`not` has patterns of paths, and no regular expressions".into()),
+        };
+    }
+    if variable == "scheme" {
+        return Err("a scheme is `http` or `https`".into());
+    }
+    let table = value_of(variable, &format!("~{regex}")).ok_or_else(|| no_counterpart(variable))?;
+    Ok(negated(table, not))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Condition, String> {
+        let found = crate::nginx::tree::parse(&"x".into(), &format!("if {text} {{ }}")).unwrap();
+        of(&Context::new(crate::report::Report::default(), &[]), &found[0])
+    }
+
+    #[test]
+    fn conditions_of_the_usual_shapes() {
+        let table = |found: Result<Condition, String>| match found {
+            Ok(Condition::Match(table)) => crate::model::show(&table.value()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(table(read("($scheme = http)")), r#"{ scheme = "http" }"#);
+        assert_eq!(table(read("($host = www.a.org)")), r#"{ header = { Host = "www.a.org" } }"#);
+        assert_eq!(table(read("($host != a.org)")), r#"{ not = [{ header = { Host = "a.org" } }] }"#);
+        assert_eq!(
+            table(read("($http_user_agent ~* (bot|spider))")),
+            r#"{ header = { User-Agent = "~(?i)(bot|spider)" } }"#
+        );
+        assert_eq!(table(read("($http_x_token = \"\")")), r#"{ not = [{ header = { X-Token = "~." } }] }"#);
+        assert_eq!(table(read("($cookie_beta)")), r#"{ cookie = { beta = "~." } }"#);
+        assert_eq!(read("($request_method = POST)"), Ok(Condition::Methods(vec!["POST".into()])));
+        assert_eq!(
+            read("($request_method !~ ^(GET|HEAD|POST)$ )"),
+            Ok(Condition::Methods(["PUT", "PATCH", "DELETE", "OPTIONS"].map(str::to_owned).to_vec()))
+        );
+        assert_eq!(read("(!-e $request_filename)"), Ok(Condition::Missing));
+        assert!(read("($invalid_referer)").is_err() && read("(-f $x)").is_err() && read("(a)").is_err());
+    }
+}

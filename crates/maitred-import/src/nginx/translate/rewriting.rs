@@ -1,0 +1,373 @@
+//! `return`, `rewrite` and `if`.
+
+use super::conditions::{self, Condition};
+use super::context::Context;
+use super::headers;
+use super::logs;
+use super::selectors::Selector;
+use crate::drafts::{Header, How, Match, Route, Target};
+use crate::nginx::scope::Scope;
+use crate::nginx::tree::Directive;
+use crate::nginx::values;
+use crate::report::Kind;
+
+/// What the directives of the rewrite module make of a scope.
+#[derive(Debug, Default)]
+pub(crate) struct Rewriting<'a> {
+    /// Routes before that of the scope's content.
+    pub(crate) routes: Vec<Route>,
+    /// Nothing comes behind them.
+    pub(crate) ended: bool,
+    /// A `return` behind a `rewrite … break`: what takes the place of the content for other paths.
+    pub(crate) answer: Option<Route>,
+    /// `rewrite … break`: its expression and the path for the content.
+    pub(crate) within: Vec<(&'a Directive, Option<String>, String)>,
+    /// `if (!-e $request_filename)`: what is done if there is no file.
+    pub(crate) missing: Option<&'a Directive>,
+    /// Other `if` blocks, each with what it asks: their content is that of the location, with what stands in them.
+    pub(crate) branches: Vec<(&'a Directive, Selector)>,
+}
+
+/// Reads the directives of a scope. `server`: they are those of a server, before its locations.
+pub(crate) fn of<'a>(
+    cx: &Context<'a>,
+    scope: &Scope<'a>,
+    selector: &Selector,
+    server: bool,
+) -> Rewriting<'a> {
+    let mut found = Rewriting::default();
+    for directive in scope.own() {
+        match directive.name.as_str() {
+            "return" => {
+                let route = fixed(cx, scope, directive, selector);
+                match found.within.is_empty() {
+                    true => found.routes.push(route),
+                    false => found.answer = Some(route),
+                }
+                found.ended = true;
+            }
+            "rewrite" => rewrite(cx, scope, directive, (selector, server), &mut found),
+            "if" => condition(cx, scope, directive, (selector, server), &mut found),
+            _ => {}
+        }
+        if found.ended {
+            break;
+        }
+    }
+    found
+}
+
+/// The selector with one more condition.
+///
+/// # Errors
+/// One route cannot say both.
+pub(crate) fn narrowed(selector: &Selector, condition: &Condition) -> Result<Selector, String> {
+    let mut narrow = selector.clone();
+    let both = "a route cannot say this together with what the location asks";
+    match condition {
+        Condition::Match(table) => narrow.condition = selector.condition.and(table).ok_or(both)?,
+        Condition::Methods(methods) if selector.methods.is_empty() => narrow.methods.clone_from(methods),
+        Condition::Path(paths, None) if selector.paths.is_empty() || selector.paths == ["/*"] => {
+            narrow.paths.clone_from(paths);
+        }
+        Condition::Path(_, Some(regex)) if selector.regex.is_none() => narrow.regex = Some(regex.clone()),
+        Condition::Path(paths, None) => {
+            let set = Match { paths: paths.clone(), ..Match::default() };
+            narrow.condition =
+                selector.condition.and(&Match { any: vec![set], ..Match::default() }).ok_or(both)?;
+        }
+        _ => return Err(both.into()),
+    }
+    Ok(narrow)
+}
+
+fn condition<'a>(
+    cx: &Context<'a>,
+    scope: &Scope<'a>,
+    directive: &'a Directive,
+    (selector, server): (&Selector, bool),
+    found: &mut Rewriting<'a>,
+) {
+    let condition = match conditions::of(cx, directive) {
+        Ok(Condition::Missing) => {
+            cx.translated(directive);
+            found.missing = Some(directive);
+            return;
+        }
+        Ok(condition) => condition,
+        Err(why) => return inside_too(cx, directive, &why),
+    };
+    let all = match condition {
+        Condition::Several(tables) => tables.into_iter().map(Condition::Match).collect(),
+        one => vec![one],
+    };
+    for condition in all {
+        one_condition(cx, scope, directive, (selector, server, &condition), found);
+    }
+}
+
+fn one_condition<'a>(
+    cx: &Context<'a>,
+    scope: &Scope<'a>,
+    directive: &'a Directive,
+    (selector, server, condition): (&Selector, bool, &Condition),
+    found: &mut Rewriting<'a>,
+) {
+    let narrow = match narrowed(selector, condition) {
+        Ok(narrow) => narrow,
+        Err(why) => return inside_too(cx, directive, &why),
+    };
+    cx.translated(directive);
+    let inner = scope.within(directive.inside());
+    let inner = match &narrow.regex {
+        Some(regex) => inner.with_groups(regex),
+        None => inner,
+    };
+    let nested = of(cx, &inner, &narrow, server);
+    let answers = nested.ended || !nested.routes.is_empty() || !nested.within.is_empty();
+    found.routes.extend(nested.routes);
+    if !answers
+        && directive
+            .inside()
+            .iter()
+            .any(|inside| !["set", "break", "access_log"].contains(&inside.name.as_str()))
+    {
+        found.branches.push((directive, narrow));
+    }
+}
+
+/// An `if` that is not possible takes what stands in it along.
+fn inside_too(cx: &Context<'_>, directive: &Directive, why: &str) {
+    cx.not_possible(directive, why);
+    for inside in directive.inside() {
+        cx.not_possible(inside, "the `if` around it is not possible");
+    }
+}
+
+/// `return`
+fn fixed(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, selector: &Selector) -> Route {
+    let (first, second) = (directive.arg(0), directive.args.get(1));
+    let status = first.parse::<u16>().ok();
+    let url = match (status, second) {
+        (Some(301 | 302 | 303 | 307 | 308), Some(url)) => Some(url.as_str()),
+        (None, _) => Some(first),
+        _ => None,
+    };
+    let target = match (url, status.unwrap_or(302)) {
+        (Some(url), status) => match location(url, scope, selector.regex.as_deref()) {
+            Ok(to) => Some(Target::Redirect { to, status }),
+            Err(why) => {
+                cx.not_possible(directive, why);
+                None
+            }
+        },
+        (None, status) if !(200..=599).contains(&status) => {
+            cx.not_possible(directive, "this status cannot be sent");
+            None
+        }
+        (None, status) => respond(cx, scope, directive, status, second.map(String::as_str)),
+    };
+    if target.is_some() {
+        cx.translated(directive);
+    }
+    let mut route = selector.route(directive, target.unwrap_or(Target::Respond { status: 502, body: None }));
+    decorate(cx, scope, &mut route);
+    route
+}
+
+fn respond(
+    cx: &Context<'_>,
+    scope: &Scope<'_>,
+    directive: &Directive,
+    status: u16,
+    body: Option<&str>,
+) -> Option<Target> {
+    let Some(body) = body.filter(|body| !body.is_empty()) else {
+        return Some(Target::Respond { status, body: None });
+    };
+    let Some(body) = values::fixed(body, scope) else {
+        cx.not_possible(directive, "the text is fixed here, without variables");
+        return Some(Target::Respond { status, body: None });
+    };
+    let written = headers::of_responses(cx, scope)
+        .files
+        .into_iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let default = scope.last("default_type").map(|given| {
+        cx.translated(given);
+        given.arg(0).to_owned()
+    });
+    let media = written.map(|(_, value)| value).or(default).unwrap_or_else(|| "text/plain".to_owned());
+    Some(Target::Respond { status, body: Some((body, media)) })
+}
+
+/// The place of a redirect.
+fn location(url: &str, scope: &Scope<'_>, regex: Option<&str>) -> Result<String, String> {
+    let mut to = values::template(url, scope)?;
+    // A placeholder behind the first slash could make a host of a path.
+    if to.starts_with("/{") || to.starts_with("{path}") || to.starts_with("{uri}") {
+        let slash = if to.starts_with('/') && (to.starts_with("/{path}") || to.starts_with("/{uri}")) {
+            1
+        } else {
+            0
+        };
+        to = format!("{{scheme}}://{{host}}{}", &to[slash..]);
+    }
+    // A group at the start of a path begins with its slash.
+    if to.starts_with("{capture.1}") && regex.is_some_and(begins_with_group) {
+        to.insert_str(0, "{scheme}://{host}");
+    }
+    match to.starts_with(['/', '{']) || to.contains("://") {
+        true => Ok(to),
+        false => Ok(format!("/{to}")),
+    }
+}
+
+/// Whether the first group begins where the path does.
+fn begins_with_group(regex: &str) -> bool {
+    let regex = regex.strip_prefix("(?i)").unwrap_or(regex);
+    regex.starts_with("^(") && !regex.starts_with("^(?")
+}
+
+/// Header fields of a route with a fixed answer.
+pub(crate) fn decorate(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
+    let responses = headers::of_responses(cx, scope);
+    route.response = responses.rules;
+    route.expires = responses.expires;
+    logs::decorate(cx, scope, route);
+    for (name, value) in responses.files {
+        if !name.eq_ignore_ascii_case("content-type") {
+            route.response.push(Header { how: How::Set, name, value });
+        }
+    }
+}
+
+fn rewrite<'a>(
+    cx: &Context<'a>,
+    scope: &Scope<'a>,
+    directive: &'a Directive,
+    (selector, server): (&Selector, bool),
+    found: &mut Rewriting<'a>,
+) {
+    let (pattern, to) = (directive.arg(0), directive.arg(1));
+    if ["^", ".*", "^.*$"].contains(&pattern)
+        && to == "$request_uri"
+        && directive.arg(2).is_empty()
+        && !server
+    {
+        return cx.automatic(directive, "rewritten paths are encoded again, as they were");
+    }
+    match rewritten(scope, directive, selector, server) {
+        Err(why) => cx.not_possible(directive, why),
+        Ok(Rewritten { selector, target: Some(target), all }) => {
+            cx.translated(directive);
+            let mut route = selector.route(directive, target);
+            if !matches!(route.target, Target::Reroute(_)) {
+                decorate(cx, scope, &mut route);
+            }
+            found.routes.push(route);
+            found.ended = all;
+        }
+        Ok(Rewritten { selector, target: None, .. }) => {
+            cx.translated(directive);
+            let to = values::template(directive.arg(1).trim_end_matches('?'), scope).unwrap_or_default();
+            found.within.push((directive, selector.regex, to));
+        }
+    }
+}
+
+/// Whether what matches one expression matches another one, too, by its shape: `^/a/(.*)` and `^/a/`.
+fn implies(narrow: &str, wide: &str) -> bool {
+    let whole = wide.ends_with('$') && !wide.ends_with(".*)$") && !wide.ends_with(".*$");
+    let open = |text: &str| -> String {
+        let text = text.trim_end_matches('$');
+        let text = ["(.*)", ".*"].iter().find_map(|end| text.strip_suffix(end)).unwrap_or(text);
+        text.to_owned()
+    };
+    // An alternative at the top would make a part of the expression the whole of it.
+    wide.starts_with('^')
+        && !whole
+        && !wide.contains('|')
+        && !narrow.contains('|')
+        && narrow.starts_with(&open(wide))
+}
+
+struct Rewritten {
+    selector: Selector,
+    /// `None`: `break`, the content of the location with another path.
+    target: Option<Target>,
+    all: bool,
+}
+
+fn rewritten(
+    scope: &Scope<'_>,
+    directive: &Directive,
+    selector: &Selector,
+    server: bool,
+) -> Result<Rewritten, String> {
+    let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let everything = ["^", ".*", "^.*$", "^.*", "^/", "(.*)", "^(.*)$", "^/(.*)$", "^(.*)", "^/(.*)"];
+    let captures = to.contains("$1");
+    let mut narrow = selector.clone();
+    let all = everything.contains(&pattern);
+    let patterns =
+        values::as_patterns(pattern).filter(|_| selector.paths.is_empty() || selector.paths == ["/*"]);
+    match (all && !captures, patterns.filter(|_| !captures)) {
+        (true, _) => {}
+        (false, Some(paths)) => narrow.paths = paths,
+        (false, None) => {
+            let regex = values::regex(pattern, false)?;
+            match &selector.regex {
+                Some(other) if *other != regex && !implies(&regex, other) => {
+                    return Err("a route has one regular expression, and the location has another one".into());
+                }
+                _ => narrow.regex = Some(regex),
+            }
+        }
+    }
+    let scope = &scope.clone().with_groups(pattern);
+    let no_query = to.ends_with('?');
+    let to = to.trim_end_matches('?');
+    let external = to.starts_with("http://") || to.starts_with("https://") || to.starts_with("$scheme");
+    let status = match flag {
+        "permanent" => Some(301),
+        "redirect" => Some(302),
+        _ if external => Some(302),
+        _ => None,
+    };
+    if let Some(status) = status {
+        let mut to = location(to, scope, Some(pattern))?;
+        if !no_query && !to.contains('?') && !to.contains("{uri}") {
+            to.push_str("?{query}");
+        }
+        return Ok(Rewritten { selector: narrow, target: Some(Target::Redirect { to, status }), all });
+    }
+    let to = values::template(to, scope)?;
+    if !to.starts_with(['/', '{']) {
+        return Err("a path begins with `/`".into());
+    }
+    if flag == "break" && !server {
+        return Ok(Rewritten { selector: narrow, target: None, all });
+    }
+    let path = to.split('?').next().unwrap_or_default().to_owned();
+    if server && !path.contains('{') {
+        narrow.except.push(path);
+    } else if server && all {
+        return Err("it would be applied to its own result again and again".into());
+    }
+    let to =
+        if to.contains('?') && !no_query && !to.contains("{query}") { format!("{to}&{{query}}") } else { to };
+    Ok(Rewritten { selector: narrow, target: Some(Target::Reroute(to)), all })
+}
+
+/// What an `if (!-e $request_filename)` does: the target of its `rewrite`, as the end of a `try_files`.
+pub(crate) fn fallback<'a>(cx: &Context<'_>, directive: &'a Directive) -> Option<&'a Directive> {
+    let inside = directive.inside().iter();
+    let found = inside
+        .clone()
+        .find(|inside| ["rewrite", "proxy_pass", "fastcgi_pass", "return"].contains(&inside.name.as_str()));
+    for other in inside.filter(|other| other.name == "break") {
+        cx.say(other, Kind::Automatic, "nothing comes behind it");
+    }
+    found
+}

@@ -1,0 +1,648 @@
+//! What answers in a location: a pool, or files.
+
+use super::caching;
+use super::compression;
+use super::context::Context;
+use super::errors;
+use super::files::{self, Last};
+use super::forward;
+use super::headers;
+use super::limits;
+use super::logs;
+use super::redirects;
+use super::rewriting::{self, Rewriting};
+use super::selectors::{Location, Modifier, Selector, is_php};
+use super::settings::Settings;
+use super::tokens;
+use super::upstreams::{self, Destination};
+use crate::drafts::{Files, Header, How, Route, Target};
+use crate::nginx::scope::Scope;
+use crate::nginx::tree::Directive;
+use crate::nginx::values;
+use crate::report::Kind;
+
+/// A server, while its locations are translated.
+pub(crate) struct Server<'a> {
+    /// What holds in it.
+    pub(crate) scope: Scope<'a>,
+    /// Its locations.
+    pub(crate) locations: Vec<Location<'a>>,
+    /// The script that takes what is no file, if there is one: `php = true`.
+    pub(crate) front: Option<String>,
+}
+
+/// The place whose content is wanted.
+pub(crate) struct Spot<'s, 'a> {
+    /// The server.
+    pub(crate) server: &'s Server<'a>,
+    /// The directive of the block.
+    pub(crate) directive: &'a Directive,
+    /// How the location was chosen.
+    pub(crate) modifier: Modifier,
+    /// What holds in it.
+    pub(crate) scope: Scope<'a>,
+    /// Blocks in which a handler may stand, the innermost first.
+    pub(crate) blocks: Vec<&'a [Directive]>,
+}
+
+impl<'a> Spot<'_, 'a> {
+    fn own(&self, names: &[&str]) -> Option<&'a Directive> {
+        let of = |block: &&'a [Directive]| {
+            block.iter().rfind(|directive| names.contains(&directive.name.as_str()))
+        };
+        self.blocks.iter().find_map(of)
+    }
+}
+
+const HANDLERS: &[&str] =
+    &["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
+
+/// The routes of a location's content; several, if some paths are rewritten.
+pub(crate) fn content<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    selector: &Selector,
+    rewriting: &Rewriting<'a>,
+) -> Vec<Route> {
+    let mut routes = Vec::new();
+    for (directive, regex, to) in &rewriting.within {
+        let mut narrow = selector.clone();
+        narrow.regex.clone_from(regex);
+        let mut route = one(cx, spot, narrow, rewriting);
+        match &mut route.target {
+            Target::Pool { strip, rewrite, .. } => (*strip, *rewrite) = (None, Some(to.clone())),
+            Target::Files(files) => (files.strip, files.rewrite) = (None, Some(to.clone())),
+            _ => {}
+        }
+        route.origin = (directive.place.clone(), directive.shown());
+        let all = route.takes_all() || regex.is_none();
+        routes.push(route);
+        if all {
+            return routes;
+        }
+    }
+    routes.push(one(cx, spot, selector.clone(), rewriting));
+    routes
+}
+
+fn one<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    mut selector: Selector,
+    rewriting: &Rewriting<'a>,
+) -> Route {
+    let handler = spot.own(HANDLERS);
+    let tries = spot.own(&["try_files"]).filter(|directive| !is_check_of_script(directive, handler));
+    if let (Some(directive), None) = (spot.own(&["try_files"]), tries) {
+        cx.automatic(directive, "a script that is not there is never run");
+    }
+    let mut request = Vec::new();
+    let target = match (handler, tries) {
+        (Some(handler), None) => handled(cx, spot, handler, &mut selector, &mut request),
+        _ => with_tries(cx, spot, &mut selector, tries, rewriting, &mut request),
+    };
+    let mut route = selector.route(spot.directive, target);
+    route.request = request;
+    finish(cx, &spot.scope, &mut route);
+    if route.goes_to_pool() {
+        route.cache = caching::of(cx, passing(spot, tries));
+    }
+    of_page(cx, spot, &mut route);
+    route
+}
+
+/// Where the directive stands that passes requests on: in the location, or in the one that the end of `try_files` leads to.
+fn passing<'s, 'a>(spot: &'s Spot<'_, 'a>, tries: Option<&Directive>) -> &'s Scope<'a> {
+    let last = tries.and_then(|tries| tries.args.last()).map_or("", String::as_str);
+    let php = last.split('?').next().is_some_and(|path| path.ends_with(".php"));
+    let leads = |location: &&Location<'a>| match last.strip_prefix('@') {
+        Some(name) => location.modifier == Modifier::Named && location.pattern == name,
+        None => php && is_php(location) && location.scope.own().iter().any(|own| own.name == "fastcgi_pass"),
+    };
+    spot.server.locations.iter().find(leads).map_or(&spot.scope, |location| &location.scope)
+}
+
+/// What `location = /index.html` says of caches: nginx looks the locations up again for an index and for the end of `try_files`.
+fn of_page(cx: &Context<'_>, spot: &Spot<'_, '_>, route: &mut Route) {
+    let Target::Files(files) = &route.target else { return };
+    let page = files.tries.last().filter(|page| page.starts_with('/')).map_or("/index.html", String::as_str);
+    let exact = |location: &&Location<'_>| location.modifier == Modifier::Exact && location.pattern == page;
+    let Some(location) = spot.server.locations.iter().find(exact) else { return };
+    if location.directive.place == spot.directive.place {
+        return;
+    }
+    let told = headers::of_responses(cx, &location.scope).expires;
+    let Some((_, value)) = told.iter().find(|(kind, _)| kind == "default") else { return };
+    let name = page.rsplit('/').next().unwrap_or(page).to_owned();
+    route.expires.insert(0, (name, value.clone()));
+}
+
+/// Whether a `try_files` only looks whether the script is there.
+fn is_check_of_script(directive: &Directive, handler: Option<&Directive>) -> bool {
+    let checks = ["$fastcgi_script_name", "$document_root$fastcgi_script_name", "$1"];
+    let runs = handler.is_some_and(|handler| handler.name == "fastcgi_pass");
+    directive.args.len() == 2
+        && directive.arg(1).starts_with('=')
+        && (checks.contains(&directive.arg(0)) || (runs && directive.arg(0) == "$uri"))
+}
+
+/// Header fields, limits and compression of a route.
+fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
+    let responses = headers::of_responses(cx, scope);
+    route.response.extend(responses.rules);
+    route.expires = responses.expires;
+    match &mut route.target {
+        Target::Files(files) => files.headers.extend(responses.files),
+        _ => {
+            let set = |(name, value)| Header { how: How::Set, name, value };
+            route.response.extend(responses.files.into_iter().map(set));
+        }
+    }
+    if let Some((directive, bytes)) = (Settings { cx, scope }).size("client_max_body_size") {
+        cx.translated(directive);
+        route.body_max = Some(if bytes == 0 { 64 << 30 } else { bytes });
+    }
+    if scope.own().iter().any(|own| own.name == "error_page") {
+        route.error_pages = errors::of(cx, scope);
+    }
+    for name in ["proxy_request_buffering", "fastcgi_request_buffering"] {
+        match scope.last(name).map(|given| (given, given.arg(0))) {
+            Some((given, "off")) => {
+                cx.translated(given);
+                route.streamed = true;
+            }
+            Some((given, _)) => {
+                cx.automatic(given, "only what is too long for memory goes on while it comes")
+            }
+            None => {}
+        }
+    }
+    route.times = times(cx, scope);
+    route.rates = rates(cx, scope);
+    route.limits = limits::of(cx, scope);
+    logs::decorate(cx, scope, route);
+    route.compress = compression::of(cx, scope);
+}
+
+/// `client_body_timeout` and `send_timeout`, where they are not as in nginx without them, and the `keepalive_timeout` of a server
+/// or a location; that of `http` is in `[limits]`.
+fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
+    let settings = Settings { cx, scope };
+    let keys = [("client_body_timeout", "body_timeout", 30_000), ("send_timeout", "write_timeout", 60_000)];
+    let one = |(name, key, default): (&str, &'static str, u64)| {
+        let (directive, millis) = settings.time(name)?;
+        cx.translated(directive);
+        (millis != default).then(|| (key, millis.clamp(1, 86_400_000)))
+    };
+    let idle = || {
+        let (directive, millis) = settings.time("keepalive_timeout")?;
+        if millis == 0 {
+            cx.say(directive, Kind::Dropped, "connections of HTTP/1.1 stay open for a while");
+            return None;
+        }
+        cx.translated(directive);
+        Some(("keep_alive_timeout", millis.min(86_400_000)))
+    };
+    let idle = if scope.outermost("keepalive_timeout") { None } else { idle() };
+    keys.into_iter().filter_map(one).chain(idle).collect()
+}
+
+/// `limit_rate`: bytes in a second of one response, after its first ones.
+fn rates(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
+    let settings = Settings { cx, scope };
+    let keys =
+        [("limit_rate", "response_bytes_per_second_max"), ("limit_rate_after", "response_burst_bytes")];
+    let one = |(name, key): (&str, &'static str)| {
+        let (directive, bytes) = settings.size(name)?;
+        cx.translated(directive);
+        (bytes > 0).then_some((key, bytes))
+    };
+    let found: Vec<_> = keys.into_iter().filter_map(one).collect();
+    // What may come at once means nothing without a rate.
+    if found.iter().any(|(key, _)| *key == keys[0].1) { found } else { Vec::new() }
+}
+
+fn handled<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    handler: &'a Directive,
+    selector: &mut Selector,
+    request: &mut Vec<Header>,
+) -> Target {
+    let nothing = Target::Respond { status: 502, body: None };
+    let why = match handler.name.as_str() {
+        "proxy_pass" => match proxy(cx, spot, handler, selector, request) {
+            Ok(target) => return target,
+            Err(why) => why,
+        },
+        "fastcgi_pass" => match fastcgi(cx, spot, handler) {
+            Ok(target) => return target,
+            Err(why) => why,
+        },
+        "grpc_pass" => match grpc(cx, spot, handler, request) {
+            Ok(target) => return target,
+            Err(why) => why,
+        },
+        "uwsgi_pass" => {
+            "pools do not speak uwsgi: `command` in a pool runs the application (docs/applications.md)"
+                .to_owned()
+        }
+        name => format!("pools do not speak {}", name.trim_end_matches("_pass")),
+    };
+    cx.not_possible(handler, why);
+    nothing
+}
+
+/// A route to servers of gRPC, which get the path as it is.
+fn grpc<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    handler: &'a Directive,
+    request: &mut Vec<Header>,
+) -> Result<Target, String> {
+    let servers = upstreams::grpc(cx, &spot.scope, handler)?;
+    cx.translated(handler);
+    *request = headers::of_requests(cx, &spot.scope, "grpc_set_header");
+    let block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
+    let pool = cx.pool(&servers.name, block);
+    Ok(Target::Pool { name: pool, strip: None, rewrite: None })
+}
+
+fn proxy<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    handler: &'a Directive,
+    selector: &mut Selector,
+    request: &mut Vec<Header>,
+) -> Result<Target, String> {
+    let destination = upstreams::proxy(cx, &spot.scope, handler)?;
+    cx.translated(handler);
+    *request = headers::of_requests(cx, &spot.scope, "proxy_set_header");
+    let fields = spot.scope.all("proxy_set_header");
+    let set_host = fields.iter().any(|header| header.arg(0).eq_ignore_ascii_case("host"));
+    let servers = &destination.servers;
+    let host = match fields.iter().any(|header| headers::names_server(header)) {
+        true => Some(&servers.proxy_host),
+        // Without the directive it is that as well; an application on the same machine is better off with the client's.
+        false => servers.host.as_ref().filter(|_| !set_host),
+    };
+    if let Some(host) = host {
+        request.push(Header { how: How::Set, name: "Host".into(), value: host.clone() });
+    }
+    intercepted(cx, &spot.scope, "proxy_intercept_errors");
+    let mut block = upstreams::block(cx, &spot.scope, &destination.servers, handler, "proxy");
+    redirects::map(cx, &spot.scope, &mut block);
+    let name = cx.pool(&destination.servers.name, block);
+    path(name, &destination, selector)
+}
+
+fn intercepted(cx: &Context<'_>, scope: &Scope<'_>, name: &str) {
+    let Some(directive) = scope.last(name).filter(|directive| directive.arg(0) == "on") else { return };
+    match scope.last("error_page") {
+        None => cx.automatic(directive, "there are no pages for errors"),
+        Some(_) => cx.not_possible(directive, "errors of an application are passed on as they are"),
+    }
+}
+
+/// The path that a server gets instead of the request's.
+fn path(name: String, destination: &Destination, selector: &mut Selector) -> Result<Target, String> {
+    if let Some(rewrite) = &destination.rewrite {
+        return Ok(Target::Pool { name, strip: None, rewrite: Some(rewrite.clone()) });
+    }
+    let Some(to) = &destination.path else { return Ok(Target::Pool { name, strip: None, rewrite: None }) };
+    if to.contains(['{', '}', '#', '?']) {
+        return Err("the path of the address has signs that mean something else here".into());
+    }
+    let Some(prefix) = selector.prefix.clone() else {
+        let exact =
+            selector.regex.is_none() && matches!(selector.paths.as_slice(), [one] if !one.contains('*'));
+        return match exact {
+            true => Ok(Target::Pool { name, strip: None, rewrite: Some(to.clone()) }),
+            false => {
+                Err("the address has a path, and the location no prefix that it takes the place of".into())
+            }
+        };
+    };
+    if prefix == *to {
+        return Ok(Target::Pool { name, strip: None, rewrite: None });
+    }
+    if prefix.ends_with('/') && to.ends_with('/') && selector.regex.is_none() {
+        return Ok(Target::Pool { name, strip: Some((prefix, to.clone())), rewrite: None });
+    }
+    if selector.regex.is_some() {
+        return Err("a route has one regular expression, and the path needs one".into());
+    }
+    selector.regex = Some(format!("^{}(.*)$", super::conditions::escaped(&prefix)));
+    Ok(Target::Pool { name, strip: None, rewrite: Some(format!("{to}{{capture.1}}")) })
+}
+
+/// Variables that every FastCGI application gets.
+const VARIABLES: &str = "QUERY_STRING REQUEST_METHOD CONTENT_TYPE CONTENT_LENGTH SCRIPT_NAME REQUEST_URI DOCUMENT_URI \
+                         DOCUMENT_ROOT SERVER_PROTOCOL REQUEST_SCHEME HTTPS GATEWAY_INTERFACE SERVER_SOFTWARE REMOTE_ADDR \
+                         REMOTE_PORT SERVER_ADDR SERVER_PORT SERVER_NAME REDIRECT_STATUS PATH_INFO PATH_TRANSLATED HTTP_PROXY \
+                         ORIG_PATH_INFO HTTP_HOST HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_REAL_IP";
+
+/// What `fastcgi_param` says; the directory of scripts, if it names one.
+fn variables(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
+    let mut script_root = None;
+    for directive in scope.all("fastcgi_param") {
+        let (name, value) = (directive.arg(0), directive.arg(1));
+        match name {
+            "SCRIPT_FILENAME" => {
+                cx.translated(directive);
+                script_root =
+                    value.strip_suffix("$fastcgi_script_name").and_then(|root| values::fixed(root, scope));
+            }
+            // `forward_auth` has it.
+            _ if forward::is_copied(scope, name.strip_prefix("HTTP_").unwrap_or("-"), value) => {}
+            // `jwt` has it.
+            _ if (name == "REMOTE_USER" || name.starts_with("HTTP_")) && tokens::is_claim(scope, value) => {}
+            _ if VARIABLES.split_whitespace().any(|known| known == name) => {
+                cx.automatic(directive, "applications get this variable");
+            }
+            _ => cx.not_possible(
+                directive,
+                "the variables are fixed; php-fpm sets others: `env[NAME] = value` in its pool",
+            ),
+        }
+    }
+    script_root
+}
+
+fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) -> Result<Target, String> {
+    let scope = &spot.scope;
+    let servers = upstreams::fastcgi(cx, scope, handler)?;
+    cx.translated(handler);
+    let mut block = upstreams::block(cx, scope, &servers, handler, "fastcgi");
+    let script_root = variables(cx, scope);
+    intercepted(cx, scope, "fastcgi_intercept_errors");
+    let scripts = is_script(spot) || spot.server.front.is_some();
+    if !scripts {
+        let name = cx.pool(&servers.name, block);
+        return Ok(Target::Pool { name, strip: None, rewrite: None });
+    }
+    let Some(files) = files::root(cx, scope) else {
+        return Err("the directory of its scripts is not fixed".into());
+    };
+    let missing = format!("{} is there on this machine", files.root);
+    let mut keys: Vec<(&str, crate::model::Value)> = vec![("root", files.root.as_str().into())];
+    if let Some(elsewhere) =
+        script_root.filter(|root| root.starts_with('/') && root.trim_end_matches('/') != files.root)
+    {
+        keys.push(("script_root", elsewhere.trim_end_matches('/').into()));
+    }
+    let index = spot.server.front.clone().or_else(|| {
+        let directive = scope.last("fastcgi_index")?;
+        cx.translated(directive);
+        Some(directive.arg(0).to_owned())
+    });
+    if let Some(index) = index.filter(|index| index != "index.php") {
+        keys.push(("index", index.into()));
+    }
+    if spot.server.front.is_some() {
+        keys.push(("php", true.into()));
+    }
+    for (key, value) in keys {
+        match files.missing {
+            true => block.push_off(key, value, files.place.as_ref(), &missing),
+            false => block.push(key, value, if key == "root" { files.place.as_ref() } else { None }),
+        }
+    }
+    let name = cx.pool(&servers.name, block);
+    Ok(Target::Pool { name, strip: None, rewrite: None })
+}
+
+fn is_script(spot: &Spot<'_, '_>) -> bool {
+    let Some(pattern) = spot.directive.args.last() else { return false };
+    pattern.contains("php") || spot.scope.last("fastcgi_param").is_some()
+}
+
+fn with_tries<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    selector: &mut Selector,
+    tries: Option<&'a Directive>,
+    rewriting: &Rewriting<'a>,
+    request: &mut Vec<Header>,
+) -> Target {
+    let Some(mut found) = files::of(cx, &spot.scope, selector, spot.modifier) else {
+        return files::or_nothing(None);
+    };
+    let listed = match (tries, rewriting.missing) {
+        (Some(directive), _) => {
+            files::tries(directive, &spot.scope).map(|(items, last)| (directive, items, last))
+        }
+        (None, Some(missing)) => match missing_last(cx, spot, missing, selector, request) {
+            Ok((directive, last)) => Ok((directive, vec!["{path}".to_owned()], last)),
+            Err(target) => return with_pool(found, &target),
+        },
+        (None, None) => return without_tries(cx, spot, found),
+    };
+    let (directive, items, last) = match listed {
+        Ok(listed) => listed,
+        Err(why) => {
+            if let Some(directive) = tries {
+                cx.not_possible(directive, why);
+            }
+            return Target::Files(found);
+        }
+    };
+    cx.translated(directive);
+    // Without `$uri/` a directory is not looked into.
+    found.no_index = tries.is_some() && !items.iter().any(|item| item.ends_with('/'));
+    let mut items = files::plain(items);
+    match last {
+        Last::Status(404) if items == ["{path}"] => {}
+        Last::Status(status) => {
+            items.push(format!("={status}"));
+            found.tries = items;
+        }
+        Last::Named(name) => match named(cx, spot, &name, selector, request) {
+            Some(item) => {
+                items.push(item);
+                found.tries = items;
+            }
+            None => cx.not_possible(directive, format!("`@{name}` is neither a pool nor a path")),
+        },
+        Last::Path(path) => match path_item(cx, spot, &path, request) {
+            Ok(Item::Whole(target)) => return *target,
+            Ok(Item::Last(item)) => {
+                items.push(item);
+                found.tries = items;
+            }
+            Err(why) => cx.not_possible(directive, why),
+        },
+    }
+    Target::Files(found)
+}
+
+/// What is not there goes to a pool.
+fn with_pool(mut files: Files, target: &Target) -> Target {
+    if let Target::Pool { name, .. } = target {
+        files.tries = vec!["{path}".to_owned(), format!("pool:{name}")];
+    }
+    Target::Files(files)
+}
+
+/// The end of an `if (!-e $request_filename)`: a path, or a pool.
+fn missing_last<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    missing: &'a Directive,
+    selector: &mut Selector,
+    request: &mut Vec<Header>,
+) -> Result<(&'a Directive, Last), Box<Target>> {
+    let nothing = Target::Respond { status: 404, body: None };
+    let Some(directive) = rewriting::fallback(cx, missing) else { return Err(Box::new(nothing)) };
+    match directive.name.as_str() {
+        "rewrite" => Ok((directive, Last::Path(directive.arg(1).to_owned()))),
+        "return" => Ok((directive, Last::Status(directive.arg(0).parse().unwrap_or(404)))),
+        _ => Err(Box::new(handled(cx, spot, directive, &mut selector.clone(), request))),
+    }
+}
+
+/// Without `try_files`: an index that is a script goes to its pool.
+fn without_tries<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, mut files: Files) -> Target {
+    let script = spot
+        .scope
+        .last("index")
+        .is_some_and(|directive| directive.args.iter().any(|name| name.ends_with(".php")));
+    if let (true, Some(pool)) = (script && spot.modifier == Modifier::Prefix, php_pool(cx, spot)) {
+        files.tries = vec!["{path}".to_owned(), format!("pool:{pool}")];
+    }
+    Target::Files(files)
+}
+
+/// The pool of the server's location for scripts.
+fn php_pool<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>) -> Option<String> {
+    let location = spot.server.locations.iter().find(|location| {
+        is_php(location) && location.scope.own().iter().any(|directive| directive.name == "fastcgi_pass")
+    })?;
+    let handler = location.scope.own().iter().find(|directive| directive.name == "fastcgi_pass")?;
+    let there = Spot {
+        server: spot.server,
+        directive: location.directive,
+        modifier: location.modifier,
+        scope: location.scope.clone(),
+        blocks: vec![location.scope.own()],
+    };
+    match fastcgi(cx, &there, handler) {
+        Ok(Target::Pool { name, .. }) => Some(name),
+        _ => None,
+    }
+}
+
+/// What `@name` is, as the last item of `try`.
+fn named<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    name: &str,
+    selector: &mut Selector,
+    request: &mut Vec<Header>,
+) -> Option<String> {
+    let is = |location: &&Location<'_>| location.modifier == Modifier::Named && location.pattern == name;
+    let location = spot.server.locations.iter().find(is)?;
+    cx.translated(location.directive);
+    let own = location.scope.own();
+    if let Some(handler) = own.iter().rfind(|directive| HANDLERS.contains(&directive.name.as_str())) {
+        let there = Spot {
+            server: spot.server,
+            directive: location.directive,
+            modifier: Modifier::Named,
+            scope: location.scope.clone(),
+            blocks: vec![own],
+        };
+        return match handled(cx, &there, handler, &mut selector.clone(), request) {
+            Target::Pool { name, rewrite: None, .. } => Some(format!("pool:{name}")),
+            _ => None,
+        };
+    }
+    let ending =
+        own.iter().find(|directive| ["rewrite", "return", "try_files"].contains(&directive.name.as_str()))?;
+    match (ending.name.as_str(), ending.arg(0).parse::<u16>()) {
+        ("return", Ok(status)) if (400..=599).contains(&status) => {
+            cx.translated(ending);
+            Some(format!("={status}"))
+        }
+        ("rewrite", _) => match path_item(cx, spot, ending.arg(1), request) {
+            Ok(Item::Last(item)) => {
+                cx.translated(ending);
+                Some(item)
+            }
+            Ok(Item::Whole(target)) => match *target {
+                Target::Pool { name, .. } => {
+                    cx.translated(ending);
+                    Some(format!("pool:{name}"))
+                }
+                _ => None,
+            },
+            Err(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// What the last path of `try_files` is.
+enum Item {
+    /// An item of `try`.
+    Last(String),
+    /// The whole target: the usual rules of PHP.
+    Whole(Box<Target>),
+}
+
+fn path_item<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    path: &str,
+    request: &mut Vec<Header>,
+) -> Result<Item, String> {
+    let path = path.split(['?', '$']).next().unwrap_or_default();
+    if !path.starts_with('/') {
+        return Err("the last path begins with a variable".into());
+    }
+    if path.ends_with(".php") {
+        return match php_pool(cx, spot) {
+            Some(name) if path.rfind('/') == Some(0) => {
+                Ok(Item::Whole(Box::new(Target::Pool { name, strip: None, rewrite: None })))
+            }
+            Some(_) => Err(
+                "the front controller is in a directory of its own; `root` in its pool and `mount` say that"
+                    .into(),
+            ),
+            None => Err("no location runs this script".into()),
+        };
+    }
+    // Another location may answer for this path.
+    let locations = &spot.server.locations;
+    let exact =
+        locations.iter().find(|location| location.modifier == Modifier::Exact && location.pattern == path);
+    let longest = || {
+        let prefixes = locations.iter().filter(|location| {
+            matches!(location.modifier, Modifier::Prefix | Modifier::Forced)
+                && path.starts_with(&location.pattern)
+        });
+        prefixes.max_by_key(|location| location.pattern.len())
+    };
+    let Some(location) = exact.or_else(longest) else { return Ok(Item::Last(path.to_owned())) };
+    let own = location.scope.own();
+    let Some(handler) = own.iter().rfind(|directive| HANDLERS.contains(&directive.name.as_str())) else {
+        return Ok(Item::Last(path.to_owned()));
+    };
+    let there = Spot {
+        server: spot.server,
+        directive: location.directive,
+        modifier: location.modifier,
+        scope: location.scope.clone(),
+        blocks: vec![own],
+    };
+    match handled(
+        cx,
+        &there,
+        handler,
+        &mut Selector { paths: vec![path.to_owned()], ..Selector::default() },
+        request,
+    ) {
+        Target::Pool { name, strip: None, rewrite: None } => Ok(Item::Last(format!("pool:{name}"))),
+        _ => Err("another location answers for this path, with another one".into()),
+    }
+}

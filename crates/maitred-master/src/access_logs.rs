@@ -1,0 +1,61 @@
+//! Opens what access logs are written to: files, and the sockets of syslog and journald.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use super::own_files::Outsiders;
+use maitred_config::{Config, LogTarget};
+
+/// Where journald takes messages in its own form (systemd.io/JOURNAL_NATIVE_PROTOCOL).
+const JOURNALD: &str = "/run/systemd/journal/socket";
+
+/// The file of `[log]`, which has no number, and what those of `[access_log.NAME]` are written to, by their places in the
+/// configuration. What goes to standard output is not among them.
+///
+/// # Errors
+/// A text for the operator.
+pub(super) fn open(config: &Config, outsiders: &Outsiders) -> Result<Vec<(Option<usize>, OwnedFd)>, String> {
+    let file = |path: &Path| -> Result<OwnedFd, String> {
+        Ok(outsiders.append(path, 0o640).map_err(|why| format!("log file {why}"))?.into())
+    };
+    let mut opened = Vec::new();
+    if let Some(path) = &config.log.access_file {
+        opened.push((None, file(path)?));
+    }
+    for (number, log) in config.access_logs.iter().enumerate() {
+        let failed = |place: &dyn std::fmt::Display, error: std::io::Error| {
+            format!("[access_log.{}]: {place}: {error}; is the daemon running that takes it?", log.name)
+        };
+        let sink = match &log.to {
+            LogTarget::Stdout => continue,
+            LogTarget::File(path) => file(path)?,
+            LogTarget::Journald => datagram(Path::new(JOURNALD)).map_err(|error| failed(&JOURNALD, error))?,
+            LogTarget::SyslogSocket(path) => {
+                datagram(path).map_err(|error| failed(&path.display(), error))?
+            }
+            LogTarget::SyslogUdp(to) => udp(*to).map_err(|error| failed(to, error))?,
+        };
+        opened.push((Some(number), sink));
+    }
+    Ok(opened)
+}
+
+/// A socket to a daemon of this machine.
+fn datagram(path: &Path) -> std::io::Result<OwnedFd> {
+    let socket = UnixDatagram::unbound()?;
+    socket.connect(path)?;
+    Ok(socket.into())
+}
+
+/// A socket to a server. UDP has no connection, so that this succeeds whether it is there or not.
+fn udp(to: SocketAddr) -> std::io::Result<OwnedFd> {
+    let from: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(from)?;
+    socket.connect(to)?;
+    Ok(socket.into())
+}

@@ -1,0 +1,268 @@
+//! How worker and application processes are started.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use maitred_sys::memfile;
+use maitred_sys::spawn::{Account, Child, Command};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use super::channel::Channel;
+use super::output::Output;
+use super::prepare::Prepared;
+use maitred_config::{Identity, Pool, Source, StopSignal};
+use maitred_control::{RunAs, SlotId, Start};
+
+/// This program, whatever has become of its file since.
+pub(super) const SELF: &str = "/proc/self/exe";
+/// The words of the service manager, and of another image of the master, to the master, which its children must not take
+/// for theirs.
+pub(super) const NOT_PASSED_ON: [&str; 7] = [
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    maitred_base::upgrade::VARIABLE,
+];
+
+/// Starts a worker process: the control socket, the start document, the scoreboard, and the descriptors that the document
+/// lists, as [`maitred_control`] says.
+///
+/// It is started with the account of the master, and changes to its own when nothing of that account can look at it any more:
+/// execve(2) would open it to them again.
+///
+/// # Errors
+/// What the system says, with what failed in words.
+pub fn start_worker(
+    prepared: &Prepared,
+    start: &mut Start,
+    listed: &[BorrowedFd<'_>],
+    scoreboard: BorrowedFd<'_>,
+) -> io::Result<(Child, Channel)> {
+    let (channel, theirs) = Channel::pair()?;
+    start.account = account(prepared.config.server.user.as_ref())?.as_ref().map(RunAs::from);
+    let document = memfile::sealed("maitred-start", &serde_json::to_vec(start)?)?;
+    let mut command = Command::new(SELF);
+    command.arg0("maitred: worker").arg("worker").new_group().no_new_privs();
+    command.descriptor(theirs.as_fd()).descriptor(document.as_fd()).descriptor(scoreboard);
+    for descriptor in listed {
+        command.descriptor(*descriptor);
+    }
+    if let Some(file) = &prepared.error_log {
+        command.stderr(file.as_fd());
+    }
+    not_passed_on(&mut command);
+    Ok((command.spawn()?, channel))
+}
+
+/// An application process that was started, and our ends of what it was given.
+#[derive(Debug)]
+pub struct StartedApp {
+    /// The process.
+    pub child: Child,
+    /// Its channel.
+    pub channel: OwnedFd,
+    /// Where it gets another channel from ([`renew_channel`]).
+    pub recovery: OwnedFd,
+    /// What it writes.
+    pub output: Output,
+}
+
+/// Starts an application process: its channel is descriptor 3, its recovery socket 4, and the environment says so
+/// (`MAITRED_CHANNEL`, `MAITRED_RECOVERY`), with its pool and slot (`MAITRED_POOL`, `MAITRED_SLOT`).
+///
+/// # Errors
+/// What the system says, with what failed in words.
+pub fn start_app(prepared: &Prepared, pool: &Pool, id: SlotId, open_files: Rlimit) -> io::Result<StartedApp> {
+    let (channel, theirs) = stream_pair()?;
+    let (recovery, their_recovery) = stream_pair()?;
+    // Nothing is read there, so that nothing may be written.
+    rustix::net::shutdown(&recovery, Shutdown::Read)?;
+    let Source::Command(words) = &pool.source else {
+        return Err(io::Error::other("the pool has no command"));
+    };
+    let mut words = words.iter();
+    let program = words.next().ok_or_else(|| io::Error::other("the pool has no command"))?;
+    let mut command = Command::new(program);
+    for word in words {
+        command.arg(word);
+    }
+    command.new_group().no_new_privs().directory(&pool.cwd).descriptor(theirs.as_fd());
+    command.descriptor(their_recovery.as_fd());
+    for (name, value) in &pool.env {
+        command.env(name, value);
+    }
+    let first = maitred_sys::spawn::FIRST_DESCRIPTOR;
+    command.env("MAITRED_CHANNEL", first.to_string()).env("MAITRED_RECOVERY", (first + 1).to_string());
+    command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
+    let (output, written) = Output::pipe(
+        &format!("{}/{}", pool.name, id.slot),
+        prepared.config.limits.output_bytes_per_second_max,
+    )?;
+    command.stdout(written.as_fd()).stderr(written.as_fd());
+    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
+    let child = command.spawn()?;
+    limit_open_files(&child, pool, open_files);
+    Ok(StartedApp { child, channel, recovery, output })
+}
+
+/// Gives an application process another channel, in one message with one byte; returns our end.
+///
+/// # Errors
+/// What the system says. It never waits: a process that has not taken the channels before says so by that.
+pub fn renew_channel(recovery: &OwnedFd) -> io::Result<OwnedFd> {
+    let (ours, theirs) = stream_pair()?;
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let rights = [theirs.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&rights));
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    loop {
+        match rustix::net::sendmsg(recovery, &[IoSlice::new(&[0])], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(ours),
+        }
+    }
+}
+
+fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A channel to an external server, and the process id of the listener, to show.
+///
+/// # Errors
+/// What the system says, with the path. It never waits: a Unix socket whose queue is full says so at once.
+pub fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let failed = |error: Errno| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("connecting to {}: {error}", path.display()))
+    };
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    rustix::net::connect(&socket, &address).map_err(failed)?;
+    let pid = rustix::net::sockopt::socket_peercred(&socket)
+        .map_or(0, |credentials| credentials.pid.as_raw_nonzero().get());
+    Ok((socket, u32::try_from(pid).unwrap_or(0)))
+}
+
+/// Starts a process of a listen pool as sd_listen_fds(3) has it: the sockets of its bucket are the descriptors from 3 on, and
+/// `LISTEN_FDS`, `LISTEN_FDNAMES` and `LISTEN_PID` say so. In the command, `{fd}` is the number of the first one, and `{fds}` all
+/// of them with commas between.
+///
+/// # Errors
+/// What the system says, with what failed in words.
+pub fn start_accepting(
+    prepared: &Prepared,
+    pool: &Pool,
+    id: SlotId,
+    bucket: u16,
+    open_files: Rlimit,
+) -> io::Result<(Child, Output)> {
+    let gone = || io::Error::other("its configuration is gone");
+    let Source::Listen { command: words, sharing, .. } = &pool.source else { return Err(gone()) };
+    let sockets = prepared.pool_sockets(usize::from(id.pool)).ok_or_else(gone)?;
+    let own = sockets.of(bucket);
+    let first = maitred_sys::spawn::FIRST_DESCRIPTOR;
+    let numbers: Vec<String> = (first..).take(own.len()).map(|number| number.to_string()).collect();
+    let fill_in =
+        |word: &String| word.replace("{fds}", &numbers.join(",")).replace("{fd}", &first.to_string());
+    let mut words = words.iter().map(fill_in);
+    let program = words.next().ok_or_else(|| io::Error::other("the pool has no command"))?;
+    let mut command = Command::new(program);
+    for word in words {
+        command.arg(word);
+    }
+    command.new_group().no_new_privs().directory(&pool.cwd);
+    for socket in &own {
+        command.descriptor(*socket);
+    }
+    for (name, value) in &pool.env {
+        command.env(name, value);
+    }
+    command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
+    command.env("MAITRED_BUCKET", bucket.to_string());
+    let (output, written) = Output::pipe(
+        &format!("{}/{}", pool.name, id.slot),
+        prepared.config.limits.output_bytes_per_second_max,
+    )?;
+    command.stdout(written.as_fd()).stderr(written.as_fd());
+    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
+    command.env("LISTEN_FDS", numbers.len().to_string());
+    command.env("LISTEN_FDNAMES", vec![pool.name.as_str(); numbers.len()].join(":")).listen_pid();
+    // They have no channel by which they would see the master's end, and would keep its addresses.
+    command.death_signal(signal_of(sharing.stop_signal));
+    let child = command.spawn()?;
+    limit_open_files(&child, pool, open_files);
+    if sharing.affinity {
+        pin(&child, &prepared.cpus_of(bucket, sockets.buckets()));
+    }
+    Ok((child, output))
+}
+
+/// The system's name of a signal.
+pub fn signal_of(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Quit => Signal::QUIT,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Hup => Signal::HUP,
+        StopSignal::Usr1 => Signal::USR1,
+        StopSignal::Usr2 => Signal::USR2,
+        StopSignal::Winch => Signal::WINCH,
+    }
+}
+
+/// The limit was raised for our own sake; programs that use select(2), or close all that could be open, need the one that we
+/// were given. It is no loss if it cannot be set.
+fn limit_open_files(child: &Child, pool: &Pool, given: Rlimit) {
+    if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
+        let own = pool.open_files.map(|most| Rlimit { current: Some(most), maximum: Some(most) });
+        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, own.unwrap_or(given));
+    }
+}
+
+/// Keeps a process on these CPUs, and the threads and processes that it will start.
+fn pin(child: &Child, cpus: &[u16]) {
+    let mut set = CpuSet::new();
+    cpus.iter()
+        .map(|cpu| usize::from(*cpu))
+        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
+        .for_each(|cpu| set.set(cpu));
+    let pid = i32::try_from(child.pid()).ok().and_then(Pid::from_raw);
+    if let Err(error) = sched_setaffinity(pid, &set) {
+        tracing::warn!(?cpus, %error, "an application process cannot be kept on its CPUs");
+    }
+}
+
+pub(super) fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
+    not_passed_on(command);
+    if let Some(account) = account(user)? {
+        command.account(account);
+    }
+    Ok(())
+}
+
+fn not_passed_on(command: &mut Command<'_>) {
+    for name in NOT_PASSED_ON {
+        command.env_remove(name);
+    }
+}
+
+/// The account of a process that is not to run as the master's account; `None` if it has to.
+pub(super) fn account(user: Option<&Identity>) -> io::Result<Option<Account>> {
+    let user = user.filter(|_| rustix::process::geteuid().is_root());
+    user.map(|user| Account::new(&user.name, user.uid, user.gid)).transpose()
+}

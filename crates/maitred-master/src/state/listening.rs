@@ -1,0 +1,88 @@
+//! The master's listen pools, all together.
+
+use std::time::Instant;
+
+use super::Master;
+use super::events::{AcceptSeen, Plan};
+use super::generation::Out;
+use super::listen_pool::ListenPool;
+use maitred_control::PoolCommand;
+
+impl Master {
+    /// The listen pools of the configuration in force.
+    pub fn listen_pools(&self) -> impl Iterator<Item = &ListenPool> {
+        self.listen_pools.iter().filter(|pool| pool.is_serving())
+    }
+
+    /// A configuration is in force: pools that it leaves as they are go on, others are begun, replaced or ended.
+    pub(super) fn adopt_listen_pools(&mut self, now: Instant, plan: &Plan) {
+        let mut begun = Vec::new();
+        let out = out!(self);
+        for (index, wanted) in (0_u16..).zip(&plan.pools) {
+            match self.listen_pools.iter_mut().find(|pool| pool.survives(wanted)) {
+                Some(pool) => pool.go_on(now, plan.number, index, wanted, out),
+                None => {
+                    self.listen_pools
+                        .iter_mut()
+                        .filter(|pool| pool.pool_name() == wanted.name && wanted.listen.is_some())
+                        .for_each(ListenPool::supersede);
+                    begun.extend(ListenPool::new(now, plan.number, index, wanted));
+                }
+            }
+        }
+        let listens = |name: &str| plan.pools.iter().any(|pool| pool.name == name && pool.listen.is_some());
+        for pool in self.listen_pools.iter_mut().filter(|pool| !listens(pool.pool_name())) {
+            pool.end(pool.timeout(now), out);
+        }
+        self.listen_pools.append(&mut begun);
+    }
+
+    pub(super) fn accepting(&mut self, now: Instant, queues: &[Vec<u32>], seen: &[AcceptSeen]) {
+        for pool in self.listen_pools.iter_mut().filter(|pool| pool.is_serving()) {
+            let queues = queues.get(usize::from(pool.index())).map(Vec::as_slice).unwrap_or_default();
+            pool.see(now, queues, seen);
+        }
+    }
+
+    pub(super) fn decide_listen_pools(&mut self, now: Instant) {
+        let worker = self.current;
+        let out = out!(self);
+        let ready: Vec<String> = self
+            .listen_pools
+            .iter()
+            .filter(|pool| pool.is_serving() && pool.is_ready())
+            .map(|pool| pool.pool_name().to_owned())
+            .collect();
+        for pool in &mut self.listen_pools {
+            if pool.is_superseded() && ready.iter().any(|name| name == pool.pool_name()) {
+                pool.end(pool.timeout(now), out);
+            }
+            pool.decide(now, worker, out);
+        }
+        self.listen_pools.retain(|pool| !pool.is_over());
+    }
+
+    pub(super) fn end_listen_pools(&mut self, kill_at: Instant) {
+        let out = out!(self);
+        for pool in &mut self.listen_pools {
+            pool.end(kill_at, out);
+        }
+    }
+
+    /// `None` if no listen pool has that name.
+    pub(super) fn listen_pool_command(
+        &mut self,
+        now: Instant,
+        name: &str,
+        wanted: &PoolCommand,
+    ) -> Option<Result<String, String>> {
+        let mut pools = self.listen_pools.iter_mut();
+        let pool = pools.find(|pool| pool.is_serving() && pool.pool_name() == name)?;
+        let out = out!(self);
+        Some(match wanted {
+            PoolCommand::Restart => Ok(pool.restart(now)),
+            PoolCommand::Drain(slot) => pool.drain_slot(now, *slot, out),
+            PoolCommand::Scale(workers) => pool.scale(now, *workers),
+        })
+    }
+}

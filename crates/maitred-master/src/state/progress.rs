@@ -1,0 +1,75 @@
+//! What a reload waits for, reported to the service manager and to the command on the admin address.
+//!
+//! All that a reload waits for has a time of its own: the new worker process ([`NEXT_START_TIMEOUT`]), and the first process of
+//! each pool that is new or has changed (the pool's `start_timeout`). They pass together, so that the longest of them is the most
+//! that a reload takes after the one before it. No client has to know it: it waits as long as this is reported.
+
+use std::time::{Duration, Instant};
+
+use super::events::{Action, Notice};
+use super::generation::NEXT_START_TIMEOUT;
+use super::pool::Pool;
+use super::{Master, Reload};
+use maitred_control::ToWorker;
+
+/// How long a reload is under way when it is reported first. Most take less.
+pub const TELL_AFTER: Duration = Duration::from_secs(1);
+/// How often it is reported again: several times within the shortest timeout of a waiting client, which is a minute.
+pub const TELL_EVERY: Duration = Duration::from_secs(5);
+/// Pools that are named.
+const POOLS_SHOWN_MAX: usize = 3;
+
+impl Master {
+    /// A reload has begun: says what it waits for if that takes long.
+    pub(super) fn tell_later(&mut self, now: Instant) {
+        self.tell_at = Some(now + TELL_AFTER);
+    }
+
+    /// When the next word about a reload is due.
+    pub(super) fn progress_deadline(&self) -> Option<Instant> {
+        self.tell_at.filter(|_| matches!(self.reload, Some((Reload::BringingUp { .. }, _))))
+    }
+
+    /// Says what the reload under way waits for, when that is due.
+    pub(super) fn tell_progress(&mut self, now: Instant) {
+        if self.progress_deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        self.tell_at = Some(now + TELL_EVERY);
+        let Some(what) = self.awaited() else { return };
+        let reads = |number| self.generations.iter().any(|one| one.number == number && one.listens());
+        let present = self.reload.iter().flat_map(|(_, askers)| askers);
+        let present = present.map(|asker| (asker, what.clone()));
+        let queued = self.queued.iter().flatten();
+        let queued = queued.map(|asker| (asker, format!("waits for the reload before it, which {what}")));
+        let sent = present
+            .chain(queued)
+            .filter(|((to, _), _)| reads(*to))
+            .map(|((to, command), what)| Action::Send(*to, ToWorker::CommandWaits(*command, what)));
+        self.actions.extend(sent);
+        if self.was_ready {
+            self.actions.push(Action::Notify(Notice::Waiting(what)));
+        }
+    }
+
+    /// What the reload under way waits for, and for how long at most; `None` if there is none.
+    fn awaited(&self) -> Option<String> {
+        let (Reload::BringingUp { generation, plan }, _) = self.reload.as_ref()? else { return None };
+        let is_running = self.generations.iter().any(|one| one.number == *generation && one.is_running());
+        if !is_running {
+            return Some(format!("waits for the new worker process, {NEXT_START_TIMEOUT:?} at most"));
+        }
+        let pools: Vec<&Pool> = self.pools_of(*generation).filter(|pool| !pool.is_tried()).collect();
+        let named = pools.iter().take(POOLS_SHOWN_MAX).map(|pool| format!("\"{}\"", pool.pool_name()));
+        let mut names = named.collect::<Vec<_>>().join(", ");
+        if let Some(more) = pools.len().checked_sub(POOLS_SHOWN_MAX).filter(|more| *more > 0) {
+            names.push_str(&format!(" and {more} more"));
+        }
+        let timeouts = pools
+            .iter()
+            .filter_map(|pool| plan.pools.get(usize::from(pool.home().index)).map(|pool| pool.start_timeout));
+        let most = timeouts.max()?;
+        let kind = if pools.len() == 1 { "pool" } else { "pools" };
+        Some(format!("waits for the first process of {kind} {names}, {most:?} at most (start_timeout)"))
+    }
+}

@@ -1,0 +1,208 @@
+//! One place for an application process in a [`super::pool::Pool`], and what its process is doing.
+
+use std::time::Instant;
+
+use super::events::Action;
+use super::generation::Out;
+use maitred_base::pool::sizing::{self, SlotView};
+use maitred_control::{Greeting, SlotId};
+
+/// Where a pool stands: a generation, and the pool's index in its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// Number of the generation.
+    pub generation: u64,
+    /// Index of the pool.
+    pub index: u16,
+    /// Number of the configuration.
+    pub plan: u64,
+}
+
+/// What the process of a slot is doing. The module's table says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotPhase {
+    /// There is none.
+    Empty,
+    /// Started, no HELLO.
+    Starting {
+        /// When it must have said it.
+        deadline: Instant,
+    },
+    /// Said HELLO.
+    Ready,
+    /// Its worker process died. It was ready, and is to say HELLO again, on another channel.
+    Recovering {
+        /// When it must have said it.
+        deadline: Instant,
+    },
+    /// Gets no more requests.
+    Draining(Parting),
+    /// Sent a signal, or exiting.
+    Ending {
+        /// When it is killed; `None` when it has been.
+        kill_at: Option<Instant>,
+    },
+}
+
+/// How a process that gets no more requests comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parting {
+    /// When it was retired.
+    pub since: Instant,
+    /// Nothing is under way there any more, and it was asked to end.
+    pub dismissed: bool,
+    /// It was not within the time that a request may take.
+    pub lingers: bool,
+    /// When it is looked at next: it is killed if it was asked to end, and ended if it has had all its time.
+    pub next: Option<Instant>,
+}
+
+/// One place for an application process.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub(super) epoch: u64,
+    pub(super) phase: SlotPhase,
+    /// Whose worker process has its channel.
+    pub(super) at: Home,
+    /// Its channel was asked back, and this home gets it then.
+    pub(super) wanted_by: Option<Home>,
+    /// Its worker process was asked to hand it on over a link, and has not yet: a second request would make another link, which
+    /// leads nowhere.
+    pub(super) handed_on: bool,
+    /// It is at a generation that will give it back by itself.
+    pub(super) borrowed: bool,
+    /// Generations that its channel was at, and that reach it over a link.
+    pub(super) linked: Vec<u64>,
+    /// It was asked to go, or to recover: its end is no death.
+    pub(super) asked: bool,
+    /// It is to be replaced, because an operator asked for that.
+    pub(super) stale: bool,
+    /// It was killed because it was never ready.
+    pub(super) late: bool,
+    pub(super) greeting: Option<Greeting>,
+    pub(super) started: Instant,
+    /// When it began to be idle, or busy.
+    pub(super) since: Instant,
+    pub(super) busy: u32,
+    /// Requests that it had before its present worker process began to count.
+    pub(super) requests_before: u64,
+    pub(super) requests: u64,
+    pub(super) memory: u64,
+}
+
+impl Slot {
+    pub(super) fn empty(now: Instant, at: Home) -> Slot {
+        Slot {
+            epoch: 0,
+            phase: SlotPhase::Empty,
+            at,
+            wanted_by: None,
+            handed_on: false,
+            borrowed: false,
+            linked: Vec::new(),
+            asked: false,
+            stale: false,
+            late: false,
+            greeting: None,
+            started: now,
+            since: now,
+            busy: 0,
+            requests_before: 0,
+            requests: 0,
+            memory: 0,
+        }
+    }
+
+    /// Its name at the generation where its channel is.
+    pub(super) fn id(&self, number: u16) -> SlotId {
+        SlotId { pool: self.at.index, slot: number, epoch: self.epoch }
+    }
+
+    /// Whether there is a process that serves, or will.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_starting() || self.phase == SlotPhase::Ready
+    }
+
+    /// Whether there is one that will serve when it has said HELLO.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Recovering { .. })
+    }
+
+    /// Whether its process takes another channel; `others`: whether others of its pool do.
+    pub(super) fn recovers(&self, others: bool) -> bool {
+        match self.phase {
+            SlotPhase::Recovering { .. } => true,
+            // It may have said HELLO to a worker process that has died before it could say so.
+            SlotPhase::Starting { .. } => others && !self.asked,
+            SlotPhase::Ready => self.greeting.as_ref().is_some_and(|greeting| greeting.recovers),
+            SlotPhase::Empty | SlotPhase::Draining(_) | SlotPhase::Ending { .. } => false,
+        }
+    }
+
+    /// Its channel is of no use any more: it drops that, and waits for another. It was not asked to go, but if it goes now,
+    /// that is the worker process's death, not one of its own.
+    pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
+        self.phase = SlotPhase::Recovering { deadline };
+        self.asked = true;
+        (self.greeting, self.wanted_by, self.handed_on, self.borrowed) = (None, None, false, false);
+        self.linked.clear();
+        self.requests_before += std::mem::take(&mut self.requests);
+        self.busy = 0;
+        out.actions.push(Action::CloseChannel(self.epoch));
+    }
+
+    pub(super) fn view(&self) -> SlotView {
+        use sizing::Phase;
+        let phase = match self.phase {
+            SlotPhase::Empty => Phase::Empty,
+            // What is to be replaced counts for nothing, so that what replaces it is started.
+            _ if self.stale => Phase::Draining,
+            SlotPhase::Starting { .. } | SlotPhase::Recovering { .. } => Phase::Starting,
+            SlotPhase::Ready if self.busy > 0 => Phase::Busy,
+            // Its end will be a death, which says when the next one may be started. One that was never ready is not so now.
+            SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
+            SlotPhase::Ending { .. } if !self.asked => Phase::Starting,
+            SlotPhase::Ready => Phase::Idle,
+            SlotPhase::Draining(_) | SlotPhase::Ending { .. } => Phase::Draining,
+        };
+        SlotView {
+            phase,
+            since: self.since,
+            started: self.started,
+            requests: self.requests_before + self.requests,
+            memory: self.memory,
+            busy: if phase == Phase::Busy { self.busy.max(1) } else { self.busy },
+            capacity: self.greeting.as_ref().map_or(0, |greeting| greeting.capacity),
+        }
+    }
+
+    /// Whether it could take another request.
+    pub(super) fn has_room(&self) -> bool {
+        self.busy < self.greeting.as_ref().map_or(1, |greeting| greeting.capacity)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            SlotPhase::Starting { deadline } | SlotPhase::Recovering { deadline } => Some(deadline),
+            SlotPhase::Draining(parting) => parting.next,
+            SlotPhase::Ending { kill_at } => kill_at,
+            SlotPhase::Empty | SlotPhase::Ready => None,
+        }
+    }
+
+    pub(super) fn kill(&mut self, out: &mut Out<'_>) {
+        self.phase = SlotPhase::Ending { kill_at: None };
+        out.actions.push(Action::KillApp(self.epoch));
+    }
+
+    pub(super) fn terminate(&mut self, kill_at: Instant, out: &mut Out<'_>) {
+        match &mut self.phase {
+            SlotPhase::Empty | SlotPhase::Ending { kill_at: None } => {}
+            SlotPhase::Ending { kill_at: Some(earlier) } => *earlier = kill_at.min(*earlier),
+            phase => {
+                *phase = SlotPhase::Ending { kill_at: Some(kill_at) };
+                out.actions.push(Action::TerminateApp(self.epoch));
+            }
+        }
+    }
+}

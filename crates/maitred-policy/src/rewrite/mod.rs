@@ -1,0 +1,300 @@
+//! Placeholders filled in, and targets of requests rewritten.
+
+mod facts;
+
+use std::borrow::Cow;
+use std::io::Write as _;
+
+use maitred_http::request::Request;
+use maitred_http::uri;
+use regex::bytes::{Captures, Regex};
+
+#[cfg(test)]
+pub(crate) use self::facts::testing;
+pub use self::facts::{Facts, Origin, cookie, parameters};
+use maitred_config::{self as config, Part, Template};
+
+/// The longest target that a rewrite may make, in bytes: as that of a request line at most (`limits.target_bytes_max`).
+const TARGET_BYTES_MAX: usize = 64 * 1024;
+
+/// A target that takes the place of the one that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The path, encoded; it has yet to be judged like one that was sent.
+    pub path: String,
+    /// The query, without `?`.
+    pub query: Option<String>,
+}
+
+/// What placeholders are filled in with: the facts, and the groups of the route's `path_regex`.
+struct Filling<'f, 'a> {
+    facts: &'f Facts<'a>,
+    groups: Option<Captures<'a>>,
+}
+
+impl<'f, 'a> Filling<'f, 'a> {
+    fn new(facts: &'f Facts<'a>, regex: Option<&Regex>) -> Filling<'f, 'a> {
+        Filling { facts, groups: regex.and_then(|regex| regex.captures(facts.path)) }
+    }
+
+    fn put(&self, template: &Template, out: &mut Vec<u8>) {
+        let facts = self.facts;
+        for part in &template.0 {
+            match part {
+                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
+                Part::Path => uri::encode_path(facts.path, out),
+                Part::Query => put_query(facts, out),
+                Part::Uri => {
+                    uri::encode_path(facts.path, out);
+                    if facts.request.query.is_some() {
+                        out.push(b'?');
+                        put_query(facts, out);
+                    }
+                }
+                Part::Host => put_host(facts.host(), out),
+                Part::Port => {
+                    let _ = write!(out, "{}", (facts.origin)().port);
+                }
+                Part::Scheme => {
+                    let https = (facts.origin)().https;
+                    out.extend_from_slice(if https { b"https" } else { b"http" });
+                }
+                Part::Client => {
+                    if let Some(address) = (facts.origin)().client {
+                        let _ = write!(out, "{}", address.to_canonical());
+                    }
+                }
+                Part::Capture(number) => {
+                    let group = self.groups.as_ref().and_then(|groups| groups.get(usize::from(*number)));
+                    uri::encode_path(group.map_or(b"", |group| group.as_bytes()), out);
+                }
+                Part::Header(name) => {
+                    uri::encode_component(facts.fields(name).next().unwrap_or_default(), out);
+                }
+                Part::Parameter(name) => {
+                    let sent = facts.parameters(name).next().unwrap_or_default();
+                    uri::encode_component(&uri::decode_parameter(sent), out);
+                }
+            }
+        }
+    }
+}
+
+fn put_query(facts: &Facts<'_>, out: &mut Vec<u8>) {
+    uri::canonical_query(facts.request.query.unwrap_or_default(), out);
+}
+
+/// What is no host is left out: it would move the end of the authority.
+fn put_host(host: &str, out: &mut Vec<u8>) {
+    if host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~[]:%".contains(&byte)) {
+        out.extend_from_slice(host.as_bytes());
+    }
+}
+
+/// The place that a redirect leads to.
+pub fn location(template: &Template, facts: &Facts<'_>, regex: Option<&Regex>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + facts.request.target.len());
+    Filling::new(facts, regex).put(template, &mut out);
+    out
+}
+
+/// Path and query of a template that stands for a target. Without `?` in it the query stays as it was.
+pub fn target(template: &Template, facts: &Facts<'_>, regex: Option<&Regex>) -> Option<Rewritten> {
+    let text = String::from_utf8(location(template, facts, regex)).ok()?;
+    let own = template.0.iter().any(|part| match part {
+        Part::Text(text) => text.contains('?'),
+        Part::Uri => true,
+        _ => false,
+    });
+    let rewritten = match text.split_once('?') {
+        Some((path, query)) => Rewritten { path: path.to_owned(), query: Some(query.to_owned()) },
+        None if own => Rewritten { path: text, query: None },
+        None => Rewritten { path: text, query: facts.request.query.map(str::to_owned) },
+    };
+    rewritten.is_bounded().then_some(rewritten)
+}
+
+impl Rewritten {
+    /// The request with this target. What was sent stays in [`Request::target`], for the access log.
+    pub fn over<'a>(&'a self, request: &Request<'a, 'a>) -> Request<'a, 'a> {
+        Request { path: &self.path, query: self.query.as_deref(), ..*request }
+    }
+
+    fn is_bounded(&self) -> bool {
+        self.path.len() + self.query.as_ref().map_or(0, String::len) <= TARGET_BYTES_MAX
+    }
+}
+
+/// What a route changes in targets, compiled.
+#[derive(Debug)]
+pub struct Rewrite {
+    strip: Option<Box<str>>,
+    replace: Box<str>,
+    to: Option<Template>,
+    set: Vec<(String, Template)>,
+    remove: Vec<String>,
+}
+
+impl Rewrite {
+    /// Compiles it; `None` if nothing is changed.
+    pub fn new(rewrite: &config::Rewrite) -> Option<Rewrite> {
+        let compiled = || Rewrite {
+            // Compared with paths in their canonical form.
+            strip: rewrite.strip_prefix.as_deref().map(encoded),
+            replace: encoded(&rewrite.replace_prefix),
+            to: rewrite.to.clone(),
+            set: rewrite.set_query.clone(),
+            remove: rewrite.remove_query.clone(),
+        };
+        (!rewrite.is_empty()).then(compiled)
+    }
+
+    /// What paths of clients begin with, and what takes its place.
+    pub fn prefix(&self) -> Option<(&str, &str)> {
+        let strip = self.strip.as_deref().filter(|_| self.to.is_none())?;
+        Some((strip, &self.replace))
+    }
+
+    /// The target of a request, rewritten. `canonical` is its path in canonical form. `None`: it would be too long.
+    pub fn apply(&self, facts: &Facts<'_>, canonical: &str, regex: Option<&Regex>) -> Option<Rewritten> {
+        let query = facts.request.query.map(str::to_owned);
+        let mut rewritten = match (&self.to, &self.strip) {
+            (Some(template), _) => target(template, facts, regex)?,
+            (None, Some(strip)) => {
+                let rest = canonical.strip_prefix(&**strip);
+                let path = rest.map_or(canonical.to_owned(), |rest| format!("{}{rest}", self.replace));
+                Rewritten { path, query }
+            }
+            (None, None) => Rewritten { path: canonical.to_owned(), query },
+        };
+        if !self.set.is_empty() || !self.remove.is_empty() {
+            rewritten.query = self.query(rewritten.query.as_deref(), &Filling::new(facts, regex));
+        }
+        rewritten.is_bounded().then_some(rewritten)
+    }
+
+    fn query(&self, query: Option<&str>, filling: &Filling<'_, '_>) -> Option<String> {
+        let mut out = Vec::new();
+        let removed = |name: &[u8]| {
+            self.set.iter().any(|(set, _)| set.as_bytes() == name)
+                || self.remove.iter().any(|removed| match removed.strip_suffix('*') {
+                    Some(start) => name.starts_with(start.as_bytes()),
+                    None => removed.as_bytes() == name,
+                })
+        };
+        let items = query.into_iter().flat_map(|query| query.split('&'));
+        let kept = items.filter(|item| {
+            let name = parameters(Some(item)).next().map_or("", |(name, _)| name);
+            !removed(&uri::decode_parameter(name))
+        });
+        for item in kept {
+            begin_item(&mut out);
+            out.extend_from_slice(item.as_bytes());
+        }
+        for (name, value) in &self.set {
+            begin_item(&mut out);
+            uri::encode_component(name.as_bytes(), &mut out);
+            out.push(b'=');
+            match value.is_plain() {
+                // What the operator has written is a value, and not a part of a URI.
+                true => value.0.iter().for_each(|part| {
+                    if let Part::Text(text) = part {
+                        uri::encode_component(text.as_bytes(), &mut out);
+                    }
+                }),
+                false => filling.put(value, &mut out),
+            }
+        }
+        (!out.is_empty()).then(|| String::from_utf8_lossy(&out).into_owned())
+    }
+}
+
+fn begin_item(out: &mut Vec<u8>) {
+    if !out.is_empty() {
+        out.push(b'&');
+    }
+}
+
+fn encoded(path: &str) -> Box<str> {
+    let mut out = Vec::new();
+    let same = uri::canonical_path(path, uri::Slashes::Decode, &mut out).is_ok();
+    let text =
+        if same { Cow::Owned(String::from_utf8_lossy(&out).into_owned()) } else { Cow::Borrowed(path) };
+    text.into_owned().into_boxed_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::with_facts;
+    use super::*;
+
+    const HEAD: &str =
+        "GET /user/17/a%20b?x=1&utm_a=2&y=%26 HTTP/1.1\r\nHost: example.com:81\r\nX-A: a/b?c\r\n\r\n";
+
+    fn template(text: &str, regex: Option<&Regex>) -> Template {
+        Template::parse(text, regex).unwrap()
+    }
+
+    #[test]
+    fn placeholders_are_filled_in_and_encoded() {
+        let regex = config::regex(r"^/user/(\d+)/(?<rest>.*)$").ok();
+        for (text, expected) in [
+            ("{path}", "/user/17/a%20b"),
+            ("{uri}", "/user/17/a%20b?x=1&utm_a=2&y=%26"),
+            ("{scheme}://{host}:{port}/", "http://example.com:8080/"),
+            ("/{capture.1}-{capture.rest}", "/17-a%20b"),
+            ("/{client}", "/192.0.2.1"),
+            ("/{header.x-a}{header.none}", "/a%2Fb%3Fc"),
+            ("/?y={query.y}&z={query.z}", "/?y=%26&z="),
+            ("/?{query}", "/?x=1&utm_a=2&y=%26"),
+        ] {
+            let found =
+                with_facts(HEAD, |facts| location(&template(text, regex.as_ref()), facts, regex.as_ref()));
+            assert_eq!(String::from_utf8_lossy(&found), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_target_keeps_its_query_unless_it_has_one_of_its_own() {
+        let regex = config::regex(r"^/user/(\d+)").ok();
+        for (text, path, query) in [
+            ("/u/{capture.1}", "/u/17", Some("x=1&utm_a=2&y=%26")),
+            ("/u?id={capture.1}", "/u", Some("id=17")),
+            ("/u?id={capture.1}&{query}", "/u", Some("id=17&x=1&utm_a=2&y=%26")),
+            ("/u{uri}", "/u/user/17/a%20b", Some("x=1&utm_a=2&y=%26")),
+        ] {
+            let found =
+                with_facts(HEAD, |facts| target(&template(text, regex.as_ref()), facts, regex.as_ref()));
+            let expected = Rewritten { path: path.into(), query: query.map(str::to_owned) };
+            assert_eq!(found, Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn prefixes_are_replaced_and_parameters_set_and_removed() {
+        let apply = |rewrite: config::Rewrite, canonical: &str| {
+            let compiled = Rewrite::new(&rewrite).unwrap();
+            with_facts(HEAD, |facts| compiled.apply(facts, canonical, None)).unwrap()
+        };
+        let strip = |strip: &str, replace: &str| config::Rewrite {
+            strip_prefix: Some(strip.into()),
+            replace_prefix: replace.into(),
+            ..config::Rewrite::default()
+        };
+        assert_eq!(apply(strip("/user/", "/"), "/user/17/a%20b").path, "/17/a%20b");
+        assert_eq!(apply(strip("/user/", "/v2/"), "/user/a%2Fb").path, "/v2/a%2Fb");
+        assert_eq!(apply(strip("/other/", "/"), "/user/17").path, "/user/17");
+        let query = config::Rewrite {
+            set_query: vec![
+                ("x".into(), template("{header.X-A}", None)),
+                ("n".into(), template("a b&", None)),
+            ],
+            remove_query: vec!["utm_*".into()],
+            ..config::Rewrite::default()
+        };
+        let rewritten = apply(query, "/user/17");
+        assert_eq!(rewritten.query.as_deref(), Some("y=%26&x=a%2Fb%3Fc&n=a%20b%26"));
+        assert_eq!(rewritten.path, "/user/17");
+        assert!(Rewrite::new(&config::Rewrite::default()).is_none());
+    }
+}

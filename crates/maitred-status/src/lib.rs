@@ -1,0 +1,155 @@
+//! Scoreboard, and the ways to show it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`scoreboard`] | the shared memory file |
+//! | [`fields`] | the one table of all numbers: name, unit, kind, text |
+//! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
+//! | [`cache`] | the store of responses |
+//! | [`histogram`] | how long answers of pools take |
+//! | [`routes`] | what each route has answered |
+//! | [`rates`] | counters → what happens in a second |
+//! | [`health`] | verdicts: is all well, and what is to be done |
+//! | [`json`] | `/status.json` |
+//! | [`metrics`] | `/metrics`, for Prometheus |
+//! | [`page`] | `/status` |
+//! | [`screen`] | what `maitred top` shows |
+//! | [`text`] | what `maitred status` prints |
+
+pub mod cache;
+pub mod facts;
+pub mod fields;
+pub mod health;
+pub mod histogram;
+pub mod json;
+pub mod metrics;
+pub mod page;
+pub mod rates;
+pub mod routes;
+pub mod scoreboard;
+pub mod screen;
+#[cfg(test)]
+mod tests;
+pub mod text;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use facts::{Facts, Live, Queues};
+use maitred_control::Report;
+use maitred_tls::server::CertificateFacts;
+use rates::{PoolSample, Rates};
+use scoreboard::Scoreboard;
+
+/// All that a worker process needs to show its state; shared by its threads.
+#[derive(Debug)]
+pub struct Status {
+    facts: Facts,
+    rates: Mutex<Rates>,
+    /// How the last process of a slot ended, by the slot's index in the scoreboard. Texts cannot be in there.
+    ends: Mutex<BTreeMap<usize, String>>,
+    /// Why a pool has no process and cannot start one, by the pool's index.
+    troubles: Mutex<BTreeMap<usize, String>>,
+    certificates: Mutex<Vec<CertificateFacts>>,
+    /// How the sites with automatic certificates stand, by name.
+    automatic: Mutex<BTreeMap<String, Report>>,
+}
+
+impl Status {
+    /// At the start of a worker process.
+    pub fn new(facts: Facts) -> Status {
+        let rates = Mutex::new(Rates::new());
+        let (ends, troubles, certificates, automatic) = Default::default();
+        Status { facts, rates, ends, troubles, certificates, automatic }
+    }
+
+    /// What does not change.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// To be called by the control thread once a second.
+    pub fn tick(&self, now: Instant, board: &Scoreboard, pools: Vec<PoolSample>) {
+        // A panic elsewhere cannot leave a sample half taken.
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.tick(now, board, self.facts.threads.len(), pools);
+    }
+
+    /// The process in the slot with this index in the scoreboard has ended, or could not be started: why, in words.
+    pub fn note_end(&self, slot: usize, why: &str) {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, why.to_owned());
+    }
+
+    /// Why the pool of this index has no process and cannot start one; `None` when it can again.
+    pub fn note_trouble(&self, pool: usize, why: Option<&str>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => troubles.insert(pool, why.to_owned()),
+            None => troubles.remove(&pool),
+        };
+    }
+
+    /// How the automatic certificate of a site stands.
+    pub fn note_automatic(&self, report: Report) {
+        self.automatic.lock().unwrap_or_else(PoisonError::into_inner).insert(report.name.clone(), report);
+    }
+
+    /// These certificates are in use from now on.
+    pub fn note_certificates(&self, certificates: Vec<CertificateFacts>) {
+        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
+    /// What is wrong with a pool, if anything.
+    pub fn trouble(&self, pool: usize) -> Option<String> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).get(&pool).cloned()
+    }
+
+    /// `/status.json`, with the queues of this moment.
+    pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Queues) -> String {
+        json::render(board, &self.facts, &self.live(unix_secs, queues)).to_string()
+    }
+
+    /// The last minutes, second by second: the first event of `/status/events`.
+    pub fn history(&self, unix_secs: u64) -> String {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        json::history(unix_secs, &rates).to_string()
+    }
+
+    /// `/metrics`, with [`metrics::CONTENT_TYPE`].
+    pub fn metrics(&self, board: &Scoreboard, unix_secs: u64, queues: Queues) -> String {
+        metrics::render(board, &self.facts, &self.live(unix_secs, queues))
+    }
+
+    fn live(&self, unix_secs: u64, queues: Queues) -> Live {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second();
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Live {
+            unix_secs,
+            queues: queues.accept,
+            pool_queues: queues.pools,
+            bodies: queues.bodies,
+            budgets: queues.budgets,
+            limits: queues.limits,
+            answers: queues.answers,
+            servers: queues.servers,
+            routes: queues.routes,
+            spans: queues.spans,
+            cache: queues.cache,
+            certificates,
+            automatic: self
+                .automatic
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .values()
+                .cloned()
+                .collect(),
+            rates,
+            ends,
+            troubles,
+            errors: maitred_log::recent::last(),
+        }
+    }
+}

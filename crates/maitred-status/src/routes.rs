@@ -1,0 +1,261 @@
+//! What each route has answered.
+//!
+//! Plans are numbered in the order of the configuration: 0 is what belongs to no site; then comes each site, once for what none
+//! of its routes matches, and once for each route. The router numbers them in the same order, which its tests hold it to.
+
+use serde_json::{Value, json};
+
+use super::fields::Kind;
+use super::scoreboard::Cell;
+use maitred_config::{Config, PathPattern, Pool, Route, Site, Target};
+
+/// Routes that are counted, and shown; those that the configuration has after them are not. What they add to a page of metrics
+/// stays below a megabyte, whatever they are called (a test), and each thread's rows are 16 KiB.
+pub const ROUTES_SHOWN_MAX: usize = 256;
+
+/// Characters of the name of a route that are shown: it may have any number of patterns.
+const NAME_CHARS_MAX: usize = 120;
+
+/// What one thread has answered for one plan; written by that thread.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct RouteRow {
+    /// Responses, by class of status: index 0 is 1xx, 4 is 5xx.
+    responses: [Cell; 5],
+    /// Bytes of their bodies.
+    body_bytes: Cell,
+}
+
+impl RouteRow {
+    /// One response more.
+    pub fn answered(&self, status: u16) {
+        if let Some(cell) = self.responses.get(usize::from(status / 100).wrapping_sub(1)) {
+            cell.add(1);
+        }
+    }
+
+    /// So many bytes of a body more.
+    pub fn sent(&self, body_bytes: u64) {
+        self.body_bytes.add(body_bytes);
+    }
+}
+
+/// The rows of all threads.
+#[derive(Debug)]
+pub struct RouteTable {
+    names: Vec<RouteName>,
+    threads: Vec<Box<[RouteRow]>>,
+}
+
+impl RouteTable {
+    /// Rows of zeros for the routes of a configuration.
+    pub fn new(config: &Config, threads: usize) -> RouteTable {
+        let mut names = names(config);
+        names.truncate(ROUTES_SHOWN_MAX);
+        let rows = || names.iter().map(|_| RouteRow::default()).collect();
+        RouteTable { threads: (0..threads).map(|_| rows()).collect(), names }
+    }
+
+    /// The rows of one thread, by the number of the plan.
+    pub fn of(&self, thread: usize) -> &[RouteRow] {
+        self.threads.get(thread).map_or(&[], |rows| rows)
+    }
+
+    /// What all threads have answered.
+    pub fn facts(&self) -> Vec<RouteFacts> {
+        let one = |(number, name): (usize, &RouteName)| {
+            let mut facts = RouteFacts { name: name.clone(), ..RouteFacts::default() };
+            for row in self.threads.iter().filter_map(|rows| rows.get(number)) {
+                for (sum, cell) in facts.responses.iter_mut().zip(&row.responses) {
+                    *sum = sum.wrapping_add(cell.get());
+                }
+                facts.body_bytes = facts.body_bytes.wrapping_add(row.body_bytes.get());
+            }
+            facts
+        };
+        self.names.iter().enumerate().map(one).collect()
+    }
+}
+
+/// How a route is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteName {
+    /// The first host of its site, or `*`; `-` for what belongs to no site.
+    pub site: String,
+    /// Its place among the routes of its site, counted from 1; 0 for what none of them matches.
+    pub number: usize,
+    /// Its paths and methods.
+    pub route: String,
+    /// What answers.
+    pub target: String,
+}
+
+/// What a route has answered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RouteFacts {
+    /// Which route.
+    pub name: RouteName,
+    /// Responses by class of status.
+    pub responses: [u64; 5],
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+}
+
+impl RouteFacts {
+    /// All its responses.
+    pub fn all(&self) -> u64 {
+        self.responses.iter().fold(0, |sum, count| sum.wrapping_add(*count))
+    }
+}
+
+/// Name, kind, help, key in JSON, of what metrics say of routes.
+pub(super) const METRICS: [(&str, Kind, &str, &str); 2] = [
+    (
+        "maitred_route_responses_total",
+        Kind::Counter,
+        "Responses of a route, by class of status.",
+        "responses",
+    ),
+    (
+        "maitred_route_body_bytes_total",
+        Kind::Counter,
+        "Bytes of bodies of a route's responses.",
+        "body_bytes",
+    ),
+];
+
+/// Classes of status, as labels.
+pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+pub(super) fn json(facts: &RouteFacts) -> Value {
+    let responses =
+        CLASSES.into_iter().zip(facts.responses).map(|(class, count)| (class.to_owned(), count.into()));
+    json!({
+        "site": facts.name.site,
+        "number": facts.name.number,
+        "route": facts.name.route,
+        "target": facts.name.target,
+        "responses": responses.collect::<serde_json::Map<_, Value>>(),
+        "body_bytes": facts.body_bytes,
+    })
+}
+
+fn names(config: &Config) -> Vec<RouteName> {
+    let mut names =
+        vec![RouteName { site: "-".into(), number: 0, route: "no site".into(), target: "error".into() }];
+    for site in &config.sites {
+        let name = site_name(site);
+        let nothing =
+            RouteName { site: name.clone(), number: 0, route: "no route".into(), target: "error".into() };
+        names.push(nothing);
+        for (number, route) in (1..).zip(&site.routes) {
+            let (route, target) = (route_name(route), target_name(&route.target, &config.pools));
+            names.push(RouteName { site: name.clone(), number, route, target });
+        }
+    }
+    names
+}
+
+fn site_name(site: &Site) -> String {
+    site.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string)
+}
+
+fn route_name(route: &Route) -> String {
+    let mut parts = route.methods.clone();
+    match &route.path_regex {
+        Some(regex) => parts.push(format!("~ {regex}")),
+        None => parts.extend(route.patterns.iter().map(pattern)),
+    }
+    parts.join(" ").chars().take(NAME_CHARS_MAX).collect()
+}
+
+fn pattern(pattern: &PathPattern) -> String {
+    match pattern {
+        PathPattern::All => "*".to_owned(),
+        PathPattern::Exact(path) => path.clone(),
+        PathPattern::Prefix(start) => format!("{start}*"),
+        PathPattern::Suffix(end) => format!("*{end}"),
+        PathPattern::Glob(pieces) => pieces.join("*"),
+    }
+}
+
+fn target_name(target: &Target, pools: &[Pool]) -> String {
+    match target {
+        Target::Files(_) => "files".to_owned(),
+        Target::Redirect { status, .. } => format!("redirect {status}"),
+        Target::Respond { status, .. } => format!("respond {status}"),
+        Target::Pool(number) => {
+            pools.get(*number).map_or_else(String::new, |pool| format!("pool {}", pool.name))
+        }
+        Target::Reroute(_) => "reroute".to_owned(),
+        Target::Modules => "module".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maitred_config::{Origin, System, read};
+
+    const SITES: &str = r#"
+[server]
+share_user = true
+
+[[listen]]
+address = "127.0.0.1:0"
+
+[[site]]
+hosts = ["a.test", "b.test"]
+[[site.route]]
+path = ["/api/*", "/v1"]
+methods = ["GET"]
+respond = { status = 204 }
+[[site.route]]
+path = "*.php"
+redirect = "/"
+status = 301
+
+[[site]]
+hosts = ["*.c.test"]
+[[site.route]]
+path = "*"
+respond = { status = 404 }
+"#;
+
+    fn config() -> Config {
+        let origin = Origin { name: "test.toml".into(), base: "/".into() };
+        read(SITES, &origin, &System).unwrap().0
+    }
+
+    #[test]
+    fn routes_are_named_in_the_order_of_the_configuration() {
+        let table = RouteTable::new(&config(), 2);
+        let said: Vec<_> = table
+            .facts()
+            .into_iter()
+            .map(|one| format!("{} {}: {}", one.name.site, one.name.route, one.name.target))
+            .collect();
+        let expected = [
+            "- no site: error",
+            "a.test no route: error",
+            "a.test GET /api/* /v1: respond 204",
+            "a.test *.php: redirect 301",
+            "*.c.test no route: error",
+            "*.c.test *: respond 404",
+        ];
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn threads_are_added_up() {
+        let table = RouteTable::new(&config(), 2);
+        for (thread, status) in [(0, 204), (1, 204), (1, 503), (1, 99), (7, 200)] {
+            if let Some(row) = table.of(thread).get(2) {
+                row.answered(status);
+                row.sent(10);
+            }
+        }
+        let facts = &table.facts()[2];
+        assert_eq!((facts.responses, facts.body_bytes, facts.all()), ([0, 2, 0, 0, 1], 40, 3));
+    }
+}

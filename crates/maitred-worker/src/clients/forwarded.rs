@@ -1,0 +1,100 @@
+//! What applications and servers are told of a request besides its method and its target, in whatever form they get it.
+
+use maitred_http::fields::FieldLines;
+use maitred_http::request::{Framing, Request};
+
+use super::Clients;
+use crate::connection::tls::TlsLookup;
+use crate::forward::{Traced, append_fields, append_switch, passed_trailers};
+use crate::origin::{Arrival, Client, Peer, PutField};
+use maitred_config::{HostRule, Pool};
+use maitred_log::trace::context::TRACEPARENT;
+use maitred_policy::plan::RequestEdits;
+
+/// A request on its way to an application or a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Outbound<'a> {
+    /// The request.
+    pub(crate) request: &'a Request<'a, 'a>,
+    /// What its route changes about it.
+    pub(crate) rules: &'a RequestEdits,
+    /// The pool that it goes to.
+    pub(crate) settings: &'a Pool,
+    /// The host that is named if the request names none.
+    pub(crate) default_host: &'a str,
+    /// The protocol that is asked for instead.
+    pub(crate) switch: Option<&'a str>,
+    /// Whom it came from directly.
+    pub(crate) peer: &'a Peer,
+    /// The client.
+    pub(crate) client: &'a Client,
+    /// Its id.
+    pub(crate) id: u128,
+    /// What another thread has said of the client's TLS, which is not here.
+    pub(crate) tls_fields: &'a [(String, Vec<u8>)],
+}
+
+impl Clients {
+    /// Appends the fields of a request: those that the client has sent, as the route changes them, and those that say who the
+    /// client is.
+    pub(crate) fn append_outbound(&mut self, index: u32, head: &mut impl PutField, outbound: Outbound<'_>) {
+        let Outbound { request, rules, settings, peer, client, id, .. } = outbound;
+        let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
+        let host = match (&rules.host, &settings.external.host) {
+            (Some(host), _) => host,
+            (None, HostRule::Client) => host.as_bytes(),
+            (None, HostRule::Server) => outbound.default_host.as_bytes(),
+            (None, HostRule::Named(host)) => host.as_bytes(),
+        };
+        if !host.is_empty() {
+            head.small_field("host", host);
+        }
+        let context = self.trace_context(request, client, id);
+        let traced = match &context {
+            None => Traced::AsSent,
+            Some(context) if context.parent_id.is_some() => Traced::Continued,
+            Some(_) => Traced::Begun,
+        };
+        append_fields(head, request, (&settings.request_headers, rules), (client.proxied, traced));
+        if let Some(context) = context {
+            head.small_field(TRACEPARENT, &context.field());
+        }
+        append_switch(head, outbound.switch);
+        let connection = &self.connections[index as usize];
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| head.field(name, value));
+        for (name, value) in outbound.tls_fields {
+            head.field(name, value);
+        }
+        if let Some(gated) =
+            connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.gated.as_deref())
+        {
+            for (name, value) in gated.fields.all().iter() {
+                head.field(std::str::from_utf8(name).unwrap_or_default(), value);
+            }
+        }
+        let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(took);
+        self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+    }
+
+    /// What came behind the body of a request, as far as applications and servers are told of it; `None` if nothing is left.
+    pub(crate) fn outbound_trailers(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        settings: &Pool,
+        rules: &RequestEdits,
+    ) -> Option<FieldLines> {
+        let connection = &self.connections[index as usize];
+        let trailers = connection.exchange.as_deref()?.body.trailers.as_deref()?;
+        if connection.is_client() && request.framing != Framing::Chunked {
+            // They are an earlier request's.
+            return None;
+        }
+        let proxied =
+            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies).proxied;
+        let passed = passed_trailers(trailers, request, (&settings.request_headers, rules), proxied);
+        (!passed.is_empty()).then_some(passed)
+    }
+}

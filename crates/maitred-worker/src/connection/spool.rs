@@ -1,0 +1,18 @@
+//! Bodies of requests that are too large for memory.
+
+use maitred_base::budget::Permit;
+
+/// A body in a file without a name.
+#[derive(Debug)]
+pub struct Spool {
+    /// The file, to be read from its start.
+    pub file: std::fs::File,
+    /// Its length.
+    pub bytes: u64,
+    /// Whether it is on a disk, so that writing to it may wait.
+    pub on_disk: bool,
+    /// Its bytes in the budget of memory or disk.
+    pub kept: Permit,
+    /// Its descriptor in the budget of descriptors.
+    pub held: Permit,
+}

@@ -1,0 +1,245 @@
+//! Requests that wait for a fill of the cache ([`fill`](super::fill)), and are answered with what comes of it.
+//!
+//! To the rest, a fill is one more upstream: a request waits for its head, is answered with its content as that comes, and can be
+//! aborted. What is its own: until the head is there, the request may leave it without a trace.
+//!
+//! | the fill | the request has nothing yet | it has the head |
+//! |---|---|---|
+//! | is kept | is answered from the store (`answer_with_kept`) | takes the rest |
+//! | is for requests with other fields (`Vary`) | looks for a response anew | – |
+//! | is not kept | goes to the pool by itself (`go_alone`); the first one takes the fill over | – |
+//! | has failed | the same | is aborted |
+//! | takes longer than `collapse_timeout` | the same | – |
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use maitred_http::cache::{CacheStatus, Outcome, put_cache_status, put_variant_key};
+use maitred_http::h1::Persistence;
+use maitred_http::request::{HeadRoom, Request};
+use maitred_http::response::Filter;
+
+use super::Exchanges;
+use crate::agenda::Next;
+use crate::connection::cached::Kept;
+use crate::connection::retry::RetryState;
+use crate::fills::{Fill, How, Phase, Piece, Variant};
+use crate::step::{RequestInput, Step};
+use crate::upstream::failure::Cause;
+use crate::upstream::fill::Follow;
+use crate::upstream::remote_thread::{Remote, TIMEOUT};
+use crate::upstream::{Attempt, By, Read, Source};
+use maitred_base::budget::Permit;
+use maitred_cache::Entry;
+
+/// What this cache is called in `Cache-Status`.
+pub(crate) const CACHE_NAME: &str = "maitred";
+
+impl Exchanges {
+    /// Has a request wait for a fill, which has this number if it was begun for it.
+    pub(crate) fn follow_fill(
+        &mut self,
+        index: u32,
+        (pool, id): (usize, Option<u128>),
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        fill: Arc<Fill>,
+    ) -> Step {
+        if !self.register(index) {
+            self.close(index);
+            return Step::Gone;
+        }
+        let Some(caching) = given.routed.plan.cache.as_deref() else { return Step::FlushFirst };
+        let settings = &self.shared.start.config.pools[pool];
+        self.note_traits(index, request, given);
+        let keep = self.persistence(index, request, given.last) != Persistence::Close;
+        let filter = Filter::new(self.wanted(index, request, keep, settings));
+        let now = self.clock.now;
+        let id = id.unwrap_or_else(|| self.forwarded.next_id());
+        self.keep_head(index, request, given);
+        let exchange = self.exchange(index);
+        exchange.last = given.last;
+        exchange.body.content.clear();
+        exchange.dispatch.begin(pool as u16, 0, now);
+        exchange.dispatch.set_request_id(id);
+        exchange.dispatch.retry = RetryState::default();
+        let follow = Follow::new(fill, now, caching.collapse_timeout);
+        let attempt = Attempt::new(filter, keep, None, By::Fill(follow), now);
+        self.enter_upstream(index, u32::MAX, Box::new(attempt));
+        self.wheel.arm(index, now + caching.collapse_timeout);
+        // It may have come further since it was looked for.
+        self.look_again(index);
+        Step::Waits
+    }
+
+    /// The fill that a connection waits for has come further.
+    pub(crate) fn on_filled(&mut self, index: u32, serial: u32) {
+        if self.is_current(index, serial) && self.source_of(index) == Some(Source::Fill) {
+            self.pump_to_client(index);
+        }
+    }
+
+    /// Takes what there is of a fill.
+    pub(crate) fn read_from_fill(&mut self, index: u32, moved: &mut usize) -> Read {
+        let waiter = (self.number, index, self.connections[index as usize].serial);
+        let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
+        let fill = Arc::clone(&follow.fill);
+        if follow.head.is_none() {
+            match fill.watch(waiter) {
+                Phase::Asking => return Read::Drained,
+                Phase::Released | Phase::Failed => {
+                    self.go_alone(index);
+                    return Read::Failed;
+                }
+                Phase::Coming(_) | Phase::Kept(..) if !self.is_of_variant(index, fill.variant()) => {
+                    self.look_anew(index);
+                    return Read::Failed;
+                }
+                Phase::Kept(entry, how) => {
+                    self.answer_with_kept(index, entry, how);
+                    return Read::Failed;
+                }
+                Phase::Coming(head) => {
+                    self.say_status(index, true);
+                    if let Some(follow) = self.attempt_mut(index).and_then(Attempt::follow_mut) {
+                        follow.head = Some(head);
+                    }
+                }
+            }
+        }
+        self.read_content(index, &fill, waiter, moved)
+    }
+
+    fn read_content(
+        &mut self,
+        index: u32,
+        fill: &Fill,
+        waiter: (usize, u32, u32),
+        moved: &mut usize,
+    ) -> Read {
+        let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
+        let taken = follow.taken;
+        let mut content = Vec::new();
+        let piece = fill.read(taken, &mut content, waiter);
+        let Some(attempt) = self.attempt_mut(index) else { return Read::Failed };
+        attempt.drained = matches!(piece, Ok(Piece::Nothing));
+        if let Some(follow) = attempt.follow_mut() {
+            follow.taken += content.len() as u64;
+            follow.ended = matches!(piece, Ok(Piece::End));
+        }
+        *moved += content.len();
+        let failed = match self.pass_on(index, &content) {
+            Err((cause, why)) => Some((cause, why)),
+            Ok(()) => match piece {
+                Ok(Piece::Some | Piece::End) => return Read::More,
+                Ok(Piece::Nothing) => return Read::Drained,
+                Ok(Piece::Failed) => Some((Cause::Lost, "the rest of a response was not fetched".to_owned())),
+                Err(error) => Some((Cause::Lost, error.to_string())),
+            },
+        };
+        if let Some((cause, why)) = failed {
+            self.fail_upstream(index, cause, &why);
+        }
+        Read::Failed
+    }
+
+    /// Has a response say why it was fetched, and whether it is kept.
+    fn say_status(&mut self, index: u32, stored: bool) {
+        let exchange = self.exchange(index);
+        let caching = exchange.routed.and_then(|routed| routed.plan.cache.as_deref());
+        let note = exchange.dispatch.cached.as_deref();
+        let (Some(fwd), Some(true)) =
+            (note.and_then(|note| note.forwarded), caching.map(|caching| caching.says_status))
+        else {
+            return;
+        };
+        let collapsed = note.is_some_and(|note| note.collapsed);
+        let (outcome, detail) = (Outcome::Fwd(fwd), None);
+        let status = CacheStatus {
+            cache: CACHE_NAME,
+            outcome,
+            fwd_status: None,
+            ttl: None,
+            stored,
+            collapsed,
+            detail,
+        };
+        let mut value = Vec::new();
+        put_cache_status([], &status, &mut value);
+        exchange.dispatch.set_cookie.get_or_insert_default().push(b"Cache-Status", &value);
+    }
+
+    /// Whether a response is for the request of a connection, by the fields that it varies with.
+    fn is_of_variant(&self, index: u32, variant: Option<Arc<Variant>>) -> bool {
+        let Some(variant) = variant else { return true };
+        let mut room = HeadRoom::default();
+        let exchange = self.exchange_of(index);
+        let request = exchange.and_then(|exchange| exchange.head.view(&mut room));
+        let plan = exchange.and_then(|exchange| exchange.routed).map(|routed| routed.plan);
+        let caching = plan.and_then(|plan| plan.cache.as_deref());
+        let (Some(request), Some(caching)) = (request, caching) else { return false };
+        let mut text = Vec::new();
+        put_variant_key(&variant.names, &request, &caching.rules, &mut text);
+        text == *variant.text
+    }
+
+    /// A request is answered with what is kept.
+    fn answer_with_kept(&mut self, index: u32, entry: Arc<Entry>, how: How) {
+        if self.take_attempt(index).is_some() {
+            let note = self.exchange(index).dispatch.cached.get_or_insert_default();
+            note.kept = Some(Kept { entry, how });
+            self.follow_up(index, Next::Resume);
+        }
+    }
+
+    /// A request looks for a response anew: what was fetched is not for it.
+    fn look_anew(&mut self, index: u32) {
+        if self.take_attempt(index).is_some() {
+            self.follow_up(index, Next::Resume);
+        }
+    }
+
+    /// A request goes to the pool by itself, and what comes of it is not kept.
+    pub(crate) fn go_alone(&mut self, index: u32) {
+        if self.take_attempt(index).is_some() {
+            self.exchange(index).dispatch.cached.get_or_insert_default().alone = true;
+            self.follow_up(index, Next::Resume);
+        }
+    }
+
+    /// The request that a fill was begun for gets its response, which is not kept: what has come, and what will.
+    pub(super) fn take_over_fill(
+        &mut self,
+        index: u32,
+        socket: (OwnedFd, Permit),
+        (remote, pool): (Remote, u16),
+        received: &[u8],
+    ) {
+        let Some(before) = self.take_attempt(index) else { return };
+        let now = self.clock.now;
+        let Ok(upstream) = self.adopt_upstream(socket, pool, index) else {
+            self.exchange(index).dispatch.cached.get_or_insert_default().alone = true;
+            return self.follow_up(index, Next::Resume);
+        };
+        let keep = before.keep;
+        let attempt = Attempt::new(before.filter, keep, None, By::Thread(remote), now);
+        self.enter_upstream(index, upstream, Box::new(attempt));
+        self.say_status(index, false);
+        let silent = self.request_timeout(index, pool);
+        self.wheel.arm(index, now + silent + TIMEOUT);
+        match self.pass_on(index, received) {
+            Ok(()) => self.pump_to_client(index),
+            Err((cause, why)) => self.fail_upstream(index, cause, &why),
+        }
+    }
+
+    /// A fill takes too long, or its content does; or the client takes nothing.
+    pub(crate) fn on_fill_timeout(&mut self, index: u32) {
+        let headed = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
+        match headed {
+            _ if self.has_output(index) => self.abort_stalled(index),
+            false => self.go_alone(index),
+            true => self.fail_upstream(index, Cause::Late, "the rest of a response is not fetched"),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A relay: a socketpair that an application process writes a response into, and that Maitred reads it from.
+//!
+//! Making a pair and passing one end costs more than answering a small request, so a pair belongs to one application
+//! process for good, and is used for one response after the other.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use maitred_base::budget::Permit;
+use maitred_base::passed::{Lane, Passed};
+
+/// Set in the numbers of relays, so that they differ from those of connections.
+pub const RELAY_BIT: u32 = 1 << 31;
+
+/// One relay, seen from Maitred's end.
+#[derive(Debug)]
+pub struct Relay {
+    /// Key of the channel of the process that has the far end.
+    pub channel: u32,
+    /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
+    pub index: Option<u32>,
+    /// Responses that came through it, the present one included; wraps around.
+    pub uses: u32,
+    /// It is in the epoll set: its response is slow enough, or long enough, to be sent on before it is whole.
+    pub watched: bool,
+    /// Something may be in it that belongs to no response any more: it is not used again.
+    pub spoilt: bool,
+    /// The process is not this thread's any more; what it has written is still on its way to the client.
+    pub orphan: bool,
+    /// The process has taken it over for good, to speak another protocol with the client.
+    pub detached: bool,
+    /// Epoll said that the process has finished sending.
+    pub hung_up: bool,
+    /// Epoll said that the process has closed it.
+    pub gone: bool,
+    /// Closed by helpers: what the process has sent and what was not received is closed with it.
+    socket: Passed,
+}
+
+impl Relay {
+    /// A new pair: the relay, and its far end. Ours does not block; the far end does neither, as a client's socket. `lane` is
+    /// that of the process that gets the far end.
+    ///
+    /// # Errors
+    /// What socketpair(2) says.
+    pub fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let relay = Relay {
+            channel,
+            index: None,
+            uses: 0,
+            watched: false,
+            spoilt: false,
+            orphan: false,
+            detached: false,
+            hung_up: false,
+            gone: false,
+            socket: Passed::own(socket, Some(held), lane),
+        };
+        Ok((relay, far_end))
+    }
+
+    /// The way to the helpers for what comes from the process.
+    pub fn lane(&self) -> &Lane {
+        self.socket.lane()
+    }
+
+    /// Our end.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Relays of one process that are free. The one that was used last is used next, so that those that are not needed stay at the
+/// front, and the fewest that were free at a time are what could have been done without.
+#[derive(Debug, Default)]
+pub struct IdleRelays {
+    free: Vec<u32>,
+    /// The fewest that were free in this period.
+    fewest: usize,
+    /// Those that are still to go of the period before.
+    surplus: usize,
+}
+
+impl IdleRelays {
+    /// One for the next request.
+    pub fn pop(&mut self) -> Option<u32> {
+        let key = self.free.pop();
+        self.fewest = self.fewest.min(self.free.len());
+        key
+    }
+
+    /// One that is free from now on.
+    pub fn push(&mut self, key: u32) {
+        self.free.push(key);
+    }
+
+    /// The one that has been free longest.
+    pub fn first(&self) -> Option<u32> {
+        self.free.first().copied()
+    }
+
+    /// One that is not there any more.
+    pub fn remove(&mut self, key: u32) {
+        self.free.retain(|idle| *idle != key);
+        self.fewest = self.fewest.min(self.free.len());
+    }
+
+    /// None is there any more.
+    pub fn clear(&mut self) {
+        *self = IdleRelays::default();
+    }
+
+    /// A period has passed: what was not needed in it is to go.
+    pub fn end_period(&mut self) {
+        self.surplus = self.fewest;
+        self.fewest = self.free.len() - self.surplus.min(self.free.len());
+    }
+
+    /// Descriptors are short: all that are free are to go.
+    pub fn give_up(&mut self) {
+        (self.surplus, self.fewest) = (self.free.len(), 0);
+    }
+
+    /// Takes out some of those that are to go.
+    pub fn take_surplus(&mut self, max: usize) -> Vec<u32> {
+        let taken = self.surplus.min(max).min(self.free.len());
+        // Requests may have come meanwhile, and taken from the back what was to stay.
+        self.surplus = if taken < max { 0 } else { self.surplus - taken };
+        self.free.drain(..taken).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_needed_for_a_period_goes() {
+        let mut idle = IdleRelays::default();
+        (0..100).for_each(|key| idle.push(key));
+        idle.end_period();
+        assert!(idle.take_surplus(64).is_empty(), "they were busy in that period");
+        // Three at a time are needed in the next one.
+        let busy: Vec<u32> = (0..3).filter_map(|_| idle.pop()).collect();
+        assert_eq!(busy, [99, 98, 97]);
+        busy.into_iter().for_each(|key| idle.push(key));
+        idle.end_period();
+        assert_eq!(idle.take_surplus(64), (0..64).collect::<Vec<_>>());
+        assert_eq!(idle.take_surplus(64), (64..97).collect::<Vec<_>>());
+        assert!(idle.take_surplus(64).is_empty());
+        idle.end_period();
+        assert_eq!(idle.take_surplus(64).len(), 3, "none is needed");
+        assert_eq!(idle.pop(), None);
+    }
+
+    #[test]
+    fn where_descriptors_are_short_all_that_are_free_go() {
+        let mut idle = IdleRelays::default();
+        (0..10).for_each(|key| idle.push(key));
+        idle.give_up();
+        assert_eq!(idle.pop(), Some(9), "until then they are used");
+        assert_eq!(idle.take_surplus(4), [0, 1, 2, 3]);
+        assert_eq!(idle.take_surplus(64), [4, 5, 6, 7, 8]);
+        idle.push(9);
+        assert!(idle.take_surplus(64).is_empty());
+    }
+
+    #[test]
+    fn what_is_gone_or_busy_is_not_given_back() {
+        let mut idle = IdleRelays::default();
+        (0..10).for_each(|key| idle.push(key));
+        idle.end_period();
+        idle.remove(0);
+        idle.end_period();
+        (0..5).for_each(|_| assert!(idle.pop().is_some()));
+        assert_eq!(idle.take_surplus(64), [1, 2, 3, 4]);
+        idle.clear();
+        idle.end_period();
+        assert!(idle.take_surplus(64).is_empty());
+    }
+}
