@@ -1,27 +1,24 @@
 //! Repeated work of the project, as `cargo xtask NAME`. A library, because the bench harness shares some of it; it depends on
 //! no crate of the server, so that it starts within seconds on a clean clone.
 
-mod dist;
 mod generate;
 mod harness;
 pub mod site;
-mod skips;
+pub mod skips;
 pub mod step;
-mod test;
+pub mod test;
 mod test_acme;
 mod test_apache;
-mod test_cache;
 mod test_deny;
 mod test_go;
 pub mod test_grpc;
 mod test_h2;
 mod test_h3;
-mod test_installed;
 pub mod test_instructions;
 mod test_node;
 mod test_oauth2_proxy;
-mod test_packages;
-mod test_python;
+pub mod test_packages;
+pub mod test_python;
 mod test_site;
 mod test_vm;
 mod trials;
@@ -49,9 +46,11 @@ enum Task {
     #[command(disable_help_flag = true)]
     Bench(harness::Arguments),
     /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
-    CacheTests(test_cache::Arguments),
+    #[command(disable_help_flag = true)]
+    CacheTests(harness::Arguments),
     /// Build release artefacts into target/dist, with their sums
-    Dist(dist::Arguments),
+    #[command(disable_help_flag = true)]
+    Dist(harness::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote
@@ -61,7 +60,8 @@ enum Task {
     /// Count instructions of the hot path without I/O, and compare them with what was recorded
     Instructions,
     /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do
-    Installed(test_installed::Arguments),
+    #[command(disable_help_flag = true)]
+    Installed(harness::Arguments),
     /// Simulate worker pools and listener buckets
     #[command(disable_help_flag = true)]
     Sim(harness::Arguments),
@@ -97,8 +97,9 @@ impl std::fmt::Display for Said {
 
 impl std::error::Error for Said {}
 
-/// Where cargo builds.
-fn target() -> PathBuf {
+/// Where Cargo builds.
+#[must_use]
+pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from)
 }
 
@@ -112,15 +113,15 @@ pub fn root() -> &'static Path {
 #[must_use]
 pub fn main() -> ExitCode {
     let result = match Arguments::parse().task {
-        Task::Bench(arguments) => harness::run("bench", &arguments),
-        Task::CacheTests(arguments) => test_cache::run_some(&target(), &arguments),
-        Task::Dist(arguments) => dist::run(&target(), &arguments),
+        Task::Bench(arguments) => harness::run(harness::BENCH, "bench", &arguments),
+        Task::CacheTests(arguments) => harness::run(harness::BENCH, "cache-tests", &arguments),
+        Task::Dist(arguments) => harness::run(harness::DIST, "dist", &arguments),
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),
         Task::Http3 => test_h3::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
-        Task::Installed(arguments) => test_installed::run_some(&target(), &arguments),
-        Task::Sim(arguments) => harness::run("sim", &arguments),
+        Task::Installed(arguments) => harness::run(harness::DIST, "installed", &arguments),
+        Task::Sim(arguments) => harness::run(harness::BENCH, "sim", &arguments),
         Task::Site => site::run(&target()),
         Task::Check => test::check(),
         Task::Step { name } => test::run_step(&name),
@@ -129,6 +130,12 @@ pub fn main() -> ExitCode {
         Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
         Task::VmTest(arguments) => vm_test::run(&target(), &arguments),
     };
+    exit(result)
+}
+
+/// Says what went wrong, and turns it into the program's exit code.
+#[must_use]
+pub fn exit(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

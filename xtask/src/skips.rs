@@ -12,7 +12,7 @@ pub(crate) const VARIABLE: &str = "MAITRED_SKIPS";
 
 /// Why something is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A program or package is not installed. CI installs what tests need, so there this is a failure.
     Missing,
     /// The machine is not of the kind that the test is about: one processor, another architecture, an ordinary user.
@@ -64,7 +64,7 @@ pub(crate) fn start() -> Result<()> {
 }
 
 /// Says, and notes, that a step is left out.
-pub(crate) fn skip(kind: Kind, name: &str, why: &str) {
+pub fn skip(kind: Kind, name: &str, why: &str) {
     println!("\n== {name}: SKIPPED: {why}");
     let line = format!("{}\t{name}\t{}\n", kind.word(), why.replace('\n', " "));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file());

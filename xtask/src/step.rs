@@ -106,7 +106,7 @@ pub(crate) fn into_file(name: &str, command: &mut Command, path: &Path) -> Resul
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
+pub fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
     println!("\n== {name}");
     // Files, since a pipe would not be read before the end.
     let (mut said, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);

@@ -69,7 +69,7 @@ fn up_to(tier: Tier) -> Vec<&'static Step> {
 ///
 /// # Errors
 /// They do not compile.
-pub(crate) fn built() -> Result<()> {
+pub fn built() -> Result<()> {
     if std::env::var_os(IS_BUILT).is_some() {
         return Ok(());
     }
@@ -157,7 +157,7 @@ fn list() {
         println!("{:20} {:6} {seconds:>8}", step.name, step.tier.name());
     }
     for tier in [Tier::Check, Tier::Test, Tier::Full] {
-        let sum: f64 = up_to(tier).iter().filter_map(|step| times.of(step.name)).sum();
+        let sum = up_to(tier).iter().filter_map(|step| times.of(step.name)).fold(0.0, |sum, step| sum + step);
         println!("{}: {sum:.0} s, one step after the other", tier.name());
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
         let mut install = Command::new("nice");
         install.args(["-n", "19"]).arg(cargo().get_program());
         // It runs for seconds, and a release of it takes minutes longer to build.
-        install.args(["install", "--quiet", "--locked", "--debug", "--version", VERSION, "cargo-deny"]);
+        install.args(["install", "--locked", "--debug", "--version", VERSION, "cargo-deny"]);
         if let Err(why) = step("cargo-deny", &mut install) {
             skip(Kind::Missing, "dependencies", &why.to_string());
             return Ok(());

@@ -106,7 +106,8 @@ pub(crate) fn has_php_module() -> bool {
 }
 
 /// Whether there is a program of this name.
-pub(crate) fn has_program(name: &str) -> bool {
+#[must_use]
+pub fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = MORE_DIRECTORIES.iter().map(|directory| directory.into());
     std::env::split_paths(&path).chain(more).any(|directory| directory.join(name).is_file())
@@ -121,7 +122,7 @@ pub(crate) fn install_for(step: &str) {
 }
 
 /// Installs these packages, where that is possible.
-pub(crate) fn install(missing: &[&str]) {
+pub fn install(missing: &[&str]) {
     if missing.is_empty() {
         return;
     }

@@ -1,7 +1,8 @@
-//! The program behind `cargo xtask bench` and `cargo xtask sim`: a crate of its own, because it links the load generator and the
+//! The program behind `cargo xtask bench`, `cache-tests` and `sim`: a crate of its own, because it links the load generator and the
 //! simulation, which the other tasks can do without.
 
 mod bench;
+mod cache_tests;
 mod sim;
 
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ struct Arguments {
 enum Task {
     /// Measure Maitred against the floor and against peers
     Bench(Box<bench::Arguments>),
+    /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
+    CacheTests(cache_tests::Arguments),
     /// Simulate worker pools and listener buckets
     Sim(sim::Arguments),
 }
@@ -28,35 +31,18 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::CacheTests(arguments) => cache_tests::run_some(&xtask::target(), &arguments),
         Task::Sim(arguments) => sim::run(&arguments),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    xtask::exit(result)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Commands of documents can be run as they are shown.
     #[test]
-    fn measurements_in_documents_exist() {
-        let mut seen = 0;
-        for (path, line, words) in xtask::site::tasks_in_documents().unwrap() {
-            if !["bench", "sim"].contains(&words.first().map_or("", String::as_str)) {
-                continue;
-            }
-            let words = ["xtask".to_owned()].into_iter().chain(words);
-            if let Err(error) = Arguments::try_parse_from(words) {
-                assert_eq!(error.kind(), clap::error::ErrorKind::DisplayHelp, "{path}: {line}: {error}");
-            }
-            seen += 1;
-        }
-        assert!(seen >= 2, "only {seen} commands found: has their form changed?");
+    fn measurements_in_documents_can_be_made_as_shown() {
+        xtask::site::check_tasks_in_documents::<Arguments>(&["bench", "cache-tests", "sim"]).unwrap();
     }
 }

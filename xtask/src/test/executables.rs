@@ -56,7 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
     some("maitred", "status_page", &["the_page_is_live_in_a_browser"], BROWSER),
     some("maitred", "import", &["oracle::"], "it takes crossplane, a Python package"),
     some("maitred", "listen_pools", &["gunicorn_as_it_is"], "it takes gunicorn"),
-    some("xtask", "lib", &["dist::tests::"], "it takes rpmbuild and skopeo"),
+    some("dist", "bin maitred-dist", &["dist::tests::"], "it takes rpmbuild and skopeo"),
 ];
 
 /// What a step does with an executable: nothing, or these arguments.

@@ -5,9 +5,7 @@ use std::path::Path;
 use crate::Result;
 use crate::step::{cargo, compilation, step};
 use crate::test::runner::{self, Part};
-use crate::{
-    dist, test_cache, test_go, test_h2, test_h3, test_installed, test_instructions, test_node, test_python,
-};
+use crate::{harness, test_go, test_h2, test_h3, test_instructions, test_node, test_python};
 
 /// Which command runs a step. A later tier has the earlier ones in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,10 +93,10 @@ pub(crate) const STEPS: &[Step] = &[
     row("apache-sites", Full, Waits, BUILT, |_| crate::test_apache::sites()),
     row("http2", Full, Waits, BUILT, test_h2::run_clients),
     row("http3", Full, Waits, BUILT, test_h3::run),
-    row("cache-tests", Full, Waits, BUILT, test_cache::run),
+    row("cache-tests", Full, Waits, BUILT, cache_tests),
     row("instructions", Full, Busy, BUILT, test_instructions::run),
-    row("dist", Full, Busy, BUILT, dist::test),
-    row("installed", Full, Busy, BUILT, test_installed::run),
+    row("dist", Full, Busy, BUILT, packages),
+    row("installed", Full, Busy, BUILT, |_| harness::run_step(harness::DIST, "installed", &[])),
     row("trials", Full, Waits, BUILT, crate::trials::run),
     row("vm", Full, Busy, BUILT, crate::test_vm::run),
     row("vm-test", Full, Busy, BUILT, crate::vm_test::test),
@@ -115,10 +113,7 @@ fn format(_: &Path) -> Result<()> {
 }
 
 fn lints(_: &Path) -> Result<()> {
-    compilation(
-        "lints",
-        cargo().args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
-    )
+    compilation("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
 }
 
 fn build(_: &Path) -> Result<()> {
@@ -131,8 +126,19 @@ fn doctests(_: &Path) -> Result<()> {
 
 fn documentation(_: &Path) -> Result<()> {
     let mut doc = cargo();
-    doc.args(["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"]);
+    doc.args(["doc", "--workspace", "--no-deps", "--document-private-items"]);
     step("documentation", doc.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The suite of cache rules, judged.
+fn cache_tests(_: &Path) -> Result<()> {
+    harness::run_step(harness::BENCH, "cache-tests", &["--judge"])
+}
+
+/// All that can be packed of the debug build.
+fn packages(target: &Path) -> Result<()> {
+    let binary = target.join("debug/maitred");
+    harness::run_step(harness::DIST, "dist", &["--test", "--binary", &binary.to_string_lossy()])
 }
 
 /// The conformance of an example of `maitred-handoff`.

@@ -6,7 +6,7 @@ use super::report::{Kind, Measured, Verdict};
 use super::servers::{Build, Server};
 use super::suite::{Options, Suite};
 use crate::Result;
-use crate::skips::{Kind as Skipped, skip};
+use xtask::skips::{Kind as Skipped, skip};
 
 const NAME: &str = "cache rules of others";
 /// Optimal cases that have to pass.
@@ -38,9 +38,9 @@ const NOT_COUNTED: [(&str, &str); 14] = [
 
 /// Runs the suite on what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
-    crate::test::built()?;
+    xtask::test::built()?;
     println!("\n== {NAME}");
-    if !["node", "npm"].into_iter().all(crate::test_packages::has_program) {
+    if !["node", "npm"].into_iter().all(xtask::test_packages::has_program) {
         skip(Skipped::Missing, NAME, "node or npm is not installed");
         return Ok(());
     }
@@ -79,7 +79,7 @@ fn judge(measured: &Measured) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_cache::report::Case;
+    use crate::cache_tests::report::Case;
 
     fn judged(id: &str, verdict: Verdict, optimal: usize) -> Result<(), String> {
         let of = |id: &str, kind, verdict| Case { id: id.to_owned(), kind, verdict, ..Case::default() };

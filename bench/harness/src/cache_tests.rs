@@ -13,7 +13,6 @@ use std::time::Instant;
 use crate::Result;
 use report::{Measured, Run};
 use servers::{Build, Server};
-pub(crate) use step::run;
 use suite::{Options, Origin, Suite};
 
 /// Arguments of `cargo xtask cache-tests`.
@@ -43,6 +42,9 @@ pub(crate) struct Arguments {
     /// Keep the results below bench/runs/, and put the tables of all kept results into docs/cache-tests.md
     #[arg(long)]
     write: bool,
+    /// Judge Maitred's results: every required rule, and most of the optimal ones; a part of `test --full`
+    #[arg(long, conflicts_with_all = ["write", "cases", "servers"])]
+    judge: bool,
     /// Where they are kept [default: the newest bench/runs/*-cache-tests]
     #[arg(long, requires = "write")]
     out: Option<PathBuf>,
@@ -50,6 +52,9 @@ pub(crate) struct Arguments {
 
 /// Tests the servers, prints what came out, and keeps it if that is wanted.
 pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
+    if arguments.judge {
+        return step::run(target);
+    }
     let suite = Suite::install(target)?;
     let options = Options {
         concurrency: arguments.concurrency.max(1),
@@ -60,7 +65,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
     let maitred = arguments.maitred.clone().unwrap_or_else(|| target.join("debug/maitred"));
     let build = Build { maitred: std::path::absolute(maitred)?, cache: !arguments.without_cache };
     let missing: Vec<&str> = arguments.servers.iter().filter_map(|server| server.missing()).collect();
-    crate::test_packages::install(&missing);
+    xtask::test_packages::install(&missing);
     let mut all = Vec::new();
     for server in &arguments.servers {
         let measured = examine(&suite, *server, &build, &options)?;
@@ -70,12 +75,12 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
     if !arguments.write {
         return Ok(());
     }
-    let runs = repository()?.join("bench/runs");
+    let runs = xtask::root().join("bench/runs");
     let out = arguments.out.clone().map_or_else(|| report::newest(&runs), Ok)?;
     let mut run = Run::read(&out, suite.name())?;
     all.into_iter().for_each(|(server, measured)| run.take(server, measured));
     run.write(&out)?;
-    run.write_document(&repository()?.join("docs/cache-tests.md"), &out)?;
+    run.write_document(&xtask::root().join("docs/cache-tests.md"), &out)?;
     println!("results: {}", out.display());
     Ok(())
 }
@@ -92,8 +97,4 @@ fn examine(suite: &Suite, server: Server, build: &Build, options: &Options) -> R
         Err(error) => return Err(format!("{error}; {} said:\n{}", server.name(), running.said()).into()),
     };
     Ok(Measured::new(server.version(), began.elapsed(), cases))
-}
-
-fn repository() -> Result<&'static Path> {
-    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent directory")?)
 }

@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::step::{Beside, tree, wait};
-use crate::test_packages::has_program;
+use xtask::step::{Beside, tree, wait};
+use xtask::test_packages::has_program;
 
 /// How long a server may take until it passes a request on, and until it has ended.
 const START: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::dist::components::TEXTS;
 use crate::dist::elf::{self, Libc};
 use crate::dist::{LICENSES, VERSION};
-use crate::root;
+use xtask::root;
 
 /// The package of the platform that is built for; an npm scope would have to belong to an organisation.
 pub(crate) const PLATFORM: &str = "maitred-linux-x64";

@@ -50,7 +50,7 @@ fn describe(release: &Release, files: &[String], libc: Libc) -> String {
         let mark = if path.starts_with(CONFIGURATION) { "%config(noreplace) " } else { "" };
         _ = writeln!(list, "{mark}\"/{path}\"");
     }
-    include_str!("../../../pkg/rpm/maitred.spec")
+    include_str!("../../../../pkg/rpm/maitred.spec")
         .replace("@VERSION@", &release.version)
         .replace("@ARCHITECTURE@", &release.architecture)
         .replace("@REQUIRES@", &requires)

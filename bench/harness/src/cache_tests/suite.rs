@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::report::Case;
 use crate::Result;
-use crate::step::{client, step};
+use xtask::step::{client, step};
 
 /// The package.
 const PACKAGE: &str = "http-cache-tests@0.4.5";
@@ -58,7 +58,7 @@ impl Suite {
             step("the suite of cache rules", npm.arg(&directory).arg(PACKAGE))?;
             std::fs::write(&note, PACKAGE)?;
         }
-        let scripts = super::repository()?.join("bench/cache-tests");
+        let scripts = xtask::root().join("bench/cache-tests");
         Ok(Suite { directory: directory.join("node_modules/http-cache-tests"), scripts })
     }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
 use crate::dist::{crates, npm, wheel};
-use crate::step::step;
+use xtask::Result;
+use xtask::step::step;
 
 /// Which executable, and where its packages go.
 #[derive(clap::Args)]
@@ -18,19 +18,16 @@ pub(crate) struct Arguments {
     output: PathBuf,
 }
 
-/// Packages of the debug build, and of the crates.
-pub(crate) fn run(target: &Path) -> Result<()> {
-    crate::test::built()?;
-    run_some(target, &Arguments { executable: None, output: target.join("packages") })
-}
-
-/// The same, as the command line says.
-pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
+/// Makes them, and uses them.
+pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
     let output = &arguments.output;
     std::fs::create_dir_all(output)?;
     let executable = match &arguments.executable {
         Some(executable) => executable.clone(),
-        None => stripped(&target.join("debug/maitred"), &output.join("maitred"))?,
+        None => {
+            xtask::test::built()?;
+            stripped(&target.join("debug/maitred"), &output.join("maitred"))?
+        }
     };
     let licenses = crate::dist::licenses()?;
     let wheel = wheel::build(&executable, &licenses, output)?;

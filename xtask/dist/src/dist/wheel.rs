@@ -14,7 +14,7 @@ use crate::dist::components::TEXTS;
 use crate::dist::elf::{self, Elf, Libc};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
-use crate::root;
+use xtask::root;
 
 /// What of `pyproject.toml` stands in the wheel, too.
 #[derive(Debug, Deserialize)]

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use super::elf::Libc;
 use super::{Artefacts, Release, compare, components, container, oci, pack, write};
-use crate::root;
-use crate::skips::{Kind, skip};
-use crate::test_packages::has_program;
+use xtask::root;
+use xtask::skips::{Kind, skip};
+use xtask::test_packages::has_program;
 
 const BINARY: &[u8] = b"#!/bin/sh\nexit 0\n";
 

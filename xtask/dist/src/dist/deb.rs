@@ -26,15 +26,15 @@ pub(crate) fn pack(release: &Release, tree: &Tree, libc: Libc) -> Result<(String
     };
     let version = format!("{}-{REVISION}", release.version);
     let mut tree = tree.clone();
-    let changelog = include_str!("../../../pkg/debian/changelog").replace("@VERSION@", &version);
+    let changelog = include_str!("../../../../pkg/debian/changelog").replace("@VERSION@", &version);
     let changelog = changelog.replace("@DATE@", &rfc5322(release.time));
     let changelog = changelog.replace("@MAINTAINER@", MAINTAINER);
     tree.file("usr/share/doc/maitred/changelog.Debian.gz", 0o644, gzip(changelog.as_bytes())?);
-    tree.file("usr/share/doc/maitred/copyright", 0o644, include_str!("../../../pkg/debian/copyright"));
-    let mut overrides = include_str!("../../../pkg/debian/lintian-overrides").to_owned();
+    tree.file("usr/share/doc/maitred/copyright", 0o644, include_str!("../../../../pkg/debian/copyright"));
+    let mut overrides = include_str!("../../../../pkg/debian/lintian-overrides").to_owned();
     let libraries = match libc {
         Libc::Static => {
-            overrides += include_str!("../../../pkg/debian/lintian-overrides.static");
+            overrides += include_str!("../../../../pkg/debian/lintian-overrides.static");
             String::new()
         }
         Libc::Glibc(minor) => format!("libc6 (>= 2.{minor}), libgcc-s1, "),
@@ -56,7 +56,7 @@ fn control(version: &str, architecture: &str, libraries: &str, tree: &Tree) -> T
         _ = writeln!(sums, "{sum}  {path}");
         kilobytes += content.len().div_ceil(1024);
     }
-    let text = include_str!("../../../pkg/debian/control")
+    let text = include_str!("../../../../pkg/debian/control")
         .replace("@VERSION@", version)
         .replace("@MAINTAINER@", MAINTAINER)
         .replace("@LIBRARIES@", libraries)
@@ -66,9 +66,9 @@ fn control(version: &str, architecture: &str, libraries: &str, tree: &Tree) -> T
     control.file("control", 0o644, text);
     control.file("conffiles", 0o644, CONFFILES);
     control.file("md5sums", 0o644, sums);
-    control.file("postinst", 0o755, include_str!("../../../pkg/debian/postinst"));
-    control.file("prerm", 0o755, include_str!("../../../pkg/debian/prerm"));
-    control.file("postrm", 0o755, include_str!("../../../pkg/debian/postrm"));
+    control.file("postinst", 0o755, include_str!("../../../../pkg/debian/postinst"));
+    control.file("prerm", 0o755, include_str!("../../../../pkg/debian/prerm"));
+    control.file("postrm", 0o755, include_str!("../../../../pkg/debian/postrm"));
     control
 }
 

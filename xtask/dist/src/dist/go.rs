@@ -8,7 +8,7 @@ use crate::dist::calendar::iso8601;
 use crate::dist::tree::{Release, Tree, gzip};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
-use crate::root;
+use xtask::root;
 
 /// A publisher of the module has to name an address that serves it. The domain `invalid` has no owner (RFC 2606).
 pub(crate) const MODULE: &str = "maitred.invalid/maitred";

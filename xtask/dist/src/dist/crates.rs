@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::Result;
 use crate::dist::{LICENSES, VERSION};
-use crate::root;
-use crate::step::step;
+use xtask::root;
+use xtask::step::step;
 
 /// The crates that may be published, each after those that it needs.
 pub(crate) const PUBLISHED: [&str; 6] =
@@ -49,7 +49,7 @@ pub(crate) fn package(copy: &Path) -> Result<()> {
         return Err(format!("Cargo.toml has no line `{GUARD}`").into());
     }
     std::fs::write(&manifest, text.replace(GUARD, "publish = true"))?;
-    let mut cargo = crate::step::cargo();
+    let mut cargo = xtask::step::cargo();
     cargo.args(["package", "--quiet", "--no-verify", "--allow-dirty", "--offline"]);
     PUBLISHED.iter().for_each(|name| _ = cargo.args(["--package", name]));
     let target = copy.join("target");
@@ -60,7 +60,7 @@ pub(crate) fn package(copy: &Path) -> Result<()> {
 }
 
 fn files(name: &str) -> Result<Vec<String>> {
-    let mut cargo = crate::step::cargo();
+    let mut cargo = xtask::step::cargo();
     cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", name]).current_dir(root());
     let output = cargo.output()?;
     if !output.status.success() {

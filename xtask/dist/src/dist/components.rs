@@ -77,7 +77,7 @@ struct Kind {
 /// # Errors
 /// What Cargo says, or a crate that names no licence.
 pub(crate) fn linked(root: &Path, architecture: &str) -> Result<Vec<Component>> {
-    let mut cargo = crate::step::cargo();
+    let mut cargo = xtask::step::cargo();
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
     let output = cargo.arg(format!("{architecture}-unknown-linux-gnu")).current_dir(root).output()?;
     if !output.status.success() {
@@ -173,7 +173,7 @@ fn files(directory: &Path) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::root;
+    use xtask::root;
 
     #[test]
     fn linked_crates_come_with_their_texts() {

@@ -22,9 +22,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
-use crate::root;
 use elf::Libc;
 use tree::{Release, Tree};
+use xtask::root;
 
 /// The version of everything that is packaged.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -57,6 +57,7 @@ type Artefacts = Vec<(String, Vec<u8>)>;
 pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
     let time = time()?;
     let once = |place: &str| -> Result<Artefacts> {
+        println!("\n== artefacts of {VERSION} into {}", target.join("dist").display());
         let given = arguments.binary.as_deref();
         let binary = given.map_or_else(|| build(&target.join(place), time), |path| Ok(path.to_owned()))?;
         let stage = tempfile::tempdir()?;
@@ -73,10 +74,14 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         }
         let release =
             Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time };
+        println!("== licences of all that is linked");
         let linked = components::linked(root(), elf.architecture)?;
+        println!("== archive, packages for Debian and Fedora, list of components, image");
         let mut artefacts = pack(root(), &release, &linked, elf.libc, &std::fs::read(&executable)?)?;
         let texts = components::texts(&linked)?;
+        println!("== wheel and packages of npm");
         artefacts.extend(languages(&executable, &texts, &stage.path().join("languages"))?);
+        println!("== Go module");
         artefacts.push(go::pack(&release, &arguments.go_module)?);
         Ok(artefacts)
     };
@@ -89,15 +94,8 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
     if arguments.test { used::test(&directory) } else { Ok(()) }
 }
 
-/// A part of the tests: all that can be packed of the debug build.
-pub(crate) fn test(target: &Path) -> Result<()> {
-    crate::test::built()?;
-    let binary = Some(target.join("debug/maitred"));
-    run(target, &Arguments { binary, check: false, test: true, go_module: go::MODULE.to_owned() })
-}
-
 /// The package for Debian of this binary, in this directory.
-pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<PathBuf> {
+pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<()> {
     let stage = tempfile::tempdir()?;
     let executable = stripped(binary, stage.path())?;
     let elf = elf::read(&executable)?;
@@ -105,9 +103,7 @@ pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<PathBuf> {
         Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time: time()? };
     let tree = installed(root(), &std::fs::read(&executable)?, &licenses()?)?;
     let (name, content) = deb::pack(&release, &tree, elf.libc)?;
-    let path = directory.join(name);
-    std::fs::write(&path, content)?;
-    Ok(path)
+    Ok(std::fs::write(directory.join(name), content)?)
 }
 
 /// The texts of the licences of all that is linked on this machine's architecture.
@@ -153,7 +149,7 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
         format!("--remap-path-prefix={}=/maitred", sources.display()),
         format!("--remap-path-prefix={home}=/cargo"),
     ];
-    let mut command = crate::step::cargo();
+    let mut command = xtask::step::cargo();
     command.args([
         "build",
         "--locked",
@@ -167,7 +163,7 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
     ]);
     command.arg("--target-dir").arg(&directory).current_dir(sources);
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("SOURCE_DATE_EPOCH", time.to_string());
-    crate::step::step("static binary", &mut command)?;
+    xtask::step::step("static binary", &mut command)?;
     Ok(directory.join(triple).join("release/maitred"))
 }
 

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use crate::Result;
 use crate::dist::{VERSION, crates, go};
-use crate::skips::{Kind, skip};
-use crate::step::step;
-use crate::test_packages::has_program;
+use xtask::skips::{Kind, skip};
+use xtask::step::step;
+use xtask::test_packages::has_program;
 
 /// With its version, as pip takes it.
 const AUDITWHEEL: &str = "auditwheel==6.8.2";
