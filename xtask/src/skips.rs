@@ -66,6 +66,11 @@ pub(crate) fn start() -> Result<()> {
 /// Says, and notes, that a step is left out.
 pub fn skip(kind: Kind, name: &str, why: &str) {
     println!("\n== {name}: SKIPPED: {why}");
+    note(kind, name, why);
+}
+
+/// The same for what is said elsewhere.
+pub(crate) fn note(kind: Kind, name: &str, why: &str) {
     let line = format!("{}\t{name}\t{}\n", kind.word(), why.replace('\n', " "));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file());
     if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {

@@ -31,9 +31,6 @@ fn qpack(target: &Path) -> Result<()> {
         }
     };
     let mut cargo = crate::step::cargo();
-    step(
-        "QPACK's example",
-        cargo.args(["build", "--quiet", "--package", "maitred-http", "--example", "qpack"]),
-    )?;
+    step("QPACK's example", cargo.args(["build", "--workspace", "--example", "qpack"]))?;
     step(name, Command::new(python).arg(QPACK).arg(target.join("debug/examples/qpack").canonicalize()?))
 }

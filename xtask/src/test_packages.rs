@@ -127,6 +127,8 @@ pub fn install(missing: &[&str]) {
         return;
     }
     println!("== installing {}", missing.join(", "));
+    // Steps beside this one install, too, and apt-get does not wait for the lists of packages. Held until it is dropped.
+    let _turn = turn().inspect_err(|error| println!("not in turn: {error}"));
     if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/apt-get").exists() {
         println!("not possible here (it takes root and apt-get); tests that need them are skipped");
         return;
@@ -144,6 +146,15 @@ pub fn install(missing: &[&str]) {
             println!("{why}; tests that need it are skipped");
         }
     }
+}
+
+/// Waits for other steps that install packages.
+fn turn() -> Result<std::fs::File> {
+    let directory = crate::test::times::directory();
+    std::fs::create_dir_all(&directory)?;
+    let file = std::fs::File::create(directory.join("packages.lock"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 fn apt(name: &str, arguments: &[&str]) -> Result<()> {

@@ -25,8 +25,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
     let rest: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
     if !rest.iter().any(|word| SAYS.contains(word)) {
         crate::skips::start()?;
-        let mut build = crate::step::cargo();
-        step("server", build.args(["build", "--quiet", "--package", "maitred"]))?;
+        crate::test::built()?;
         install(&rest)?;
     }
     step("trials", &mut runner(target, &rest)?)

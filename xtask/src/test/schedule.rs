@@ -22,7 +22,7 @@ pub(crate) enum State {
     Running,
     Passed,
     Failed,
-    /// One that it comes after has failed.
+    /// It could not be built.
     NotRun,
 }
 
@@ -55,12 +55,13 @@ impl Plan {
         self.entries.iter().find(|entry| entry.step.name == name).map(|entry| entry.state)
     }
 
-    /// Gives up steps whose earlier ones have failed, and returns the first one that can begin.
+    /// Gives up steps that could not be built, and returns the first one that can begin.
     fn next(&mut self) -> Option<usize> {
         for at in 0..self.entries.len() {
             let Some(Entry { step, state: State::Waiting, .. }) = self.entries.get(at) else { continue };
             let before: Vec<State> = step.after.iter().filter_map(|name| self.state_of(name)).collect();
-            if before.iter().any(|state| matches!(state, State::Failed | State::NotRun)) {
+            // Other steps that have failed only had to be out of the way.
+            if step.after.contains(&BUILD) && self.state_of(BUILD) == Some(State::Failed) {
                 self.set(at, State::NotRun);
                 continue;
             }
@@ -71,7 +72,7 @@ impl Plan {
                 }
                 lane => !self.has(State::Running, |other| other.lane == lane || other.lane == Lane::Alone),
             };
-            if free && before.iter().all(|state| *state == State::Passed) {
+            if free && before.iter().all(|state| !matches!(state, State::Waiting | State::Running)) {
                 self.set(at, State::Running);
                 return Some(at);
             }

@@ -89,7 +89,7 @@ impl Proxy {
 /// `python` has aioquic; without it, there is gtlsclient.
 pub(super) fn run(given: &Given, python: Option<&Path>, target: &Path) -> Result<()> {
     let port = given.origin.rsplit_once(':').map(|(_, port)| port).ok_or("an origin without a port")?;
-    let build = ["build", "--quiet", "--package", "maitred-udp", "--bin", "maitred-udp-proxy"];
+    let build = ["build", "--workspace", "--bin", "maitred-udp-proxy"];
     step("maitred-udp-proxy", cargo().args(build))?;
     let program = target.join("debug/maitred-udp-proxy").canonicalize()?;
     let mut failures = Vec::new();
