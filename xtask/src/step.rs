@@ -49,11 +49,12 @@ static BESIDE: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
 
 /// Has a process described as well where a step hangs, from now until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Beside(u32);
+pub struct Beside(u32);
 
 impl Beside {
     /// `name` is what it is called then.
-    pub(crate) fn new(name: &str, process: &Child) -> Beside {
+    #[must_use]
+    pub fn new(name: &str, process: &Child) -> Beside {
         beside().push((name.to_owned(), process.id()));
         Beside(process.id())
     }
@@ -153,7 +154,7 @@ fn outcome(status: ExitStatus) -> &'static str {
 }
 
 /// How a process has ended; `None` if it has not within that time.
-pub(crate) fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
+pub fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let end = Instant::now() + most;
     loop {
@@ -168,7 +169,8 @@ pub(crate) fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatu
 }
 
 /// A process and all that descend from it, parents first.
-pub(crate) fn tree(root: u32) -> Vec<u32> {
+#[must_use]
+pub fn tree(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
     while let Some(&pid) = found.get(at) {

@@ -319,7 +319,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if let Some(run) = &arguments.again {
         let run = std::path::absolute(run)?;
-        return Shown::read(&run)?.write(repository()?, &run);
+        return Shown::read(&run)?.write(xtask::root(), &run);
     }
     let known = |wanted: &String| {
         named(wanted).into_iter().all(|wanted| scenarios().any(|(name, ..)| name == wanted))

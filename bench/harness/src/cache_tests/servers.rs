@@ -184,7 +184,7 @@ impl Server {
 
     /// Fills in its files.
     fn configure(self, build: &Build, prefix: &Path, address: SocketAddr, origin: SocketAddr) -> Result<()> {
-        let templates = super::repository()?.join("bench/cache-tests");
+        let templates = xtask::root().join("bench/cache-tests");
         let cache = build.cache || self != Server::Maitred;
         for (template, name) in self.templates() {
             let text = fs::read_to_string(templates.join(template))?;
