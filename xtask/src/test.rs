@@ -1,5 +1,5 @@
-//! `cargo xtask check` and `cargo xtask test`: steps of one table, in tiers. No failure ends a run: a machine of CI is not at hand,
-//! and one report of it has to say all.
+//! `cargo xtask check` and `cargo xtask test`: steps of one table, in tiers. No failure ends a run: a machine of CI is not at
+//! hand, and one report of it has to say all.
 
 pub(crate) mod executables;
 pub(crate) mod runner;

@@ -1,5 +1,5 @@
-//! The program behind `cargo xtask bench`, `cache-tests` and `sim`: a crate of its own, because it links the load generator and the
-//! simulation, which the other tasks can do without.
+//! The program behind `cargo xtask bench`, `cache-tests` and `sim`: a crate of its own, because it links the load generator and
+//! the simulation, which the other tasks can do without.
 
 mod bench;
 mod cache_tests;
