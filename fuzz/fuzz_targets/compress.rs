@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use libfuzzer_sys::fuzz_target;
-use maitred_policy::compress::fuzzing;
 use maitred_config::Coding;
+use maitred_policy::compress::fuzzing;
 
 /// By decoders of other projects than the encoders are from; but for Brotli, of which there is one library.
 fn decoded(coding: Coding, made: &[u8]) -> Vec<u8> {

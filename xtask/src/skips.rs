@@ -12,20 +12,23 @@ pub(crate) const VARIABLE: &str = "MAITRED_SKIPS";
 
 /// Why something is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A program or package is not installed. CI installs what tests need, so there this is a failure.
     Missing,
     /// The machine is not of the kind that the test is about: one processor, another architecture, an ordinary user.
     Surroundings,
+    /// It belongs to a tier that was not asked for.
+    FullTier,
 }
 
 impl Kind {
-    const ALL: [Kind; 2] = [Kind::Missing, Kind::Surroundings];
+    const ALL: [Kind; 3] = [Kind::Missing, Kind::Surroundings, Kind::FullTier];
 
     fn word(self) -> &'static str {
         match self {
             Kind::Missing => "missing",
             Kind::Surroundings => "surroundings",
+            Kind::FullTier => "full tier",
         }
     }
 }
@@ -61,8 +64,13 @@ pub(crate) fn start() -> Result<()> {
 }
 
 /// Says, and notes, that a step is left out.
-pub(crate) fn skip(kind: Kind, name: &str, why: &str) {
+pub fn skip(kind: Kind, name: &str, why: &str) {
     println!("\n== {name}: SKIPPED: {why}");
+    note(kind, name, why);
+}
+
+/// The same for what is said elsewhere.
+pub(crate) fn note(kind: Kind, name: &str, why: &str) {
     let line = format!("{}\t{name}\t{}\n", kind.word(), why.replace('\n', " "));
     let file = std::fs::OpenOptions::new().append(true).create(true).open(file());
     if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {

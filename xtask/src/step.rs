@@ -14,14 +14,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use crate::{Result, skips};
 
 /// The Cargo that runs this program.
-pub(crate) fn cargo() -> Command {
+#[must_use]
+pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// How long a step may take. The longest one of a quiet machine takes a fifth of it.
 const STEP_MAX: Duration = Duration::from_secs(25 * 60);
-/// How long all tests of the workspace may take: half of it on a quiet machine of two processors.
-pub(crate) const TESTS_MAX: Duration = Duration::from_secs(40 * 60);
+/// How long the compilation of everything may take: a quarter of it on a quiet machine of two processors.
+const COMPILATION_MAX: Duration = Duration::from_secs(60 * 60);
 /// How long a single client may take. The longest one of a busy machine takes a fifth of it.
 const CLIENT_MAX: Duration = Duration::from_secs(5 * 60);
 /// States of TCP sockets, as the kernel numbers them (include/net/tcp_states.h).
@@ -48,11 +49,12 @@ static BESIDE: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
 
 /// Has a process described as well where a step hangs, from now until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Beside(u32);
+pub struct Beside(u32);
 
 impl Beside {
     /// `name` is what it is called then.
-    pub(crate) fn new(name: &str, process: &Child) -> Beside {
+    #[must_use]
+    pub fn new(name: &str, process: &Child) -> Beside {
         beside().push((name.to_owned(), process.id()));
         Beside(process.id())
     }
@@ -72,15 +74,19 @@ fn beside() -> MutexGuard<'static, Vec<(String, u32)>> {
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
+pub fn step(name: &str, command: &mut Command) -> Result<()> {
     step_within(name, command, STEP_MAX)
 }
 
-/// The same, for one that may take so long.
+/// A step of a compiler that may have the whole server before it, on a machine that does other things as well.
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn step_within(name: &str, command: &mut Command, most: Duration) -> Result<()> {
+pub(crate) fn compilation(name: &str, command: &mut Command) -> Result<()> {
+    step_within(name, command, COMPILATION_MAX)
+}
+
+fn step_within(name: &str, command: &mut Command, most: Duration) -> Result<()> {
     println!("\n== {name}");
     let began = Instant::now();
     let status = run(name, command, most)?;
@@ -88,11 +94,20 @@ pub(crate) fn step_within(name: &str, command: &mut Command, most: Duration) -> 
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
 }
 
+/// Runs a command whose output goes into this file, and says whether it has succeeded.
+///
+/// # Errors
+/// When it cannot be started, or does not end.
+pub(crate) fn into_file(name: &str, command: &mut Command, path: &Path) -> Result<bool> {
+    let file = std::fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(run(name, command.stdout(file.try_clone()?).stderr(file), STEP_MAX)?.success())
+}
+
 /// Runs a client that others wrote, and gives back how it has ended and what it has written.
 ///
 /// # Errors
 /// What failed, with the step's name.
-pub(crate) fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
+pub fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
     println!("\n== {name}");
     // Files, since a pipe would not be read before the end.
     let (mut said, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
@@ -139,7 +154,7 @@ fn outcome(status: ExitStatus) -> &'static str {
 }
 
 /// How a process has ended; `None` if it has not within that time.
-pub(crate) fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
+pub fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let end = Instant::now() + most;
     loop {
@@ -154,7 +169,8 @@ pub(crate) fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatu
 }
 
 /// A process and all that descend from it, parents first.
-pub(crate) fn tree(root: u32) -> Vec<u32> {
+#[must_use]
+pub fn tree(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
     while let Some(&pid) = found.get(at) {

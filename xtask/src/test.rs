@@ -1,168 +1,163 @@
-//! All tests of the project, in the order in which they are cheapest to fail. Installs what they need beyond Rust, a C
-//! compiler and Python 3.
+//! `cargo xtask check` and `cargo xtask test`: steps of one table, in tiers. No failure ends a run: a machine of CI is not at
+//! hand, and one report of it has to say all.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+pub(crate) mod executables;
+pub(crate) mod runner;
+pub(crate) mod schedule;
+pub(crate) mod table;
+pub(crate) mod times;
 
 use crate::Result;
 use crate::skips::{self, Kind};
-use crate::step::{TESTS_MAX, step, step_within};
+use crate::step::cargo;
+use schedule::{Plan, State};
+use table::{STEPS, Step, Tier};
+use times::Times;
 
-/// What has failed so far. No failure ends the run: CI's machine is not at hand, and one report of it has to say all.
-#[derive(Default)]
-struct Report {
-    failures: Vec<String>,
+/// Set for steps of a run whose step `build` has passed before them.
+pub(crate) const IS_BUILT: &str = "MAITRED_XTASK_BUILT";
+/// Names the file into which a step may write how many of its tests have passed and failed.
+pub(crate) const COUNTS: &str = "MAITRED_XTASK_COUNTS";
+
+/// What `cargo xtask test` takes.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Only these steps
+    names: Vec<String>,
+    /// Everything: browsers, virtual machines, packages, real applications, programs of others
+    #[arg(long, conflicts_with = "names")]
+    full: bool,
+    /// Say which steps there are, their tiers, and the times of the last run
+    #[arg(long)]
+    list: bool,
 }
 
-impl Report {
-    fn take(&mut self, result: Result<()>) {
-        if let Err(error) = result {
-            println!("\n== FAILED: {error}");
-            self.failures.push(error.to_string());
-        }
+/// Format, lints, rules of the house, generated documents.
+pub(crate) fn check() -> Result<()> {
+    run_steps(&up_to(Tier::Check), Some(Tier::Check))
+}
+
+/// The steps that were asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.list {
+        list();
+        return Ok(());
     }
-
-    fn step(&mut self, name: &str, command: &mut Command) {
-        self.take(step(name, command));
+    if arguments.names.is_empty() {
+        let tier = if arguments.full { Tier::Full } else { Tier::Test };
+        return run_steps(&up_to(tier), Some(tier));
     }
-
-    /// Lists what was left out, and what failed.
-    fn end(mut self, in_ci: bool) -> Result<()> {
-        let skipped = skips::read()?;
-        if !skipped.is_empty() {
-            println!("\n{} left out:", skipped.len());
-        }
-        for skip in skipped {
-            println!("  {skip}");
-            if in_ci && skip.kind == Kind::Missing {
-                self.failures.push(format!("left out, and CI has to have what it needs: {skip}"));
-            }
-        }
-        match self.failures.len() {
-            0 => {
-                println!("\nall steps passed");
-                Ok(())
-            }
-            steps => Err(format!("{steps} failed:\n  {}", self.failures.join("\n  ")).into()),
-        }
-    }
-}
-
-/// Runs everything, and fails at the end if anything has failed.
-pub(crate) fn run() -> Result<()> {
-    let mut report = Report::default();
-    skips::start()?;
-    crate::test_packages::install_missing();
-    let target = &crate::target();
-    // Tests of the workspace use all of these.
-    let pebble = crate::test_acme::install(target);
-    let oauth2_proxy = crate::test_oauth2_proxy::install(target);
-    let python = crate::test_python::environment(&target.join("python"));
-    report.take(crate::test_deny::run());
-    let programs = [
-        ("MAITRED_PEBBLE", pebble),
-        ("MAITRED_OAUTH2_PROXY", oauth2_proxy),
-        ("MAITRED_GRPC_INTEROP", crate::test_grpc::install(target)),
-        ("MAITRED_GRPC_WEB", crate::test_grpc::install_web(target)),
-    ];
-    workspace(&mut report, programs);
-    python_adapter(&mut report);
-    report.take(rust_examples(target));
-    apache_adapter(&mut report);
-    report.take(crate::test_instructions::run(target));
-    let maitred = target.join("debug/maitred").canonicalize().map_err(Into::into);
-    report.take(maitred.and_then(|maitred| crate::test_go::run(&maitred)));
-    report.take(crate::test_python::run(python));
-    report.take(crate::test_h2::run(target));
-    report.take(crate::test_h3::run(target));
-    report.take(crate::test_node::run());
-    report.take(crate::dist::test(target));
-    report.take(crate::test_installed::run(target));
-    report.take(crate::test_cache::run(target));
-    report.take(crate::trials::run(target));
-    report.take(crate::test_vm::run(target));
-    report.take(crate::vm_test::test(target));
-    report.end(std::env::var_os("CI").is_some())
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    let mut command = crate::step::cargo();
-    command.args(arguments);
-    command
-}
-
-/// `programs`: variables that name what was installed for tests, if it was.
-fn workspace(report: &mut Report, programs: [(&str, Option<PathBuf>); 4]) {
-    report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
-    report.step(
-        "lints",
-        &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
-    );
-    report
-        .step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]));
-    report.step(
-        "documentation",
-        cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    );
-    // A step of its own: what does not end is a test then, and a slow compiler takes nothing of its time.
-    report.step("tests, build", &mut cargo(&["test", "--workspace", "--no-run", "--quiet"]));
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    for (variable, place) in programs {
-        place.into_iter().for_each(|place| _ = tests.env(variable, place));
-    }
-    report.take(step_within("tests", &mut tests, TESTS_MAX));
-}
-
-/// Python in the directory of its adapter.
-fn python(arguments: &[&str]) -> Command {
-    let mut command = Command::new("python3");
-    command.args(arguments).current_dir("adapters/python");
-    command
-}
-
-fn python_adapter(report: &mut Report) {
-    // Without any package: what needs one is left out here, and runs in the environment that has it.
-    let mut bare = python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]);
-    report.step("Python adapter", &mut bare);
-    let wsgi = "tests.reference:application";
-    for (interface, arguments) in [
-        ("WSGI", &[wsgi][..]),
-        ("WSGI in threads", &["--threads", "60", wsgi]),
-        ("ASGI", &["tests.asgi_reference:application"]),
-    ] {
-        let name = format!("Python adapter, conformance of {interface}");
-        let conformance = [&["../conformance/run.py", "--", "python3", "-m", "maitred"], arguments].concat();
-        report.step(&name, &mut python(&conformance));
-    }
-}
-
-fn rust_examples(target: &Path) -> Result<()> {
-    let build = ["build", "--package", "maitred-handoff", "--example", "worker", "--example", "tower"];
-    step("Rust examples", &mut cargo(&build))?;
-    for example in ["worker", "tower"] {
-        let path = target.join("debug/examples").join(example).canonicalize()?;
-        let name = format!("Rust example {example}, conformance");
-        step(&name, &mut python(&["../conformance/run.py", "--", &path.to_string_lossy()]))?;
-    }
-    Ok(())
-}
-
-fn apache_adapter(report: &mut Report) {
-    let apache = |arguments: &[&str]| {
-        let mut command = Command::new("python3");
-        command.args(arguments).current_dir("adapters/apache/tests");
-        command
+    let find = |name: &String| {
+        let unknown = || format!("there is no step {name}; `cargo xtask test --list` names them");
+        table::find(name).ok_or_else(unknown)
     };
-    report.step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]));
-    let runner = crate::test_python::UNITTEST.to_string_lossy();
-    report.step("Apache adapter, sites and restarts", &mut apache(&[&runner]));
-    if crate::test_packages::has_php_module() {
-        let mut differential = Command::new("python3");
-        differential.args(["run.py", "--adapter", "apache"]).current_dir("adapters/differential");
-        report.step("differential test: apache", &mut differential);
-    } else {
-        let why = "there is no libphp*.so (Debian: libapache2-mod-php)";
-        skips::skip(Kind::Missing, "differential test: apache", why);
+    run_steps(&arguments.names.iter().map(find).collect::<Result<Vec<_>, _>>()?, None)
+}
+
+/// One step, in a process of its own.
+pub(crate) fn run_step(name: &str) -> Result<()> {
+    let step = table::find(name).ok_or_else(|| format!("there is no step {name}"))?;
+    crate::test_packages::install_for(step.name);
+    (step.run)(&crate::target())
+}
+
+fn up_to(tier: Tier) -> Vec<&'static Step> {
+    STEPS.iter().filter(|step| step.tier <= tier).collect()
+}
+
+/// Builds the server and the example worker, unless this run has.
+///
+/// # Errors
+/// They do not compile.
+pub fn built() -> Result<()> {
+    if std::env::var_os(IS_BUILT).is_some() {
+        return Ok(());
+    }
+    // The whole workspace, so that dependencies have the features that they have for its tests, and are not compiled again.
+    let build = ["build", "--workspace", "--bin", "maitred", "--example", "worker", "--example", "tower"];
+    crate::step::step("server", cargo().args(build))
+}
+
+/// Says how many tests of this step have passed and failed.
+pub(crate) fn count(passed: u64, failed: u64) -> Result<()> {
+    let Some(file) = std::env::var_os(COUNTS) else { return Ok(()) };
+    Ok(std::fs::write(file, format!("{passed} {failed}"))?)
+}
+
+pub(crate) fn parse_counts(text: &str) -> Option<(u64, u64)> {
+    let (passed, failed) = text.trim().split_once(' ')?;
+    Some((passed.parse().ok()?, failed.parse().ok()?))
+}
+
+/// Without a tier, steps were named: nothing is said of others.
+fn run_steps(steps: &[&'static Step], tier: Option<Tier>) -> Result<()> {
+    skips::start()?;
+    let mut plan = Plan::new(steps);
+    schedule::run(&mut plan)?;
+    if tier == Some(Tier::Test) {
+        leave_to_full();
+    }
+    let ran = plan.entries.iter().filter(|entry| entry.state == State::Passed);
+    Times::keep(&ran.map(|entry| (entry.step.name.to_owned(), entry.seconds)).collect::<Vec<_>>())?;
+    report(&plan, std::env::var_os("CI").is_some())
+}
+
+/// Says what this tier has left out.
+fn leave_to_full() {
+    let names: Vec<&str> =
+        STEPS.iter().filter(|step| step.tier == Tier::Full).map(|step| step.name).collect();
+    println!("\nleft to `cargo xtask test --full`: {}", names.join(", "));
+    for row in executables::ROWS.iter().filter(|row| row.of == runner::Part::Programs) {
+        skips::note(Kind::FullTier, &row.name(), row.why);
+    }
+}
+
+/// The table of times, what was left out, and the last line.
+fn report(plan: &Plan, in_ci: bool) -> Result<()> {
+    println!("\n{:20} {:6} {:8} {:>8}", "step", "tier", "outcome", "seconds");
+    for entry in &plan.entries {
+        let outcome = match entry.state {
+            State::Passed => "passed",
+            State::Failed => "FAILED",
+            _ => "not run",
+        };
+        println!("{:20} {:6} {outcome:8} {:8.1}", entry.step.name, entry.step.tier.name(), entry.seconds);
+    }
+    let skipped = skips::read()?;
+    if !skipped.is_empty() {
+        println!("\n{} left out:", skipped.len());
+    }
+    skipped.iter().for_each(|skip| println!("  {skip}"));
+    let missing = skipped.iter().filter(|skip| in_ci && skip.kind == Kind::Missing).count();
+    if missing > 0 {
+        println!("\n{missing} left out for want of a package, and CI has to have what they need");
+    }
+    let not_run = plan.entries.iter().filter(|entry| entry.state == State::NotRun).count();
+    let passed: u64 = plan.entries.iter().map(|entry| entry.counts.0).sum();
+    let failed = plan.entries.iter().map(|entry| entry.counts.1).sum::<u64>() + missing as u64;
+    let left_out = skipped.len() - missing + not_run;
+    let failures: Vec<&str> = plan
+        .entries
+        .iter()
+        .filter(|entry| entry.state == State::Failed)
+        .map(|entry| entry.step.name)
+        .collect();
+    if !failures.is_empty() {
+        println!("\nfailed: {}", failures.join(", "));
+    }
+    println!("\n{passed} passed, {failed} failed, {left_out} skipped");
+    if failed == 0 && not_run == 0 { Ok(()) } else { Err(crate::Said.into()) }
+}
+
+fn list() {
+    let times = Times::read();
+    println!("{:20} {:6} {:>8}", "step", "tier", "seconds");
+    for step in STEPS {
+        let seconds = times.of(step.name).map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.0}"));
+        println!("{:20} {:6} {seconds:>8}", step.name, step.tier.name());
+    }
+    for tier in [Tier::Check, Tier::Test, Tier::Full] {
+        let sum = up_to(tier).iter().filter_map(|step| times.of(step.name)).fold(0.0, |sum, step| sum + step);
+        println!("{}: {sum:.0} s, one step after the other", tier.name());
     }
 }

@@ -50,20 +50,56 @@ impl Programs {
     }
 }
 
-/// Everything that is written in Go; `maitred` is the server to test it with. Without Go this is skipped, and said.
-pub(crate) fn run(maitred: &Path) -> Result<()> {
+/// Whether there is Go; says that the adapter's tests are left out if not.
+fn is_there() -> bool {
     let version = Command::new("go").arg("version").stderr(Stdio::null()).output();
-    if !version.is_ok_and(|output| output.status.success()) {
+    let there = version.is_ok_and(|output| output.status.success());
+    if !there {
         skip(Kind::Missing, "Go adapter", "there is no Go (Debian's package golang-go)");
+    }
+    there
+}
+
+/// The server to test with.
+fn maitred(target: &Path) -> Result<PathBuf> {
+    crate::test::built()?;
+    Ok(target.join("debug/maitred").canonicalize()?)
+}
+
+fn go_in(directory: &str, arguments: &[&str], maitred: &Path) -> Command {
+    let mut command = Command::new("go");
+    command.args(arguments).current_dir(directory).env("MAITRED", maitred);
+    command
+}
+
+/// Builds the adapter's programs where the conformance kit and the differential test look for them.
+fn build(maitred: &Path) -> Result<()> {
+    step(
+        "Go adapter, programs",
+        &mut go_in(ADAPTER, &["build", "-o", "../../target/go/", "./internal/..."], maitred),
+    )
+}
+
+/// Format, and the conformance kit. Without Go this is skipped, and said.
+pub(crate) fn conformance(target: &Path) -> Result<()> {
+    if !is_there() {
         return Ok(());
     }
-    let go_in = |directory: &str, arguments: &[&str]| {
-        let mut command = Command::new("go");
-        command.args(arguments).current_dir(directory).env("MAITRED", maitred);
-        command
-    };
-    let go = |arguments: &[&str]| go_in(ADAPTER, arguments);
+    let maitred = maitred(target)?;
     formatted()?;
+    build(&maitred)?;
+    let mut kit = Command::new("python3");
+    kit.args(["adapters/conformance/run.py", "--", "target/go/reference"]).env("MAITRED", &maitred);
+    step("Go adapter, conformance", &mut kit)
+}
+
+/// The adapter's own tests, also for races, and those with the frameworks that people have.
+pub(crate) fn frameworks(target: &Path) -> Result<()> {
+    if !is_there() {
+        return Ok(());
+    }
+    let maitred = maitred(target)?;
+    let go = |arguments: &[&str]| go_in(ADAPTER, arguments, &maitred);
     step("Go adapter, vet", &mut go(&["vet", "./..."]))?;
     step("Go adapter", &mut go(&["test", "-count=1", "./..."]))?;
     if races() {
@@ -71,24 +107,18 @@ pub(crate) fn run(maitred: &Path) -> Result<()> {
     } else {
         skip(Kind::Missing, "Go adapter, races", "Go finds them with cgo only (a C compiler)");
     }
-    step("Go adapter, programs", &mut go(&["build", "-o", "../../target/go/", "./internal/..."]))?;
-    let python = |arguments: &[&str]| {
-        let mut command = Command::new("python3");
-        command.args(arguments).env("MAITRED", maitred);
-        command
-    };
-    step(
-        "Go adapter, conformance",
-        &mut python(&["adapters/conformance/run.py", "--", "target/go/reference"]),
-    )?;
-    step("Go adapter, differential", &mut python(&["adapters/differential/run.py", "--adapter", "go"]))?;
+    build(&maitred)?;
+    let mut differential = Command::new("python3");
+    differential.args(["adapters/differential/run.py", "--adapter", "go"]).env("MAITRED", &maitred);
+    step("Go adapter, differential", &mut differential)?;
     for example in EXAMPLES {
-        if step(&format!("{example}, dependencies"), &mut go_in(example, &["mod", "download"])).is_err() {
+        let download = &mut go_in(example, &["mod", "download"], &maitred);
+        if step(&format!("{example}, dependencies"), download).is_err() {
             skip(Kind::Missing, example, "its dependencies cannot be downloaded");
             continue;
         }
-        step(&format!("{example}, vet"), &mut go_in(example, &["vet", "./..."]))?;
-        step(example, &mut go_in(example, &["test", "-count=1", "./..."]))?;
+        step(&format!("{example}, vet"), &mut go_in(example, &["vet", "./..."], &maitred))?;
+        step(example, &mut go_in(example, &["test", "-count=1", "./..."], &maitred))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::step::step;
 use crate::test_go::Programs;
 
 /// Installs them under the target directory, and returns where; or says why not.
-pub(crate) fn install(target: &Path) -> Option<PathBuf> {
+pub fn install(target: &Path) -> Option<PathBuf> {
     let interop = Programs {
         name: "grpc-go",
         tests: "the interop cases of gRPC",

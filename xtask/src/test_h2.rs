@@ -15,17 +15,32 @@ const LARGE_BYTES: usize = 3_000_000;
 /// Scripts, each of which is run with the environment of `test_python`.
 const SCRIPTS: &str = "crates/maitred/tests/h2/clients";
 
-/// Runs everything with what was built last without `--release`, or says why not.
+/// Runs everything with what was built last without `--release`.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    with_site(target, |site| {
+        h2spec::run(site, target)?;
+        clients(site, target)
+    })
+}
+
+/// The checker alone.
+pub(crate) fn run_h2spec(target: &Path) -> Result<()> {
+    with_site(target, |site| h2spec::run(site, target))
+}
+
+/// The others.
+pub(crate) fn run_clients(target: &Path) -> Result<()> {
+    with_site(target, |site| clients(site, target))
+}
+
+fn with_site(target: &Path, ask: impl Fn(&Site) -> Result<()>) -> Result<()> {
+    crate::test::built()?;
     let maitred = target.join("debug/maitred").canonicalize()?;
     let worker = maitred.with_file_name("examples").join("worker");
-    if !worker.is_file() {
-        return Err("no example worker: cargo build -p maitred-handoff --example worker".into());
-    }
     let pool = format!("command = [\"{}\"]\nworkers = 1\nqueue = {{ timeout = \"60s\" }}", worker.display());
     let kind = test_site::Kind { large_bytes: LARGE_BYTES, listen: "tls = {}", pool };
     let site = Site::start(&maitred, &kind)?;
-    match ask(&site, target) {
+    match ask(&site) {
         Ok(()) => site.stop(),
         Err(error) => {
             // What the client says of it is half of the matter.
@@ -35,8 +50,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
     }
 }
 
-fn ask(site: &Site, target: &Path) -> Result<()> {
-    h2spec::run(site, target)?;
+fn clients(site: &Site, target: &Path) -> Result<()> {
     nghttp(site)?;
     h2load(site)?;
     curl(site)?;

@@ -15,6 +15,7 @@ const QPACK: &str = "crates/maitred-http/tests/qpack_beside_pylsqpack.py";
 
 /// Runs everything with what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     qpack(target)?;
     clients::run(target)
 }
@@ -30,9 +31,6 @@ fn qpack(target: &Path) -> Result<()> {
         }
     };
     let mut cargo = crate::step::cargo();
-    step(
-        "QPACK's example",
-        cargo.args(["build", "--quiet", "--package", "maitred-http", "--example", "qpack"]),
-    )?;
+    step("QPACK's example", cargo.args(["build", "--workspace", "--example", "qpack"]))?;
     step(name, Command::new(python).arg(QPACK).arg(target.join("debug/examples/qpack").canonicalize()?))
 }

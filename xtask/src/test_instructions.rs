@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
-
 use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::step;
@@ -43,11 +41,21 @@ const C_LIBRARY: (&str, &str) = (
     "glibc.cpu.hwcaps=-AVX512VL,-AVX512BW,-AVX2,-AVX,-ERMS,-FSRM,-SSE4_2,-SSE4_1,-SSSE3,-Fast_Unaligned_Copy",
 );
 
-/// What was recorded.
-#[derive(Serialize, Deserialize)]
-struct Baseline {
-    /// Instructions in user space for each time that a part is done.
-    instructions: BTreeMap<String, f64>,
+/// What was recorded: instructions in user space for each time that a part is done.
+fn recorded() -> Result<BTreeMap<String, f64>> {
+    let text = std::fs::read_to_string(BASELINE)?;
+    let table: toml::Table = text.parse()?;
+    let parts = table.get("instructions").and_then(toml::Value::as_table);
+    let parts = parts.ok_or_else(|| format!("{BASELINE} has no instructions"))?;
+    let count = |(part, each): (&String, &toml::Value)| Some((part.clone(), each.as_float()?));
+    Ok(parts.iter().filter_map(count).collect())
+}
+
+/// The same as a file.
+fn recording(counted: &BTreeMap<String, f64>) -> String {
+    let note = format!("# Instructions per request by part; {WRITE}=1 cargo xtask instructions writes it.\n");
+    let lines = counted.iter().map(|(part, each)| format!("{part} = {each:.1}\n"));
+    note + "[instructions]\n" + &lines.collect::<String>()
 }
 
 /// Counts and compares, or says why not.
@@ -66,17 +74,15 @@ pub(crate) fn run(target: &Path) -> Result<()> {
         counted.insert(part.to_owned(), each(&program, &[part])?.round());
     }
     if std::env::var_os(WRITE).is_some() {
-        let note =
-            format!("# Instructions per request by part; {WRITE}=1 cargo xtask instructions writes it.\n");
-        std::fs::write(BASELINE, note + &toml::to_string(&Baseline { instructions: counted })?)?;
+        std::fs::write(BASELINE, recording(&counted))?;
         return Ok(());
     }
-    let baseline: Baseline = toml::from_str(&std::fs::read_to_string(BASELINE)?)?;
+    let baseline = recorded()?;
     for (part, each) in &counted {
-        let recorded = baseline.instructions.get(part).copied().unwrap_or_default();
+        let recorded = baseline.get(part).copied().unwrap_or_default();
         println!("{part:12} {each:6.0}   recorded {recorded:6.0}");
     }
-    let mut wrong = differences(&baseline.instructions, &counted);
+    let mut wrong = differences(&baseline, &counted);
     let of = |part: &str| counted.get(part).copied().unwrap_or_default();
     if of("routes-1000") > ROUTES_MAX * of("route") {
         wrong.push(format!("a request with 1,000 routes takes more than {ROUTES_MAX} times that with one"));
@@ -128,7 +134,7 @@ fn differences(recorded: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>
 }
 
 /// Instructions of one of the times that a program does something, whose last argument is their number.
-pub(crate) fn each(program: &Path, arguments: &[&str]) -> Result<f64> {
+pub fn each(program: &Path, arguments: &[&str]) -> Result<f64> {
     let (few, many) = (count(program, arguments, FEW)?, count(program, arguments, MANY)?);
     Ok((many as f64 - few as f64) / (MANY - FEW) as f64)
 }

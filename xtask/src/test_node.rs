@@ -12,29 +12,48 @@ const DIRECTORY: &str = "adapters/node";
 /// Applications that are compared with themselves, alone and behind Maitred.
 const DIFFERENTIAL: [&str; 2] = ["node-http", "node-express"];
 
-/// Runs them, or says why not.
-pub(crate) fn run() -> Result<()> {
+const CONFORMANCE: [&str; 4] = ["../conformance/run.py", "--", "node", "tests/reference.js"];
+
+fn within(directory: &str, program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(directory);
+    command
+}
+
+/// Whether Node.js and the packages of these directories are there; says why not.
+fn ready(directories: &[&str]) -> bool {
     if let Some(why) = missing() {
         skip(Kind::Missing, "Node adapter", &why);
-        return Ok(());
+        return false;
     }
-    let within = |directory: &str, program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).current_dir(directory);
-        command
-    };
-    for directory in [DIRECTORY, "examples/node-express"] {
+    for directory in directories {
         let packages = ["ci", "--no-audit", "--no-fund"];
-        if let Err(why) = step(&format!("packages of {directory}"), &mut within(directory, "npm", &packages))
-        {
+        let install = step(&format!("packages of {directory}"), &mut within(directory, "npm", &packages));
+        if let Err(why) = install {
             skip(Kind::Missing, "Node adapter", &format!("its packages cannot be installed ({why})"));
-            return Ok(());
+            return false;
         }
     }
+    true
+}
+
+/// The conformance kit, or why not.
+pub(crate) fn conformance() -> Result<()> {
+    crate::test::built()?;
+    if !ready(&[DIRECTORY]) {
+        return Ok(());
+    }
+    step("Node adapter, conformance", &mut within(DIRECTORY, "python3", &CONFORMANCE))
+}
+
+/// The adapter's own tests, a listener without Maitred, and applications alone and behind it; or why not.
+pub(crate) fn frameworks() -> Result<()> {
+    crate::test::built()?;
+    if !ready(&[DIRECTORY, "examples/node-express"]) {
+        return Ok(());
+    }
     step("Node adapter", &mut within(DIRECTORY, "npm", &["test", "--silent"]))?;
-    let conformance = ["../conformance/run.py", "--", "node", "tests/reference.js"];
-    step("Node adapter, conformance", &mut within(DIRECTORY, "python3", &conformance))?;
-    let listener = [&conformance[..], &["--listener"]].concat();
+    let listener = [&CONFORMANCE[..], &["--listener"]].concat();
     step("Node adapter, conformance of a listener alone", &mut within(DIRECTORY, "python3", &listener))?;
     for name in DIFFERENTIAL {
         let arguments = ["../differential/run.py", "--adapter", name];

@@ -21,52 +21,53 @@ use Sign::{File, Module, Program};
 
 /// Apache's module of PHP.
 const PHP_MODULE: Sign = File("/usr/lib/apache2/modules", "libphp", ".so");
-/// What tests need, and the Debian package that has it.
-const NEEDED: &[(Sign, &str)] = &[
-    (Program("strace"), "strace"),
-    (Program("valgrind"), "valgrind"),
-    (Program("go"), "golang-go"),
-    (Program("git"), "git"),
-    (Program("python3"), "python3"),
-    (Module("ensurepip"), "python3-venv"),
-    (Program("chromium"), "chromium"),
-    (Program("firefox-esr"), "firefox-esr"),
-    (Program("certutil"), "libnss3-tools"),
-    (Program("openssl"), "openssl"),
-    (Program("curl"), "curl"),
-    (Program("zsh"), "zsh"),
-    (Program("fish"), "fish"),
-    (Program("systemd-analyze"), "systemd"),
-    (Program("nghttp"), "nghttp2-client"),
-    (Program("gtlsclient"), "ngtcp2-client"),
-    (Program("make"), "make"),
+/// Names of steps, what they need, and the Debian package that has it.
+#[rustfmt::skip]
+const NEEDED: &[(&str, Sign, &str)] = &[
+    ("tests counts", Program("strace"), "strace"),
+    ("tests instructions", Program("valgrind"), "valgrind"),
+    ("go h2spec tests programs go-frameworks http3 dist", Program("go"), "golang-go"),
+    ("rules", Program("git"), "git"),
+    ("python", Program("python3"), "python3"),
+    ("programs python-frameworks http2 http3 cache-tests dist installed trials", Module("ensurepip"), "python3-venv"),
+    ("programs http2 http3 trials", Program("chromium"), "chromium"),
+    ("http3", Program("firefox-esr"), "firefox-esr"),
+    ("http3", Program("certutil"), "libnss3-tools"),
+    ("h2spec http2 http3 apache-sites trials", Program("openssl"), "openssl"),
+    ("tests apache-sites python http2", Program("curl"), "curl"),
+    ("tests", Program("zsh"), "zsh"),
+    ("tests", Program("fish"), "fish"),
+    ("tests", Program("systemd-analyze"), "systemd"),
+    ("http2", Program("nghttp"), "nghttp2-client"),
+    ("http3", Program("gtlsclient"), "ngtcp2-client"),
+    ("apache programs", Program("make"), "make"),
     // Without the package `apache2`, which would start a server of its own.
-    (Program("apache2"), "apache2-bin"),
-    (Program("apxs"), "apache2-dev"),
-    (PHP_MODULE, "libapache2-mod-php"),
-    (Program("php-cgi"), "php-cgi"),
+    ("tests apache apache-sites programs", Program("apache2"), "apache2-bin"),
+    ("apache apache-sites programs", Program("apxs"), "apache2-dev"),
+    ("apache-sites programs", PHP_MODULE, "libapache2-mod-php"),
+    ("tests programs", Program("php-cgi"), "php-cgi"),
     // Debian's name of the program ends with PHP's version.
-    (File("/usr/sbin", "php-fpm", ""), "php-fpm"),
-    (Program("nginx"), "nginx-light"),
-    (Program("node"), "nodejs"),
-    (Program("npm"), "npm"),
-    (Program("knotd"), "knot"),
-    (Program("man"), "man-db"),
-    (Program("script"), "bsdutils"),
-    (Program("bash"), "bash"),
-    (Program("qemu-system-x86_64"), "qemu-system-x86"),
-    (Program("busybox"), "busybox-static"),
-    (Program("cpio"), "cpio"),
-    (Program("mmdebstrap"), "mmdebstrap"),
-    (Program("mkfs.ext4"), "e2fsprogs"),
-    (Program("xz"), "xz-utils"),
-    (Program("haproxy"), "haproxy"),
-    (Program("strip"), "binutils"),
-    (Program("lintian"), "lintian"),
-    (Program("rpmbuild"), "rpm"),
-    (Program("rpm2cpio"), "rpm2cpio"),
-    (Program("skopeo"), "skopeo"),
-    (File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
+    ("tests apache-sites", File("/usr/sbin", "php-fpm", ""), "php-fpm"),
+    ("tests programs", Program("nginx"), "nginx-light"),
+    ("tests node node-frameworks programs cache-tests installed", Program("node"), "nodejs"),
+    ("node node-frameworks programs cache-tests installed", Program("npm"), "npm"),
+    ("programs", Program("knotd"), "knot"),
+    ("tests", Program("man"), "man-db"),
+    ("tests", Program("script"), "bsdutils"),
+    ("tests", Program("bash"), "bash"),
+    ("vm vm-test", Program("qemu-system-x86_64"), "qemu-system-x86"),
+    ("vm vm-test", Program("busybox"), "busybox-static"),
+    ("vm vm-test", Program("cpio"), "cpio"),
+    ("vm-test", Program("mmdebstrap"), "mmdebstrap"),
+    ("vm-test", Program("mkfs.ext4"), "e2fsprogs"),
+    ("vm vm-test", Program("xz"), "xz-utils"),
+    ("tests", Program("haproxy"), "haproxy"),
+    ("dist installed vm vm-test", Program("strip"), "binutils"),
+    ("dist", Program("lintian"), "lintian"),
+    ("programs dist", Program("rpmbuild"), "rpm"),
+    ("dist", Program("rpm2cpio"), "rpm2cpio"),
+    ("programs dist", Program("skopeo"), "skopeo"),
+    ("dist", File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -105,25 +106,29 @@ pub(crate) fn has_php_module() -> bool {
 }
 
 /// Whether there is a program of this name.
-pub(crate) fn has_program(name: &str) -> bool {
+#[must_use]
+pub fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = MORE_DIRECTORIES.iter().map(|directory| directory.into());
     std::env::split_paths(&path).chain(more).any(|directory| directory.join(name).is_file())
 }
 
-/// Installs what is missing, where that is possible.
-pub(crate) fn install_missing() {
+/// Installs what a step misses, where that is possible.
+pub(crate) fn install_for(step: &str) {
+    let needed = NEEDED.iter().filter(|(steps, ..)| steps.split(' ').any(|name| name == step));
     let missing: Vec<_> =
-        NEEDED.iter().filter(|(sign, _)| !sign.is_there()).map(|(_, package)| *package).collect();
+        needed.filter(|(_, sign, _)| !sign.is_there()).map(|(.., package)| *package).collect();
     install(&missing);
 }
 
 /// Installs these packages, where that is possible.
-pub(crate) fn install(missing: &[&str]) {
+pub fn install(missing: &[&str]) {
     if missing.is_empty() {
         return;
     }
     println!("== installing {}", missing.join(", "));
+    // Steps beside this one install, too, and apt-get does not wait for the lists of packages. Held until it is dropped.
+    let _turn = turn().inspect_err(|error| println!("not in turn: {error}"));
     if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/apt-get").exists() {
         println!("not possible here (it takes root and apt-get); tests that need them are skipped");
         return;
@@ -143,6 +148,15 @@ pub(crate) fn install(missing: &[&str]) {
     }
 }
 
+/// Waits for other steps that install packages.
+fn turn() -> Result<std::fs::File> {
+    let directory = crate::test::times::directory();
+    std::fs::create_dir_all(&directory)?;
+    let file = std::fs::File::create(directory.join("packages.lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
 fn apt(name: &str, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new("apt-get");
     command.args(["-o", LOCK, "-o", TRIES]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
@@ -152,6 +166,15 @@ fn apt(name: &str, arguments: &[&str]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_are_for_known_steps() {
+        for (steps, _, package) in NEEDED {
+            for step in steps.split(' ') {
+                assert!(crate::test::table::find(step).is_some(), "{package}: no step {step}");
+            }
+        }
+    }
 
     #[test]
     fn programs_files_and_modules_are_seen() {

@@ -10,6 +10,8 @@ use crate::skips::{Kind, skip};
 use crate::step::step;
 
 const DIRECTORY: &str = "adapters/python";
+/// The reference application of the conformance kit.
+const WSGI: &str = "tests.reference:application";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
 /// Runs Python's unit tests, and notes what they leave out ([`crate::skips`]).
@@ -29,10 +31,34 @@ const DIFFERENTIAL: &[&str] = &[
     "starlette",
 ];
 
-/// Runs them, or says why not.
-pub(crate) fn run(environment: Result<PathBuf>) -> Result<()> {
+/// Python in the directory of its adapter.
+pub(crate) fn python(arguments: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(arguments).current_dir(DIRECTORY);
+    command
+}
+
+/// The conformance of one interface, by the arguments of `python3 -m maitred`.
+fn conformance(interface: &str, arguments: &[&str]) -> Result<()> {
+    let name = format!("Python adapter, conformance of {interface}");
+    let kit = ["../conformance/run.py", "--", "python3", "-m", "maitred"];
+    step(&name, &mut python(&[&kit, arguments].concat()))
+}
+
+/// Tests of the adapter without any package: what needs one is left out here, and runs in the environment that has it.
+pub(crate) fn bare() -> Result<()> {
+    crate::test::built()?;
+    step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
+    conformance("WSGI", &[WSGI])?;
+    conformance("ASGI", &["tests.asgi_reference:application"])
+}
+
+/// Tests with the packages of others, or why not.
+pub(crate) fn frameworks(target: &Path) -> Result<()> {
+    crate::test::built()?;
+    conformance("WSGI in threads", &["--threads", "60", WSGI])?;
     let name = "Python adapter with gunicorn, uvicorn and frameworks";
-    let python = match environment {
+    let python = match environment(&target.join("python")) {
         Ok(python) => python,
         Err(why) => {
             skip(Kind::Missing, name, &why.to_string());
@@ -47,10 +73,9 @@ pub(crate) fn run(environment: Result<PathBuf>) -> Result<()> {
     let runner = UNITTEST.to_string_lossy();
     step(name, &mut run(DIRECTORY, &[&runner, "discover", "-s", "tests", "-t", "."]))?;
     let python = python.to_string_lossy();
-    for (module, application) in [
-        ("maitred.gunicorn", "tests.reference:application"),
-        ("maitred.uvicorn", "tests.asgi_reference:application"),
-    ] {
+    for (module, application) in
+        [("maitred.gunicorn", WSGI), ("maitred.uvicorn", "tests.asgi_reference:application")]
+    {
         let conformance = ["../conformance/run.py", "--", &python, "-m", module, application];
         step(&format!("{module}, conformance"), &mut run(DIRECTORY, &conformance))?;
     }

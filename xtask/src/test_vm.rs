@@ -10,7 +10,6 @@ use std::process::Command;
 
 use crate::Result;
 use crate::skips::{Kind, skip};
-use crate::step::step;
 use debian::Debian;
 use guest::Guest;
 use kernels::{Kernel, SUITES, Suite};
@@ -178,10 +177,7 @@ pub(crate) fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)
 
 /// The server and the example worker, stripped: the machine has them in memory.
 pub(crate) fn programs(target: &Path) -> Result<Vec<PathBuf>> {
-    let cargo = || crate::step::cargo();
-    step("the server", cargo().args(["build", "--quiet", "--package", "maitred"]))?;
-    let worker = ["build", "--quiet", "--package", "maitred-handoff", "--example", "worker"];
-    step("the worker", cargo().args(worker))?;
+    crate::test::built()?;
     let directory = target.join("vm/programs");
     std::fs::create_dir_all(&directory)?;
     let mut programs = Vec::new();

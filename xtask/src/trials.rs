@@ -25,8 +25,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
     let rest: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
     if !rest.iter().any(|word| SAYS.contains(word)) {
         crate::skips::start()?;
-        let mut build = crate::step::cargo();
-        step("server", build.args(["build", "--quiet", "--package", "maitred"]))?;
+        crate::test::built()?;
         install(&rest)?;
     }
     step("trials", &mut runner(target, &rest)?)
@@ -34,6 +33,7 @@ pub(crate) fn run_some(target: &Path, arguments: &Arguments) -> Result<()> {
 
 /// The quick subset, as a part of the tests.
 pub(crate) fn run(target: &Path) -> Result<()> {
+    crate::test::built()?;
     let mut own = Command::new("python3");
     own.args(["-m", "unittest", "discover", "-s", "tests", "-t", "."]).current_dir("trials");
     step("real applications, the runner's own tests", &mut own)?;

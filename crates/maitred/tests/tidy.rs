@@ -16,11 +16,7 @@ const LINE_COLUMNS_MAX: usize = 130;
 
 /// What must not be called, where it is allowed all the same, and what to use instead.
 const BANNED: &[(&str, &[&str], &str)] = &[
-    (
-        "thread::sleep",
-        &["xtask/src/bench/", "maitred-handoff/examples/"],
-        "wait for an event with a deadline",
-    ),
+    ("thread::sleep", &["bench/harness/", "maitred-handoff/examples/"], "wait for an event with a deadline"),
     (
         "park_timeout",
         &["tests/support/wait.rs"],
@@ -29,7 +25,7 @@ const BANNED: &[(&str, &[&str], &str)] = &[
     ("process::exit", &[], "return an exit code to main"),
     (
         "SystemTime::now",
-        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/"],
+        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/", "bench/harness/"],
         "the clock of the turn",
     ),
     (

@@ -43,7 +43,7 @@ pub(super) fn run(target: &Path) -> Result<()> {
         gtlsclient(&given),
         chromium(&given),
         firefox(&given),
-        networks::run(&given, python),
+        networks::run(&given, python, target),
     ];
     let failures: Vec<_> =
         results.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect();

@@ -1,79 +1,106 @@
-//! The same site over networks that are not as good as loopback (`maitred_udp`).
+//! The same site over networks that are not as good as loopback: `maitred-udp-proxy` makes them, as a process of its own.
 
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::time::Duration;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use maitred_udp::{Config, Counts, Faults, Rate, Rebind};
+use serde_json::Value;
 
 use super::clients::{Given, script};
 use crate::Result;
-use crate::step::step;
+use crate::step::{cargo, step};
 use crate::test_packages::has_program;
 
 /// Cases of the scripts that are about the way, rather than about what is said.
 const AIOQUIC: &[&str] = &["get", "download", "upload", "concurrent", "early_data"];
 const GTLSCLIENT: &[&str] = &["files", "upload", "early_data"];
 /// The same datagrams are lost each time, as far as the same ones are sent.
-const SEED: u64 = 3;
+const SEED: &str = "3";
 
-/// A network: what it is called, what it does, and what of that has to have happened.
+/// A network: what it is called, arguments of the proxy, and counts of which none may be zero (paths in its JSON).
 struct Network {
     name: &'static str,
-    config: Config,
-    seen: fn(&Counts) -> bool,
+    arguments: &'static [&'static str],
+    seen: &'static [&'static str],
 }
 
-fn networks() -> [Network; 4] {
-    let lossy = Faults {
-        delay: Duration::from_millis(5),
-        loss_per_mille: 3,
-        reorder_per_mille: 5,
-        duplicate_per_mille: 10,
-        ..Faults::default()
-    };
-    // What QUIC has to get along with, and a little more (9000-14).
-    let narrow = Faults { mtu_bytes: Some(1252), bleach_ecn: true, ..Faults::default() };
-    let rate = Some(Rate { bytes_per_second: 5_000_000, queue_bytes: 100_000 });
-    let slow = Faults { delay: Duration::from_millis(10), rate, ..Faults::default() };
-    let rebind = Rebind { every: Some(300), address: true, ..Rebind::default() };
-    [
-        Network {
-            name: "5 ms each way, of a thousand datagrams 3 lost, 5 late, 10 twice",
-            config: Config::both(lossy),
-            seen: |counts| counts.to_client.lost > 0 && counts.to_client.reordered > 0,
-        },
-        Network {
-            name: "datagrams of 1,252 bytes, no ECN",
-            config: Config::both(narrow),
-            seen: |counts| counts.to_client.bleached > 0,
-        },
-        Network {
-            name: "5 MB/s, 10 ms each way",
-            config: Config::both(slow),
-            seen: |counts| counts.to_client.sent > 0,
-        },
-        Network {
-            name: "another address after each 300 datagrams",
-            config: Config { rebind, ..Config::default() },
-            seen: |counts| counts.rebound > 0,
-        },
-    ]
+const NETWORKS: [Network; 4] = [
+    Network {
+        name: "5 ms each way, of a thousand datagrams 3 lost, 5 late, 10 twice",
+        arguments: &["--delay", "5ms", "--loss", "3", "--reorder", "5", "--duplicate", "10"],
+        seen: &["/to_client/lost", "/to_client/reordered"],
+    },
+    // QUIC has to get along with 1,200 bytes (9000-14).
+    Network {
+        name: "datagrams of 1,252 bytes, no ECN",
+        arguments: &["--mtu", "1252", "--bleach-ecn", "true"],
+        seen: &["/to_client/bleached"],
+    },
+    Network {
+        name: "5 MB/s, 10 ms each way",
+        arguments: &["--delay", "10ms", "--rate", "5000000", "--queue", "100000"],
+        seen: &["/to_client/sent"],
+    },
+    Network {
+        name: "another address after each 300 datagrams",
+        arguments: &["--rebind-every", "300", "--rebind-address"],
+        seen: &["/rebound"],
+    },
+];
+
+/// The proxy's process; it ends with its standard input.
+struct Proxy {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    port: String,
+}
+
+impl Proxy {
+    fn start(program: &Path, arguments: &[&str], port: &str) -> Result<Proxy> {
+        let mut command = Command::new(program);
+        command.args(["--to", &format!("127.0.0.1:{port}"), "--seed", SEED]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (commands, answers) = pipes.ok_or("the proxy has no pipes")?;
+        let mut proxy = Proxy { child, commands, answers: BufReader::new(answers), port: String::new() };
+        let said = proxy.line()?;
+        let address = said.strip_prefix("listening on ").and_then(|address| address.rsplit_once(':'));
+        proxy.port = address.ok_or_else(|| format!("the proxy said {said:?}"))?.1.to_owned();
+        Ok(proxy)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        Ok(line.trim().to_owned())
+    }
+
+    /// Its counts, and its end.
+    fn finish(mut self) -> Result<Value> {
+        self.commands.write_all(b"counts\n")?;
+        let counts = serde_json::from_str(&self.line()?)?;
+        drop(self.commands);
+        self.child.wait()?;
+        Ok(counts)
+    }
 }
 
 /// `python` has aioquic; without it, there is gtlsclient.
-pub(super) fn run(given: &Given, python: Option<&Path>) -> Result<()> {
-    let port = given.origin.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    let server = SocketAddr::from(([127, 0, 0, 1], port.ok_or("an origin without a port")?));
+pub(super) fn run(given: &Given, python: Option<&Path>, target: &Path) -> Result<()> {
+    let port = given.origin.rsplit_once(':').map(|(_, port)| port).ok_or("an origin without a port")?;
+    let build = ["build", "--workspace", "--bin", "maitred-udp-proxy"];
+    step("maitred-udp-proxy", cargo().args(build))?;
+    let program = target.join("debug/maitred-udp-proxy").canonicalize()?;
     let mut failures = Vec::new();
-    for Network { name, config, seen } in networks() {
-        let path = maitred_udp::Path::start(Config { seed: SEED, ..config }, server)?;
-        let origin = format!("https://localhost:{}", path.address().port());
+    for Network { name, arguments, seen } in NETWORKS {
+        let proxy = Proxy::start(&program, arguments, port)?;
+        let origin = format!("https://localhost:{}", proxy.port);
         let results = [aioquic(given, python, &origin, name), gtlsclient(&origin, name)];
-        let counts = path.finish()?;
-        println!("{name}: {counts:?}");
+        let counts = proxy.finish()?;
+        println!("{name}: {counts}");
         failures.extend(results.into_iter().filter_map(|result| result.err().map(|error| error.to_string())));
-        if !seen(&counts) {
+        if seen.iter().any(|path| counts.pointer(path).and_then(Value::as_u64).unwrap_or_default() == 0) {
             failures.push(format!("the network was not as bad as it should be: {name}"));
         }
     }

@@ -5,8 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Result;
 use crate::test_vm::kernels::run;
+use crate::{Result, harness};
+
+/// The package of this executable, as `cargo xtask dist` makes it.
+fn debian(executable: &Path, directory: &Path) -> Result<PathBuf> {
+    let places = [executable.to_string_lossy(), directory.to_string_lossy()];
+    harness::run_step(harness::DIST, "debian", &[&places[0], &places[1]])?;
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "deb");
+    let made = fs::read_dir(directory)?.flatten().map(|entry| entry.path()).find(is_package);
+    Ok(made.ok_or("no package was made")?)
+}
 
 /// Returns both.
 pub(crate) fn make(target: &Path, programs: &[PathBuf], deb: Option<&Path>) -> Result<Vec<PathBuf>> {
@@ -18,7 +27,7 @@ pub(crate) fn make(target: &Path, programs: &[PathBuf], deb: Option<&Path>) -> R
         Some(deb) => deb.to_owned(),
         None => {
             let server = programs.iter().find(|program| program.ends_with("maitred"));
-            crate::dist::debian(server.ok_or("the server was not built")?, &directory)?
+            debian(server.ok_or("the server was not built")?, &directory)?
         }
     };
     run("dpkg-deb", Command::new("dpkg-deb").arg("-R").arg(deb).arg(&tree))?;
