@@ -259,7 +259,7 @@ fn a_proxy_header_has_to_come_in_time() {
     let server = setup()
         .listen("proxy_protocol = true")
         .listen("defer_accept = false")
-        .limit("head_timeout = \"100ms\"")
+        .limit("head_timeout = \"1s\"")
         .start();
     let (mut silent, mut slow) = (server.connect(), server.connect());
     slow.send(&V1[..20]);

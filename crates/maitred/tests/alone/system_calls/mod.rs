@@ -6,14 +6,14 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// After this, something hangs.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use crate::support::{TIMEOUT, eventually, skip_here, skip_missing};
+
 /// Requests that are counted; where several come in one write, the writes.
 const REQUESTS: usize = 500;
 /// Calls besides those of the requests: a full log buffer, timers; and in each second that it takes, on a machine that is slow,
@@ -90,7 +90,7 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut strace) = strace else {
-        crate::support::skip_missing("there is no strace(1) here");
+        skip_missing("there is no strace(1) here");
         return None;
     };
     let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
@@ -98,7 +98,7 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
     match said.next() {
         Some(Ok(line)) if line.contains("attached") => {}
         other => {
-            crate::support::skip_here(format_args!("strace(1) may not look at a process here: {other:?}"));
+            skip_here(format_args!("strace(1) may not look at a process here: {other:?}"));
             return None;
         }
     }
@@ -431,13 +431,8 @@ fn announced(said: &str) -> Option<String> {
 }
 
 fn wait_for_announcement(server: &mut Child, output: &Path) {
-    let end = Instant::now() + TIMEOUT;
-    loop {
-        let said = std::fs::read_to_string(output).unwrap();
-        if announced(&said).is_some() {
-            return;
-        }
-        assert!(Instant::now() < end && matches!(server.try_wait(), Ok(None)), "it did not start");
-        std::thread::yield_now();
-    }
+    eventually("it says where it listens", || {
+        assert!(matches!(server.try_wait(), Ok(None)), "it did not start");
+        announced(&std::fs::read_to_string(output).unwrap()).is_some()
+    });
 }

@@ -3,12 +3,11 @@
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use maitred::acme::dns::message::{self, Data, Kind};
 
 use crate::acme::pebble::{end, free, has_names};
-use crate::support::eventually;
+use crate::support::{TIMEOUT, eventually};
 
 /// Where Debian's package `knot` has it.
 const PROGRAM: &str = "/usr/sbin/knotd";
@@ -57,7 +56,7 @@ impl Knot {
     /// The texts of a name.
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
         let socket = UdpSocket::bind((self.address.ip(), 0)).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         socket.connect(self.address).unwrap();
         socket.send(&message::question(1, name, Kind::Txt).unwrap()).unwrap();
         let mut bytes = [0; 4096];

@@ -12,14 +12,13 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use maitred::config::{self, Identity, Lookup, Origin};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// After this, something hangs.
-const TIMEOUT: Duration = Duration::from_secs(30);
+use crate::support::{TIMEOUT, eventually, skip_here, skip_missing};
+
 /// The account that owns nothing.
 const NOBODY: u32 = 65534;
 
@@ -123,7 +122,7 @@ fn what_cannot_be_done_exits_with_1() {
 fn an_ordinary_user_is_told_what_takes_privileges() {
     use std::os::unix::process::CommandExt;
     if !rustix::process::geteuid().is_root() {
-        return crate::support::skip_here("it takes root to become an ordinary user");
+        return skip_here("it takes root to become an ordinary user");
     }
     let dir = tempfile::tempdir().unwrap();
     // Where the tests were built may be closed to others. Not copied by this process: a child that another test starts
@@ -373,7 +372,7 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     assert!(dir.path().join("admin").exists());
     // Its worker process has the admin socket too, and notices by itself that its master is gone.
     let admin = dir.path().join("admin");
-    crate::support::eventually("the orphaned worker process goes", || {
+    eventually("the orphaned worker process goes", || {
         std::os::unix::net::UnixStream::connect(&admin).is_err()
     });
     let next = start();
@@ -394,9 +393,9 @@ fn a_log_that_nobody_reads_does_not_hold_the_master_up() {
     let mut server = Server(command.spawn().unwrap());
     let log = server.0.stderr.take().unwrap();
     // A pipe takes 64 KiB, and no line of the application is half as long as the rest.
-    crate::support::eventually("the log is full", || rustix::io::ioctl_fionread(&log).unwrap() > 50 * 1024);
+    eventually("the log is full", || rustix::io::ioctl_fionread(&log).unwrap() > 50 * 1024);
     let mut reload = maitred(&["reload"]).current_dir(dir.path()).spawn().unwrap();
-    crate::support::eventually("the master carries out the command", || reload.try_wait().unwrap().is_some());
+    eventually("the master carries out the command", || reload.try_wait().unwrap().is_some());
     assert!(reload.wait().unwrap().success());
 }
 
@@ -706,7 +705,7 @@ fn the_manual_page_renders_without_a_warning() {
     ]);
     let rendered = man.output();
     let Ok(rendered) = rendered else {
-        return crate::support::skip_missing("there is no man(1) here");
+        return skip_missing("there is no man(1) here");
     };
     let warnings = String::from_utf8_lossy(&rendered.stderr);
     assert!(rendered.status.success() && warnings.is_empty(), "{warnings}");
@@ -727,7 +726,7 @@ fn completions_work_in_bash() {
         .env("LC_ALL", "C")
         .output();
     let Ok(completed) = completed else {
-        return crate::support::skip_missing("there is no bash here");
+        return skip_missing("there is no bash here");
     };
     assert_eq!(text(&completed), "reload\n--no-listing\n");
 }

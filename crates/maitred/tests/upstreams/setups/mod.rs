@@ -10,7 +10,7 @@ mod wordpress;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::support::upstream::Upstream;
+use crate::support::upstream::{Peer, Upstream};
 use crate::support::{Client, Response, Server, Setup};
 
 /// The configuration of an example, with its places replaced: texts that it has, and what takes their place.
@@ -39,7 +39,7 @@ fn application() -> Upstream {
     Upstream::start(answer)
 }
 
-fn answer(peer: &mut upstream::Peer) -> std::io::Result<()> {
+fn answer(peer: &mut Peer) -> std::io::Result<()> {
     loop {
         let asked = peer.request()?;
         let told = |name: &str| asked.field(name).unwrap_or("-").to_owned();

@@ -70,8 +70,9 @@ fn more_than_ranges_max_are_answered_with_the_whole() {
 
 #[test]
 fn a_slow_head_gets_408_and_a_close() {
-    // The kernel may hold back connections that say nothing; here it shall not.
-    let server = Setup::with_files().limit("head_timeout = \"200ms\"").listen("defer_accept = false").start();
+    // The kernel may hold back connections that say nothing; here it shall not. A slow machine gets from a connection to its
+    // first request within this time.
+    let server = Setup::with_files().limit("head_timeout = \"1s\"").listen("defer_accept = false").start();
     let mut client = server.connect();
     client.send("GET /a.txt HTTP/1.1\r\nHo");
     let response = client.response("GET");
@@ -202,9 +203,9 @@ fn connections_that_are_idle_longer_than_keep_alive_timeout_are_closed() {
 fn the_last_request_says_how_long_its_connection_may_be_idle() {
     let server = Setup::with_files()
         .limit("keep_alive_timeout = \"10m\"")
-        .route("/short/*", "respond = { body = \"short\" }\nlimits = { keep_alive_timeout = \"150ms\" }")
+        .route("/short/*", "respond = { body = \"short\" }\nlimits = { keep_alive_timeout = \"1s\" }")
         .pool("app", None, "workers = 1")
-        .route("/slow/*", "pool = \"app\"\nlimits = { keep_alive_timeout = \"150ms\" }")
+        .route("/slow/*", "pool = \"app\"\nlimits = { keep_alive_timeout = \"1s\" }")
         .start();
     server.wait_for_processes();
     let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();

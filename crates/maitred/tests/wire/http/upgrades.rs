@@ -229,7 +229,7 @@ fn processes_end_their_tunnels_when_the_server_stops() {
 
 #[test]
 fn a_tunnel_in_which_nothing_moves_is_closed_after_tunnel_idle_timeout() {
-    let server = start(setup("relay").limit("tunnel_idle_timeout = \"500ms\""));
+    let server = start(setup("relay").limit("tunnel_idle_timeout = \"2s\""));
     let mut client = upgrade(&server, "/echo", b"");
     client.is_echoed();
     assert_eq!(rest(client), b"");

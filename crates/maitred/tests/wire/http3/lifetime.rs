@@ -14,15 +14,22 @@ use crate::support::{Gate, eventually};
 /// and far more than it takes on a slow machine.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
+/// How soon an idle connection ends. It has to be more than a slow machine takes from a handshake to the request behind it.
+const SOON: &str = "keep_alive_timeout = \"1s\"";
+
 fn no_error() -> Closed {
     Closed::Application { code: Code::NoError.number(), reason: String::new() }
 }
 
 #[test]
 fn an_idle_connection_is_closed_after_keep_alive_timeout() {
-    let server = setup("").limit("keep_alive_timeout = \"200ms\"").start();
-    let mut idle: Vec<_> = (0..5).map(|_| connect(&server)).collect();
-    idle.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").unwrap().status, 200));
+    let server = setup("").limit(SOON).start();
+    let join = || {
+        let mut client = connect(&server);
+        assert_eq!(client.get("/a.txt").unwrap().status, 200);
+        client
+    };
+    let mut idle: Vec<_> = (0..5).map(|_| join()).collect();
     for client in &mut idle {
         assert_eq!(client.wait_closed().unwrap(), no_error());
     }
@@ -33,7 +40,7 @@ fn an_idle_connection_is_closed_after_keep_alive_timeout() {
 #[test]
 fn a_connection_with_an_open_stream_is_not_idle() {
     let gate = Gate::new();
-    let server = setup("").limit("keep_alive_timeout = \"200ms\"").pool("app", Some(&gate), PATIENT).start();
+    let server = setup("").limit(SOON).pool("app", Some(&gate), PATIENT).start();
     server.wait_for_processes();
     let mut client = connect(&server);
     let stream = client.send_get("/app/wait", &[]);

@@ -59,7 +59,7 @@ fn half_a_request_and_a_close_notify_end_the_connection() {
 #[test]
 fn an_idle_connection_ends_with_close_notify() {
     let authority = Authority::new();
-    let server = setup(&authority, "").limit("keep_alive_timeout = \"200ms\"").start();
+    let server = setup(&authority, "").limit("keep_alive_timeout = \"1s\"").start();
     let mut client = connect(&server, &authority.client());
     client.get("/a.txt");
     assert_eq!(client.end(), End::Closed, "a client of TLS takes an end without it for an attack");
