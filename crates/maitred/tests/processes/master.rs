@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::support::processes::send_signal;
 use crate::support::{Client, Setup, binary, eventually};
-use rustix::process::Signal;
 
 /// A site of one file, on two threads with two buckets.
 fn site() -> Setup {

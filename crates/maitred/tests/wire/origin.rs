@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
-use crate::support::{Client, End, Response, Server, Setup};
 use serde_json::Value;
+
+use crate::support::{Client, End, Response, Server, Setup};
 
 /// All clients here connect from 127.0.0.1: this makes a trusted proxy of them.
 const TRUSTING: &str = "trusted_proxies = [\"127.0.0.0/8\"]";

@@ -8,16 +8,17 @@ use rustix::process::Signal;
 
 use crate::acme::knot::{Knot, SECRET};
 use crate::acme::pebble::{Manners, Pebble};
-use crate::support::eventually;
+use crate::support::{copy_program, eventually};
 
 const NAME: &str = "_acme-challenge.a.example";
 
 /// A hook with these lines of shell, which notes its arguments in the file `calls`.
 fn hook(pebble: &Pebble, lines: &str) -> PathBuf {
-    let path = pebble.path("hook");
+    let (path, beside) = (pebble.path("hook"), pebble.path("hook.text"));
     let calls = pebble.path("calls");
-    std::fs::write(&path, format!("#!/bin/sh\necho \"$@\" >> {}\n{lines}\n", calls.display())).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&beside, format!("#!/bin/sh\necho \"$@\" >> {}\n{lines}\n", calls.display())).unwrap();
+    std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(&beside, &path);
     path
 }
 

@@ -8,9 +8,10 @@ mod file;
 mod ipv6;
 mod names;
 
+use serde_json::Value;
+
 use crate::support::upstream::{Peer, Upstream};
 use crate::support::{Server, Setup};
-use serde_json::Value;
 
 /// A server whose every request goes to `[pool.app]`.
 fn setup(pool: &str) -> Setup {
