@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::ServerName;
@@ -62,6 +62,8 @@ fn ask(stream: &mut (impl Read + Write), path: &str, writes: usize, batch: usize
 #[derive(Debug)]
 struct Calls {
     by_name: BTreeMap<String, usize>,
+    /// How long the requests took.
+    took: Duration,
     /// As many besides those of the requests, by the time that it took.
     others_max: usize,
 }
@@ -105,7 +107,8 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
     let began = Instant::now();
     ask(REQUESTS);
     drop(strace);
-    let others_max = OTHERS_MAX + OTHERS_PER_SECOND_MAX * began.elapsed().as_secs() as usize;
+    let took = began.elapsed();
+    let others_max = OTHERS_MAX + OTHERS_PER_SECOND_MAX * took.as_secs() as usize;
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     for line in std::fs::read_to_string(&output).unwrap().lines() {
         if let Some((name, _)) = line.split_once('(') {
@@ -114,7 +117,7 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
             *by_name.entry(kind.replace("pwait", "wait")).or_default() += 1;
         }
     }
-    Some(Calls { by_name, others_max })
+    Some(Calls { by_name, took, others_max })
 }
 
 fn connect(dir: &Path) -> TcpStream {
@@ -129,7 +132,7 @@ fn connect(dir: &Path) -> TcpStream {
 /// what is allowed of these.
 fn assert_at_most(calls: Calls, budget: &[(&str, usize)]) {
     let all = format!("{calls:?}");
-    let Calls { mut by_name, others_max } = calls;
+    let Calls { mut by_name, others_max, .. } = calls;
     for &(kind, each) in budget {
         let count = by_name.remove(kind).unwrap_or_default();
         assert!(count <= each * REQUESTS + others_max, "{kind}: {each} a request are allowed; {all}");
@@ -346,7 +349,9 @@ fn a_hot_file_that_is_sent_from_the_page_cache_takes_one_more_call() {
     assert!(calls.of("send") >= 2 * REQUESTS, "{calls:?}");
     // An older strace(1) knows cachestat(2) by its number only.
     let asked = calls.of("preadv2") + calls.of("cachestat") + calls.of("syscall_0x1c3");
-    assert!(asked <= REQUESTS / 4, "{asked} questions: {calls:?}");
+    // The first page, the last one, and those between; for the file as a whole, and once more for what the socket did not take.
+    let asked_max = 2 * 3 * (1 + calls.took.as_millis() as usize / 100);
+    assert!(asked <= asked_max, "{asked} questions, {asked_max} at most: {calls:?}");
 }
 
 #[test]
