@@ -1,4 +1,4 @@
-//! Tests that take the whole machine, or count what it does: nothing else of the tests runs beside them.
+//! Tests that take the whole machine, or count what it does: one at a time, and nothing else of the tests beside them.
 //!
 //! | module | what it tests |
 //! |---|---|
@@ -12,3 +12,11 @@ mod replay;
 #[path = "../support/mod.rs"]
 mod support;
 mod system_calls;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The machine, which one test has at a time.
+fn the_machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -22,6 +22,7 @@ const SESSIONS_MAX: usize = 32;
 
 #[test]
 fn ten_thousand_logged_requests_get_what_the_site_implies() {
+    let _machine = crate::the_machine();
     let path = access_log::path();
     let Ok(text) = std::fs::read(&path) else {
         crate::support::skip_here(format_args!(

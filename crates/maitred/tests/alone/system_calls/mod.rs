@@ -13,6 +13,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::support::{TIMEOUT, eventually, skip_here, skip_missing};
+use crate::the_machine;
 
 /// Requests that are counted; where several come in one write, the writes.
 const REQUESTS: usize = 500;
@@ -304,6 +305,7 @@ fn origin() -> std::net::SocketAddr {
 
 #[test]
 fn a_hot_request_takes_one_receive_one_send_and_a_share_of_the_wait() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
     let Some(calls) = calls(dir.path(), server.0.id(), "/hot.txt", 1) else { return };
@@ -315,6 +317,7 @@ fn a_hot_request_takes_one_receive_one_send_and_a_share_of_the_wait() {
 
 #[test]
 fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
     let Some(calls) = calls(dir.path(), server.0.id(), "/hot.txt", 16) else { return };
@@ -324,6 +327,7 @@ fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
 /// Whether a file is in memory is asked for a tenth of a second, and not for each response.
 #[test]
 fn a_hot_file_that_is_sent_from_the_page_cache_takes_one_more_call() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     let arguments = ["serve", docs, "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"];
@@ -356,6 +360,7 @@ fn a_hot_file_that_is_sent_from_the_page_cache_takes_one_more_call() {
 
 #[test]
 fn over_tls_it_is_the_same() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let (server, mut client) = secure_files(dir.path(), b"http/1.1");
     let ask = &mut |writes| ask(&mut client, "/hot.txt", writes, 1);
@@ -370,6 +375,7 @@ const HTTP2: &[(&str, usize)] = &[("send", 1), ("recv", 1), ("epoll_wait", 1), (
 
 #[test]
 fn thirty_two_requests_of_http2_take_one_receive_and_one_send() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
     let mut client = Http2::new(connect(dir.path()));
@@ -379,6 +385,7 @@ fn thirty_two_requests_of_http2_take_one_receive_and_one_send() {
 
 #[test]
 fn so_they_do_over_tls() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let (server, stream) = secure_files(dir.path(), b"h2");
     let mut client = Http2::new(stream);
@@ -388,6 +395,7 @@ fn so_they_do_over_tls() {
 
 #[test]
 fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_set() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = application(dir.path(), "direct");
     let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
@@ -401,6 +409,7 @@ fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_se
 
 #[test]
 fn a_relayed_request_takes_one_message_each_way_and_one_pass_through_the_relay() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = application(dir.path(), "relay");
     let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
@@ -411,6 +420,7 @@ fn a_relayed_request_takes_one_message_each_way_and_one_pass_through_the_relay()
 
 #[test]
 fn a_proxied_request_takes_one_receive_and_one_send_on_each_side_and_a_look() {
+    let _machine = the_machine();
     let dir = tempfile::tempdir().unwrap();
     let server = pool(dir.path(), &format!("connect = \"http://{}\"", origin()));
     let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
