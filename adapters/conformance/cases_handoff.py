@@ -11,8 +11,8 @@ import urllib.parse
 
 import websocket
 from kit import (
-    CANCEL, CLEAN, DETACH, DONE, FILE, FORGET, KEEP, MAY_DETACH, PING, PONG, SHUTDOWN, Skipped, equal, expect, frame,
-    request_frame,
+    CANCEL, CLEAN, DEADLINE_S, DETACH, DONE, FILE, FORGET, KEEP, MAY_DETACH, PING, PONG, SHUTDOWN, Skipped, equal, expect,
+    frame, request_frame,
 )
 
 # Far more than the sockets between two ends hold.
@@ -191,7 +191,7 @@ def relays_are_sockets_as_any_other(worker):
     large = _large(worker)
     near, far = socket.socketpair()
     far.setblocking(False)
-    near.settimeout(5)
+    near.settimeout(DEADLINE_S)
     connection = 0x8000_0005
     worker.send(request_frame(connection, 1, "/bytes/1000", descriptors=1), [far.fileno()])
     done = worker.done()
@@ -272,7 +272,7 @@ def _relay(worker, size, target, number=1):
     """A request whose body follows on the response descriptor; our end of that."""
     near, far = socket.socketpair()
     far.setblocking(False)
-    near.settimeout(5)
+    near.settimeout(DEADLINE_S)
     data = request_frame(0x8000_0000 + number, number, target, method="POST", body_stream=size, descriptors=1)
     worker.send(data, [far.fileno()])
     far.close()
@@ -342,10 +342,8 @@ def cancel_reaches_a_running_request(worker):
     client = worker.client()
     worker.send(request_frame(7, 1, "/wait", descriptors=1), [client.far.fileno()])
     worker.send(frame(CANCEL, connection=7, request=1))
-    began = time.monotonic()
-    done = worker.done()
-    expect(time.monotonic() - began < 5, "the application was not told")
-    equal(done.flags, 0, "flags of DONE")
+    # It does not end before it is told.
+    equal(worker.done().flags, 0, "flags of DONE")
 
 
 def a_silent_request_that_was_cancelled_ends_without_its_socket(worker):

@@ -225,7 +225,7 @@ for (const transport of ['direct', 'relay']) {
 
 describe('long requests', { skip: missing }, () => {
   let maitred;
-  before(async () => { maitred = await start('plain.js', { pool: 'request_timeout = "500ms"' }); });
+  before(async () => { maitred = await start('plain.js', { pool: 'request_timeout = "1s"' }); });
   after(() => maitred?.stop());
 
   test('a response on its way may take longer than request_timeout', async () => {

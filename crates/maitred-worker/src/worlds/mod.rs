@@ -3,7 +3,7 @@
 //! A world controls everything: it makes the threads ([`super::reactor`]) and runs them turn by turn, in an order that a seed
 //! chooses; it has the near ends of the clients' sockets, the far ends of the channels to application processes, the messages of
 //! the master, and the time, which passes only when the world moves it. Nothing else takes part, so a seed plays the same world
-//! again. `tests/ownership` has the same model in the real binary, where the kernel and other processes take part.
+//! again. `tests/processes/ownership` has the same model in the real binary, where the kernel and other processes take part.
 //!
 //! | file | what |
 //! |---|---|
@@ -19,7 +19,7 @@
 //! | [`client`], [`puppet`] | the two sides around the server |
 //! | [`time`] | the clock, and when each client's socket was written to |
 //! | [`frame`], [`hpack`] | those of the black-box tests |
-//! | [`model`], [`response`], [`random`] | those of `tests/ownership` |
+//! | [`model`], [`response`], [`random`] | those of `tests/processes/ownership` and `tests/support` |
 //!
 //! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many, and with
 //! `MAITRED_WORLDS_OF=fastcgi` of these only those of that family (`stage::FAMILIES`).
@@ -35,15 +35,15 @@ mod frame;
 mod hpack;
 mod http2;
 mod judge;
-#[path = "../../../maitred/tests/ownership/model.rs"]
+#[path = "../../../maitred/tests/processes/ownership/model.rs"]
 #[allow(dead_code, reason = "not all of it is used in both places")]
 mod model;
 mod puppet;
-#[path = "../../../maitred/tests/ownership/random.rs"]
+#[path = "../../../maitred/tests/support/random.rs"]
 mod random;
 mod records;
 mod reload;
-#[path = "../../../maitred/tests/ownership/response.rs"]
+#[path = "../../../maitred/tests/processes/ownership/response.rs"]
 #[allow(dead_code, reason = "likewise")]
 mod response;
 mod server;

@@ -6,14 +6,21 @@
 #![allow(unused_imports, reason = "each test target uses its part of this")]
 
 mod client;
+pub(crate) mod framed;
 mod gate;
+pub(crate) mod h2;
+pub(crate) mod h3;
 pub(crate) mod load;
+pub(crate) mod php;
 pub(crate) mod processes;
+pub(crate) mod random;
 mod response;
 mod running;
 mod server;
 mod setup;
 mod skip;
+pub(crate) mod stage;
+pub(crate) mod upstream;
 mod wait;
 
 use std::time::Duration;

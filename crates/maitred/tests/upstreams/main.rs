@@ -1,55 +1,23 @@
-//! The servers of a pool, which change while the server runs: by commands, by names, by a file.
+//! Black-box tests of `connect`: the real binary in front of servers of HTTP, FastCGI and gRPC, and configurations that come from
+//! other servers.
+//!
+//! | module | what it tests |
+//! |---|---|
+//! | [`fastcgi`] | `connect = "fastcgi://…"`, with a real PHP |
+//! | [`grpc`] | gRPC, with the programs of others on both sides |
+//! | [`import`] | `maitred import` |
+//! | [`proxy`] | `connect = "http://…"`: servers whose every byte the test decides |
+//! | [`servers`] | the servers of a pool, which change while the server runs |
+//! | [`setups`] | the configurations of `examples/` |
+//! | [`support`] | what all black-box tests share |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
-mod agents;
-mod churn;
-mod commands;
-mod dns;
-mod file;
-#[path = "../proxy/framed.rs"]
-#[allow(dead_code, reason = "shared with the tests of proxying")]
-mod framed;
-#[path = "../support/h2.rs"]
-#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
-mod h2;
-mod ipv6;
-mod names;
+mod fastcgi;
+mod grpc;
+mod import;
+mod proxy;
+mod servers;
+mod setups;
 #[path = "../support/mod.rs"]
 mod support;
-#[path = "../proxy/upstream.rs"]
-#[allow(dead_code, reason = "shared with the tests of proxying")]
-mod upstream;
-
-use serde_json::Value;
-use support::{Server, Setup};
-use upstream::{Peer, Upstream};
-
-/// A server whose every request goes to `[pool.app]`.
-fn setup(pool: &str) -> Setup {
-    Setup::with_files().route("/*", "pool = \"app\"").table(&format!("[pool.app]\n{pool}\n"))
-}
-
-/// A server that answers with this text.
-fn says(text: &'static str) -> Upstream {
-    Upstream::start(move |peer: &mut Peer| {
-        loop {
-            peer.request()?;
-            peer.answer(text)?;
-        }
-    })
-}
-
-/// The servers of `app` as `maitred upstream app` shows them, `ADDRESS WEIGHT STATE FROM` each.
-fn listed(server: &Server) -> Vec<String> {
-    let (status, text) = server.command(&["upstream", "app", "--json"]);
-    assert!(status.success(), "{text}");
-    let document: Value = serde_json::from_str(&text).unwrap();
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let show = |one: &Value| {
-        let backup = if one["backup"] == true { " backup" } else { "" };
-        let (address, weight) = (text(&one["address"]), &one["weight"]);
-        format!("{address} {weight} {} {}{backup}", text(&one["state"]), text(&one["from"]))
-    };
-    document["servers"].as_array().unwrap().iter().map(show).collect()
-}

@@ -1,0 +1,478 @@
+//! The house rules that a program can check: length of files and functions, banned calls, `SAFETY:` comments, documents that name
+//! things which exist.
+
+#![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a source file. Longer files are split by state or by RFC section.
+const FILE_LINES_MAX: usize = 800;
+/// Lines of a function, with its signature: it fits on a screen. One that is longer is split by what it does.
+const FUNCTION_LINES_MAX: usize = 60;
+/// Columns of a line of code or comment.
+const LINE_COLUMNS_MAX: usize = 130;
+
+/// What must not be called, where it is allowed all the same, and what to use instead.
+const BANNED: &[(&str, &[&str], &str)] = &[
+    ("thread::sleep", &["bench/harness/", "maitred-handoff/examples/"], "wait for an event with a deadline"),
+    (
+        "park_timeout",
+        &["tests/support/wait.rs"],
+        "support::eventually for a condition, support::pace for a slow client",
+    ),
+    ("process::exit", &[], "return an exit code to main"),
+    (
+        "SystemTime::now",
+        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/", "bench/harness/"],
+        "the clock of the turn",
+    ),
+    (
+        "unix_time::",
+        &["worker/clock.rs", "master/", "log/error.rs", "log/writer/sink.rs", "acme/", "config/lookup.rs"],
+        "the clock of the turn",
+    ),
+    ("from_raw_fd", &["maitred-sys/"], "maitred_sys::inherit"),
+    ("env::set_var", &[], "pass the environment to the process that needs it"),
+    ("todo!(", &[], "write it, or an issue"),
+    ("dbg!(", &[], "tracing"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// Files that git knows or would add, with their text.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the files");
+    let names = String::from_utf8(listing.stdout).expect("file names are UTF-8");
+    let wanted = names.lines().filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+    let files: Vec<_> = wanted
+        .filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?)))
+        .collect();
+    assert!(!files.is_empty(), "no files found: is this a git checkout?");
+    files
+}
+
+fn report(what: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs", ".py", ".c", ".js", ".go"]) {
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            found.push(format!("{name}: {lines} lines, {FILE_LINES_MAX} are allowed"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > LINE_COLUMNS_MAX && !line.contains("https://") && !line.contains('"') {
+                found.push(format!("{name}:{}: {columns} columns", number + 1));
+            }
+        }
+    }
+    report("too long", found);
+}
+
+/// The name of the function that begins in a line.
+fn function_in(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let word = |word: &str| {
+        ["pub", "const", "async", "unsafe", "extern", "\"C\"", "default"].contains(&word)
+            || word.starts_with("pub(")
+            || word.ends_with(')')
+    };
+    let name = after.split(['(', '<']).next()?;
+    (before.split_whitespace().all(word) && name.chars().all(|c| c.is_alphanumeric() || c == '_'))
+        .then_some(name)
+}
+
+/// How many lines the function has that begins in the first line, as rustfmt writes it: to the brace that is indented as that.
+fn lines_of_function(lines: &[&str]) -> usize {
+    let Some(first) = lines.first() else { return 0 };
+    let indent = &first[..first.len() - first.trim_start().len()];
+    if first.ends_with(['}', ';']) {
+        return 1;
+    }
+    let is_last = |line: &str| {
+        line.strip_prefix(indent)
+            .is_some_and(|rest| rest == "}" || rest.starts_with(')') && rest.ends_with(';'))
+    };
+    lines.iter().position(|line| is_last(line)).map_or(lines.len(), |last| last + 1)
+}
+
+#[test]
+fn functions_fit_on_a_screen() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".rs"]) {
+        // Where a test is a table of cases, it is as long as that.
+        let for_tests = ["/tests/", "tests.rs"].iter().any(|place| name.contains(place));
+        if for_tests {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let Some(function) = function_in(line) else { continue };
+            seen += 1;
+            let length = lines_of_function(&lines[number..]);
+            if length > FUNCTION_LINES_MAX {
+                found.push(format!("{name}:{}: {function} has {length} lines", number + 1));
+            }
+        }
+    }
+    assert!(seen > 3000, "only {seen} functions found: has their form changed?");
+    report("functions that are too long", found);
+}
+
+#[test]
+fn banned_calls_are_not_made() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        if name.ends_with("tests/sources/tidy.rs") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (call, allowed, instead) in BANNED {
+                if code.contains(call) && !allowed.iter().any(|place| name.contains(place)) {
+                    found.push(format!("{name}:{}: {call}; instead: {instead}", number + 1));
+                }
+            }
+        }
+    }
+    report("banned calls", found);
+}
+
+/// Heads and bodies are written and read by the codecs of `maitred-http`; elsewhere they are values. `cli` has a client of the
+/// admin address, which shares nothing with the server.
+#[test]
+fn only_codecs_know_how_a_line_of_a_message_ends() {
+    let (mut found, mut read) = (Vec::new(), 0);
+    for (name, text) in files(&[".rs"]) {
+        let Some(file) = name.strip_prefix("crates/maitred/src/") else { continue };
+        let is_test = ["tests.rs", "testing.rs"].iter().any(|end| file.ends_with(end))
+            || ["/tests/", "/worlds/"].iter().any(|part| file.contains(part));
+        // Clients that may wait, of one kind of message each.
+        if is_test || ["cli/client.rs", "trace/exporter.rs"].contains(&file) {
+            continue;
+        }
+        read += 1;
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate() {
+            if line.split("//").next().unwrap_or_default().contains("\\r\\n") {
+                found.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    assert!(read > 200, "{read} files: are they all there?");
+    report("line ends of HTTP outside of the codecs", found);
+}
+
+/// Where scripts of the tests may let time pass: the one function of each that waits for a condition, with a deadline; and
+/// applications and clients that are slow because a test is about that.
+const PAUSES: &[(&str, &str)] = &[
+    ("adapters/apache/tests/server.py", "condition"),
+    ("adapters/differential/client.py", "slow client"),
+    ("adapters/differential/servers.py", "condition"),
+    ("adapters/go/internal/differential/main.go", "slow application"),
+    ("adapters/go/internal/reference/main.go", "slow application"),
+    ("adapters/python/tests/differential_wsgi.py", "slow application"),
+    ("adapters/python/tests/reference.py", "slow application"),
+    ("adapters/python/tests/served.py", "condition"),
+    ("adapters/python/tests/test_wsgi.py", "slow application"),
+    ("bench/apps/slow_start.py", "slow application"),
+    ("bench/http3/", "measurement"),
+    ("crates/maitred/tests/processes/listen_pools/prefork.py", "slow application"),
+    ("crates/maitred/tests/processes/pools/breathing.py", "slow application"),
+    ("crates/maitred/tests/wire/status_page/browser.py", "slow client"),
+    ("crates/maitred/tests/support/application.py", "slow application"),
+    ("examples/", "slow application"),
+    ("trials/kit/wait.py", "condition"),
+    ("trials/streamlit/app.py", "slow application"),
+];
+
+#[test]
+fn scripts_of_the_tests_wait_for_conditions() {
+    let mut found = Vec::new();
+    let mut used = HashSet::new();
+    for (name, text) in files(&[".py", ".go"]) {
+        for (number, line) in text.lines().enumerate() {
+            if ["time.sleep(", "time.Sleep("].iter().all(|call| !line.contains(call)) {
+                continue;
+            }
+            match PAUSES.iter().find(|(place, _)| name.starts_with(place)) {
+                Some((place, _)) => drop(used.insert(*place)),
+                None => found.push(format!("{name}:{}: wait for a condition", number + 1)),
+            }
+        }
+    }
+    found.extend(
+        PAUSES
+            .iter()
+            .filter(|(place, _)| !used.contains(place))
+            .map(|(place, _)| format!("{place}: none is left there")),
+    );
+    report("pauses", found);
+}
+
+#[test]
+fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        if name.ends_with("tests/sources/tidy.rs") {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let opens = ["unsafe {", "unsafe impl", "unsafe extern"].iter().any(|word| code.contains(word));
+            if !opens {
+                continue;
+            }
+            if !name.starts_with("crates/maitred-sys/") {
+                found.push(format!("{name}:{}: unsafe outside maitred-sys", number + 1));
+            }
+            let before = lines.iter().take(number).rev().take(8);
+            if !before.chain([line]).any(|line| line.contains("SAFETY:")) {
+                found.push(format!("{name}:{}: unsafe without SAFETY:", number + 1));
+            }
+        }
+    }
+    report("unsafe", found);
+}
+
+/// `maitred COMMAND` in a document has to be a command; `--flag` behind it, one of its flags.
+#[test]
+fn commands_in_documents_exist() {
+    let help = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_maitred")).args(arguments).arg("--help").output();
+        String::from_utf8(output.expect("the binary runs").stdout).expect("help is UTF-8")
+    };
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".md"]) {
+        if name.starts_with("bench/runs/") || name == "CHANGELOG.md" {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start_matches(['$', ' ']);
+            let Some(rest) =
+                line.strip_prefix("maitred ").or_else(|| line.split_once("release -- ").map(|l| l.1))
+            else {
+                continue;
+            };
+            let mut words = rest.split_whitespace();
+            let Some(command) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+            else {
+                continue;
+            };
+            seen += 1;
+            let text = help(&[command]);
+            if text.is_empty() {
+                found.push(format!("{name}:{}: no command {command:?}", number + 1));
+            }
+            for flag in words.take_while(|word| *word != "#").filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or(flag);
+                if !text.contains(flag) {
+                    found.push(format!("{name}:{}: {command} has no {flag}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(seen > 0, "no document shows a command: has the form changed?");
+    report("commands in documents", found);
+}
+
+/// Every test that the RFC tables name is there.
+#[test]
+fn tests_named_in_the_specification_exist() {
+    let known: HashSet<String> = files(&[".rs"])
+        .iter()
+        .flat_map(|(_, text)| text.lines())
+        .filter_map(|line| line.trim().strip_prefix("fn ").or_else(|| line.trim().strip_prefix("async fn ")))
+        .filter_map(|rest| rest.split(['(', '<']).next().map(str::to_owned))
+        .collect();
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let specs = files(&[".md"]).into_iter().filter(|(name, _)| name.starts_with("specs/"));
+    for (name, text) in specs {
+        for (number, line) in text.lines().enumerate() {
+            for word in line.split('`').skip(1).step_by(2).filter(|word| word.contains("::")) {
+                let Some(test) = word.rsplit("::").next().filter(|test| test.contains('_')) else { continue };
+                seen += 1;
+                if !known.contains(test) {
+                    found.push(format!("{name}:{}: no test {test}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(seen > 50, "only {seen} tests are named in specs/: has the form of the tables changed?");
+    report("tests named in specs/", found);
+}
+
+/// A module that begins with a table of its parts names all of them, and no other.
+#[test]
+fn tables_of_modules_are_complete() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".rs"]) {
+        let head: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        let named: HashSet<&str> = head
+            .iter()
+            .filter_map(|line| line.strip_prefix("//! |")?.split('|').next())
+            .flat_map(|cell| cell.split("[`").skip(1).filter_map(|rest| rest.split("`]").next()))
+            .collect();
+        if named.is_empty() {
+            continue;
+        }
+        seen += 1;
+        let lines: Vec<&str> = text.lines().collect();
+        let declared = |line: &str| {
+            let visible = ["pub ", "pub(crate) ", "pub(in crate::worker) "];
+            let line = visible.iter().find_map(|how| line.strip_prefix(how)).unwrap_or(line);
+            line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+        };
+        let modules: HashSet<String> = std::iter::once(&"")
+            .chain(&lines)
+            .zip(&lines)
+            .filter(|(before, _)| **before != "#[cfg(test)]")
+            .filter_map(|(_, line)| declared(line))
+            .collect();
+        let missing = modules.iter().filter(|module| !named.contains(module.as_str()));
+        found.extend(missing.map(|module| format!("{name}: {module} is not in the table")));
+        let gone = named.iter().filter(|module| !modules.contains(**module));
+        found.extend(gone.map(|module| format!("{name}: {module} is no module")));
+    }
+    assert!(seen > 5, "only {seen} modules have a table: has its form changed?");
+    report("tables of modules", found);
+}
+
+/// Figures and steps live in documents that are checked; nothing may point to a place that only one machine has.
+#[test]
+fn no_path_of_a_machine_is_committed() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs", ".md", ".toml", ".py", ".sh", ".json", ".c", ".lua", ".conf"]) {
+        if name.ends_with("sources/tidy.rs") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if ["/work/", "/root/.", "/home/"].iter().any(|path| line.contains(path)) {
+                found.push(format!("{name}:{}: {line}", number + 1));
+            }
+        }
+    }
+    report("paths of a machine", found);
+}
+
+/// CONTRIBUTING lists the packages that the tests install, in the order of their table.
+#[test]
+fn the_packages_of_the_tests_are_documented() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file of the repository");
+    let (source, page) = (read("xtask/src/test_packages.rs"), read("CONTRIBUTING.md"));
+    let table =
+        source.split("const NEEDED").nth(1).and_then(|rest| rest.split("];").next()).expect("the table");
+    let rows = table.lines().filter(|line| line.trim_start().starts_with('('));
+    let needed: Vec<_> = rows.filter_map(|line| line.rsplit('"').nth(1)).collect();
+    let list = page.split("<!-- packages -->").nth(1).and_then(|rest| rest.split("<!-- end -->").next());
+    let documented: Vec<_> = list.expect("the list").split('`').skip(1).step_by(2).collect();
+    assert!(needed.len() > 20, "has the form of the table changed?");
+    assert_eq!(documented, needed, "CONTRIBUTING.md has another list than xtask/src/test_packages.rs");
+}
+
+/// A figure of README: row and column of a table in docs/performance.md, divided by that of another column, or by a number.
+type Figure = (&'static str, &'static str, Per);
+
+enum Per {
+    Column(&'static str),
+    Number(f64),
+}
+
+const ONE: Per = Per::Number(1.0);
+
+/// Rows of README's table, by how they begin, with the figures of their second and third cell.
+const FIGURES: [(&str, &[Figure], &[Figure]); 15] = [
+    ("1 KB file", &[("hot-1k", "maitred", ONE)], &[("hot-1k", "nginx", ONE)]),
+    ("1,000 different", &[("files-1000", "maitred", ONE)], &[("files-1000", "nginx", ONE)]),
+    ("16 pipelined", &[("pipelined-16", "maitred", ONE)], &[("pipelined-16", "nginx", ONE)]),
+    ("a new connection", &[("new-connection", "maitred", Per::Column("nginx"))], &[]),
+    ("100 KB file", &[("file-100k", "maitred", Per::Column("nginx"))], &[]),
+    ("10 MB file", &[("file-10m", "maitred", Per::Column("nginx"))], &[]),
+    (
+        "TLS 1.3",
+        &[("tls-1k", "maitred", Per::Column("nginx")), ("tls-handshake", "maitred", Per::Column("nginx"))],
+        &[],
+    ),
+    ("HTTP/2", &[("h2-1k", "maitred", Per::Column("nginx")), ("h2-1k", "maitred", Per::Column("h2o"))], &[]),
+    (
+        "1 KB dynamic response via",
+        &[("1 KB", "auto", Per::Column("nginx")), ("1 KB", "direct", Per::Column("nginx"))],
+        &[],
+    ),
+    ("1 KB dynamic response as", &[("1 KB", "http", Per::Column("nginx"))], &[]),
+    (
+        "idle keep-alive",
+        &[("idle-memory", "maitred", ONE), ("tls-idle-memory", "maitred", ONE)],
+        &[("idle-memory", "nginx", ONE), ("tls-idle-memory", "nginx", ONE)],
+    ),
+    ("p99 of a hot", &[("cold-disk", "maitred", ONE)], &[("cold-disk", "nginx", Per::Number(1000.0))]),
+    ("failed requests", &[("reload", "maitred", ONE)], &[("reload", "nginx", ONE)]),
+    ("recovery after", &[("kill", "maitred", ONE)], &[("kill", "nginx", ONE)]),
+    ("start to first", &[("start", "maitred", ONE)], &[("start", "nginx", ONE)]),
+];
+
+/// What rounding twice may make of a figure.
+const ROUNDING: f64 = 0.02;
+
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches('|').split('|').map(str::trim).collect()
+}
+
+/// The cell of the first row of this name, in any table; a unit may follow the name.
+fn cell(document: &str, row: &str, column: &str) -> Option<f64> {
+    let mut columns = Vec::new();
+    for line in document.lines().filter(|line| line.starts_with('|')) {
+        let found = cells(line);
+        if matches!(found.first(), Some(&"" | &"response")) {
+            columns = found;
+        } else if found.first()?.split(',').next() == Some(row) {
+            let at = columns.iter().position(|known| *known == column)?;
+            return found.get(at)?.split(',').next()?.parse().ok();
+        }
+    }
+    None
+}
+
+#[test]
+fn the_figures_of_the_readme_are_those_of_the_last_runs() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let (readme, page) = (read("README.md"), read("docs/performance.md"));
+    let table = readme.lines().skip_while(|line| !line.starts_with("| | Maitred | nginx"));
+    let rows: Vec<_> = table.take_while(|line| line.starts_with('|')).skip(2).map(cells).collect();
+    assert_eq!(rows.len(), FIGURES.len(), "each row has its figures here");
+    for (begin, ours, theirs) in FIGURES {
+        let row = rows.iter().find(|row| row[0].starts_with(begin)).unwrap_or_else(|| panic!("{begin}"));
+        for (figures, text) in [(ours, row[1]), (theirs, row[2])] {
+            let numbers = text
+                .split_whitespace()
+                .filter_map(|word| word.trim_end_matches([';', ',']).replace(',', "").parse::<f64>().ok());
+            let shown: Vec<f64> = numbers.collect();
+            for (at, (name, column, per)) in figures.iter().enumerate() {
+                let of = match *per {
+                    Per::Column(other) => cell(&page, name, other).unwrap(),
+                    Per::Number(number) => number,
+                };
+                let measured = cell(&page, name, column).unwrap() / of;
+                let close = (shown[at] - measured).abs() <= ROUNDING * measured.max(0.01);
+                assert!(close, "{begin}: README says {}, docs/performance.md {measured:.3}", shown[at]);
+            }
+        }
+    }
+}

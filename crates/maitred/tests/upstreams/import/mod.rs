@@ -1,0 +1,237 @@
+//! `maitred import`: each configuration of `nginx/`, `unit/` and `caddy/` is imported by the real binary, passes `maitred check`,
+//! and has what its first lines say:
+//!
+//! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all, and without such a line the
+//!   import is complete. At least 70 % have to be.
+//!
+//! `/srv/import` stands for a directory of the test.
+
+mod apache;
+mod beside;
+mod broken;
+mod oracle;
+mod outputs;
+mod rows;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A set of public keys for tokens: that of RFC 8037, appendix A.2.
+const KEYS: &str =
+    r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+/// What a configuration is about.
+struct Sample {
+    name: String,
+    path: PathBuf,
+    expected: Vec<String>,
+}
+
+/// The directory that `/srv/import` stands for, with what the samples name.
+struct World {
+    directory: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        for name in [
+            "www/own",
+            "www/assets",
+            "www/docs",
+            "www/a",
+            "static/sub",
+            "media",
+            "exports",
+            "log",
+            "people/ann/public",
+        ] {
+            std::fs::create_dir_all(root.join("srv").join(name)).unwrap();
+        }
+        for (name, text) in [
+            ("www/index.html", "<h1>index</h1>\n"),
+            ("www/about.html", "about\n"),
+            ("www/404.html", "not here\n"),
+            ("www/style.css", "a{}\n"),
+            ("www/a.txt", "text\n"),
+            ("www/.hidden", "hidden\n"),
+            ("www/docs/index.html", "docs\n"),
+            ("www/assets/app.js", "let a;\n"),
+            ("static/site.css", "b{}\n"),
+            ("keys.json", KEYS),
+            ("static/icon.ico", "icon"),
+            ("static/sub/x.txt", "x\n"),
+            ("media/m.txt", "m\n"),
+            ("people/ann/public/page.html", "ann\n"),
+        ] {
+            std::fs::write(root.join("srv").join(name), text).unwrap();
+        }
+        World { directory }
+    }
+
+    /// A text with the directory in the place of `/srv/import`.
+    fn place(&self, text: &str) -> String {
+        text.replace("/srv/import", self.directory.path().join("srv").to_str().unwrap())
+    }
+
+    /// The samples of a server, written where their includes are found.
+    fn samples(&self, server: &str) -> Vec<Sample> {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstreams/import").join(server);
+        let to = self.directory.path().join(server);
+        copy(self, &from, &to);
+        let mut samples: Vec<Sample> = std::fs::read_dir(&to)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.is_file())
+            .map(|path| {
+                let text = std::fs::read_to_string(from.join(path.file_name().unwrap())).unwrap();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                Sample { name, path, expected: expected(&text) }
+            })
+            .collect();
+        samples.sort_by(|a, b| a.name.cmp(&b.name));
+        samples
+    }
+}
+
+fn copy(world: &World, from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        match path.is_dir() {
+            true => copy(world, &path, &target),
+            false => std::fs::write(&target, world.place(&std::fs::read_to_string(&path).unwrap())).unwrap(),
+        }
+    }
+}
+
+/// What is not possible, as the first lines of a sample say; JSON has no comments, and a member of this name instead.
+fn expected(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| {
+        let line = line.trim().trim_start_matches(['#', '"']).trim();
+        let rest = line.strip_prefix("not possible: ")?;
+        Some(rest.trim_end_matches([',', '"', ':', ' ']).to_owned())
+    });
+    lines.collect()
+}
+
+fn maitred(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_maitred")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The rows of a table that say so: the directives.
+fn impossible(table: &str) -> Vec<String> {
+    let rows = table.lines().filter(|line| line.contains("  not possible"));
+    rows.map(|line| {
+        let (_, rest) = line.split_once("  ").unwrap();
+        rest.split("  not possible").next().unwrap().trim().to_owned()
+    })
+    .collect()
+}
+
+/// Of how many configurations all is in the output, at least, in percent.
+const COMPLETE_PERCENT_MIN: usize = 70;
+
+fn try_all(server: &str, count_min: usize) {
+    let world = World::new();
+    let mut wrong = Vec::new();
+    let samples = world.samples(server);
+    for sample in &samples {
+        let imported = maitred(&["import", server, sample.path.to_str().unwrap()]);
+        let (output, table) = (text(&imported.stdout), text(&imported.stderr));
+        let complete = sample.expected.is_empty();
+        if imported.status.code() != Some(if complete { 0 } else { 2 }) {
+            wrong.push(format!("{}: exit code {:?}\n{table}", sample.name, imported.status.code()));
+        }
+        let found = impossible(&table);
+        let all =
+            found.iter().all(|row| sample.expected.iter().any(|expected| row.starts_with(expected.as_str())));
+        let each =
+            sample.expected.iter().all(|expected| found.iter().any(|row| row.starts_with(expected.as_str())));
+        if !all || !each {
+            wrong.push(format!(
+                "{}: not possible is\n  {}\nand not\n  {}",
+                sample.name,
+                found.join("\n  "),
+                sample.expected.join("\n  ")
+            ));
+        }
+        let file = world.directory.path().join(format!("{}.toml", sample.name));
+        std::fs::write(&file, &output).unwrap();
+        let checked = maitred(&["check", "-c", file.to_str().unwrap()]);
+        if !checked.status.success() {
+            wrong.push(format!("{}: {}\n{output}", sample.name, text(&checked.stderr)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), samples.len(), wrong.join("\n\n"));
+    let complete = samples.iter().filter(|sample| sample.expected.is_empty()).count();
+    assert!(samples.len() >= count_min, "only {} configurations of {server}", samples.len());
+    assert!(
+        complete * 100 >= samples.len() * COMPLETE_PERCENT_MIN,
+        "{complete} of {} are complete",
+        samples.len()
+    );
+}
+
+#[test]
+fn configurations_of_nginx_become_configurations_that_pass_the_check() {
+    try_all("nginx", 90);
+}
+
+#[test]
+fn configurations_of_unit_become_configurations_that_pass_the_check() {
+    try_all("unit", 7);
+}
+
+#[test]
+fn caddyfiles_become_configurations_that_pass_the_check() {
+    try_all("caddy", 12);
+}
+
+#[test]
+fn exit_codes_tell_complete_incomplete_and_unreadable_apart() {
+    let world = World::new();
+    let file = |name: &str, text: &str| {
+        let path = world.directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let code = |path: &str| maitred(&["import", "nginx", path]).status.code();
+    assert_eq!(code(&file("whole", "server { listen 80; return 404; }")), Some(0));
+    assert_eq!(code(&file("part", "server { listen 80; perl x; return 404; }")), Some(2));
+    assert_eq!(code(&file("broken", "server {")), Some(1));
+    assert_eq!(code("/nowhere/at/all"), Some(1));
+    let broken = maitred(&["import", "nginx", &file("line", "a;\nb {\n")]);
+    assert!(text(&broken.stderr).contains("line:2: the block `b` has no end"), "{}", text(&broken.stderr));
+}
+
+#[test]
+fn includes_are_looked_up_below_the_root_only() {
+    let world = World::new();
+    let root = world.directory.path().join("copy");
+    std::fs::create_dir_all(root.join("etc/nginx/sites-enabled")).unwrap();
+    std::fs::write(world.directory.path().join("outside.conf"), "location /outside { return 200; }").unwrap();
+    std::os::unix::fs::symlink(world.directory.path().join("outside.conf"), root.join("etc/nginx/link.conf"))
+        .unwrap();
+    let site = "server { listen 80; server_name a.example.com; include /etc/nginx/snippets/*; location / { return 204; } }";
+    std::fs::write(root.join("etc/nginx/sites-enabled/a"), site).unwrap();
+    let main =
+        "http { include /etc/nginx/sites-enabled/*; include link.conf; include /etc/../../outside.conf; }";
+    std::fs::write(root.join("etc/nginx/nginx.conf"), main).unwrap();
+    let file = root.join("etc/nginx/nginx.conf");
+    let imported = maitred(&["import", "nginx", file.to_str().unwrap(), "--root", root.to_str().unwrap()]);
+    let (output, table) = (text(&imported.stdout), text(&imported.stderr));
+    assert!(
+        output.contains("hosts = [\"a.example.com\"]") && output.contains("/etc/nginx/sites-enabled/a:1"),
+        "{output}"
+    );
+    assert!(!output.contains("outside"), "{output}");
+    assert_eq!(table.matches("there is no such file").count(), 2, "{table}");
+    assert_eq!(imported.status.code(), Some(0), "{table}");
+}

@@ -1,0 +1,87 @@
+//! The settings of the pool that a process gets in the meta.
+
+use crate::requests::{setup, start};
+use crate::support::h2::Connection;
+
+fn lines(meta: &str) -> Vec<&str> {
+    let names = ["early_hints=", "sendfile_root=", "trailers="];
+    let about_request = |line: &&str| names.iter().any(|name| line.starts_with(name));
+    meta.lines().filter(about_request).collect()
+}
+
+#[test]
+fn the_root_of_files_that_may_be_sent_is_said_with_each_request() {
+    for transport in ["direct", "relay"] {
+        let server = start(transport, "sendfile_root = \"/usr/share\"");
+        let mut client = server.connect();
+        for _ in 0..2 {
+            assert_eq!(lines(client.get("/meta").text()), ["sendfile_root=/usr/share"], "{transport}");
+        }
+        server.stop();
+        let server = start(transport, "");
+        assert_eq!(lines(server.connect().get("/meta").text()), [""; 0], "{transport}");
+        server.stop();
+    }
+}
+
+#[test]
+fn who_may_have_early_hints_is_said_with_each_request() {
+    for (key, http1, http2) in [
+        ("", false, true),
+        ("early_hints = \"never\"", false, false),
+        ("early_hints = \"always\"", true, true),
+    ] {
+        let server = start("auto", key);
+        let said = |meta: &str| lines(meta).contains(&"early_hints=1");
+        assert_eq!(said(server.connect().get("/meta").text()), http1, "{key}");
+        assert_eq!(said(Connection::new(server.address).get("/meta").text()), http2, "{key}");
+        let old = server.connect().ask("GET /meta HTTP/1.0\r\nHost: h\r\n\r\n");
+        assert!(!said(old.text()), "{key}: HTTP/1.0 has none (9110-15.2)");
+        server.stop();
+    }
+}
+
+#[test]
+fn who_takes_trailers_is_said_with_each_request() {
+    for transport in ["direct", "relay"] {
+        let server = start(transport, "");
+        let mut client = server.connect();
+        for (fields, said) in [
+            ("", false),
+            ("TE: gzip;q=0.5 , Trailers\r\n", true),
+            ("", false),
+            ("TE: gzip\r\nTE: trailers\r\n", true),
+            ("TE: trailers-too, x=trailers\r\n", false),
+        ] {
+            let response = client.method("GET", "/meta", fields);
+            assert_eq!(lines(response.text()) == ["trailers=1"], said, "{transport} {fields}");
+        }
+        let old = server.connect().ask("GET /meta HTTP/1.0\r\nHost: h\r\nTE: trailers\r\n\r\n");
+        assert_eq!(lines(old.text()), [""; 0], "{transport}: HTTP/1.0 has no chunks");
+        let stream = Connection::new(server.address).get("/meta");
+        assert_eq!(lines(stream.text()), ["early_hints=1", "trailers=1"], "{transport}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_root_that_is_none_is_found_by_check() {
+    for (value, why) in [
+        ("/no/such/directory", "there is no such directory"),
+        ("/etc/passwd", "this is not a directory"),
+        ("files", "is not an absolute path"),
+    ] {
+        let setup = setup("auto", &format!("sendfile_root = \"{value}\""));
+        setup.write();
+        let checked = std::process::Command::new(crate::support::binary())
+            .args(["check", "-c", "maitred.toml"])
+            .current_dir(setup.directory.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert!(
+            !checked.status.success() && said.contains("`sendfile_root`") && said.contains(why),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! The status page and its stream of events, from outside: as bytes, and in a browser.
+
+mod browser;
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
+
+use crate::support::{Client, Server, Setup, TIMEOUT, eventually};
+
+/// As many may watch at a time.
+const WATCHERS_MAX: usize = 32;
+const ASK: &str = "GET /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// A watcher of `/status/events`.
+struct Watcher {
+    lines: std::io::Lines<BufReader<UnixStream>>,
+}
+
+impl Watcher {
+    /// Connects, and reads the head of the response.
+    fn new(server: &Server) -> Watcher {
+        let mut watcher = Watcher { lines: BufReader::new(ask(server)).lines() };
+        assert_eq!(watcher.line().unwrap(), "HTTP/1.1 200 OK");
+        let head: Vec<String> =
+            std::iter::from_fn(|| watcher.line().filter(|line| !line.is_empty())).collect();
+        assert!(head.iter().any(|field| field == "Content-Type: text/event-stream"), "{head:?}");
+        watcher
+    }
+
+    fn line(&mut self) -> Option<String> {
+        self.lines.next().map(|line| line.unwrap().trim_end().to_owned())
+    }
+
+    /// Name and data of the next event; `None` at the end of the stream.
+    fn event(&mut self) -> Option<(String, Value)> {
+        let (mut name, mut data) = (String::from("message"), None);
+        loop {
+            let line = self.line()?;
+            match line.split_once(": ") {
+                Some(("event", text)) => name = text.to_owned(),
+                Some(("data", text)) => data = Some(serde_json::from_str(text).expect(text)),
+                Some(("retry", _)) => {}
+                None if line.is_empty() => {
+                    if let Some(data) = data.take() {
+                        return Some((name, data));
+                    }
+                }
+                _ => panic!("{line}"),
+            }
+        }
+    }
+}
+
+/// A connection to the admin socket on which the stream was asked for.
+fn ask(server: &Server) -> UnixStream {
+    let mut stream = UnixStream::connect(server.path("admin.sock")).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.write_all(ASK.as_bytes()).unwrap();
+    stream
+}
+
+/// The admin address of a server that has it on TCP.
+fn admin_address(server: &Server) -> SocketAddr {
+    let line = server.wait_for_line(|line| line.contains("admin 127."));
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn events_come_once_a_second_and_are_the_status() {
+    let server = Setup::with_files().pool("app", None, "workers = 1").start();
+    let mut watcher = Watcher::new(&server);
+    let (name, history) = watcher.event().unwrap();
+    assert_eq!(name, "history");
+    assert!(history["seconds"].is_array(), "{history}");
+    let (name, mut last) = watcher.event().unwrap();
+    assert_eq!(name, "message");
+    (0..7).for_each(|_| assert_eq!(server.connect().get("/a.txt").status, 200));
+    let keys = |status: &Value| status.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(keys(&last), keys(&server.status()));
+    let time = |status: &Value| status["unix_time"].as_u64().unwrap();
+    // One of them may have been on its way before the requests were.
+    while last["totals"]["responses"]["2xx"] != 7 {
+        let (_, next) = watcher.event().unwrap();
+        assert!(time(&next) > time(&last), "{} {}", time(&last), time(&next));
+        last = next;
+    }
+    // What a page that is opened later will be shown. Rates are differences of two samples, so a request may come too early.
+    let busy = (0..30).any(|_| {
+        server.connect().get("/a.txt");
+        watcher.event().unwrap().1["rates"]["last_second"]["requests_per_second"].as_f64() > Some(0.0)
+    });
+    assert!(busy, "a rate is shown");
+    let (_, history) = Watcher::new(&server).event().unwrap();
+    let seconds = history["seconds"].as_array().unwrap();
+    assert!(seconds.iter().any(|second| second["requests_per_second"].as_f64() > Some(0.0)), "{history}");
+    server.stop();
+}
+
+#[test]
+fn watchers_are_bounded_and_make_room_when_they_go() {
+    let server = Setup::with_files().start();
+    let mut watchers: Vec<Watcher> = (0..WATCHERS_MAX).map(|_| Watcher::new(&server)).collect();
+    let refused = server.admin(ASK);
+    assert_eq!((refused.status, refused.need("retry-after")), (503, "10"));
+    assert_eq!(server.status()["totals"]["writing"], WATCHERS_MAX);
+    watchers.truncate(WATCHERS_MAX / 2);
+    eventually("the connections are closed", || server.total("writing") == WATCHERS_MAX as u64 / 2);
+    // A watcher that has gone is noticed with the next event.
+    watchers[0].event().unwrap();
+    watchers[0].event().unwrap();
+    watchers[0].event().unwrap();
+    Watcher::new(&server).event().unwrap();
+    watchers.iter_mut().for_each(|watcher| assert!(watcher.event().is_some()));
+    server.stop();
+}
+
+#[test]
+fn a_watcher_that_does_not_read_is_closed_and_others_are_not() {
+    // Many threads make a long document, which soon fills the socket.
+    let server = Setup::with_files().server("threads = 64").start();
+    let mut reader = Watcher::new(&server);
+    let idle = ask(&server);
+    let reading = std::thread::spawn(move || {
+        let mut events = 0;
+        while reader.event().is_some() {
+            events += 1;
+        }
+        events
+    });
+    let mut closed = [PollFd::new(&idle, PollFlags::HUP)];
+    assert_eq!(poll(&mut closed, Some(&Timespec::try_from(TIMEOUT).unwrap())).unwrap(), 1, "it stays open");
+    // The thread that answers is another one than the one that has just closed it.
+    eventually("that is counted", || server.total("timeouts") == 1 && server.total("writing") == 1);
+    server.stop();
+    assert!(reading.join().unwrap() > 5);
+}
+
+#[test]
+fn a_reload_and_a_stop_end_the_stream() {
+    let server = Setup::with_files().start();
+    let mut watcher = Watcher::new(&server);
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    while let Some((_, status)) = watcher.event() {
+        assert!(status["generation"] != 2, "an old stream has news of its successor only");
+    }
+    let mut watcher = Watcher::new(&server);
+    assert_eq!(watcher.event().unwrap().0, "history");
+    assert_eq!(watcher.event().unwrap().1["generation"], 2);
+    let stopped = server.stop();
+    assert!(!stopped.said.iter().any(|line| line.contains("grace")), "{stopped:?}");
+    while watcher.event().is_some() {}
+}
+
+#[test]
+fn a_refused_reload_is_shown_until_a_good_one() {
+    let server = Setup::with_files().start();
+    let path = server.path("maitred.toml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    let shown = |state: &str| {
+        let status = server.status();
+        let verdicts = status["health"].as_array().unwrap();
+        verdicts.iter().any(|verdict| verdict["subject"] == "reload" && verdict["state"] == state)
+    };
+    assert!(shown("ok"));
+    std::fs::write(&path, format!("{good}\nnonsense = 1\n")).unwrap();
+    assert!(!server.command(&["reload"]).0.success());
+    eventually("the refusal is shown", || shown("warn"));
+    let (_, text) = server.command(&["status"]);
+    assert!(text.contains("health      warn: reload: the last reload was refused"), "{text}");
+    std::fs::write(&path, good).unwrap();
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    eventually("the refusal is forgotten", || shown("ok"));
+    // The refusal is an error of the log, which `stop` would not have.
+    assert!(server.terminate(rustix::process::Signal::TERM).status.success());
+}
+
+#[test]
+fn a_name_that_is_not_this_machines_is_refused() {
+    let server = Setup::with_files().server("admin = \"127.0.0.1:0\"").start();
+    let address = admin_address(&server);
+    let ask = |method: &str, path: &str, host: &str| {
+        Client::connect(address).ask(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+    };
+    for host in [address.to_string(), "127.0.0.1".into(), "localhost:1".into(), "[::1]:80".into()] {
+        assert_eq!(ask("GET", "/status", &host).status, 200, "{host}");
+    }
+    for host in
+        ["evil.example", "evil.example:80", "localhost.evil.example", "192.0.2.1", "127.0.0.1.nip.example"]
+    {
+        for path in ["/status", "/status.json", "/status/events", "/metrics"] {
+            assert_eq!(ask("GET", path, host).status, 421, "{host} {path}");
+        }
+        let refused = ask("POST", "/stop", host);
+        assert_eq!(refused.status, 421, "{host}");
+        assert!(refused.text().contains("localhost and loopback addresses only"), "{refused:?}");
+    }
+    // HTTP/1.0 without Host: no browser.
+    let response = Client::connect(address).ask("GET /status.json HTTP/1.0\r\n\r\n");
+    assert_eq!(response.status, 200);
+    let found = ask("GET", "/", "localhost");
+    assert_eq!((found.status, found.need("location")), (302, "/status"));
+    server.stop();
+}
+
+#[test]
+fn the_page_is_one_file_with_a_strict_policy() {
+    let server = Setup::with_files().start();
+    let response = server.admin("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!((response.status, response.need("content-type")), (200, "text/html; charset=utf-8"));
+    let (page, policy) = (response.text(), response.need("content-security-policy"));
+    for (tag, directive) in [("style", "style-src"), ("script", "script-src")] {
+        let inside =
+            page.split(&format!("<{tag}>")).nth(1).unwrap().split(&format!("</{tag}>")).next().unwrap();
+        let expected = format!("{directive} 'sha256-{}'", sha256(inside));
+        assert!(policy.contains(&expected), "status/page.rs has to say {expected}");
+        assert_eq!(page.matches(&format!("<{tag}")).count(), 1);
+    }
+    assert!(policy.starts_with("default-src 'none'; connect-src 'self'; "), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
+    for banned in
+        ["https://", " style=", "@import", "url(", "innerHTML", " onclick", " onload", "<script src", "<img"]
+    {
+        assert!(!page.contains(banned), "{banned}");
+    }
+    let namespace = "\"http://www.w3.org/2000/svg\"";
+    assert_eq!(page.matches("http://").count(), page.matches(namespace).count());
+    let head = server.admin("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!((head.status, head.need("content-length")), (200, page.len().to_string().as_str()));
+    let post = server.admin("POST /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!((post.status, post.need("allow")), (405, "GET"));
+    server.stop();
+}
+
+/// The digest of a text, in base64.
+fn sha256(text: &str) -> String {
+    let script = "import base64, hashlib, sys\n\
+                  digest = hashlib.sha256(sys.stdin.buffer.read()).digest()\n\
+                  print(base64.b64encode(digest).decode())";
+    let mut python = Command::new("python3");
+    let mut python =
+        python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");
+    python.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let mut said = String::new();
+    python.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(python.wait().unwrap().success());
+    said.trim().to_owned()
+}
+
+#[test]
+fn a_client_that_goes_away_in_the_middle_is_no_watcher() {
+    let server = Setup::with_files().start();
+    drop(ask(&server));
+    eventually("the connection is closed", || server.total("writing") == 0);
+    let mut half = ask(&server);
+    half.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut rest = Vec::new();
+    let ended = half.read_to_end(&mut rest);
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    server.stop();
+}
