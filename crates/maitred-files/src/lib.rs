@@ -5,6 +5,10 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`disk`] | helper threads that wait for disks |
+//! | [`files`] | from a path to bytes |
+//! | [`fixed`] | redirects, fixed replies, errors |
+//! | [`kept`] | responses that come from the cache |
 //! | [`exchange`] | one request and its response, between the protocols of clients and what answers |
 
 use std::collections::VecDeque;

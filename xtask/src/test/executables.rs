@@ -42,20 +42,18 @@ const BROWSER: &str = "it takes a browser";
 /// What other steps run.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
-    whole("maitred", "tidy", Part::Rules, RULE),
-    whole("maitred", "words", Part::Rules, RULE),
-    whole("maitred", "modules", Part::Rules, RULE),
+    whole("maitred", "sources", Part::Rules, RULE),
     whole("maitred", "generated", Part::Rules, "generated documents"),
-    whole("maitred", "system_calls", Part::Alone, COUNTS),
+    whole("maitred", "alone", Part::Alone, COUNTS),
     whole("maitred-load", "costs", Part::Alone, COUNTS),
-    whole("maitred", "acme", Part::Programs, "it takes Pebble, an authority in Go"),
-    whole("maitred", "grpc", Part::Programs, "it takes grpc-go, grpcio and Connect's client"),
     whole("maitred-load", "specweb", Part::Programs, "it takes Apache with PHP"),
-    some("maitred", "access", &["oauth2_proxy::"], "it takes oauth2-proxy"),
-    some("maitred", "access", &["cors::a_browser"], BROWSER),
-    some("maitred", "status_page", &["the_page_is_live_in_a_browser"], BROWSER),
-    some("maitred", "import", &["oracle::"], "it takes crossplane, a Python package"),
-    some("maitred", "listen_pools", &["gunicorn_as_it_is"], "it takes gunicorn"),
+    some("maitred", "processes", &["acme::"], "it takes Pebble, an authority in Go"),
+    some("maitred", "processes", &["gunicorn_as_it_is"], "it takes gunicorn"),
+    some("maitred", "upstreams", &["grpc::interop", "grpc::python", "grpc::web"], "it takes grpc-go, grpcio and Connect's client"),
+    some("maitred", "upstreams", &["import::oracle::"], "it takes crossplane, a Python package"),
+    some("maitred", "wire", &["access::oauth2_proxy::"], "it takes oauth2-proxy"),
+    some("maitred", "wire", &["cors::a_browser"], BROWSER),
+    some("maitred", "wire", &["the_page_is_live_in_a_browser"], BROWSER),
     some("dist", "bin maitred-dist", &["dist::tests::"], "it takes rpmbuild and skopeo"),
 ];
 
@@ -137,10 +135,25 @@ mod tests {
     #[test]
     fn what_one_step_leaves_out_another_runs() {
         let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        assert_eq!(arguments(Part::Tests, "maitred", "import"), words(&["--skip", "oracle::"]));
-        assert_eq!(arguments(Part::Programs, "maitred", "import"), words(&["oracle::"]));
-        assert_eq!(arguments(Part::Tests, "maitred", "tidy"), None);
-        assert_eq!(arguments(Part::Rules, "maitred", "tidy"), words(&[]));
+        assert_eq!(
+            arguments(Part::Tests, "maitred", "upstreams"),
+            words(&[
+                "--skip",
+                "grpc::interop",
+                "--skip",
+                "grpc::python",
+                "--skip",
+                "grpc::web",
+                "--skip",
+                "import::oracle::"
+            ])
+        );
+        assert_eq!(
+            arguments(Part::Programs, "maitred", "upstreams"),
+            words(&["grpc::interop", "grpc::python", "grpc::web", "import::oracle::"])
+        );
+        assert_eq!(arguments(Part::Tests, "maitred", "sources"), None);
+        assert_eq!(arguments(Part::Rules, "maitred", "sources"), words(&[]));
         assert_eq!(arguments(Part::Tests, "maitred-http", "lib"), words(&[]));
         assert_eq!(arguments(Part::Alone, "maitred-http", "lib"), None);
     }

@@ -14,7 +14,7 @@ const DIRECTORIES: [&str; 2] = ["adapters/python/maitred", "crates/maitred/tests
 
 /// Programs of tests, by their names in the machine: package, and which of its targets.
 const PROGRAMS: [(&str, &str, &[&str]); 2] =
-    [("tls-tests", "maitred", &["--test", "tls"]), ("sys-tests", "maitred-sys", &["--lib"])];
+    [("tls-tests", "maitred", &["--test", "wire"]), ("sys-tests", "maitred-sys", &["--lib"])];
 
 /// Builds the tests, and puts all of it into the file system of a machine.
 pub(super) fn install(root: &Path) -> Result<()> {
