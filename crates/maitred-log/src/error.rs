@@ -208,13 +208,13 @@ impl fmt::Write for OneLine<'_> {
 /// A bound on messages that peers can provoke: a token bucket, for one thread.
 ///
 /// ```
-/// use maitred_log::error::{Limiter, Verdict};
+/// use std::time::Instant;
+/// use maitred_log::error::Limiter;
 /// let mut limiter = Limiter::new(10);
-/// match limiter.ask(std::time::Instant::now()) {
-///     Verdict::Say { suppressed: 0 } => {} // say it
-///     Verdict::Say { suppressed: _ } => {} // say how many were suppressed, then say it
-///     Verdict::Suppress => {}
-/// }
+/// let mut said = 0;
+/// let now = Instant::now();
+/// (0..20).for_each(|_| limiter.log(now, || said += 1));
+/// assert_eq!(said, 10);
 /// ```
 #[derive(Debug)]
 pub struct Limiter {

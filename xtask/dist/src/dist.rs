@@ -31,12 +31,15 @@ pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The licences' texts, which are in each package.
 pub(crate) const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
+/// Symbols and line tables of the executable, which debuggers find by the name that it has for them.
+const DEBUG: &str = "maitred.debug";
+
 /// The authorities that this machine trusts, and with it the image.
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Pack this binary, instead of building a static one with the release profile
+    /// Pack this binary, instead of building a static one with the profile `dist`
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Do it twice, and fail if a byte differs
@@ -83,6 +86,8 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         artefacts.extend(languages(&executable, &texts, &stage.path().join("languages"))?);
         println!("== Go module");
         artefacts.push(go::pack(&release, &arguments.go_module)?);
+        let debug = format!("maitred-{}-{}-linux.debug", release.version, release.architecture);
+        artefacts.push((debug, std::fs::read(stage.path().join(DEBUG))?));
         Ok(artefacts)
     };
     let artefacts = once("dist-build")?;
@@ -153,7 +158,8 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
     command.args([
         "build",
         "--locked",
-        "--release",
+        "--profile",
+        "dist",
         "--package",
         "maitred",
         "--bin",
@@ -164,10 +170,10 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
     command.arg("--target-dir").arg(&directory).current_dir(sources);
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("SOURCE_DATE_EPOCH", time.to_string());
     xtask::step::step("static binary", &mut command)?;
-    Ok(directory.join(triple).join("release/maitred"))
+    Ok(directory.join(triple).join("dist/maitred"))
 }
 
-/// The binary without symbols and line tables, in this directory.
+/// The binary without symbols and line tables, in this directory; [`DEBUG`] beside it has these.
 fn stripped(binary: &Path, directory: &Path) -> Result<PathBuf> {
     if !binary.is_file() {
         return Err(
@@ -175,12 +181,26 @@ fn stripped(binary: &Path, directory: &Path) -> Result<PathBuf> {
         );
     }
     let place = directory.join("maitred");
-    let output = Command::new("strip").arg("-o").arg(&place).arg(binary).output();
-    let output = output.map_err(|error| format!("strip: {error}; it is in the Debian package binutils"))?;
-    if !output.status.success() {
-        return Err(format!("{}: {}", binary.display(), String::from_utf8_lossy(&output.stderr)).into());
-    }
+    let paths = [binary, Path::new(DEBUG)];
+    binutils("objcopy", &["--only-keep-debug", "--compress-debug-sections"], &paths, directory)?;
+    binutils("strip", &["-o", "maitred"], &[binary], directory)?;
+    binutils("objcopy", &[&format!("--add-gnu-debuglink={DEBUG}")], &[&place], directory)?;
     Ok(place)
+}
+
+/// Runs a program of binutils in this directory.
+fn binutils(program: &str, arguments: &[&str], paths: &[&Path], directory: &Path) -> Result<()> {
+    let paths: Vec<PathBuf> = paths
+        .iter()
+        .map(|path| if path.is_file() { std::path::absolute(path) } else { Ok((*path).to_owned()) })
+        .collect::<std::io::Result<_>>()?;
+    let output = Command::new(program).args(arguments).args(&paths).current_dir(directory).output();
+    let output =
+        output.map_err(|error| format!("{program}: {error}; it is in the Debian package binutils"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr)).into()),
+    }
 }
 
 /// What is made of a binary and of the sources in `root`. There is an image of a static binary only.

@@ -109,7 +109,9 @@ fn floor(bench: &Bench, name: &str, bytes: u64) -> Result<Running> {
 fn worker(bench: &Bench, transport: &str) -> Result<Running> {
     let program: PathBuf = bench.maitred.with_file_name("examples").join("worker");
     if !program.exists() {
-        return Err("no example worker: cargo build --release -p maitred-handoff --example worker".into());
+        return Err(
+            "no example worker: cargo build --profile dist -p maitred-handoff --example worker".into()
+        );
     }
     let mut setup = bench.setup(Vec::new());
     setup.maitred_more = format!(

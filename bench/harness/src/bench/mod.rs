@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     /// Measure nothing: put what a run has kept into docs/
     #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "list"])]
     again: Option<PathBuf>,
-    /// The binary to measure; maitred-load and examples/worker are taken from beside it [default: target/release/maitred]
+    /// The binary to measure; maitred-load and examples/worker are taken from beside it [default: target/dist/maitred]
     #[arg(long)]
     maitred: Option<PathBuf>,
     /// An older binary, which the peer `maitred-before` is; a change is measured beside what was there
@@ -278,7 +278,7 @@ const SCENARIOS: [(&str, &str, Run); 31] = [
     ),
     (
         "module",
-        "a small answer of an in-process module, beside a configured one (cargo build --release -p maitred-module --examples)",
+        "a small answer of an in-process module, beside a configured one (cargo build --profile dist -p maitred-module --examples)",
         Run::Grid(module::run),
     ),
     ("ktls", "TLS that the kernel encrypts, beside TLS of the server itself", Run::Grid(ktls::run)),
@@ -436,7 +436,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
             .map_or_else(PathBuf::new, |path| std::path::absolute(&path).unwrap_or(path)),
         newer_keys: arguments.newer_keys.clone(),
         maitred: std::path::absolute(
-            arguments.maitred.clone().unwrap_or_else(|| target.join("release/maitred")),
+            arguments.maitred.clone().unwrap_or_else(|| target.join("dist/maitred")),
         )?,
         log: arguments.log.clone().or_else(|| std::env::var_os("MAITRED_ACCESS_LOG").map(PathBuf::from)),
         nginx_root: arguments.nginx_root.as_deref().map(std::path::absolute).transpose()?,

@@ -203,7 +203,7 @@ impl Kind {
                 Some("it does not compile: apt-get install libssl-dev".to_owned())
             }
             None if self == Kind::Maitred && !maitred.exists() => {
-                Some(format!("no {}: cargo build --release -p maitred", maitred.display()))
+                Some(format!("no {}: cargo build --profile dist -p maitred", maitred.display()))
             }
             None if self == Kind::MaitredBefore && !maitred.exists() => {
                 Some(format!("no {}: name an older binary with --before", maitred.display()))

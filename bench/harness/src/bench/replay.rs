@@ -60,7 +60,7 @@ impl Said {
 pub(super) fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>> {
     let program = bench.maitred.with_file_name("maitred-load");
     if !program.exists() {
-        return Err(format!("no {}: cargo build --release -p maitred-load", program.display()).into());
+        return Err(format!("no {}: cargo build --profile dist -p maitred-load", program.display()).into());
     }
     let mut command = Command::new("taskset");
     command.args(["-c", &bench.client_cpus]).arg(program).args(arguments).stdin(Stdio::null());

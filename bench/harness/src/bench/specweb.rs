@@ -120,7 +120,7 @@ fn words(program: &str, arguments: &[&str]) -> Vec<String> {
 
 fn maitred(bench: &Bench, data: &Path, config: &str) -> Result<Running> {
     if !bench.maitred.exists() {
-        return Err(format!("no {}: cargo build --release -p maitred", bench.maitred.display()).into());
+        return Err(format!("no {}: cargo build --profile dist -p maitred", bench.maitred.display()).into());
     }
     let address = free_address()?;
     let name = format!("specweb-{}", config.trim_end_matches(".toml"));
@@ -142,7 +142,7 @@ fn start_maitred(
 
 fn maitred_with_rust(bench: &Bench, data: &Path) -> Result<Running> {
     if !bench.maitred.with_file_name("examples").join("specweb").exists() {
-        return Err("no example: cargo build --release -p maitred-handoff --example specweb".into());
+        return Err("no example: cargo build --profile dist -p maitred-handoff --example specweb".into());
     }
     maitred(bench, data, "maitred-rust.toml")
 }

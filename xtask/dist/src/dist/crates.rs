@@ -9,8 +9,27 @@ use xtask::root;
 use xtask::step::step;
 
 /// The crates that may be published, each after those that it needs.
-pub(crate) const PUBLISHED: [&str; 6] =
-    ["maitred-sys", "maitred-http", "maitred-handoff", "maitred-module", "maitred", "maitred-load"];
+pub(crate) const PUBLISHED: [&str; 19] = [
+    "maitred-sys",
+    "maitred-http",
+    "maitred-handoff",
+    "maitred-module",
+    "maitred-base",
+    "maitred-config",
+    "maitred-log",
+    "maitred-control",
+    "maitred-policy",
+    "maitred-tls",
+    "maitred-cache",
+    "maitred-files",
+    "maitred-status",
+    "maitred-agents",
+    "maitred-import",
+    "maitred-master",
+    "maitred-worker",
+    "maitred",
+    "maitred-load",
+];
 /// The largest file of a crate may have so many bytes.
 const FILE_BYTES_MAX: u64 = 512 * 1024;
 /// What keeps the crates from being published by accident.

@@ -10,7 +10,7 @@ use crate::Result;
 /// Maitred's module, which is an example of the crate `maitred-module`. The only place that says so.
 pub(super) fn maitred_module(bench: &Bench) -> Result<PathBuf> {
     let library = bench.maitred.with_file_name("examples").join("libarena.so");
-    let how = "cargo build --release -p maitred-module --examples makes libarena.so, which is not there";
+    let how = "cargo build --profile dist -p maitred-module --examples makes libarena.so, which is not there";
     if library.exists() { Ok(library) } else { Err(how.into()) }
 }
 
