@@ -1,6 +1,7 @@
 //! Tests of the Python adapter with the real gunicorn and uvicorn, and with applications of the usual frameworks. They come
 //! from the package index into a virtual environment, which is kept under the target directory.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -10,6 +11,19 @@ use crate::skips::{Kind, skip};
 use crate::step::step;
 
 const DIRECTORY: &str = "adapters/python";
+
+/// `PATH` with the directory of the interpreter first. `python3` may be a script of a version manager, which takes seven times as
+/// long to start as the interpreter itself, and tests start it hundreds of times.
+pub(crate) fn path() -> Option<OsString> {
+    let script = "import os, sys; print(os.path.dirname(sys.executable))";
+    let output = Command::new("python3").args(["-c", script]).output().ok()?;
+    let directory = String::from_utf8(output.stdout).ok()?;
+    let directory = directory.trim();
+    let rest = std::env::var_os("PATH")?;
+    let all = std::iter::once(PathBuf::from(directory)).chain(std::env::split_paths(&rest));
+    if directory.is_empty() { None } else { std::env::join_paths(all).ok() }
+}
+
 /// The reference application of the conformance kit.
 const WSGI: &str = "tests.reference:application";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::test::table::{BUILD, Lane, Step};
 use crate::test::times;
-use crate::{Result, skips, test};
+use crate::{Result, skips, test, test_python};
 
 /// How often is said which steps run.
 const PROGRESS: Duration = Duration::from_secs(30);
@@ -157,6 +157,9 @@ fn start(at: usize, step: &Step, log: Option<&Path>, is_built: bool, sender: Sen
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["step", step.name]).stdin(Stdio::null());
     command.env(skips::VARIABLE, skips::file()).env(test::COUNTS, counts);
+    if let Some(path) = test_python::path() {
+        command.env("PATH", path);
+    }
     if is_built {
         command.env(test::IS_BUILT, "1");
     }

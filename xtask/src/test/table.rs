@@ -31,7 +31,7 @@ impl Tier {
 /// Steps of different lanes run side by side, those of one lane one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It keeps the processors busy: a compiler, an emulated machine.
+    /// It keeps a processor busy (a compiler, an emulated machine), or is short beside the longest step.
     Busy,
     /// It waits most of the time: for servers, clients, the network.
     Waits,
@@ -74,14 +74,14 @@ pub(crate) const STEPS: &[Step] = &[
     row("lints", Check, Busy, NONE, lints),
     row("rules", Check, Busy, NONE, |target| runner::run(target, Part::Rules)),
     row(BUILD, Test, Busy, NONE, build),
-    row("python", Test, Waits, BUILT, |_| test_python::bare()),
-    row("rust", Test, Waits, BUILT, |target| rust_example(target, "worker")),
     row("tests", Test, Waits, BUILT, |target| runner::run(target, Part::Tests)),
     row("doctests", Test, Busy, BUILT, doctests),
+    row("rust", Test, Busy, BUILT, |target| rust_example(target, "worker")),
     row("go", Test, Busy, BUILT, test_go::conformance),
     row("h2spec", Test, Busy, BUILT, test_h2::run_h2spec),
     row("apache", Test, Busy, BUILT, |_| crate::test_apache::conformance()),
     row("node", Test, Busy, BUILT, |_| test_node::conformance()),
+    row("python", Test, Busy, BUILT, |_| test_python::bare()),
     row("deny", Test, Busy, BUILT, |_| crate::test_deny::run()),
     row("counts", Test, Alone, BUILT, |target| runner::run(target, Part::Alone)),
     row("documentation", Full, Busy, BUILT, documentation),
