@@ -16,7 +16,11 @@ const LINE_COLUMNS_MAX: usize = 130;
 
 /// What must not be called, where it is allowed all the same, and what to use instead.
 const BANNED: &[(&str, &[&str], &str)] = &[
-    ("thread::sleep", &["bench/harness/", "maitred-handoff/examples/"], "wait for an event with a deadline"),
+    (
+        "thread::sleep",
+        &["xtask/src/bench/", "maitred-handoff/examples/"],
+        "wait for an event with a deadline",
+    ),
     (
         "park_timeout",
         &["tests/support/wait.rs"],
@@ -25,7 +29,7 @@ const BANNED: &[(&str, &[&str], &str)] = &[
     ("process::exit", &[], "return an exit code to main"),
     (
         "SystemTime::now",
-        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/", "bench/harness/"],
+        &["src/unix_time.rs", "files/testing.rs", "tests/", "xtask/"],
         "the clock of the turn",
     ),
     (
@@ -136,7 +140,7 @@ fn functions_fit_on_a_screen() {
 fn banned_calls_are_not_made() {
     let mut found = Vec::new();
     for (name, text) in files(&[".rs"]) {
-        if name.ends_with("tests/sources/tidy.rs") {
+        if name.ends_with("tests/style.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {
@@ -190,9 +194,9 @@ const PAUSES: &[(&str, &str)] = &[
     ("adapters/python/tests/test_wsgi.py", "slow application"),
     ("bench/apps/slow_start.py", "slow application"),
     ("bench/http3/", "measurement"),
-    ("crates/maitred/tests/processes/listen_pools/prefork.py", "slow application"),
-    ("crates/maitred/tests/processes/pools/breathing.py", "slow application"),
-    ("crates/maitred/tests/wire/status_page/browser.py", "slow client"),
+    ("crates/maitred/tests/listen_pools/prefork.py", "slow application"),
+    ("crates/maitred/tests/pools/breathing.py", "slow application"),
+    ("crates/maitred/tests/status_page/browser.py", "slow client"),
     ("crates/maitred/tests/support/application.py", "slow application"),
     ("examples/", "slow application"),
     ("trials/kit/wait.py", "condition"),
@@ -227,7 +231,7 @@ fn scripts_of_the_tests_wait_for_conditions() {
 fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
     let mut found = Vec::new();
     for (name, text) in files(&[".rs"]) {
-        if name.ends_with("tests/sources/tidy.rs") {
+        if name.ends_with("tests/style.rs") {
             continue;
         }
         let lines: Vec<&str> = text.lines().collect();
@@ -247,48 +251,6 @@ fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
         }
     }
     report("unsafe", found);
-}
-
-/// `maitred COMMAND` in a document has to be a command; `--flag` behind it, one of its flags.
-#[test]
-fn commands_in_documents_exist() {
-    let help = |arguments: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_maitred")).args(arguments).arg("--help").output();
-        String::from_utf8(output.expect("the binary runs").stdout).expect("help is UTF-8")
-    };
-    let mut found = Vec::new();
-    let mut seen = 0;
-    for (name, text) in files(&[".md"]) {
-        if name.starts_with("bench/runs/") || name == "CHANGELOG.md" {
-            continue;
-        }
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim_start_matches(['$', ' ']);
-            let Some(rest) =
-                line.strip_prefix("maitred ").or_else(|| line.split_once("release -- ").map(|l| l.1))
-            else {
-                continue;
-            };
-            let mut words = rest.split_whitespace();
-            let Some(command) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase()))
-            else {
-                continue;
-            };
-            seen += 1;
-            let text = help(&[command]);
-            if text.is_empty() {
-                found.push(format!("{name}:{}: no command {command:?}", number + 1));
-            }
-            for flag in words.take_while(|word| *word != "#").filter(|word| word.starts_with("--")) {
-                let flag = flag.split('=').next().unwrap_or(flag);
-                if !text.contains(flag) {
-                    found.push(format!("{name}:{}: {command} has no {flag}", number + 1));
-                }
-            }
-        }
-    }
-    assert!(seen > 0, "no document shows a command: has the form changed?");
-    report("commands in documents", found);
 }
 
 /// Every test that the RFC tables name is there.
@@ -360,7 +322,7 @@ fn tables_of_modules_are_complete() {
 fn no_path_of_a_machine_is_committed() {
     let mut found = Vec::new();
     for (name, text) in files(&[".rs", ".md", ".toml", ".py", ".sh", ".json", ".c", ".lua", ".conf"]) {
-        if name.ends_with("sources/tidy.rs") {
+        if name.ends_with("tests/style.rs") {
             continue;
         }
         for (number, line) in text.lines().enumerate() {
