@@ -59,8 +59,10 @@ struct Call {
 }
 
 /// The methods that `impl` blocks of a crate define, and the calls of its functions.
-#[derive(Default)]
-pub(crate) struct Calls {
+pub(crate) struct Calls<'c> {
+    of: &'c Crate,
+    /// Names that more than one module has.
+    ambiguous: HashSet<&'c str>,
     /// Files that define a method of a type, by type and method, each with its callers.
     methods: HashMap<String, HashMap<String, BTreeMap<String, Callers>>>,
     /// Types of fields, by type and field; `None` if types of one name differ in it.
@@ -72,9 +74,18 @@ pub(crate) struct Calls {
     calls: Vec<Call>,
 }
 
-impl Calls {
-    pub(crate) fn read(of: &Crate) -> Self {
-        let mut calls = Self::default();
+impl<'c> Calls<'c> {
+    pub(crate) fn read(of: &'c Crate) -> Self {
+        let ambiguous = of.items().into_iter().filter(|(_, modules)| *modules > 1).map(|(name, _)| name);
+        let mut calls = Self {
+            of,
+            ambiguous: ambiguous.collect(),
+            methods: HashMap::new(),
+            fields: HashMap::new(),
+            traits: HashSet::new(),
+            below: HashMap::new(),
+            calls: Vec::new(),
+        };
         for (file, tokens) in &of.texts {
             calls.walk(
                 tokens.clone(),
@@ -91,6 +102,20 @@ impl Calls {
         edges.sort();
         edges.dedup();
         edges
+    }
+
+    /// The type that a file knows by this name. One of several with the same name gets its file's name beside it.
+    fn known(&self, file: &str, name: String) -> String {
+        if !self.ambiguous.contains(name.as_str()) {
+            return name;
+        }
+        let place = self.of.definition(file, &name).unwrap_or(file);
+        format!("{name} of {place}")
+    }
+
+    fn typed_names(&self, file: &str, list: TokenStream) -> Vec<(String, Option<String>)> {
+        let names = typed_names(list).into_iter();
+        names.map(|(name, of)| (name, of.map(|of| self.known(file, of)))).collect()
     }
 
     fn edge(&self, call: &Call, named: &Named<'_>) -> Option<Edge> {
@@ -174,7 +199,7 @@ impl Calls {
                 at + 3
             }
             "impl" if begins_item(tokens, at) => self.implementation(tokens, at + 1, place),
-            "struct" => self.structure(tokens, at + 1),
+            "struct" => self.structure(tokens, at + 1, place.file),
             "trait" => {
                 self.traits.extend(name_at(tokens, at + 1));
                 at + 1
@@ -208,9 +233,11 @@ impl Calls {
             Some(at) => (last_name(head.get(..at)), last_name(head.get(at + 1..))),
             None => (None, last_name(Some(head))),
         };
+        let of = of.map(|of| self.known(place.file, of));
         let Some(TokenTree::Group(group)) = tokens.get(body) else { return body + 1 };
         if let (Some("Deref"), Some(of)) = (of_trait.as_deref(), &of) {
-            self.below.extend(target(group.stream()).map(|below| (of.clone(), below)));
+            let below = target(group.stream()).map(|below| self.known(place.file, below));
+            self.below.extend(below.map(|below| (of.clone(), below)));
         }
         let locals = HashMap::new();
         let defines = of_trait.as_deref().map_or(Defines::Own, Defines::OfTrait);
@@ -220,8 +247,9 @@ impl Calls {
     }
 
     /// The fields of a struct, which are of types of this crate or of others.
-    fn structure(&mut self, tokens: &[TokenTree], at: usize) -> usize {
+    fn structure(&mut self, tokens: &[TokenTree], at: usize, file: &str) -> usize {
         let Some(name) = name_at(tokens, at) else { return at };
+        let name = self.known(file, name);
         let ends = |token: &TokenTree| {
             is_sign(token, ';')
                 || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
@@ -230,7 +258,7 @@ impl Calls {
             return at + 1;
         };
         if let Some(TokenTree::Group(group)) = tokens.get(at + length) {
-            for (field, of) in typed_names(group.stream()) {
+            for (field, of) in self.typed_names(file, group.stream()) {
                 let known = self.fields.entry(name.clone()).or_default();
                 let same = known.get(&field).is_none_or(|known| known.as_ref() == of.as_ref());
                 known.insert(field, of.filter(|_| same));
@@ -261,7 +289,8 @@ impl Calls {
             let methods = self.methods.entry(of.to_owned()).or_default();
             methods.entry(name).or_default().insert(place.file.to_owned(), callers);
         }
-        let locals: HashMap<String, Option<String>> = typed_names(list.stream()).into_iter().collect();
+        let locals: HashMap<String, Option<String>> =
+            self.typed_names(place.file, list.stream()).into_iter().collect();
         self.walk(body.stream(), &Place { locals: &locals, defines: Defines::Nothing, ..*place });
         end + 1
     }
@@ -273,7 +302,7 @@ impl Calls {
         if let [.., of, name] = segments.as_slice()
             && of.starts_with(char::is_uppercase)
         {
-            let start = place.known(of).map_or(Receiver::Type(of.clone()), Receiver::Type);
+            let start = Receiver::Type(place.known(of).unwrap_or_else(|| self.known(place.file, of.clone())));
             self.call(place, line(at), (start, Vec::new()), name);
             return end;
         }
@@ -480,7 +509,7 @@ fn typed_names(list: TokenStream) -> Vec<(String, Option<String>)> {
 /// Calls from `a.rs`, which has this text, to other files of a crate.
 fn calls_of(text: &str) -> Vec<String> {
     let files = [
-        ("lib.rs", "mod a; mod b; mod c; mod d;"),
+        ("lib.rs", "mod a; mod b; mod c; mod d; mod e;"),
         ("a.rs", text),
         (
             "b.rs",
@@ -495,8 +524,10 @@ fn calls_of(text: &str) -> Vec<String> {
         ),
         (
             "d.rs",
-            "impl Foreign for Part { fn both(&self) {} fn of_foreign(&self) {} } impl Part { pub fn apart() {} }",
+            "impl Foreign for Part { fn both(&self) {} fn of_foreign(&self) {} } use crate::c::Part;
+             impl Part { pub fn apart() {} } struct Twin; impl Twin { fn twin(&self) {} }",
         ),
+        ("e.rs", "pub(crate) struct Twin; impl Twin { pub fn twin(&self) {} }"),
     ];
     let source = |file: &str| Some(files.iter().find(|(name, _)| *name == file)?.1.to_owned());
     let of = Crate::of(&source).expect("it can be read");
@@ -513,6 +544,7 @@ fn a_call_is_found_by_the_type_of_its_receiver() {
         ("impl High { fn f(&self) { self.low.next(); Self::high(); } }", "next() b.rs, high() c.rs"),
         ("fn f(a: &mut High, b: &[High]) { a.next(); b.next(); a.both::<u8>() }", "both() b.rs, next() b.rs"),
         ("fn f() { Part::apart(); Part::none(); Low::hidden }", "hidden() b.rs, apart() d.rs"),
+        ("use crate::e::Twin; fn f(a: &mut Twin) { a.twin() }", "twin() e.rs"),
         // Of an unknown type: the one method of this name, if it can be that. Layers always have their type beside them.
         ("fn f() { let x = g(); x.high(); g().low(); }", ""),
         ("fn f() { let x = g(); x.next(); x.both(); x.hidden(); x.of_foreign(); x.apart() }", "apart() d.rs"),

@@ -128,6 +128,24 @@ impl Crate {
         edges
     }
 
+    /// Names of items, each with the number of modules that have one.
+    pub(crate) fn items(&self) -> HashMap<&str, usize> {
+        let mut items = HashMap::new();
+        for name in self.modules.values().flat_map(|module| &module.items) {
+            *items.entry(name.as_str()).or_default() += 1;
+        }
+        items
+    }
+
+    /// The file in which an item is that another file knows by this name.
+    pub(crate) fn definition(&self, file: &str, name: &str) -> Option<&str> {
+        let (module, _) = self.modules.iter().find(|(_, module)| module.file == file)?;
+        match self.descend(module, &[name.to_owned()], 0) {
+            Target::Item(to) => self.modules.get(&to).map(|module| module.file.as_str()),
+            Target::Module(_) | Target::Outside => None,
+        }
+    }
+
     fn leads_below(&self, module: &ModulePath, path: &[String]) -> bool {
         match self.resolve(module, path, 0) {
             Target::Item(to) | Target::Module(to) => to.starts_with(module),
