@@ -25,7 +25,8 @@ pub struct Rules {
     pub ignore_response_directives: bool,
     /// `Cache-Control` and `Pragma` of requests count for nothing: clients cannot make the cache ask its server.
     pub ignore_request_directives: bool,
-    /// `Accept-Language` in [`Vary`](super::Vary) is taken for a set with weights, without regard to the order and case of its tags.
+    /// `Accept-Language` in [`Vary`](super::Vary) is taken for a set with weights, without regard to the order and case of its
+    /// tags.
     pub normalise_language: bool,
     /// Names of targeted fields that this cache follows instead of `Cache-Control`, the most specific one first (9213-2.2).
     pub targets: Box<[Box<str>]>,
