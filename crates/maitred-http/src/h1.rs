@@ -4,18 +4,7 @@ use crate::fields::{FieldEdits, FieldsRef, Present};
 use crate::response::{Dropped, Encode, Ending, Fields, Received, ResponseHead};
 use crate::status;
 
-/// What goes into the `Connection` field of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Persistence {
-    /// HTTP/1.1 and kept: no field.
-    Implied,
-    /// HTTP/1.0 and kept: `Connection: keep-alive`.
-    Stated,
-    /// `Connection: close`.
-    Close,
-    /// The connection speaks another protocol from here on: `Connection: Upgrade`.
-    Switched,
-}
+pub use crate::response::Persistence;
 
 /// What an encoder writes besides the fields of a final response.
 #[derive(Debug, Clone, Copy)]

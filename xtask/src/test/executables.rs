@@ -42,7 +42,9 @@ const BROWSER: &str = "it takes a browser";
 /// What other steps run.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
-    whole("maitred", "sources", Part::Rules, RULE),
+    whole("tidy", "order", Part::Rules, RULE),
+    whole("tidy", "style", Part::Rules, RULE),
+    whole("tidy", "words", Part::Rules, RULE),
     whole("maitred", "generated", Part::Rules, "generated documents"),
     whole("maitred", "alone", Part::Alone, COUNTS),
     whole("maitred-load", "costs", Part::Alone, COUNTS),
@@ -152,8 +154,8 @@ mod tests {
             arguments(Part::Programs, "maitred", "upstreams"),
             words(&["grpc::interop", "grpc::python", "grpc::web", "import::oracle::"])
         );
-        assert_eq!(arguments(Part::Tests, "maitred", "sources"), None);
-        assert_eq!(arguments(Part::Rules, "maitred", "sources"), words(&[]));
+        assert_eq!(arguments(Part::Tests, "tidy", "style"), None);
+        assert_eq!(arguments(Part::Rules, "tidy", "style"), words(&[]));
         assert_eq!(arguments(Part::Tests, "maitred-http", "lib"), words(&[]));
         assert_eq!(arguments(Part::Alone, "maitred-http", "lib"), None);
     }

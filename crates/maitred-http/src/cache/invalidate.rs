@@ -1,23 +1,9 @@
 //! What an unsafe request makes invalid (9111-4.4), and which groups (9875-3).
 
-use super::structured::{self, Bare};
-use super::tags::put_unescaped;
-use super::{TAG_BYTES_MAX, TAGS_MAX};
+use super::Target;
+use super::tags::for_each_group;
 use crate::request::Method;
 use crate::response::ResponseHead;
-
-/// The parts of a request's URI that say what it is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Target<'a> {
-    /// `http` or `https`.
-    pub scheme: &'a str,
-    /// Host and port, as sent.
-    pub authority: &'a str,
-    /// Still percent-encoded; starts with `/`.
-    pub path: &'a str,
-    /// What follows the first `?`, without it.
-    pub query: Option<&'a str>,
-}
 
 /// Whether a response to this method makes stored responses invalid: the method is not known to be safe (9110-9.2.1), and the
 /// response is no error.
@@ -110,29 +96,8 @@ fn split_scheme(reference: &str) -> (Option<&str>, &str) {
 }
 
 /// Gives the groups that such a response makes invalid (`Cache-Group-Invalidation`, 9875-3): those of responses of the same
-/// origin. At most [`TAGS_MAX`] of them, each at most [`TAG_BYTES_MAX`] long; the rest is ignored, and a line that is no list of
-/// strings is.
+/// origin. At most [`TAGS_MAX`](super::TAGS_MAX) of them, each at most [`TAG_BYTES_MAX`](super::TAG_BYTES_MAX) long; the rest is
+/// ignored, and a line that is no list of strings is.
 pub fn for_each_invalidated_group(head: &ResponseHead<'_>, mut each: impl FnMut(&[u8])) {
     for_each_group(head, b"cache-group-invalidation", &mut each);
-}
-
-pub(super) fn for_each_group(head: &ResponseHead<'_>, field: &[u8], each: &mut impl FnMut(&[u8])) {
-    let (mut count, mut group) = (0, Vec::new());
-    head.for_each(|name, line| {
-        if !name.eq_ignore_ascii_case(field) || structured::list(line, |_| {}).is_none() {
-            return;
-        }
-        let _ = structured::list(line, |member| {
-            if let Bare::String(text) = member
-                && count < TAGS_MAX
-            {
-                group.clear();
-                put_unescaped(text, &mut group);
-                if (1..=TAG_BYTES_MAX).contains(&group.len()) {
-                    count += 1;
-                    each(&group);
-                }
-            }
-        });
-    });
 }

@@ -23,10 +23,12 @@
 //! | [`key`] | the key of a request |
 //! | [`lifetime`] | what is remembered of a response's times |
 //! | [`reuse`] | whether a stored response is given |
+//! | [`rules`] | what the operator says |
 //! | [`status`] | `Cache-Status` |
 //! | [`storable`](mod@storable) | whether a response is stored, and which of its fields |
 //! | [`structured`] | values of RFC 9651 |
 //! | [`tags`] | names that responses are purged by |
+//! | [`target`] | what a request is for |
 //! | [`update`] | validation |
 //! | [`vary`](mod@vary) | variants of one key |
 //! | [`why`] | reasons |
@@ -39,10 +41,12 @@ mod invalidate;
 mod key;
 mod lifetime;
 mod reuse;
+mod rules;
 mod status;
 mod storable;
 mod structured;
 mod tags;
+mod target;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -52,14 +56,16 @@ mod why;
 pub use answer::{Answer, answer, put_not_modified_fields};
 pub use directives::SECONDS_MAX;
 pub use freshness::{HEURISTIC_SECS_MAX, is_heuristically_cacheable};
-pub use invalidate::{Target, for_each_invalidated, for_each_invalidated_group, invalidates, names_itself};
+pub use invalidate::{for_each_invalidated, for_each_invalidated_group, invalidates, names_itself};
 pub use key::{KeyRules, PARAMETERS_MAX, QueryRule, put_key};
 pub use lifetime::{LIFETIME_BYTES, Lifetime};
 pub use reuse::{Use, is_error, judge, may_serve_on_error};
+pub use rules::{Rules, StatusTtl};
 pub use status::{CacheStatus, Fwd, Outcome, put_cache_status};
 pub use storable::{put_stored_fields, storable};
 pub(crate) use structured::members;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, Tag, for_each_tag};
+pub use target::Target;
 pub use update::{
     Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, put_unstored_fields,
     updates,
@@ -70,67 +76,6 @@ pub use why::Why;
 use directives::RequestDirectives;
 
 use crate::request::{Framing, Method, Request};
-
-/// What the operator says for a route. All times are seconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rules {
-    /// A response that says nothing of its lifetime gets one by its `Last-Modified` (9111-4.2.2). Off by default.
-    pub heuristic: bool,
-    /// The lifetime of a response that says nothing of its own, if its status may be stored without saying so
-    /// ([`is_heuristically_cacheable`]).
-    pub default_ttl: Option<u32>,
-    /// The same for statuses, whichever they are; these come before `default_ttl`. The first that fits counts.
-    pub ttl_by_status: Box<[StatusTtl]>,
-    /// Takes the place of whatever lifetime a response says, or has by the other rules. `no-store`, `private` and `no-cache`
-    /// still count, unless directives are ignored altogether.
-    pub override_ttl: Option<u32>,
-    /// For responses that have no `stale-while-revalidate` of their own.
-    pub stale_while_revalidate: Option<u32>,
-    /// For responses that have no `stale-if-error` of their own.
-    pub stale_if_error: Option<u32>,
-    /// Responses with `Set-Cookie` are stored, the field included.
-    pub store_set_cookie: bool,
-    /// Responses to requests with `Authorization` are stored as others are, even if they do not allow that (9111-3.5).
-    pub store_authorization: bool,
-    /// `Cache-Control`, its targeted forms, `Expires` and `Pragma` of responses count for nothing.
-    pub ignore_response_directives: bool,
-    /// `Cache-Control` and `Pragma` of requests count for nothing: clients cannot make the cache ask its server.
-    pub ignore_request_directives: bool,
-    /// `Accept-Language` in [`Vary`] is taken for a set with weights, without regard to the order and case of its tags.
-    pub normalise_language: bool,
-    /// Names of targeted fields that this cache follows instead of `Cache-Control`, the most specific one first (9213-2.2).
-    pub targets: Box<[Box<str>]>,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules {
-            heuristic: false,
-            default_ttl: None,
-            ttl_by_status: Box::default(),
-            override_ttl: None,
-            stale_while_revalidate: None,
-            stale_if_error: None,
-            store_set_cookie: false,
-            store_authorization: false,
-            ignore_response_directives: false,
-            ignore_request_directives: false,
-            normalise_language: false,
-            targets: Box::new(["CDN-Cache-Control".into()]),
-        }
-    }
-}
-
-/// A lifetime for statuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StatusTtl {
-    /// The first status that has it.
-    pub from: u16,
-    /// The last one.
-    pub to: u16,
-    /// In seconds.
-    pub ttl: u32,
-}
 
 /// When a request went out, and when the head of its response was there, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Names that stored responses are purged by: those of the application, and groups of `Cache-Groups` (9875-2).
 
-use super::invalidate::for_each_group;
-use super::structured;
+use super::structured::{self, Bare};
 use crate::response::ResponseHead;
 
 /// Tags of one response, of each kind; 9875-2 asks for at least 32.
@@ -39,6 +38,24 @@ pub fn for_each_tag(head: &ResponseHead<'_>, mut each: impl FnMut(Tag<'_>)) {
     for_each_group(head, b"cache-groups", &mut |group: &[u8]| each(Tag::Group(group)));
 }
 
-pub(super) fn put_unescaped(text: &[u8], out: &mut Vec<u8>) {
-    out.extend(structured::unescaped(text));
+/// Gives the groups that a field names, each at most [`TAG_BYTES_MAX`] long.
+pub(super) fn for_each_group(head: &ResponseHead<'_>, field: &[u8], each: &mut impl FnMut(&[u8])) {
+    let (mut count, mut group) = (0, Vec::new());
+    head.for_each(|name, line| {
+        if !name.eq_ignore_ascii_case(field) || structured::list(line, |_| {}).is_none() {
+            return;
+        }
+        let _ = structured::list(line, |member| {
+            if let Bare::String(text) = member
+                && count < TAGS_MAX
+            {
+                group.clear();
+                group.extend(structured::unescaped(text));
+                if (1..=TAG_BYTES_MAX).contains(&group.len()) {
+                    count += 1;
+                    each(&group);
+                }
+            }
+        });
+    });
 }

@@ -2,11 +2,12 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Bad, Dropped, Encode, Ending, Fields, FramedHead, Received, ResponseHead, ResponsePolicy};
+use super::{
+    Bad, Dropped, Encode, Ending, Fields, FramedHead, Persistence, Received, ResponseHead, ResponsePolicy,
+};
 use crate::bytes::is_name;
 use crate::fastcgi;
 use crate::fields::{FieldLines, NameBits};
-use crate::h1::Persistence;
 use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MANY};
 
 /// How the body that follows a head is delimited.

@@ -2,12 +2,16 @@
 //! requests are, without what was for the first hop only (9110-7.6.1), and framed for the client (9112-6).
 
 mod bad;
+mod encode;
 mod head;
+mod policy;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use bad::Bad;
+pub use encode::{Encode, Ending, Persistence, Then};
+pub use policy::ResponsePolicy;
 pub(crate) use value::Dropped;
 pub use value::{Fields, FramedHead, Received, ResponseHead};
 
@@ -16,107 +20,9 @@ use head::{Framing, Head};
 use crate::body::{self, Decoder};
 use crate::fastcgi;
 use crate::fields::FieldLines;
-use crate::h1::{self, Persistence};
+use crate::h1;
 use crate::limits::{INTERIM_RESPONSES_MAX, ResponseBounds};
 use crate::request;
-
-/// What the request, and the server, require of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResponsePolicy {
-    /// The request was HEAD: no content goes out.
-    pub head_request: bool,
-    /// The client speaks HTTP/1.0: neither chunks nor interim responses.
-    pub http10: bool,
-    /// The client gets interim responses (1xx) but 100; otherwise they are dropped.
-    pub informational: bool,
-    /// The client waits for a 100 (Continue) of the application before it sends its content (9110-10.1.1), and gets it.
-    pub continues: bool,
-    /// The client's connection has frames of its own (HTTP/2), so that content needs no chunks, and no end.
-    pub framed: bool,
-    /// The client's connection may be kept.
-    pub keep: bool,
-    /// The client takes trailers (9110-6.5): it has said so, or has frames of its own.
-    pub trailers: bool,
-    /// The one protocol that the request asks for, and that the client gets if the application agrees (101).
-    pub switch: Option<&'static str>,
-    /// What its head may have.
-    pub bounds: ResponseBounds,
-}
-
-/// What writes responses to a client.
-pub trait Encode {
-    /// An interim response.
-    fn interim(&mut self, head: &ResponseHead<'_>);
-    /// The head of the final response.
-    fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending);
-    /// Where its content goes.
-    fn content(&mut self) -> &mut Vec<u8>;
-    /// Whether the content of the final response with this head is to get a coding (9110-8.4), whatever length the head says.
-    /// `has_content` is false with HEAD, and where no content can be: then only the head is asked about. `may`: the client can be
-    /// sent content whose length is not known beforehand. [`head`](Self::head) comes next, with the same head.
-    #[inline]
-    fn takes_coding(&mut self, head: &ResponseHead<'_>, has_content: bool, may: bool) -> bool {
-        let _ = (head, has_content, may);
-        false
-    }
-    /// Takes content that is to get the coding.
-    fn code(&mut self, content: &[u8]) {
-        let _ = content;
-    }
-    /// Appends to [`content`](Self::content) what was made of it, as a chunk if the client gets chunks. Says how many bytes that
-    /// is without their framing; `None` if the coding has failed.
-    fn put_coded(&mut self, then: Then, chunk: bool) -> Option<u64> {
-        let _ = (then, chunk);
-        None
-    }
-}
-
-/// What is to be done with content that gets a coding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// More follows.
-    GoOn,
-    /// What has come is to be readable now.
-    Flush,
-    /// Nothing follows.
-    Finish,
-}
-
-/// What is said of a connection, and of the content, behind the fields of a final response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ending {
-    /// The response has a `Date` of its own.
-    pub dated: bool,
-    /// What becomes of the client's connection.
-    pub persistence: Persistence,
-    /// The response names protocols that the server could switch to.
-    pub upgrade: bool,
-    /// The content comes in chunks.
-    pub chunked: bool,
-    /// No content follows.
-    pub ended: bool,
-    /// The response says nothing of the length of the content that it does not have.
-    pub no_length: bool,
-    /// What answers has said with the head that nothing follows, so that the client can be told with the head, too. gRPC needs
-    /// that: there a head that is all of the response means something else than one that content could follow.
-    pub over: bool,
-}
-
-impl Ending {
-    /// That of a response made here: its fields say how long its content is.
-    #[inline]
-    pub fn of(persistence: Persistence) -> Ending {
-        Ending {
-            dated: false,
-            persistence,
-            upgrade: false,
-            chunked: false,
-            ended: false,
-            no_length: false,
-            over: false,
-        }
-    }
-}
 
 /// How far one call came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -183,7 +183,56 @@ fn every_command_in_the_documents_is_one() {
     assert!(found.is_empty(), "{} are refused:\n{}", found.len(), found.join("\n"));
 }
 
-/// What the two tests above would not see otherwise: that a block is marked, and that a mistake in one is found.
+/// All documents that git knows or would add, with their text; but those which keep what was true at their time.
+fn documents() -> Vec<(String, String)> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let names = String::from_utf8(listing.stdout).unwrap();
+    let current = names.lines().filter(|name| !name.starts_with("bench/runs/") && *name != "CHANGELOG.md");
+    current
+        .filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(repository().join(name)).ok()?)))
+        .collect()
+}
+
+/// `maitred COMMAND` at the begin of a line of a document has to be a command; `--flag` behind it, one of its flags.
+#[test]
+fn commands_in_documents_exist() {
+    let help = |command: &str| {
+        let output = maitred(&[command, "--help"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in documents() {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim_start_matches(['$', ' ']);
+            let begin = line
+                .strip_prefix("maitred ")
+                .or_else(|| line.split_once("release -- ").map(|(_, rest)| rest));
+            let mut words = begin.unwrap_or_default().split_whitespace();
+            let is_command = |word: &&str| word.chars().all(|letter| letter.is_ascii_lowercase());
+            let Some(command) = words.next().filter(is_command) else { continue };
+            seen += 1;
+            let text = help(command);
+            if text.is_empty() {
+                found.push(format!("{name}:{number}: no command {command:?}"));
+            }
+            for flag in words.take_while(|word| *word != "#").filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or(flag);
+                if !text.contains(flag) {
+                    found.push(format!("{name}:{number}: {command} has no {flag}"));
+                }
+            }
+        }
+    }
+    assert!(seen > 0, "no document shows a command: has the form changed?");
+    assert!(found.is_empty(), "commands in documents:\n  {}", found.join("\n  "));
+}
+
+/// Beside the tests above: each block is marked, and a mistake in one is found.
 #[test]
 fn mistakes_in_examples_are_found() {
     let refused = |text: &str| {

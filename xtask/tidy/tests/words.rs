@@ -4,8 +4,8 @@
 #![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+
+use maitred_tidy::{files, report};
 
 /// What of the repository is searched for a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,27 +88,6 @@ const RETIRED: &[Retired] = &[
     everywhere("was given up", "was aborted, was closed"),
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
-}
-
-/// Files that git knows or would add, with their text.
-fn files(ending: &str) -> Vec<(String, String)> {
-    let listing = Command::new("git")
-        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root())
-        .output()
-        .expect("git lists the files");
-    let names = String::from_utf8(listing.stdout).expect("file names are UTF-8");
-    let files: Vec<_> = names
-        .lines()
-        .filter(|name| name.ends_with(ending))
-        .filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?)))
-        .collect();
-    assert!(!files.is_empty(), "no files found: is this a git checkout?");
-    files
-}
-
 /// A line of text with where it stands.
 struct Line {
     name: String,
@@ -139,7 +118,7 @@ fn lines(name: &str, text: &str) -> Vec<Line> {
 
 fn documents() -> Vec<Line> {
     let mut found = Vec::new();
-    for (name, text) in files(".md") {
+    for (name, text) in files(&[".md"]) {
         // Runs are evidence, and stay as they were written.
         if name.starts_with("bench/runs/") {
             continue;
@@ -164,7 +143,7 @@ fn is_test(name: &str) -> bool {
 /// The server's files up to their unit tests.
 fn code() -> Vec<(String, String)> {
     let servers = |name: &str| name.starts_with("crates/") && name.contains("/src/") && !is_test(name);
-    let files = files(".rs").into_iter().filter(|(name, _)| servers(name));
+    let files = files(&[".rs"]).into_iter().filter(|(name, _)| servers(name));
     files
         .map(|(name, text)| {
             let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
@@ -175,7 +154,7 @@ fn code() -> Vec<(String, String)> {
 
 /// Comments on lines of their own. Of other lines nothing is left, so that numbers stay.
 fn comments() -> Vec<Line> {
-    files(".rs").iter().flat_map(|(name, text)| comments_of(name, text)).collect()
+    files(&[".rs"]).iter().flat_map(|(name, text)| comments_of(name, text)).collect()
 }
 
 fn comments_of(name: &str, text: &str) -> Vec<Line> {
@@ -279,7 +258,7 @@ fn retired_words_are_gone_from_what_users_read() {
             }
         }
     }
-    assert!(found.is_empty(), "{} retired words:\n  {}", found.len(), found.join("\n  "));
+    report("retired words", &found);
 }
 
 /// Parts of identifiers that are retired as well, and what to call it. `"patience_ms"` is a word between two versions, and text.
@@ -321,7 +300,7 @@ fn retired_words_are_gone_from_identifiers() {
             );
         }
     }
-    assert!(found.is_empty(), "retired names:\n  {}", found.join("\n  "));
+    report("retired names", &found);
 }
 
 /// The search finds a word in each form that it can have.

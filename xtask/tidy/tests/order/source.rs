@@ -4,11 +4,12 @@
 //! (`#[cfg(test)]`) is left out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// How far a name is followed through imports: more is a mistake of this code.
+/// The steps that a name is followed through imports: more is a mistake of this code.
 const FOLLOW_MAX: usize = 16;
 
 /// The names from the root of the crate to a module: `["config", "build"]`.
@@ -42,9 +43,11 @@ struct Module {
 /// The modules of a crate, by path.
 pub(crate) struct Crate {
     modules: BTreeMap<ModulePath, Module>,
+    /// The text of each file.
+    pub(crate) texts: BTreeMap<String, TokenStream>,
 }
 
-/// What a file has from another one.
+/// Something that a file has from another one: an import, a path, or a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Edge {
     pub(crate) from: String,
@@ -54,7 +57,13 @@ pub(crate) struct Edge {
     pub(crate) name: String,
 }
 
-/// What a path leads to.
+impl fmt::Display for Edge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}, of {}", self.from, self.line, self.name, self.to)
+    }
+}
+
+/// The end of a path.
 enum Target {
     /// Something in this module.
     Item(ModulePath),
@@ -65,9 +74,14 @@ enum Target {
 impl Crate {
     /// Reads the crate whose root is `lib.rs` in `src`.
     pub(crate) fn read(src: &Path) -> Result<Self, String> {
-        let mut reader = Reader { src, modules: BTreeMap::new() };
-        reader.file(Vec::new(), "lib.rs")?;
-        Ok(Self { modules: reader.modules })
+        Self::of(&|file| std::fs::read_to_string(src.join(file)).ok())
+    }
+
+    /// Reads the crate whose root is `lib.rs`, from whatever has the text of a file.
+    pub(crate) fn of(text: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let mut reader = Reader { text, modules: BTreeMap::new(), texts: BTreeMap::new() };
+        reader.file(Vec::new(), "lib.rs", None)?;
+        Ok(Self { modules: reader.modules, texts: reader.texts })
     }
 
     /// The modules at the top.
@@ -112,6 +126,24 @@ impl Crate {
         edges.sort();
         edges.dedup();
         edges
+    }
+
+    /// Names of items, each with the number of modules that have one.
+    pub(crate) fn items(&self) -> HashMap<&str, usize> {
+        let mut items = HashMap::new();
+        for name in self.modules.values().flat_map(|module| &module.items) {
+            *items.entry(name.as_str()).or_default() += 1;
+        }
+        items
+    }
+
+    /// The file in which an item is that another file knows by this name.
+    pub(crate) fn definition(&self, file: &str, name: &str) -> Option<&str> {
+        let (module, _) = self.modules.iter().find(|(_, module)| module.file == file)?;
+        match self.descend(module, &[name.to_owned()], 0) {
+            Target::Item(to) => self.modules.get(&to).map(|module| module.file.as_str()),
+            Target::Module(_) | Target::Outside => None,
+        }
     }
 
     fn leads_below(&self, module: &ModulePath, path: &[String]) -> bool {
@@ -184,25 +216,28 @@ impl Crate {
 }
 
 struct Reader<'a> {
-    src: &'a Path,
+    text: &'a dyn Fn(&str) -> Option<String>,
     modules: BTreeMap<ModulePath, Module>,
+    texts: BTreeMap<String, TokenStream>,
 }
 
 impl Reader<'_> {
-    fn file(&mut self, module: ModulePath, file: &str) -> Result<(), String> {
-        let text =
-            std::fs::read_to_string(self.src.join(file)).map_err(|error| format!("{file}: {error}"))?;
+    /// Reads the file of a module, which has one of these two names.
+    fn file(&mut self, module: ModulePath, file: &str, or: Option<&str>) -> Result<(), String> {
+        let Some(text) = (self.text)(file) else {
+            return or
+                .map_or_else(|| Err(format!("{file}: not there")), |other| self.file(module, other, None));
+        };
         let tokens: TokenStream = text.parse().map_err(|error| format!("{file}: {error}"))?;
         self.modules.insert(module.clone(), Module { file: file.to_owned(), ..Module::default() });
+        self.texts.insert(file.to_owned(), tokens.clone());
         self.scan(tokens, &module, true)
     }
 
     /// The file of a module that is declared in another one's file.
     fn declared(&mut self, module: ModulePath) -> Result<(), String> {
         let path = module.join("/");
-        let flat = format!("{path}.rs");
-        let file = if self.src.join(&flat).exists() { flat } else { format!("{path}/mod.rs") };
-        self.file(module, &file)
+        self.file(module, &format!("{path}.rs"), Some(&format!("{path}/mod.rs")))
     }
 
     fn scan(&mut self, tokens: TokenStream, module: &ModulePath, items: bool) -> Result<(), String> {
@@ -326,24 +361,24 @@ fn tree(tokens: &[TokenTree], before: &[String], leaves: &mut Vec<(String, Vec<S
     }
 }
 
-fn is_sign(token: &TokenTree, sign: char) -> bool {
+pub(crate) fn is_sign(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
 }
 
-fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool {
+pub(crate) fn is_group(token: Option<&TokenTree>, delimiter: Delimiter) -> bool {
     matches!(token, Some(TokenTree::Group(group)) if group.delimiter() == delimiter)
 }
 
 /// Where to go on behind a `#`: behind the whole item, if that is for tests only. What an attribute names (`serde(with = …)`)
 /// is in a string, and left out.
-fn after_attribute(tokens: &[TokenTree], at: usize) -> usize {
+pub(crate) fn after_attribute(tokens: &[TokenTree], at: usize) -> usize {
     match tokens.get(at + 1) {
         Some(TokenTree::Group(group)) if is_for_tests(group.stream()) => end_of_item(tokens, at + 2),
         _ => at + 2,
     }
 }
 
-fn name_at(tokens: &[TokenTree], at: usize) -> Option<String> {
+pub(crate) fn name_at(tokens: &[TokenTree], at: usize) -> Option<String> {
     match tokens.get(at) {
         Some(TokenTree::Ident(word)) => Some(word.to_string()),
         _ => None,
@@ -380,7 +415,7 @@ fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
 }
 
 /// The path that begins at `at`, and where it ends.
-fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
+pub(crate) fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
     let mut segments: Vec<String> = name_at(tokens, at).into_iter().collect();
     let mut at = at + 1;
     while let (Some(TokenTree::Punct(first)), Some(second)) = (tokens.get(at), tokens.get(at + 1))
