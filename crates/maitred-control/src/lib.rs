@@ -435,8 +435,8 @@ pub enum ToWorker {
     /// after [`ToWorker::OrphanMode`].
     Watch(SlotId),
     /// The master will be another image of itself soon, which starts with nothing on this socket: its end is then no reason to
-    /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`maitred_base::upgrade::GO`] comes over
-    /// it, then do as after [`ToWorker::Drain`] with that time. Without one: go on draining.
+    /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`maitred_base::upgrade::GO`] comes
+    /// over it, then do as after [`ToWorker::Drain`] with that time. Without one: go on draining.
     #[serde(rename = "Outlive")]
     OrphanMode(DrainTime),
     /// What the command of this number waits for. More follows, or its end.

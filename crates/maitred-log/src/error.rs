@@ -19,8 +19,8 @@ use maitred_base::unix_time;
 
 mod sink;
 
-/// Targets of events were paths of modules in one crate, `maitred::worker`, and are names of crates now. Filters that name a module
-/// in the former way go on to work.
+/// Targets of events were paths of modules in one crate, `maitred::worker`, and are names of crates now. Filters that name a
+/// module in the former way go on to work.
 const FORMER_TARGETS: &[(&str, &str)] = &[
     ("acme", "maitred_agents::acme"),
     ("agents", "maitred_agents::agents"),

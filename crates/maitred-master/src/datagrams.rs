@@ -1,9 +1,9 @@
 //! UDP sockets for QUIC: a group for each listen entry with `http3`, at the address and port of its TCP sockets.
 //!
 //! - A group has one socket for each event-loop thread, bound in a fixed order. The place of a socket in that order is part of
-//!   the connection ids of its thread ([`maitred_tls::quic::ids`]), by which the kernel chooses among them. So a group stays what it is
-//!   for as long as configurations have its address with `http3`, over reloads and upgrades, also when the number of threads
-//!   changes: the kernel moves the last socket of a group into the place of one that is closed.
+//!   the connection ids of its thread ([`maitred_tls::quic::ids`]), by which the kernel chooses among them. So a group stays what
+//!   it is for as long as configurations have its address with `http3`, over reloads and upgrades, also when the number of
+//!   threads changes: the kernel moves the last socket of a group into the place of one that is closed.
 //! - A port that another process has is an error, as for TCP.
 //! - A service manager's UDP sockets are not used: it would not bind as many, nor in an order that is known here.
 

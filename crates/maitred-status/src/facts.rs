@@ -228,8 +228,8 @@ pub struct LimitFacts {
     pub under_way: u64,
 }
 
-/// Servers that are shown, over all pools: [`maitred_base::bounds::SERVERS_MAX`] in each of four pools. A page of metrics stays below a
-/// megabyte.
+/// Servers that are shown, over all pools: [`maitred_base::bounds::SERVERS_MAX`] in each of four pools. A page of metrics stays
+/// below a megabyte.
 pub const SERVERS_SHOWN_MAX: usize = 1024;
 
 /// A server of a pool, as this worker process has it.

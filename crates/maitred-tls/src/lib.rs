@@ -1,5 +1,5 @@
-//! TLS: from the files of certificates ([`maitred_base::pki`]) to the configuration of a session. Driving sessions is the worker's
-//! (`maitred_worker`).
+//! TLS: from the files of certificates ([`maitred_base::pki`]) to the configuration of a session. Driving sessions is the
+//! worker's (`maitred_worker`).
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! A worker process between two images of its master ([`maitred_base::upgrade`]): the control socket has ended, and the process goes on.
+//! A worker process between two images of its master ([`maitred_base::upgrade`]): the control socket has ended, and the process
+//! goes on.
 //!
 //! It serves until the new image sends a word over a socket of its own, the *end*, and then drains over it as after
 //! [`maitred_control::ToWorker::Drain`]. That word is all that the new image sends; if the end closes without it, the master has

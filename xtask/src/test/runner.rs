@@ -47,7 +47,12 @@ impl Executable {
 struct Job {
     executable: Executable,
     arguments: Vec<String>,
+    /// The others are over before it: it may have their share of the machine from the beginning.
+    is_long: bool,
 }
+
+/// Seconds that an executable takes at least which the others are over before.
+const LONG_S: f64 = 300.0;
 
 /// What came of it.
 struct Ended {
@@ -79,7 +84,7 @@ pub(crate) fn run(target: &Path, part: Part) -> Result<()> {
     // Half of a machine's time may be others'; a test that waits takes none of it.
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     let (slots, threads) = if part == Part::Alone { (1, cpus) } else { (cpus + 1, cpus + 1) };
-    println!("{} executables, {slots} at a time, each with {threads} threads", jobs.len());
+    println!("{} executables, {slots} at a time, each with {threads} threads or twice as many", jobs.len());
     let queue = Mutex::new(jobs.into_iter());
     let ended = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -88,6 +93,7 @@ pub(crate) fn run(target: &Path, part: Part) -> Result<()> {
                 loop {
                     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(job) = job else { return };
+                    let threads = if job.is_long && part != Part::Alone { 2 * threads } else { threads };
                     let end = execute(&job, part, threads, &environment);
                     say(&end);
                     ended.lock().unwrap_or_else(PoisonError::into_inner).push(end);
@@ -140,10 +146,11 @@ fn executable(message: &str) -> Option<Executable> {
 
 /// What this part runs: the longest first, and before those what has never run.
 fn jobs(all: Vec<Executable>, part: Part) -> Result<Vec<Job>> {
-    let times = Times::read();
+    let (times, recorded) = (Times::read(), Times::recorded());
     let job = |executable: Executable| {
         let arguments = executables::arguments(part, &executable.package, &executable.target)?;
-        Some(Job { executable, arguments })
+        let is_long = recorded.of(&executable.name()).is_some_and(|seconds| seconds >= LONG_S);
+        Some(Job { executable, arguments, is_long })
     };
     let mut jobs: Vec<Job> = all.into_iter().filter_map(job).collect();
     let seconds = |job: &Job| times.of(&job.executable.name()).unwrap_or(f64::INFINITY);

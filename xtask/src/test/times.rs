@@ -20,11 +20,17 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 impl Times {
+    /// The recorded ones: they do not change from run to run.
+    pub(crate) fn recorded() -> Times {
+        let mut times = Times::default();
+        times.take(RECORDED);
+        times
+    }
+
     /// The recorded ones, and those of the last runs here.
     pub(crate) fn read() -> Times {
         let here = std::fs::read_to_string(directory().join("times")).unwrap_or_default();
-        let mut times = Times::default();
-        times.take(RECORDED);
+        let mut times = Times::recorded();
         times.take(&here);
         times
     }

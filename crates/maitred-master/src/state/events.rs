@@ -315,8 +315,8 @@ pub(crate) enum Action {
     CancelOrphanMode,
     /// Replace the executable. If that succeeds, nothing follows; otherwise [`Event::NotReplaced`].
     Replace(Box<InheritedState>),
-    /// Tell a worker process that another image of the master has started to go ([`maitred_base::upgrade::GO`]), and connect it to
-    /// the one that has taken over, if there is one.
+    /// Tell a worker process that another image of the master has started to go ([`maitred_base::upgrade::GO`]), and connect
+    /// it to the one that has taken over, if there is one.
     Go {
         /// The old one.
         from: u64,

@@ -11,9 +11,8 @@ fn with(transport: &str) -> Server {
 }
 
 fn with_more(transport: &str, more: &str) -> Server {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--workspace", "--example", "tower"])
-        .status();
+    let built =
+        Command::new(env!("CARGO")).args(["build", "--quiet", "--workspace", "--example", "tower"]).status();
     assert!(built.unwrap().success());
     let example = Path::new(env!("CARGO_BIN_EXE_maitred")).with_file_name("examples").join("tower");
     let pool = format!(
