@@ -215,11 +215,19 @@ fn what_tls_holds_is_counted() {
     let server = setup.start();
     let mut stream = Door::of(&server, roots).offer(&["http/1.1"]).unwrap();
     stream.write_all(b"GET /zeros.bin HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    eventually("its socket is full", || used(&server) >= 32 * 1024);
-    assert!(used(&server) <= 256 * 1024, "{}", used(&server));
     let mut head = [0; 15];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 200 OK");
+    // A socket may have taken the last of what was encrypted when it became full: then nothing is held until there is room again.
+    let mut looks = 0;
+    eventually("its socket takes a part of something", || {
+        looks += 1;
+        if looks % 500 == 0 {
+            stream.read_exact(&mut vec![0; 1_000_000]).unwrap();
+        }
+        used(&server) >= 32 * 1024
+    });
+    assert!(used(&server) <= 256 * 1024, "{}", used(&server));
     drop(stream);
     eventually("nothing is held any more", || used(&server) == 0);
     server.stop();
