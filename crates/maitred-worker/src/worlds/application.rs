@@ -3,14 +3,15 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use maitred_handoff::{Done, Outcome, encode_detach, encode_done, encode_tail, encode_tail_file};
+use maitred_testing::model::{Answer, Fate, Id, Request, Transport};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, send};
 
-use super::model::{Answer, Fate, Id, Request, Transport};
 use super::puppet::{Given, Heard, Phase};
-use super::random::Random;
 use super::world::World;
-use super::{files, response, time};
+use super::{files, time};
 
 /// How an application ends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use maitred_testing::model::{Asked, Connection, Fate, Progress, Request, Transport};
+use maitred_testing::response;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ownership::client::Client;
-use crate::ownership::model::{Asked, Connection, Fate, Progress, Request, Transport};
 use crate::ownership::puppet::Phase;
-use crate::ownership::response;
 use crate::ownership::stage::{Ending, Line, Stage};
 
 /// After this, something hangs. More than a request takes that Maitred ends by itself, on a machine that is busy.

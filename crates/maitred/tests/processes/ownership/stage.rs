@@ -6,17 +6,17 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use maitred_handoff::{Done, Outcome, encode_detach, encode_done, encode_tail, encode_tail_file};
+use maitred_testing::model::{Answer, Connection, Fate, Id, Progress, Request, Transport};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::ownership::client::Client;
 use crate::ownership::ledger::Ledger;
-use crate::ownership::model::{Answer, Connection, Fate, Id, Progress, Request, Transport};
 use crate::ownership::puppet::{Given, Heard, Phase, Puppet};
-use crate::ownership::response;
 use crate::support::Server;
-use crate::support::random::Random;
 
 /// How long requests may take.
 #[derive(Debug, Clone, Copy)]
