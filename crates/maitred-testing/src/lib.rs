@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | here | certificates, and a configuration that uses them |
+//! | [`channel`] | an application's end of a channel, which puppets hold |
 //! | [`model`] | what may happen to a connection: the judge of the simulated worlds and of random events in the real binary |
 //! | [`response`] | what clients ask there, and what applications answer |
 //! | [`random`] | a generator that chooses by a seed |
@@ -11,6 +12,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests use this crate")]
 #![allow(missing_docs, reason = "most fields and constants say by their names what they are")]
 
+pub mod channel;
 pub mod h2;
 pub mod model;
 pub mod random;

@@ -444,7 +444,7 @@ pub(crate) fn is_quiet(stage: &mut Stage) -> Result<(), String> {
         if puppet.phase != Phase::Live {
             return Err(format!("puppet {} is {:?}", puppet.number, puppet.phase));
         }
-        let kept: Vec<&u32> = puppet.kept.keys().filter(|number| **number >> 31 == 0).collect();
+        let kept: Vec<&u32> = puppet.channel.kept.keys().filter(|number| **number >> 31 == 0).collect();
         if !kept.is_empty() {
             return Err(format!("puppet {} still keeps connections {kept:?}", puppet.number));
         }
