@@ -1,6 +1,22 @@
-//! Certificates for tests of several crates, and a configuration that uses them.
+//! Helpers that tests of several crates share.
+//!
+//! | module | what |
+//! |---|---|
+//! | here | certificates, and a configuration that uses them |
+//! | [`channel`] | an application's end of a channel, which puppets hold |
+//! | [`model`] | what may happen to a connection: the judge of the simulated worlds and of random events in the real binary |
+//! | [`response`] | what clients ask there, and what applications answer |
+//! | [`random`] | a generator that chooses by a seed |
+//! | [`h2`] | frames and HPACK of HTTP/2 clients that share nothing with the server |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "only tests use this crate")]
+#![allow(missing_docs, reason = "most fields and constants say by their names what they are")]
+
+pub mod channel;
+pub mod h2;
+pub mod model;
+pub mod random;
+pub mod response;
 
 use std::path::Path;
 use std::sync::Arc;

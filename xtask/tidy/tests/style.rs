@@ -145,8 +145,15 @@ fn banned_calls_are_not_made() {
 }
 
 /// Crates that know how a message is written: the codecs, applications' side of the handoff, and clients of tests.
-const CODECS: &[&str] =
-    &["maitred-handoff", "maitred-http", "maitred-load", "maitred-module", "maitred-sys", "maitred-udp"];
+const CODECS: &[&str] = &[
+    "maitred-handoff",
+    "maitred-http",
+    "maitred-load",
+    "maitred-module",
+    "maitred-sys",
+    "maitred-testing",
+    "maitred-udp",
+];
 
 /// Clients that may wait, of one kind of message each: they share nothing with the server.
 const CLIENTS: &[(&str, &str)] = &[("maitred", "cli/client.rs"), ("maitred-log", "trace/exporter.rs")];

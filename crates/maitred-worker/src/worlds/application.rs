@@ -3,14 +3,16 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use maitred_handoff::{Done, Outcome, encode_detach, encode_done, encode_tail, encode_tail_file};
+use maitred_testing::channel::{Given, Heard};
+use maitred_testing::model::{Answer, Fate, Id, Request, Transport};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, send};
 
-use super::model::{Answer, Fate, Id, Request, Transport};
-use super::puppet::{Given, Heard, Phase};
-use super::random::Random;
+use super::puppet::Phase;
 use super::world::World;
-use super::{files, response, time};
+use super::{files, time};
 
 /// How an application ends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,12 +89,12 @@ impl World<'_> {
             let epoch = self.puppets[at].id.epoch;
             match heard {
                 Heard::Request(given) => self.on_request(at, &given),
-                Heard::Cancel(request) => {
+                Heard::Cancel { request, .. } => {
                     self.note(|| format!("process {epoch}: CANCEL {request}"));
                     let is_it = |job: &&mut Job| (job.epoch, job.request) == (epoch, request);
                     self.jobs.iter_mut().filter(is_it).for_each(|job| job.cancelled = true);
                 }
-                Heard::Forget(connection) => self.forget(epoch, connection),
+                Heard::Forget { connection } => self.forget(epoch, connection),
                 Heard::Shutdown => {
                     self.note(|| format!("process {epoch}: SHUTDOWN"));
                     self.puppets[at].told_to_end = true;
@@ -101,6 +103,7 @@ impl World<'_> {
                     self.note(|| format!("process {epoch}: end of the channel"));
                     self.doom(at);
                 }
+                Heard::Welcome | Heard::Ping { .. } => unreachable!("puppets keep them"),
             }
         }
         came |= self.puppets[at].flush();
@@ -170,7 +173,7 @@ impl World<'_> {
         place: usize,
     ) -> Result<(), String> {
         let puppet = &self.puppets[at];
-        let inode = given.inode;
+        let inode = given.inode()?;
         let own = self.clients[client].inode == inode;
         if !own && self.clients.iter().any(|other| other.socket.is_some() && other.inode == inode) {
             return Err("its descriptor is another client's".into());
@@ -322,7 +325,7 @@ impl World<'_> {
         let job = &mut self.jobs[at];
         let piece = if self.random.percent(60) { usize::MAX } else { self.random.within(1..5000) };
         let end = job.split.min(job.at.saturating_add(piece));
-        let descriptor = self.puppets[puppet].kept.get(&job.connection).filter(|_| !job.forgotten);
+        let descriptor = self.puppets[puppet].channel.kept.get(&job.connection).filter(|_| !job.forgotten);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let result =
             descriptor.map_or(Err(Errno::PIPE), |descriptor| send(descriptor, &full[job.at..end], flags));
@@ -441,7 +444,7 @@ impl World<'_> {
         let early = std::mem::take(&mut self.jobs[at].early);
         let mut frame = Vec::new();
         encode_detach(&mut frame, connection, request);
-        let socket = self.puppets[puppet].kept.remove(&connection);
+        let socket = self.puppets[puppet].channel.kept.remove(&connection);
         let (client, place) = self.ids[&id];
         self.report(at, puppet, &frame, Fate::Detached);
         self.detached.push(Detached { socket, client, place, received: early });

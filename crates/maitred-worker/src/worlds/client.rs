@@ -3,10 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use maitred_testing::model::{Connection, Fate, Progress};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
-use super::model::{Connection, Fate, Progress};
 use super::stage::{CLIENT_TIMEOUT, QUEUE_TIMEOUT, REQUEST_TIMEOUT};
 use super::time;
 use crate::upstream::HALF_CLOSED_TIMEOUT;

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::response;
 use super::time;
 use super::world::World;
 use crate::shared::Shared;
 use maitred_base::residency::cold;
+use maitred_testing::response;
 
 /// How many bytes the files have; the name of each is its place.
 const LENGTHS: [usize; 6] = [0, 1, 900, 20_000, 70_000, 200_000];

@@ -6,15 +6,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use maitred_testing::h2::frame::{self, Frame, PREFACE, code, flag, kind, setting};
+use maitred_testing::h2::hpack;
+use maitred_testing::model::Connection;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
 use super::client::{Client, MARGIN};
-use super::frame::{self, Frame, PREFACE, code, flag, kind, setting};
-use super::model::Connection;
 use super::stage::CLIENT_TIMEOUT;
+use super::time;
 use super::world::World;
-use super::{hpack, time};
 use crate::inbox::ConnectionTransfer;
 
 /// What a connection begins with, unless SETTINGS say otherwise (9113-6.5.2, 6.9.2).

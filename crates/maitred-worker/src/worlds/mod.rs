@@ -3,7 +3,8 @@
 //! A world controls everything: it makes the threads ([`super::reactor`]) and runs them turn by turn, in an order that a seed
 //! chooses; it has the near ends of the clients' sockets, the far ends of the channels to application processes, the messages of
 //! the master, and the time, which passes only when the world moves it. Nothing else takes part, so a seed plays the same world
-//! again. `tests/processes/ownership` has the same model in the real binary, where the kernel and other processes take part.
+//! again. `tests/processes/ownership` plays by the same model ([`maitred_testing::model`]) in the real binary, where the kernel
+//! and other processes take part.
 //!
 //! | file | what |
 //! |---|---|
@@ -18,8 +19,6 @@
 //! | [`http2`] | the same of clients that speak HTTP/2; each stream is a client of the model |
 //! | [`client`], [`puppet`] | the two sides around the server |
 //! | [`time`] | the clock, and when each client's socket was written to |
-//! | [`frame`], [`hpack`] | those of the black-box tests |
-//! | [`model`], [`response`], [`random`] | those of `tests/processes/ownership` and `tests/support` |
 //!
 //! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many, and with
 //! `MAITRED_WORLDS_OF=fastcgi` of these only those of that family (`stage::FAMILIES`).
@@ -27,25 +26,11 @@
 mod application;
 mod client;
 mod files;
-#[path = "../../../maitred/tests/support/h2_frame.rs"]
-#[allow(dead_code, reason = "the black-box tests use more of it")]
-mod frame;
-#[path = "../../../maitred/tests/support/h2_hpack.rs"]
-#[allow(dead_code, reason = "likewise")]
-mod hpack;
 mod http2;
 mod judge;
-#[path = "../../../maitred/tests/processes/ownership/model.rs"]
-#[allow(dead_code, reason = "not all of it is used in both places")]
-mod model;
 mod puppet;
-#[path = "../../../maitred/tests/support/random.rs"]
-mod random;
 mod records;
 mod reload;
-#[path = "../../../maitred/tests/processes/ownership/response.rs"]
-#[allow(dead_code, reason = "likewise")]
-mod response;
 mod server;
 mod stage;
 mod time;

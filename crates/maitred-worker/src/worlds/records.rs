@@ -2,13 +2,14 @@
 
 use maitred_handoff::RequestFlags;
 use maitred_http::fastcgi::record::{HEADER_BYTES, RESPONDER, RecordHeader, VERSION, kind};
+use maitred_testing::model::{Answer, Asked, Fate, Id};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 
 use super::application::length;
-use super::model::{Answer, Asked, Fate, Id};
-use super::random::Random;
 use super::server::{Ending, Head, Task};
+use super::time;
 use super::world::World;
-use super::{response, time};
 
 /// `END_REQUEST`: the request was handled; it was not, because there is too much to do.
 const COMPLETE: u8 = 0;

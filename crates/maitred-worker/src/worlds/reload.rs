@@ -5,9 +5,9 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
+use maitred_testing::model::Fate;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use super::model::Fate;
 use super::puppet::Puppet;
 use super::stage::GENERATIONS;
 use super::world::World;

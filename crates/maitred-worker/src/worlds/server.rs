@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use maitred_handoff::RequestFlags;
 use maitred_http::body::Decoder;
 use maitred_http::request::Framing;
+use maitred_testing::model::{Answer, Asked, Fate, Id};
+use maitred_testing::response;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,10 +19,9 @@ use rustix::net::{
 };
 
 use super::application::length;
-use super::model::{Answer, Asked, Fate, Id};
 use super::records::{self, Wire};
+use super::time;
 use super::world::{LATE_MAX, World};
-use super::{response, time};
 use crate::upstream::HALF_CLOSED_TIMEOUT;
 
 /// How a server ends a response.

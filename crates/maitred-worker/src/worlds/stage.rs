@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::random::Random;
 use super::time;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
 use crate::testing::{reactor_at, shared_with};
 use maitred_base::passed::Helpers;
 use maitred_files::disk::DiskPool;
+use maitred_testing::random::Random;
 
 /// What worlds are about, and the first configuration of each family.
 pub(super) const FAMILIES: [(&str, u64); 6] = [

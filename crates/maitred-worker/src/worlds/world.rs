@@ -6,19 +6,20 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use maitred_testing::model::{Asked, Connection, Id, Request, Transport};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use super::application::{Detached, Job};
 use super::client::Client;
 use super::http2::Carrier;
-use super::model::{Asked, Connection, Id, Request, Transport};
 use super::puppet::{Phase, Puppet};
-use super::random::Random;
 use super::reload::Reload;
 use super::server::Servers;
 use super::stage::Stage;
-use super::{response, time};
+use super::time;
 use crate::inbox::{ConnectionTransfer, Message};
 use crate::reactor::Reactor;
 use crate::shared::Outgoing;

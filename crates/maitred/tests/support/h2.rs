@@ -5,15 +5,12 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-#[path = "h2_frame.rs"]
-pub(crate) mod frame;
-#[path = "h2_hpack.rs"]
-pub(crate) mod hpack;
 #[path = "h2_stream.rs"]
 mod stream;
 
 use crate::support::TIMEOUT;
 use frame::{Frame, PREFACE, code, flag, kind, setting};
+pub(crate) use maitred_testing::h2::{frame, hpack};
 pub(crate) use stream::{Response, Stream};
 
 /// What a connection begins with, unless its SETTINGS say otherwise (9113-6.5.2, 6.9.2).

@@ -13,7 +13,6 @@ pub(crate) mod h3;
 pub(crate) mod load;
 pub(crate) mod php;
 pub(crate) mod processes;
-pub(crate) mod random;
 mod response;
 mod running;
 mod server;

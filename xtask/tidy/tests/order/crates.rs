@@ -23,7 +23,7 @@ const BESIDE: &[(&str, &[&str])] = &[
     ("load", &["http", "sys"]),
     ("module", &["sys"]),
     ("sim", &["base"]),
-    ("testing", &["base", "config"]),
+    ("testing", &["base", "config", "handoff"]),
     ("udp", &[]),
 ];
 

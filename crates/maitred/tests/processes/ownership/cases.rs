@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use maitred_testing::response::pattern;
+
 use crate::ownership::play::{Play, get, receives};
-use crate::ownership::response::pattern;
 use crate::support::eventually;
 
 #[test]

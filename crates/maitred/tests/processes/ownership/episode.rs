@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use maitred_testing::model::{Asked, Connection, Fate, Progress, Request, Transport};
+use maitred_testing::response;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ownership::client::Client;
-use crate::ownership::model::{Asked, Connection, Fate, Progress, Request, Transport};
 use crate::ownership::puppet::Phase;
-use crate::ownership::response;
 use crate::ownership::stage::{Ending, Line, Stage};
 
 /// After this, something hangs. More than a request takes that Maitred ends by itself, on a machine that is busy.
@@ -444,7 +444,7 @@ pub(crate) fn is_quiet(stage: &mut Stage) -> Result<(), String> {
         if puppet.phase != Phase::Live {
             return Err(format!("puppet {} is {:?}", puppet.number, puppet.phase));
         }
-        let kept: Vec<&u32> = puppet.kept.keys().filter(|number| **number >> 31 == 0).collect();
+        let kept: Vec<&u32> = puppet.channel.kept.keys().filter(|number| **number >> 31 == 0).collect();
         if !kept.is_empty() {
             return Err(format!("puppet {} still keeps connections {kept:?}", puppet.number));
         }

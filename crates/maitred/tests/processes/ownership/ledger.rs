@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ownership::model::{Connection, Fate, Id};
+use maitred_testing::model::{Connection, Fate, Id};
 
 /// How often a request may be in the log, and with which status.
 #[derive(Debug)]

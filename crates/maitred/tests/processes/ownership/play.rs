@@ -6,12 +6,13 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use maitred_handoff::{Done, Outcome, encode_done, encode_tail_file};
+use maitred_testing::channel::{Given, Heard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::ownership::client::Client;
-use crate::ownership::puppet::{Given, Heard, Puppet};
+use crate::ownership::puppet::Puppet;
 use crate::ownership::world::{Kind, SEVERAL, start};
 use crate::support::{Server, TIMEOUT, eventually};
 
@@ -75,7 +76,7 @@ impl Play {
     /// Answers with two bytes.
     pub(crate) fn answer(&mut self, who: usize, given: &Given) {
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        send(&self.puppets[who].kept[&given.connection], response, SendFlags::NOSIGNAL).unwrap();
+        send(&self.puppets[who].channel.kept[&given.connection], response, SendFlags::NOSIGNAL).unwrap();
         self.report(who, given, Vec::new(), None);
     }
 
@@ -88,7 +89,7 @@ impl Play {
         (head, file, bytes): (&str, &File, &[u8]),
         timeout: Duration,
     ) {
-        let descriptor = &self.puppets[who].kept[&given.connection];
+        let descriptor = &self.puppets[who].channel.kept[&given.connection];
         send(descriptor, head.as_bytes(), SendFlags::NOSIGNAL).unwrap();
         let mut written = 0;
         loop {
@@ -112,7 +113,7 @@ impl Play {
 
     /// Answers with a head and as much as the client's socket takes; the response ends with the connection.
     pub(crate) fn answer_to_the_brim(&mut self, who: usize, given: &Given) -> usize {
-        let descriptor = &self.puppets[who].kept[&given.connection];
+        let descriptor = &self.puppets[who].channel.kept[&given.connection];
         let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
         let mut written = send(descriptor, head, SendFlags::NOSIGNAL).unwrap();
         while let Ok(sent) = send(descriptor, &[b'r'; 65536], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

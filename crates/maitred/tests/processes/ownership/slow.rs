@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
+use maitred_testing::response::pattern;
+
 use crate::ownership::client::Client;
 use crate::ownership::play::{Play, get, receives};
-use crate::ownership::response::pattern;
 use crate::support::eventually;
 
 /// Clients that are slow, and what each of them is to receive.

@@ -6,17 +6,18 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use maitred_handoff::{Done, Outcome, encode_detach, encode_done, encode_tail, encode_tail_file};
+use maitred_testing::channel::{Given, Heard};
+use maitred_testing::model::{Answer, Connection, Fate, Id, Progress, Request, Transport};
+use maitred_testing::random::Random;
+use maitred_testing::response;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use crate::ownership::client::Client;
 use crate::ownership::ledger::Ledger;
-use crate::ownership::model::{Answer, Connection, Fate, Id, Progress, Request, Transport};
-use crate::ownership::puppet::{Given, Heard, Phase, Puppet};
-use crate::ownership::response;
+use crate::ownership::puppet::{Phase, Puppet};
 use crate::support::Server;
-use crate::support::random::Random;
 
 /// How long requests may take.
 #[derive(Debug, Clone, Copy)]
@@ -300,9 +301,10 @@ impl Stage {
                 }
                 Heard::Forget { connection } => self.forget(number, connection),
                 Heard::Welcome => {}
+                Heard::Ping { .. } | Heard::Shutdown => unreachable!("puppets keep them"),
                 Heard::End => {
                     self.note(|| format!("puppet {number}: end of the channel"));
-                    self.puppets[at].kept.clear();
+                    self.puppets[at].channel.kept.clear();
                     self.lose_jobs(number, false);
                 }
             }
@@ -418,7 +420,7 @@ impl Stage {
             return Err("it comes by the wrong transport".into());
         }
         // The process of a doomed puppet has had its descriptors closed.
-        let Some(descriptor) = self.puppets[at].kept.get(&given.connection) else { return Ok(()) };
+        let Some(descriptor) = self.puppets[at].channel.kept.get(&given.connection) else { return Ok(()) };
         if !relayed {
             let peer = rustix::net::getpeername(descriptor).ok().flatten();
             let peer = peer.and_then(|peer| std::net::SocketAddr::try_from(peer).ok());
@@ -544,7 +546,7 @@ impl Stage {
         let job = &mut self.jobs[at];
         let piece = if self.random.percent(60) { usize::MAX } else { self.random.within(1..20_000) };
         let end = job.split.min(job.at.saturating_add(piece));
-        let descriptor = self.puppets[puppet].kept.get(&job.connection).filter(|_| !job.forgotten);
+        let descriptor = self.puppets[puppet].channel.kept.get(&job.connection).filter(|_| !job.forgotten);
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let result =
             descriptor.map_or(Err(Errno::PIPE), |descriptor| send(descriptor, &full[job.at..end], flags));
@@ -685,8 +687,8 @@ impl Stage {
         let job = self.jobs.swap_remove(at);
         let mut frame = Vec::new();
         encode_detach(&mut frame, job.connection, job.request);
-        let socket =
-            self.puppets[puppet].kept.remove(&job.connection).expect("a request comes with its descriptor");
+        let kept = &mut self.puppets[puppet].channel.kept;
+        let socket = kept.remove(&job.connection).expect("a request comes with its descriptor");
         let heard = self.puppets[puppet].say(&frame, &[]);
         self.request(job.id).fate = if heard { Fate::Detached } else { Fate::Lost };
         if heard {

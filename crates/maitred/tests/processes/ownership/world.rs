@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use maitred_testing::random::Random;
 use rustix::process::Signal;
 
 use crate::ownership::episode::{self, Mood, is_quiet, wait_until};
 use crate::ownership::stage::{Pace, Stage};
-use crate::support::random::Random;
 use crate::support::{Server, Setup};
 
 /// Worlds that are played if the environment does not say otherwise, and how many at the same time.

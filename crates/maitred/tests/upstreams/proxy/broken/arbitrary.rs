@@ -7,11 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
+use maitred_testing::random::Random;
+
 use super::{Kind, Seen};
 use crate::support::framed::{Came, Far, field, head};
 use crate::support::h2::Connection;
 use crate::support::h2::frame::{self, code, kind, setting};
-use crate::support::random::Random;
 use crate::support::upstream::Upstream;
 use crate::support::{Server, Setup, eventually};
 

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 /// The generator.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// Adjacent seeds give unrelated sequences.
-    pub(crate) fn new(seed: u64) -> Random {
+    pub fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         random.next();
         random
@@ -22,17 +22,17 @@ impl Random {
     }
 
     /// A number of the range, which must not be empty.
-    pub(crate) fn within(&mut self, range: Range<usize>) -> usize {
+    pub fn within(&mut self, range: Range<usize>) -> usize {
         range.start + (self.next() >> 16) as usize % (range.end - range.start)
     }
 
     /// True in so many of a hundred cases.
-    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+    pub fn percent(&mut self, chance: usize) -> bool {
         self.within(0..100) < chance
     }
 
     /// One of several, each with its weight.
-    pub(crate) fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
+    pub fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
         let mut at = self.within(0..choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {
             match at.checked_sub(*weight) {

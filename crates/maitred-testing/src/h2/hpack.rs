@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// A representation of a field (7541-6); each test may choose one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Literal {
+pub enum Literal {
     /// And into the dynamic table (6.2.1).
     Indexed,
     /// Without it (6.2.2).
@@ -13,7 +13,7 @@ pub(crate) enum Literal {
 }
 
 /// Writes an integer with a prefix of so many bits (7541-5.1), into the low bits of `first`.
-pub(crate) fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
+pub fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let most = (1usize << prefix) - 1;
     if value < most {
         return out.push(first | value as u8);
@@ -28,7 +28,7 @@ pub(crate) fn integer(first: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
 }
 
 /// Writes a literal with a literal name, without Huffman coding.
-pub(crate) fn literal(kind: Literal, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub fn literal(kind: Literal, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.push(if kind == Literal::Indexed { 0x40 } else { 0 });
     for text in [name, value] {
         integer(0, 7, text.len(), out);
@@ -37,12 +37,12 @@ pub(crate) fn literal(kind: Literal, name: &[u8], value: &[u8], out: &mut Vec<u8
 }
 
 /// Writes a reference to an entry of the static or the dynamic table (7541-6.1).
-pub(crate) fn indexed(index: usize, out: &mut Vec<u8>) {
+pub fn indexed(index: usize, out: &mut Vec<u8>) {
     integer(0x80, 7, index, out);
 }
 
 /// A block of plain literals.
-pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
         literal(Literal::Plain, name.as_bytes(), value.as_bytes(), &mut out);
@@ -52,7 +52,7 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 
 /// What the server's encoder refers to. Breaking RFC 7541 ends the test.
 #[derive(Debug)]
-pub(crate) struct Decoder {
+pub struct Decoder {
     entries: VecDeque<(String, String)>,
     bytes: usize,
     /// What the encoder has chosen; at most `bytes_allowed`.
@@ -63,14 +63,14 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// A table as large as this side's SETTINGS say.
-    pub(crate) fn new(bytes_allowed: usize) -> Decoder {
+    pub fn new(bytes_allowed: usize) -> Decoder {
         // Before it has acknowledged the settings, the encoder has 4096 bytes; no test here depends on the difference.
         Decoder { entries: VecDeque::new(), bytes: 0, bytes_max: 4096.max(bytes_allowed), bytes_allowed }
     }
 
     /// The fields of one whole block.
     #[track_caller]
-    pub(crate) fn decode(&mut self, block: &[u8]) -> Vec<(String, String)> {
+    pub fn decode(&mut self, block: &[u8]) -> Vec<(String, String)> {
         let (mut rest, mut fields) = (block, Vec::new());
         while let Some(&first) = rest.first() {
             match first {

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 /// Names a request in the whole test.
-pub(crate) type Id = u32;
+pub type Id = u32;
 
 /// What the application writes its response to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub enum Transport {
     /// The client's own socket: its bytes arrive as they are.
     Direct,
     /// A socketpair: Maitred frames the response anew.
@@ -20,39 +20,39 @@ pub(crate) enum Transport {
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub struct Asked {
     /// Its name, which the target, the response's `X-Id` and each 16 bytes of its body hold.
-    pub(crate) id: Id,
-    pub(crate) method: &'static str,
-    pub(crate) http10: bool,
+    pub id: Id,
+    pub method: &'static str,
+    pub http10: bool,
     /// The client asks to keep the connection.
-    pub(crate) keep: bool,
-    pub(crate) transport: Transport,
-    pub(crate) upgrade: bool,
+    pub keep: bool,
+    pub transport: Transport,
+    pub upgrade: bool,
     /// Maitred answers it by itself, with 200.
-    pub(crate) fixed: bool,
-    pub(crate) body: Vec<u8>,
+    pub fixed: bool,
+    pub body: Vec<u8>,
 }
 
 /// The response that an application means to give.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     /// Every byte of it.
-    pub(crate) full: Vec<u8>,
+    pub full: Vec<u8>,
     /// How many of them are the head.
-    pub(crate) head_bytes: usize,
+    pub head_bytes: usize,
     /// The body without framing.
-    pub(crate) body: Vec<u8>,
+    pub body: Vec<u8>,
     /// The connection ends with it.
-    pub(crate) closes: bool,
+    pub closes: bool,
     /// Only the end of the connection says that it is complete.
-    pub(crate) open_ended: bool,
+    pub open_ended: bool,
 }
 
 /// How far a request has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// No application has it.
     Waiting,
     /// One has.
@@ -71,44 +71,44 @@ pub(crate) enum Fate {
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
-    pub(crate) asked: Asked,
-    pub(crate) answer: Answer,
+pub struct Request {
+    pub asked: Asked,
+    pub answer: Answer,
     /// All of its bytes are on their way to Maitred.
-    pub(crate) sent: bool,
+    pub sent: bool,
     /// How often it was given to an application.
-    pub(crate) deliveries: u32,
-    pub(crate) fate: Fate,
+    pub deliveries: u32,
+    pub fate: Fate,
     /// Bytes of the answer that the application has written or returned as a tail.
-    pub(crate) offered: usize,
+    pub offered: usize,
     /// How many of them it has written itself: tails leave with DONE, or not at all.
-    pub(crate) written: usize,
+    pub written: usize,
     /// A process of its pool was lost without saying what it had been sent.
-    pub(crate) may_be_unseen: bool,
+    pub may_be_unseen: bool,
     /// The process that had it was lost because a request took too long.
-    pub(crate) overdue: bool,
+    pub overdue: bool,
     /// It takes so long itself that Maitred may have ended it, whatever its process says of it then.
-    pub(crate) timed_out: bool,
+    pub timed_out: bool,
     /// The client takes longer to send it than it may.
-    pub(crate) late: bool,
+    pub late: bool,
     /// Another thread than that of its connection may have it: what fails there ends a connection within the server.
-    pub(crate) across: bool,
+    pub across: bool,
     /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
-    pub(crate) server: Option<usize>,
+    pub server: Option<usize>,
     /// These take few requests at a time, and a queue the next ones.
-    pub(crate) bounded: bool,
+    pub bounded: bool,
     /// It goes there while the client sends it.
-    pub(crate) passing: bool,
+    pub passing: bool,
     /// All servers that could be relied on have lost it, or refused it.
-    pub(crate) exhausted: bool,
+    pub exhausted: bool,
     /// The server that had it last has refused it without acting on it.
-    pub(crate) refused: bool,
+    pub refused: bool,
     /// Maitred answers it with these bytes of a file.
-    pub(crate) content: Option<Arc<[u8]>>,
+    pub content: Option<Arc<[u8]>>,
 }
 
 impl Request {
-    pub(crate) fn new(asked: Asked) -> Request {
+    pub fn new(asked: Asked) -> Request {
         Request {
             asked,
             answer: Answer::default(),
@@ -231,34 +231,34 @@ enum Reply {
 
 /// What a client's bytes mean so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// Requests that are answered to the end.
-    pub(crate) answered: usize,
+    pub answered: usize,
     /// The first bytes of another answer are there.
-    pub(crate) partly: bool,
+    pub partly: bool,
     /// Nothing more may come.
-    pub(crate) over: bool,
+    pub over: bool,
 }
 
 /// A connection with all requests that its client means to send, in order.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Connection {
-    pub(crate) requests: Vec<Request>,
+pub struct Connection {
+    pub requests: Vec<Request>,
     /// The client has closed or reset it, and may have missed anything.
-    pub(crate) left: bool,
+    pub left: bool,
     /// The client has finished sending.
-    pub(crate) half_closed: bool,
+    pub half_closed: bool,
     /// Maitred stops: it may end the connection between two responses.
-    pub(crate) may_close: bool,
+    pub may_close: bool,
     /// The worker process was killed while it may have held the connection.
-    pub(crate) cut: bool,
+    pub cut: bool,
     /// Maitred answers 503 when the queue is full.
-    pub(crate) refusals: bool,
+    pub refusals: bool,
 }
 
 impl Connection {
     /// Maitred gives a request to an application.
-    pub(crate) fn deliver(&mut self, at: usize) -> Result<(), String> {
+    pub fn deliver(&mut self, at: usize) -> Result<(), String> {
         for earlier in &self.requests[..at] {
             let id = earlier.asked.id;
             match earlier.fate {
@@ -300,7 +300,7 @@ impl Connection {
     }
 
     /// Reads what the client has received so far.
-    pub(crate) fn progress(&self, stream: &[u8]) -> Result<Progress, String> {
+    pub fn progress(&self, stream: &[u8]) -> Result<Progress, String> {
         let mut rest = stream;
         let mut progress = Progress::default();
         for request in &self.requests {
@@ -338,7 +338,7 @@ impl Connection {
     }
 
     /// Judges a connection that has ended. `early` if the server ended it before the client did.
-    pub(crate) fn ended(&self, stream: &[u8], early: bool) -> Result<(), String> {
+    pub fn ended(&self, stream: &[u8], early: bool) -> Result<(), String> {
         let progress = self.progress(stream)?;
         let unreported = |request: &Request| request.is_unreported() && request.may_go_on();
         if self.left || self.cut || progress.over || self.requests[..progress.answered].iter().any(unreported)
@@ -538,5 +538,4 @@ fn shown(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

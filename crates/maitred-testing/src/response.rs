@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use maitred_handoff::RequestFlags;
 
-use super::model::{Answer, Asked, Id, Transport};
-use super::random::Random;
+use crate::model::{Answer, Asked, Id, Transport};
+use crate::random::Random;
 
 /// So many bytes that belong to this request and to no other: each 16 of them say whose they are, and where they belong.
-pub(crate) fn pattern(id: Id, bytes: usize) -> Vec<u8> {
+pub fn pattern(id: Id, bytes: usize) -> Vec<u8> {
     let mut text = String::with_capacity(bytes + 16);
     for block in 0..bytes.div_ceil(16) {
         let _ = writeln!(text, "{id:07x}@{block:07x}");
@@ -18,14 +18,14 @@ pub(crate) fn pattern(id: Id, bytes: usize) -> Vec<u8> {
 }
 
 /// Lengths of bodies: of none, of a few bytes, of a few packets, and more than a socket buffer takes.
-pub(crate) fn length(random: &mut Random) -> usize {
+pub fn length(random: &mut Random) -> usize {
     let (from, to) =
         random.weighted(&[(1, (0, 1)), (5, (1, 300)), (4, (300, 70_000)), (3, (300_000, 900_000))]);
     random.within(from..to)
 }
 
 /// The bytes of a request to the pool that answers by its transport.
-pub(crate) fn request_bytes(asked: &Asked, random: &mut Random) -> Vec<u8> {
+pub fn request_bytes(asked: &Asked, random: &mut Random) -> Vec<u8> {
     let pool = match asked.transport {
         Transport::Direct => "direct",
         Transport::Relay => "relay",
@@ -34,7 +34,7 @@ pub(crate) fn request_bytes(asked: &Asked, random: &mut Random) -> Vec<u8> {
 }
 
 /// The bytes of a request to this pool.
-pub(crate) fn request_to(pool: &str, asked: &Asked, random: &mut Random) -> Vec<u8> {
+pub fn request_to(pool: &str, asked: &Asked, random: &mut Random) -> Vec<u8> {
     let version = if asked.http10 { "1.0" } else { "1.1" };
     let mut text = format!("{} /{pool}/{} HTTP/{version}\r\nHost: localhost\r\n", asked.method, asked.id);
     match (asked.keep, asked.http10, asked.upgrade) {
@@ -69,12 +69,12 @@ fn chunk(body: &[u8], random: &mut Random, out: &mut Vec<u8>) {
 }
 
 /// A response as PROTOCOL.md, section 5, has it.
-pub(crate) fn answer(id: Id, flags: RequestFlags, random: &mut Random) -> Answer {
+pub fn answer(id: Id, flags: RequestFlags, random: &mut Random) -> Answer {
     answer_of(id, flags, length, random)
 }
 
 /// The same, with a body whose length the caller chooses.
-pub(crate) fn answer_of(
+pub fn answer_of(
     id: Id,
     flags: RequestFlags,
     length: fn(&mut Random) -> usize,
@@ -115,7 +115,7 @@ pub(crate) fn answer_of(
 }
 
 /// The response of an upgrade, and the first word of the new protocol.
-pub(crate) fn upgrade(id: Id) -> Answer {
+pub fn upgrade(id: Id) -> Answer {
     let head = format!("HTTP/1.1 101 Puppet\r\nX-Id: {id}\r\nConnection: upgrade\r\nUpgrade: puppet\r\n\r\n");
     let head_bytes = head.len();
     let body = format!("welcome {id}\n").into_bytes();
