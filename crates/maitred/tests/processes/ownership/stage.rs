@@ -130,6 +130,8 @@ pub(crate) struct Stage {
     ids: HashMap<Id, (usize, usize)>,
     /// Requests of earlier parts that no process has seen.
     left: HashSet<Id>,
+    /// When requests had been sent to their ends, at the latest.
+    sent: HashMap<Id, Instant>,
     next_id: Id,
     next_puppet: u32,
     /// Applications misbehave in this part.
@@ -155,6 +157,7 @@ impl Stage {
             ledger: Ledger::default(),
             ids: HashMap::new(),
             left: HashSet::new(),
+            sent: HashMap::new(),
             next_id: 0,
             next_puppet: 0,
             wild: false,
@@ -226,19 +229,24 @@ impl Stage {
         }
         came |= self.notice_exits();
         self.puppets.retain(|puppet| !puppet.is_gone());
-        if now.duration_since(self.looked) >= self.pace.request_timeout / 2 {
-            self.note_late();
-        }
+        self.note_late(now);
         self.looked = now;
         came
     }
 
-    /// The test was kept waiting by a busy machine: what was sent before may have taken too long for the server, because nothing
-    /// answered it.
-    fn note_late(&mut self) {
-        self.note(|| "the test was kept waiting".to_owned());
+    /// What was sent long ago may have taken too long for the server: a busy machine kept the test waiting, so that nothing
+    /// answered it, or is slow to start the process that is to answer it.
+    fn note_late(&mut self, now: Instant) {
+        let long = self.pace.request_timeout / 2;
+        if now.duration_since(self.looked) >= long {
+            self.note(|| "the test was kept waiting".to_owned());
+        }
         for request in self.lines.iter_mut().flat_map(|line| &mut line.model.requests) {
-            request.timed_out |= request.sent && matches!(request.fate, Fate::Waiting | Fate::UnderWay);
+            if request.sent {
+                let since = *self.sent.entry(request.asked.id).or_insert(self.looked);
+                let open = matches!(request.fate, Fate::Waiting | Fate::UnderWay | Fate::Lost);
+                request.timed_out |= open && now.duration_since(since) >= long;
+            }
         }
     }
 
@@ -509,7 +517,8 @@ impl Stage {
         }
     }
 
-    /// Dooms puppets that Maitred is about to end because a request takes too long.
+    /// Dooms puppets that Maitred is about to end because a request takes too long. The test itself ends those that take several at
+    /// a time: Maitred cancels what takes too long, and goes on to give such a process requests while it has room.
     pub(crate) fn doom_the_slow(&mut self) {
         let old =
             self.jobs.iter().filter(|job| job.since.elapsed() > self.pace.too_old).map(|job| job.puppet);
@@ -519,6 +528,9 @@ impl Stage {
                 let number = self.puppets[at].number;
                 self.note(|| format!("puppet {number} takes too long"));
                 self.doom(at, true);
+                if self.puppets[at].concurrent {
+                    self.puppets[at].end(true);
+                }
             }
         }
     }
@@ -705,6 +717,7 @@ impl Stage {
         let left = lines.iter().flat_map(|line| line.model.requests.iter().filter(waits));
         self.left.extend(left.map(|request| request.asked.id));
         self.ids.clear();
+        self.sent.clear();
         self.detached.clear();
         self.unseen = [false; 2];
     }
