@@ -236,6 +236,8 @@ pub struct Site {
     /// `certificates`, in the order of the file. Over TLS, a site without one is served with those of the first site that
     /// has some.
     pub certificates: Vec<Certificate>,
+    /// `encoded_slashes`; `None` is as the server has it.
+    pub encoded_slashes: Option<EncodedSlashes>,
     /// `hsts`: the value of `Strict-Transport-Security` on the site's responses over TLS (RFC 6797).
     pub hsts: Option<String>,
     /// `acme`: whether it has an automatic certificate; then it has at least one host, and no address.
@@ -492,6 +494,10 @@ pub struct Pool {
     pub upgrade: Vec<String>,
     /// `request_headers`
     pub request_headers: RequestHeaders,
+    /// `target = "as_sent"`: requests go on with the target that the client has sent, where that means what was judged.
+    pub as_sent: bool,
+    /// `encoded_slashes`; `None` is as the site has it.
+    pub encoded_slashes: Option<EncodedSlashes>,
     /// `early_hints`
     pub early_hints: EarlyHints,
     /// `tls`; there if the servers are `https://…`.

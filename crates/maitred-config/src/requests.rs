@@ -127,11 +127,41 @@ pub(super) const REQUEST_HEADERS: Table = Table {
 /// `encoded_slashes`
 pub(super) const ENCODED_SLASHES: Key = Key::new(
     "encoded_slashes",
-    Kind::Choice(&["decode", "keep", "reject"]),
+    SLASHES,
     Default::Text("decode"),
     "The meaning of `%2F` in a path. `\"decode\"`: a slash like any other. `\"keep\"`: a slash for routes and files, but \
      applications get it encoded, as a part of a segment; a path with it and with `.` or `..` gets 400. `\"reject\"`: 400, \
      as does `%5C`.",
+);
+
+const SLASHES: Kind = Kind::Choice(&["decode", "keep", "reject"]);
+
+/// `encoded_slashes` of a site
+pub(super) const ENCODED_SLASHES_OF_SITE: Key = Key::new(
+    "encoded_slashes",
+    SLASHES,
+    Default::Absent("what `[server]` says"),
+    "The meaning of `%2F` in the paths of this site, as in `[server]`.",
+);
+
+/// `encoded_slashes` of a pool
+pub(super) const ENCODED_SLASHES_OF_POOL: Key = Key::new(
+    "encoded_slashes",
+    SLASHES,
+    Default::Absent("what the site says"),
+    "How this application gets `%2F` in a path: as a slash (`\"decode\"`), or as it is (`\"keep\"`), or not at all \
+     (`\"reject\"`, 400). Routes and files still see a slash.",
+);
+
+/// `target`
+pub(super) const TARGET: Key = Key::new(
+    "target",
+    Kind::Choice(&["canonical", "as_sent"]),
+    Default::Text("canonical"),
+    "The form of the target that this application gets. `\"canonical\"`: the one form that routes and gates have judged: slashes \
+     merged, dot segments removed, `%7E` decoded. `\"as_sent\"`: what the client has sent, for applications that sign it, or have \
+     keys with `//` or `%2F`; routes and gates still judge the canonical form. Where a route rewrites the target, the rewritten \
+     one goes on. For FastCGI that is `REQUEST_URI`.",
 );
 
 /// `client_address_from`

@@ -431,6 +431,7 @@ pub(crate) const SITE: Table = Table {
             Default::Absent("those of the first site that has some"),
             "Certificates for addresses with `tls`; several of different key types can stand side by side.",
         ),
+        requests::ENCODED_SLASHES_OF_SITE,
         Key::new(
             "hsts",
             Kind::Text(
@@ -642,6 +643,8 @@ pub(crate) const POOL: Table = Table {
         requests::MOUNT,
         requests::UPGRADE,
         requests::REQUEST_HEADERS_KEY,
+        requests::TARGET,
+        requests::ENCODED_SLASHES_OF_POOL,
         requests::EARLY_HINTS,
         requests::SENDFILE_ROOT,
         requests::NAMED_FILES,

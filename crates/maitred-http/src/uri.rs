@@ -32,9 +32,9 @@ pub fn normalise(path: &str) -> Result<Cow<'_, [u8]>, Reject> {
     }
 }
 
-/// Whether nothing needs to change; `false` for a few paths that need no change, such as `/.well-known/`.
+/// Whether [`normalise`] need not change a path; `false` for a few that it does not change, such as `/.well-known/`.
 #[inline]
-fn is_normal(path: &[u8]) -> bool {
+pub fn is_normal(path: &[u8]) -> bool {
     // A slash that is followed by a slash or a dot, and a first byte other than a slash, are what to look
     // for.
     let mut after_slash = false;
@@ -120,9 +120,10 @@ fn hex_digit(byte: u8) -> Option<u8> {
 }
 
 /// What an encoded slash (`%2F`) in a path is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Slashes {
     /// A slash like any other, for routes, files and applications.
+    #[default]
     Decode,
     /// A slash for routes and files, and encoded for applications, of whose segment it is a part.
     Keep,

@@ -8,6 +8,7 @@
 //! | [`plan`] | what happens to the requests of one route, compiled once |
 //! | [`rewrite`] | a request as routes see it; placeholders filled in, targets rewritten |
 //! | [`route`] | the one function that chooses what answers a request |
+//! | [`target`] | the target of a request, in the one form that everybody is told |
 
 pub mod access;
 pub mod compress;
@@ -15,3 +16,4 @@ pub mod filter;
 pub mod plan;
 pub mod rewrite;
 pub mod route;
+pub mod target;

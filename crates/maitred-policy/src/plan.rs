@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use maitred_http::fields::FieldEdits;
+use maitred_http::uri::Slashes;
 use regex::bytes::Regex;
 
 use crate::access::{Gates, identity_fields};
@@ -59,6 +60,8 @@ impl IdleTime {
 pub struct Plan {
     /// Index of the site.
     pub site: usize,
+    /// What an encoded slash in a path is (`encoded_slashes`). Where no site has judged it, it stays what it is.
+    pub slashes: Slashes,
     /// Its number among all plans, by which its responses are counted (`maitred_status::routes`).
     pub number: usize,
     /// The file set that has the pages for errors.
@@ -216,6 +219,7 @@ impl Plan {
             .is_some_and(|forward| forward.set_cookies);
         Plan {
             site,
+            slashes: Slashes::Keep,
             number: 0,
             error_set: None,
             error_pages: compiled.error_pages,

@@ -2,47 +2,15 @@
 
 mod identity;
 
-use std::borrow::Cow;
-
 use maitred_http::fields::{FieldEdits, FieldLines, Present};
 use maitred_http::request::{Framing, Method, Request, Version};
-use maitred_http::uri;
 
 use super::connection::Connection;
 use super::origin::{self, PutField};
-use maitred_config::{EarlyHints, Pool, RequestHeaders, Server};
-use maitred_files::RequestContext;
+use maitred_config::{EarlyHints, Pool, RequestHeaders};
 use maitred_log::trace::context::{TRACEPARENT, TRACESTATE};
 use maitred_policy::plan::RequestEdits;
 use maitred_policy::route::Choice;
-
-/// The target in origin form and in its one form: the application gets the path that the route was chosen by, and characters that
-/// browsers do not encode are encoded.
-pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server) -> Cow<'r, str> {
-    let request = context.request;
-    // A route may have rewritten path and query; the target stays as it was sent.
-    let as_sent = || {
-        let rest = request.target.strip_prefix(request.path);
-        rest.is_some_and(|rest| match request.query {
-            Some(query) => rest.strip_prefix('?') == Some(query),
-            None => rest.is_empty(),
-        })
-    };
-    let untouched = context.path == request.path.as_bytes() && as_sent();
-    if untouched && uri::is_canonical(request.path, request.query) {
-        return Cow::Borrowed(request.target);
-    }
-    let mut target = Vec::with_capacity(request.target.len() + 16);
-    if uri::canonical_path(request.path, server.encoded_slashes.into(), &mut target).is_err() {
-        // Cannot be: the target was checked before, by the same rules.
-        uri::encode_path(context.path, &mut target);
-    }
-    if let Some(query) = request.query {
-        target.push(b'?');
-        uri::canonical_query(query, &mut target);
-    }
-    Cow::Owned(String::from_utf8_lossy(&target).into_owned())
-}
 
 /// The protocol that the client may switch to: the first of those in its `Upgrade` that the pool allows; only in a request of
 /// version 1.1 that ends with its head (9110-7.8). Names are compared without case, and sent in the pool's spelling.

@@ -35,14 +35,19 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         spool: spool(section),
         state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
         server_header: section.flag("server_header"),
-        encoded_slashes: match section.choice("encoded_slashes") {
-            Some("keep") => EncodedSlashes::Keep,
-            Some("reject") => EncodedSlashes::Reject,
-            _ => EncodedSlashes::Decode,
-        },
+        encoded_slashes: encoded_slashes(section).unwrap_or(EncodedSlashes::Decode),
         path_parameters: section.choice("path_parameters") != Some("reject"),
         seccomp: section.flag("seccomp"),
         resolver: super::discovery::resolver(section),
+    }
+}
+
+/// `encoded_slashes` of the server, of a site, or of a pool.
+pub(super) fn encoded_slashes(section: &Section<'_>) -> Option<EncodedSlashes> {
+    match section.choice("encoded_slashes")? {
+        "keep" => Some(EncodedSlashes::Keep),
+        "reject" => Some(EncodedSlashes::Reject),
+        _ => Some(EncodedSlashes::Decode),
     }
 }
 

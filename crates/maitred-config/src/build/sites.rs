@@ -96,6 +96,7 @@ fn site(
         certificates,
         acme: false,
         on_demand: false,
+        encoded_slashes: super::server::encoded_slashes(section),
         hsts: tls::hsts(section),
         response_headers: headers::of_responses(&section.section("response_headers")),
         expires: expires::of(section),

@@ -260,6 +260,7 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!((headers.keep.as_slice(), headers.underscores), (["api_key".to_owned()].as_slice(), true));
     assert_eq!(pool.named_files, [("/protected/".into(), "/srv/static".into())]);
     assert_eq!((pool.early_hints, pool.sendfile_root.as_deref()), (EarlyHints::Always, Some("/srv/static")));
+    assert_eq!((pool.as_sent, pool.encoded_slashes), (true, Some(EncodedSlashes::Keep)));
     let apart = &config.pools[1];
     assert_eq!((apart.request_timeout, apart.request_total_timeout), (Duration::from_secs(60), None));
     assert_eq!((apart.early_hints, &apart.sendfile_root), (EarlyHints::Http2, &None));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use maitred_http::request::{Method, Request};
 use maitred_http::uri;
 
+use crate::target::Target;
 use maitred_config::{AuthCache, ForwardAuth, SignInPart};
 
 /// What is asked, and what is taken from the answer.
@@ -65,8 +66,12 @@ impl Forward {
     }
 
     /// Where a client goes that was refused with 401, if anywhere: only a browser that opens a page can do something there.
-    /// `base`: scheme and host of the request, as `https://host`.
-    pub fn sign_in(&self, request: &Request<'_, '_>, base: impl Fn() -> String) -> Option<Vec<u8>> {
+    /// `target`: what the request is for. `base`: scheme and host of that, as `https://host`.
+    pub fn sign_in(
+        &self,
+        (request, target): (&Request<'_, '_>, &Target<'_>),
+        base: impl Fn() -> String,
+    ) -> Option<Vec<u8>> {
         let opens = matches!(request.method, Method::Get | Method::Head)
             && request.fields.iter().any(|field| names_page(field.name, field.value));
         if self.sign_in.is_empty() || !opens {
@@ -76,10 +81,10 @@ impl Forward {
         for part in &self.sign_in {
             match part {
                 SignInPart::Text(text) => location.extend_from_slice(text.as_bytes()),
-                SignInPart::Uri => uri::encode_component(request.target.as_bytes(), &mut location),
+                SignInPart::Uri => uri::encode_component(target.canonical().as_bytes(), &mut location),
                 SignInPart::Url => {
                     uri::encode_component(base().as_bytes(), &mut location);
-                    uri::encode_component(request.target.as_bytes(), &mut location);
+                    uri::encode_component(target.canonical().as_bytes(), &mut location);
                 }
             }
         }
@@ -108,6 +113,7 @@ fn names_page(name: &str, value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use maitred_http::request;
+    use maitred_http::uri::Slashes;
 
     use super::*;
 
@@ -163,7 +169,9 @@ mod tests {
             let text = format!("{method} /a%20b?c=d&e=%26 HTTP/1.1\r\nHost: a.example\r\n{fields}\r\n");
             let mut room = request::field_room();
             let (request, _) = request::parse(text.as_bytes(), &mut room, &limits).unwrap().unwrap();
-            let found = Forward::new(&settings).sign_in(&request, || "https://a.example".to_owned());
+            let target = Target::asked(&request, Slashes::Decode);
+            let base = || "https://a.example".to_owned();
+            let found = Forward::new(&settings).sign_in((&request, &target), base);
             found.map(|found| String::from_utf8(found).unwrap())
         };
         let text = |text: &str| SignInPart::Text(text.to_owned());

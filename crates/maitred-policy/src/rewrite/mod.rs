@@ -93,7 +93,7 @@ fn put_host(host: &str, out: &mut Vec<u8>) {
 
 /// The place that a redirect leads to.
 pub fn location(template: &Template, facts: &Facts<'_>, regex: Option<&Regex>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64 + facts.request.target.len());
+    let mut out = Vec::with_capacity(64 + facts.request.path.len());
     Filling::new(facts, regex).put(template, &mut out);
     out
 }

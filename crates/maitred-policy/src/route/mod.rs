@@ -172,6 +172,11 @@ impl Router {
             }
             router.sites.push(Site::new(number, site, (server_header, &config.pools), &mut sets));
         }
+        let of_server = config.server.encoded_slashes;
+        for (site, of) in router.sites.iter_mut().zip(&config.sites) {
+            let slashes = of.encoded_slashes.unwrap_or(of_server).into();
+            site.plans().for_each(|plan| plan.slashes = slashes);
+        }
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         router.number_plans();
         (router, sets)
@@ -179,10 +184,7 @@ impl Router {
 
     /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc`.
     pub fn offer_alternative(&mut self, value: &str) {
-        let plans = self.sites.iter_mut().flat_map(|site| {
-            let routes = site.routes.iter_mut().map(|route| &mut route.plan);
-            std::iter::once(&mut site.plan).chain(routes)
-        });
+        let plans = self.sites.iter_mut().flat_map(Site::plans);
         plans.chain([&mut self.bare]).for_each(|plan| plan.offer_alternative(value));
     }
 
@@ -203,10 +205,7 @@ impl Router {
 
     /// In the order in which `maitred_status::routes` names them; 0 is of no site.
     fn number_plans(&mut self) {
-        let plans = self.sites.iter_mut().flat_map(|site| {
-            let routes = site.routes.iter_mut().map(|route| &mut route.plan);
-            std::iter::once(&mut site.plan).chain(routes)
-        });
+        let plans = self.sites.iter_mut().flat_map(Site::plans);
         plans.zip(1..).for_each(|(plan, number)| plan.number = number);
     }
 
@@ -264,6 +263,11 @@ impl Router {
 }
 
 impl Site {
+    /// Its own, and those of its routes in their order.
+    fn plans(&mut self) -> impl Iterator<Item = &mut Plan> {
+        std::iter::once(&mut self.plan).chain(self.routes.iter_mut().map(|route| &mut route.plan))
+    }
+
     fn choose<'r>(
         &'r self,
         routes: impl Iterator<Item = &'r Route>,

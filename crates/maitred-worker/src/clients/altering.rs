@@ -23,7 +23,8 @@ impl Clients {
         let Some(view) = request.view(&mut room) else { return self.buffers.head_filter = None };
         let client = Client::of(&view, &connection.peer(), proxies);
         let (shared, modules) = (self.shared, &*plan.modules.of_responses);
-        self.buffers.head_filter = Some(Box::new(HeadFilter { shared, modules, request, path, client }));
+        self.buffers.head_filter =
+            Some(Box::new(HeadFilter { shared, modules, request, path, slashes: plan.slashes, client }));
     }
 
     /// The same for a response of an upstream, whose request is kept. False if there is no module.

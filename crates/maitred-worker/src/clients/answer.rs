@@ -32,6 +32,7 @@ use maitred_policy::filter::cors;
 use maitred_policy::plan::Plan;
 use maitred_policy::rewrite::{self, Facts, Origin, Rewritten};
 use maitred_policy::route::Choice;
+use maitred_policy::target::Target;
 use maitred_tls::redirect;
 
 /// How often a request may be sent through the routes again, as nginx bounds its internal redirects.
@@ -93,13 +94,14 @@ impl Clients {
         }
         let site = shared.router.site(request.authority);
         let plan = shared.router.plan(site);
+        let judge = |path| self.judge_path(path, plan);
         let decided = |decision, path| Route { routed: Routed { decision, plan }, path, rewritten: None };
         if request.https && !connection.secure {
             return decided(Decision::Refused(MISDIRECTED), root);
         }
         // Their targets are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
-        let path = match self.judge_path(if about_no_path { "/" } else { request.path }) {
+        let path = match judge(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
             Err(reject) => return decided(Decision::Refused(reject), root),
         };
@@ -139,14 +141,14 @@ impl Clients {
             let changed = match (choice, &plan.rewrite) {
                 (Choice::Reroute(template), _) => Some(rewrite::target(template, &facts, regex)),
                 (_, Some(rewrite)) => {
-                    let canonical = self.canonical_path(&seen);
+                    let canonical = Target::routed(&seen, plan.slashes).canonical_path();
                     Some(rewrite.apply(&facts, &canonical, regex))
                 }
                 (_, None) => None,
             };
             if let Some(changed) = changed {
                 let judged = changed.and_then(|changed| {
-                    let judged = self.judge_path(&changed.path).ok()?.into_owned();
+                    let judged = self.judge_path(&changed.path, plan).ok()?.into_owned();
                     Some((changed, judged))
                 });
                 let Some((changed, judged)) = judged else {
@@ -195,16 +197,6 @@ impl Clients {
             .and_then(Address::port)
             .unwrap_or(if client.https { 443 } else { 80 });
         Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
-    }
-
-    /// The path of a request in its canonical form.
-    fn canonical_path(&self, request: &Request<'_, '_>) -> String {
-        let slashes = self.shared.start.config.server.encoded_slashes;
-        let mut canonical = Vec::new();
-        match uri::canonical_path(request.path, slashes.into(), &mut canonical) {
-            Ok(()) => String::from_utf8_lossy(&canonical).into_owned(),
-            Err(_) => request.path.to_owned(),
-        }
     }
 
     /// The context of the response to this request: what its head depends on besides the content. Fields that are about the
@@ -457,10 +449,9 @@ impl Clients {
         }
     }
 
-    /// The path that routes and files go by.
-    pub(crate) fn judge_path<'p>(&self, path: &'p str) -> Result<Cow<'p, [u8]>, Reject> {
-        let server = &self.shared.start.config.server;
-        uri::judge(path, server.encoded_slashes.into(), server.path_parameters)
+    /// The path that routes and files of a site go by.
+    pub(crate) fn judge_path<'p>(&self, path: &'p str, plan: &Plan) -> Result<Cow<'p, [u8]>, Reject> {
+        uri::judge(path, plan.slashes, self.shared.start.config.server.path_parameters)
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
@@ -733,7 +724,7 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let asked = RequestLine::Parsed {
             method: request.method_text,
-            target: request.target,
+            target: Target::sent(request),
             version: request.version,
         };
         let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some());

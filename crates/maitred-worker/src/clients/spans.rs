@@ -7,8 +7,10 @@ use crate::connection::dispatch::Dispatch;
 use crate::origin::Client;
 use maitred_config::Trace;
 use maitred_files::Summary;
+use maitred_http::uri::Slashes;
 use maitred_log::trace::context::TRACEPARENT;
 use maitred_log::trace::{Answered, Context, Parent, Span};
+use maitred_policy::target::Target;
 
 impl Clients {
     /// Where a request with this id stands in its trace; `None` without `[trace]`.
@@ -72,12 +74,13 @@ impl Clients {
                 attempts: served.attempts.into(),
             })
         });
+        let target = Target::asked(request, Slashes::Keep);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         exporter.push(Span {
             context,
             method: request.method_text.to_owned(),
-            path: request.target.split('?').next().unwrap_or_default().to_owned(),
-            query: request.target.split_once('?').map(|(_, query)| query.to_owned()),
+            path: target.canonical_path().into_owned(),
+            query: target.query().map(str::to_owned),
             scheme: client.scheme(),
             version: match request.version {
                 Version::Http10 => "1.0",

@@ -122,12 +122,18 @@ impl Encode for Answer {
 
 impl Exchanges {
     /// Asks a pool about the request of a connection. `None` if that cannot be: no descriptors are left, or the head is too long.
-    pub(crate) fn ask(&mut self, index: u32, request: &Request<'_, '_>, forward: &Forward) -> Option<u32> {
+    /// `target`: what the request is for, as it is judged.
+    pub(crate) fn ask(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        (forward, target): (&Forward, &str),
+    ) -> Option<u32> {
         let how = Copied { method: "GET", target: &forward.path, body: None, further: FieldsRef::default() };
         let head = head_of(request, &how, &self.head_limits)?;
         let mut gated = Gated::default();
         gated.fields.push(b"x-forwarded-method", request.method_text.as_bytes());
-        gated.fields.push(b"x-forwarded-uri", request.target.as_bytes());
+        gated.fields.push(b"x-forwarded-uri", target.as_bytes());
         let whole = (head, RequestBody::default());
         self.begin_question((index, Some(index)), request, whole, (forward.pool, gated))
     }

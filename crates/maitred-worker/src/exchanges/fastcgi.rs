@@ -20,12 +20,13 @@ use maitred_http::request::Framing;
 
 use super::Exchanges;
 use crate::clients::forwarded::Outbound;
-use crate::forward::{canonical_target, content_length};
+use crate::forward::content_length;
 use crate::origin::Client;
 use crate::step::RequestInput;
 use crate::upstream::fastcgi::{Asked, write_request};
 use maitred_config::{Address, FastCgi, Pool};
 use maitred_files::RequestContext;
+use maitred_policy::target::Target;
 
 impl Exchanges {
     /// The request as an application gets it, without a body that is spooled.
@@ -44,7 +45,7 @@ impl Exchanges {
         let across = self.exchange(index).dispatch.begin_outbound(id);
         let (peer, listen) =
             (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
-        let target = canonical_target(context, &self.shared.start.config.server);
+        let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut fields = FieldLines::default();
         let rules = &given.routed.plan.requests;

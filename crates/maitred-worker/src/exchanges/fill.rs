@@ -35,8 +35,10 @@ use crate::upstream::fill::writing::{FillFile, Places, Written};
 use maitred_cache::{Entry, Key};
 use maitred_files::DiskJob;
 use maitred_files::exchange::{Decision, Routed};
+use maitred_http::uri::Slashes;
 use maitred_policy::filter::cache::Caching;
 use maitred_policy::route::Choice;
+use maitred_policy::target::Target;
 
 /// Content that is kept in memory before it goes to a file: as much as a short response has.
 const MEMORY_BYTES_MAX: u64 = 64 * 1024;
@@ -147,10 +149,7 @@ impl Exchanges {
 
     /// The request that a fill sends: that of the client, without its conditions, and with those of what is kept.
     fn head_of_fill(&self, request: &Request<'_, '_>, stale: Option<&Entry>) -> Option<RequestHead> {
-        let target = match request.query {
-            None => request.path.to_owned(),
-            Some(query) => format!("{}?{query}", request.path),
-        };
+        let target = Target::routed(request, Slashes::Keep).as_routed();
         let mut conditions = FieldLines::default();
         if let Some(stale) = stale {
             maitred_http::cache::put_conditions(stale.head.fields.all(), &mut conditions);

@@ -10,7 +10,7 @@ use maitred_http::request::{Framing, Request};
 use super::Exchanges;
 use crate::clients::forwarded::Outbound;
 use crate::connection::spool::Spool;
-use crate::forward::{asks_for_trailers, canonical_target, protocol};
+use crate::forward::{asks_for_trailers, protocol};
 use crate::frame::{append_body, payload_bytes_max};
 use crate::origin::Client;
 use crate::step::RequestInput;
@@ -18,6 +18,7 @@ use crate::upstream::server::{Dialect, Ending, Written};
 use maitred_config::{HostRule, Pool, Upstream};
 use maitred_files::RequestContext;
 use maitred_policy::plan::RequestEdits;
+use maitred_policy::target::Target;
 
 /// The host for a request that came without one, or for all of them.
 fn host_of(settings: &Pool) -> &str {
@@ -128,7 +129,7 @@ impl Exchanges {
         let mut out = self.upstreams.take_buffer();
         out.reserve(given.head.len() + given.body.len() + 1024);
         // A frame without meta lines: after its prefix comes the canonical head, which HTTP servers get, too.
-        let target = canonical_target(context, &self.shared.start.config.server);
+        let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let mut head = begin_request(&mut out, 0, 0, NO_FLAGS, 0).head(request.method_text, &target);
         let outbound = Outbound {
             request,

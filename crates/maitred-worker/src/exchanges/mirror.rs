@@ -11,6 +11,7 @@ use super::ask::{Copied, head_of};
 use crate::connection::body::RequestBody;
 use crate::connection::gated::Gated;
 use maitred_config::Mirror;
+use maitred_policy::target::Target;
 
 /// After this time the oldest copy makes room for another one: its response may have no end.
 const COPY_TIME: Duration = Duration::from_secs(60);
@@ -20,7 +21,7 @@ impl Exchanges {
     pub(crate) fn send_copy(
         &mut self,
         index: u32,
-        request: &Request<'_, '_>,
+        (request, judged): (&Request<'_, '_>, (Target<'_>, &[u8])),
         body: &[u8],
         mirror: &Mirror,
     ) -> bool {
@@ -28,8 +29,9 @@ impl Exchanges {
             return false;
         }
         let further = FieldsRef::default();
-        let how =
-            Copied { method: request.method_text, target: request.target, body: Some(body.len()), further };
+        let Some(pool) = self.shared.start.config.pools.get(mirror.pool) else { return false };
+        let target = judged.0.for_pool(pool, judged.1);
+        let how = Copied { method: request.method_text, target: &target, body: Some(body.len()), further };
         let Some(head) = head_of(request, &how, &self.head_limits) else { return false };
         let before = self.exchange(index).dispatch.gated.as_deref();
         let gated = before.map(|before| Gated {

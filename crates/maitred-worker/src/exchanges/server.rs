@@ -50,7 +50,9 @@ use crate::upstream::server::{Call, Dialect, Session, Written};
 use crate::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Read, Source};
 use maitred_config::{Balance, HashKey, Pool, Source as PoolSource};
 use maitred_files::RequestContext;
+use maitred_http::uri::Slashes;
 use maitred_policy::rewrite::cookie;
+use maitred_policy::target::Target;
 
 impl Exchanges {
     /// Passes a request on to a server of this pool. `None` if all have as many as they may have: it has to wait.
@@ -263,9 +265,7 @@ impl Exchanges {
         let text = match &balancing.hash_key {
             HashKey::Client => None,
             HashKey::Uri => {
-                let target =
-                    [request.path.as_bytes(), b"?", request.query.unwrap_or_default().as_bytes()].concat();
-                return Some(key_of(&target));
+                return Some(key_of(Target::asked(request, Slashes::Keep).canonical().as_bytes()));
             }
             HashKey::Header(name) => {
                 let mut fields = request.fields.iter();

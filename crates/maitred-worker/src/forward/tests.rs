@@ -2,15 +2,15 @@ use std::time::Instant;
 
 use maitred_handoff::{FromServer, PAYLOAD_BYTES_MAX, RequestFlags};
 use maitred_http::fields::FieldLines;
-use maitred_http::uri;
+use maitred_http::uri::{self, Slashes};
 
 use super::*;
 use crate::connection::remote::Remote;
 use crate::connection::wire::Wire;
 use crate::testing::{config, with_request};
 use crate::upstream::remote_thread::{Heard, RemoteRequest};
-use maitred_base::clock::Clock;
 use maitred_config::Template;
+use maitred_policy::target::Target;
 
 fn passed(names: &[&str], rules: &RequestHeaders, proxied: bool) -> Vec<String> {
     names.iter().filter(|name| passes(name, rules, proxied)).map(|name| (*name).to_owned()).collect()
@@ -75,50 +75,45 @@ fn what_connection_names_stays_here_whatever_else_it_says() {
     assert_eq!(sent_on(&["X-Hop: a", "C: d"]), ["X-Hop", "C"]);
 }
 
-fn clock() -> Clock {
-    Clock { now: Instant::now(), unix_secs: 0, unix_micros: 0, http_date: [b' '; 29] }
-}
-
-/// What an application gets as the target of a request for `target`.
-fn canonical(target: &str, slashes: &str) -> String {
-    let config = config(&format!("[server]\nencoded_slashes = \"{slashes}\""));
+/// What a pool with these keys gets of a target whose site decodes encoded slashes.
+fn sent_to(keys: &str, target: &str) -> Result<String, u16> {
+    let pools = config(&format!("[pool.p]\ncommand = [\"a\"]\n{keys}\n")).pools;
     with_request(&format!("GET {target} HTTP/1.1"), &[], |request| {
-        let path = uri::judge(request.path, config.server.encoded_slashes.into(), true).unwrap();
-        let clock = clock();
-        let context = RequestContext { request, path: &path, clock: &clock, warmed: false };
-        canonical_target(&context, &config.server).into_owned()
+        let judged = uri::judge(request.path, Slashes::Decode, true).unwrap();
+        let target = Target::routed(request, Slashes::Decode);
+        target.check_for(&pools[0]).map_err(|reject| reject.status)?;
+        Ok(target.for_pool(&pools[0], &judged).into_owned())
     })
 }
 
 #[test]
-fn an_application_sees_the_path_that_the_route_was_chosen_by() {
-    for (target, expected) in [
-        ("/", "/"),
-        ("/a/b?x=1&y", "/a/b?x=1&y"),
-        ("/a?", "/a?"),
-        ("/a/../b", "/b"),
-        ("/a/./b/", "/a/b/"),
-        ("/%61%7e", "/a~"),
-        ("/%e2%82%ac", "/%E2%82%AC"),
-        ("/a%20b?c%20d", "/a%20b?c%20d"),
-        ("/%3F?%3f", "/%3F?%3f"),
-        ("/%3B%25", "/%3B%25"),
-        ("http://example.com/a/../b?c", "/b?c"),
-        ("http://example.com", "/"),
+fn a_pool_gets_the_form_that_it_asks_for() {
+    for (target, canonical, as_sent, keeps) in [
+        ("/a?b", "/a?b", "/a?b", Ok("/a?b")),
+        ("/a//b%2Fc?%7e|", "/a/b/c?%7e%7C", "/a//b%2Fc?%7e|", Ok("/a/b%2Fc?%7e%7C")),
+        ("/a/../%7euser", "/~user", "/a/../%7euser", Ok("/~user")),
+        ("/a/..%2Fb", "/b", "/a/..%2Fb", Err(400)),
+        ("http://example.com/a//b?c", "/a/b?c", "/a//b?c", Ok("/a/b?c")),
+        ("http://example.com", "/", "/", Ok("/")),
     ] {
-        assert_eq!(canonical(target, "decode"), expected, "{target}");
+        let as_text = |text: &str| Ok(text.to_owned());
+        assert_eq!(sent_to("", target), as_text(canonical), "{target}");
+        assert_eq!(sent_to("target = \"as_sent\"", target), as_text(as_sent), "{target}");
+        assert_eq!(sent_to("encoded_slashes = \"keep\"", target), keeps.map(str::to_owned), "{target}");
     }
-    assert_eq!(canonical("/a%2fb", "decode"), "/a/b");
-    assert_eq!(canonical("/a%2fb", "keep"), "/a%2Fb", "what is kept is no separator");
+    assert_eq!(sent_to("encoded_slashes = \"reject\"", "/a%2Fb"), Err(400));
+    assert_eq!(sent_to("encoded_slashes = \"reject\"", "/a/b"), Ok("/a/b".to_owned()));
 }
 
-/// What was made canonical once stays as it is: an application behind a second server gets the same.
+/// A route may have judged another path than the one that the target has by now.
 #[test]
-fn a_canonical_target_is_its_own_canonical_form() {
-    for target in ["/a%20b", "/%61?%61", "/x/../%C3%A4", "/a%2Fb", "/a;b=1?c=[d]", "/a:b@c"] {
-        let once = canonical(target, "keep");
-        assert_eq!(canonical(&once, "keep"), once, "{target}");
-    }
+fn what_was_not_judged_does_not_go_on_as_it_was_sent() {
+    let pools = config("[pool.p]\ncommand = [\"a\"]\ntarget = \"as_sent\"\n").pools;
+    with_request("GET /a//b HTTP/1.1", &[], |request| {
+        let target = Target::routed(request, Slashes::Decode);
+        assert_eq!(target.for_pool(&pools[0], b"/a/b"), "/a//b");
+        assert_eq!(target.for_pool(&pools[0], b"/other"), "/a/b");
+    });
 }
 
 const UPGRADE: &str = "Connection: Upgrade";

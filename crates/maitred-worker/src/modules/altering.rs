@@ -11,6 +11,8 @@ use super::{Coarse, HELD_MAX, Seen};
 use crate::origin::Client;
 use crate::shared::Shared;
 use maitred_files::exchange::AlterHead;
+use maitred_http::uri::Slashes;
+use maitred_policy::target::Target;
 
 /// The modules that see the head of one response, and the request that it is for.
 pub(crate) struct HeadFilter {
@@ -19,6 +21,8 @@ pub(crate) struct HeadFilter {
     pub(crate) modules: &'static [u16],
     pub(crate) request: RequestHead,
     pub(crate) path: Box<[u8]>,
+    /// What an encoded slash in its path is.
+    pub(crate) slashes: Slashes,
     pub(crate) client: Client,
 }
 
@@ -40,8 +44,9 @@ impl AlterHead for HeadFilter {
             edits.apply(own.all(), &mut shown);
             let mut fields = Shown { status: head.status, shown, edits };
             let client = || self.client;
-            let mut seen =
-                Seen { request: &request, path: &self.path, body: b"", client: &client, says: None };
+            let target = Target::routed(&request, self.slashes).canonical();
+            let (request, path) = (&request, &*self.path);
+            let mut seen = Seen { request, path, body: b"", target: &target, client: &client, says: None };
             let began = Coarse::now();
             module.on_response(&mut seen, &mut fields);
             let held = began.elapsed();

@@ -37,6 +37,8 @@ pub(super) struct Seen<'a> {
     pub(super) path: &'a [u8],
     /// Its body.
     pub(super) body: &'a [u8],
+    /// Its target, in its canonical form.
+    pub(super) target: &'a str,
     /// Where it comes from.
     pub(super) client: &'a dyn Fn() -> origin::Client,
     /// What the module may do with it; `None` where it only sees it.
@@ -61,7 +63,7 @@ impl RequestCalls for Seen<'_> {
     fn part(&self, part: Part) -> &[u8] {
         match part {
             Part::Method => self.request.method_text.as_bytes(),
-            Part::Target => self.request.target.as_bytes(),
+            Part::Target => self.target.as_bytes(),
             Part::Path => self.path,
             Part::Query => self.request.query.unwrap_or_default().as_bytes(),
             Part::Authority => self.request.authority.as_bytes(),

@@ -100,8 +100,8 @@ impl Requests {
         }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
             let verdict = match gate {
-                Gate::Modules if gates.asks_modules => self.ask_modules(index, request, &routed.plan.modules),
-                _ => self.ask_gate(gate, index, request, gates),
+                Gate::Modules if gates.asks_modules => self.ask_modules(index, request, routed.plan),
+                _ => self.ask_gate(gate, index, request, (gates, routed)),
             };
             match verdict {
                 Verdict::Pass => {}
@@ -123,7 +123,7 @@ impl Requests {
         gate: Gate,
         index: u32,
         request: &Request<'_, '_>,
-        gates: &'static Gates,
+        (gates, routed): (&'static Gates, Routed),
     ) -> Verdict {
         let admits = |thread: &Requests| match &gates.addresses {
             Some(addresses) => addresses.admit(thread.origin(index, request).client),
@@ -149,7 +149,7 @@ impl Requests {
                 None => Verdict::Pass,
             },
             Gate::Server => match &gates.forward {
-                Some(forward) => self.ask_server(index, request, forward),
+                Some(forward) => self.ask_server(index, request, (forward, self.asked(request, routed))),
                 None => Verdict::Pass,
             },
             Gate::Modules => Verdict::Pass,

@@ -20,7 +20,7 @@ use crate::connection::spool::Spool;
 use crate::connection::wire::Wire;
 use crate::connection::{After, Connection, State};
 use crate::entry::{Entry, SocketKind};
-use crate::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
+use crate::forward::{may_be_informed, protocol, takes_trailers};
 use crate::frame::{append_body, append_no_body, payload_bytes_max};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::inbox::{ConnectionTransfer, Origin};
@@ -33,6 +33,7 @@ use crate::upstream::remote_thread::RemoteRequest;
 use maitred_config::{Address, Mirror, MirrorChoice, Pool, Transport};
 use maitred_files::RequestContext;
 use maitred_policy::plan::Plan;
+use maitred_policy::target::Target;
 
 impl Requests {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
@@ -47,9 +48,13 @@ impl Requests {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
+        let target = Target::routed(context.request, given.routed.plan.slashes);
+        if let Err(reject) = target.check_for(&self.shared.start.config.pools[pool]) {
+            return self.answer_bad_target(index, context.request, given, reject);
+        }
         self.note_traits(index, context.request, given);
         if let Some(mirror) = given.routed.plan.overrides.mirror.as_ref().and_then(MirrorChoice::target) {
-            self.mirror(index, context.request, given.body, mirror);
+            self.mirror(index, (context.request, (target, context.path)), given.body, mirror);
         }
         if self.shared.start.config.pools[pool].source.servers().is_some() {
             return match self.proxy(index, pool, context, given) {
@@ -82,7 +87,13 @@ impl Requests {
     }
 
     /// Sends a copy of a request to another pool, once, if all of its body is at hand.
-    fn mirror(&mut self, index: u32, request: &Request<'_, '_>, body: &[u8], mirror: &Mirror) {
+    fn mirror(
+        &mut self,
+        index: u32,
+        asked: (&Request<'_, '_>, (Target<'_>, &[u8])),
+        body: &[u8],
+        mirror: &Mirror,
+    ) {
         if self.connections[index as usize].internal
             || std::mem::replace(&mut self.gated(index).mirrored, true)
         {
@@ -93,7 +104,7 @@ impl Requests {
         }
         let kept = &self.exchange(index).body;
         let whole = kept.spool.is_none() && matches!(kept.incoming, Incoming::Nothing | Incoming::Complete);
-        let sent = whole && self.send_copy(index, request, body, mirror);
+        let sent = whole && self.send_copy(index, asked, body, mirror);
         let row = self.row;
         if sent { row.mirrored.add(1) } else { row.mirrors_left_out.add(1) }
     }
@@ -372,8 +383,8 @@ impl Requests {
         }
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
-        let mut head =
-            meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
+        let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
+        let mut head = meta.head(request.method_text, &target);
         let outbound = Outbound {
             request,
             rules,

@@ -24,7 +24,9 @@ use crate::modules::offer::ticket;
 use crate::modules::{Answer, Coarse, HELD_MAX, Says, Seen};
 use crate::origin::Client;
 use crate::step::{RequestInput, Step};
-use maitred_policy::plan::{ModuleCall, Modules};
+use maitred_http::uri::Slashes;
+use maitred_policy::plan::{ModuleCall, Plan};
+use maitred_policy::target::Target;
 
 /// What a module has made of a request.
 enum Said {
@@ -62,7 +64,8 @@ impl Requests {
         let body = spooled.as_deref().unwrap_or(given.body);
         let asked = if modules.may_wait { self.modules_asked(index) } else { 0 };
         for call in modules.of_requests.iter().skip(asked) {
-            match self.call_module(index, request, (given.path, body), call) {
+            let seen = (request, given.routed.plan.slashes);
+            match self.call_module(index, seen, (given.path, body), call) {
                 Said::Pass if modules.may_wait => self.gated(index).modules_asked += 1,
                 Said::Pass => {}
                 Said::Answered => return self.send_module_answer(index, request, given),
@@ -92,11 +95,12 @@ impl Requests {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        modules: &Modules,
+        plan: &'static Plan,
     ) -> Verdict {
-        let path = self.judge_path(request.path).unwrap_or_default();
+        let path = self.judge_path(request.path, plan).unwrap_or_default();
+        let modules = &plan.modules;
         for call in modules.of_requests.iter().skip(self.modules_asked(index)) {
-            match self.call_module(index, request, (&path, b""), call) {
+            match self.call_module(index, (request, plan.slashes), (&path, b""), call) {
                 Said::Pass if modules.may_wait => self.gated(index).modules_asked += 1,
                 Said::Pass => {}
                 Said::Failed(status) => return Verdict::Refuse(Denial::of(status)),
@@ -118,7 +122,7 @@ impl Requests {
     fn call_module(
         &mut self,
         index: u32,
-        request: &Request<'_, '_>,
+        (request, slashes): (&Request<'_, '_>, Slashes),
         (path, body): (&[u8], &[u8]),
         call: &ModuleCall,
     ) -> Said {
@@ -135,7 +139,8 @@ impl Requests {
             module.may_answer_later().then(|| ticket(self.number, (index, connection.serial), number));
         let client = || Client::of(request, &connection.peer(), &shared.start.config.server.trusted_proxies);
         let says = Says { call, answer: &mut answer, fields: &mut fields, ticket, taken: false };
-        let mut seen = Seen { request, path, body, client: &client, says: Some(says) };
+        let target = Target::routed(request, slashes).canonical();
+        let mut seen = Seen { request, path, body, target: &target, client: &client, says: Some(says) };
         let began = Coarse::now();
         let outcome = module.on_request(&mut seen);
         let held = began.elapsed();

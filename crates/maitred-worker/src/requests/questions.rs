@@ -14,22 +14,30 @@ use crate::step::RequestInput;
 use maitred_config::{AuthCache, KeyPart};
 use maitred_files::Summary;
 use maitred_files::exchange::ResponseWriter;
+use maitred_files::exchange::Routed;
+use maitred_http::uri::Slashes;
 use maitred_policy::access::answers::{ANSWER_BYTES_MAX, time_of};
 use maitred_policy::access::forward::{Forward, Meaning};
 use maitred_policy::access::known::Parts;
 use maitred_policy::rewrite::cookie;
+use maitred_policy::target::Target;
 
 impl Requests {
     /// Has another server asked about a request.
-    pub(super) fn ask_server(&mut self, index: u32, request: &Request<'_, '_>, forward: &Forward) -> Verdict {
-        let kept_as = forward.cache.as_ref().and_then(|cache| self.place_of(index, request, cache));
+    pub(super) fn ask_server(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        (forward, target): (&Forward, Target<'_>),
+    ) -> Verdict {
+        let kept_as = forward.cache.as_ref().and_then(|cache| self.place_of(index, (request, target), cache));
         if let (Some(cache), Some(place)) = (&forward.cache, &kept_as)
             && let Some(kept) = self.shared.auth_answers.get(cache.answers, &place.digest, self.clock.now)
         {
             self.row.auth_cached.add(1);
             return self.judge_kept(index, forward, &kept);
         }
-        match self.ask(index, request, forward) {
+        match self.ask(index, request, (forward, &target.canonical())) {
             Some(key) => {
                 self.gated(index).waits = Some(Waits { question: Some(key), kept_as, ..Waits::default() });
                 Verdict::Wait
@@ -66,8 +74,20 @@ impl Requests {
         self.on_verdict(index, verdict);
     }
 
+    /// What a client has asked for, as the pool that it is for would take it.
+    pub(super) fn asked<'b>(&self, request: &Request<'_, 'b>, routed: Routed) -> Target<'b> {
+        let pool = routed.pool().and_then(|pool| self.shared.start.config.pools.get(pool));
+        let own = pool.and_then(|pool| pool.encoded_slashes);
+        Target::asked(request, own.map_or(routed.plan.slashes, Slashes::from))
+    }
+
     /// What the answer to a question about this request is found by; `None` if it cannot be kept.
-    fn place_of(&self, index: u32, request: &Request<'_, '_>, cache: &AuthCache) -> Option<Place> {
+    fn place_of(
+        &self,
+        index: u32,
+        (request, target): (&Request<'_, '_>, Target<'_>),
+        cache: &AuthCache,
+    ) -> Option<Place> {
         let mut parts = self.shared.auth_answers.begin()?;
         let origin = self.origin(index, request);
         parts.add(&[u8::from(origin.https)]);
@@ -83,8 +103,8 @@ impl Requests {
                     parts.add(origin.client.map(|client| client.to_string()).unwrap_or_default().as_bytes());
                 }
                 KeyPart::Method => parts.add(request.method_text.as_bytes()),
-                KeyPart::Uri => parts.add(request.target.as_bytes()),
-                KeyPart::Path => parts.add(request.path.as_bytes()),
+                KeyPart::Uri => parts.add(target.canonical().as_bytes()),
+                KeyPart::Path => parts.add(target.canonical_path().as_bytes()),
                 KeyPart::Header(name) => {
                     names = true;
                     named |= add_fields(&mut parts, request, name);
@@ -148,7 +168,8 @@ impl Requests {
         given: RequestInput<'_>,
     ) -> Option<Vec<u8>> {
         let forward = given.routed.plan.gates.as_deref()?.forward.as_ref()?;
-        forward.sign_in(request, || {
+        let target = self.asked(request, given.routed);
+        forward.sign_in((request, &target), || {
             let scheme = if self.origin(index, request).https { "https" } else { "http" };
             format!("{scheme}://{}", request.authority)
         })

@@ -3,6 +3,7 @@
 mod addresses;
 mod cors;
 mod forward;
+mod judged;
 mod kept;
 mod oauth2_proxy;
 mod provider;
