@@ -87,6 +87,11 @@ impl<'b> Target<'b> {
         }
     }
 
+    /// The path as it was sent, for what makes its own key of it.
+    pub fn encoded_path(&self) -> &'b str {
+        self.path
+    }
+
     /// The query, without `?`: its parts are the application's, so that nothing in it is decoded.
     pub fn query(&self) -> Option<&'b str> {
         self.query

@@ -2,8 +2,10 @@
 
 use maitred_http::cache::{self, Lifetime, Tag, Target};
 use maitred_http::request::Request;
+use maitred_http::uri::Slashes;
 
 use maitred_cache::Entry;
+use maitred_policy as policy;
 
 /// The key of a variant: that of the resource, the number of the note about it, and the values of the request.
 pub(super) fn variant_key(primary: &[u8], epoch: u64, variant: &[u8]) -> Vec<u8> {
@@ -49,13 +51,9 @@ pub(super) fn origin_of(key: &[u8]) -> &[u8] {
 /// What a request is for, as the rules of the cache name it: by the target that the client has sent, whatever its route makes of
 /// it.
 pub(super) fn target<'a>(request: &Request<'a, 'a>, https: bool) -> Target<'a> {
-    let (path, query) = match request.target.split_once('?') {
-        _ if !request.target.starts_with('/') => (request.path, request.query),
-        Some((path, query)) => (path, Some(query)),
-        None => (request.target, None),
-    };
+    let asked = policy::target::Target::asked(request, Slashes::Keep);
     let scheme = if https { "https" } else { "http" };
-    Target { scheme, authority: request.authority, path, query }
+    Target { scheme, authority: request.authority, path: asked.encoded_path(), query: asked.query() }
 }
 
 #[cfg(test)]

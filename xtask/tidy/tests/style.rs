@@ -52,6 +52,19 @@ const BANNED: &[(&str, &[&str], &str)] = &[
     ),
     ("from_raw_fd", &["maitred-sys/"], "maitred_sys::inherit"),
     ("env::set_var", &[], "pass the environment to the process that needs it"),
+    // Facts about a request have one spelling, which is made where they come in.
+    (
+        "request.target",
+        &[
+            "maitred-http/src/",
+            "maitred-policy/src/target.rs",
+            "maitred-load/",
+            "maitred-handoff/examples/",
+            "tests/",
+            "/tests.rs",
+        ],
+        "maitred_policy::target::Target",
+    ),
     ("todo!(", &[], "write it, or an issue"),
     ("dbg!(", &[], "tracing"),
 ];

@@ -440,7 +440,8 @@ impl Clients {
         given: RequestInput<'_>,
     ) -> Step {
         let port = self.shared.redirect_port;
-        match port.and_then(|port| redirect::location(request.authority, request.target, port)) {
+        let target = Target::asked(request, given.routed.plan.slashes).as_routed();
+        match port.and_then(|port| redirect::location(request.authority, &target, port)) {
             Some(to) => {
                 let to = Field::of("Location", to);
                 self.plain_error(index, request, given, redirect::STATUS, &[to])

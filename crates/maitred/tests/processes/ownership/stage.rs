@@ -517,8 +517,8 @@ impl Stage {
         }
     }
 
-    /// Dooms puppets that Maitred is about to end because a request takes too long. The test itself ends those that take several at
-    /// a time: Maitred cancels what takes too long, and goes on to give such a process requests while it has room.
+    /// Dooms puppets that Maitred is about to end because a request takes too long. The test itself ends those that take several
+    /// at a time: Maitred cancels what takes too long, and goes on to give such a process requests while it has room.
     pub(crate) fn doom_the_slow(&mut self) {
         let old =
             self.jobs.iter().filter(|job| job.since.elapsed() > self.pace.too_old).map(|job| job.puppet);
