@@ -52,6 +52,11 @@ const BANNED: &[(&str, &[&str], &str)] = &[
     ),
     ("from_raw_fd", &["maitred-sys/"], "maitred_sys::inherit"),
     ("env::set_var", &[], "pass the environment to the process that needs it"),
+    (
+        "User::new(",
+        &["maitred-worker/src/facts/identity.rs", "maitred-worker/src/requests/gates.rs"],
+        "Requests::identify, by a gate that has proved who the user is",
+    ),
     ("todo!(", &[], "write it, or an issue"),
     ("dbg!(", &[], "tracing"),
 ];

@@ -29,7 +29,7 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use exchange::{Hints, Incoming};
+use exchange::{Hints, Incoming, User};
 
 /// Requests that one process works on at a time.
 const CAPACITY: u32 = 256;
@@ -47,6 +47,11 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
     let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
     let answer = match name {
         "bytes" => number().map(|length| Pieces::whole(vec![b'x'; length].into())),
+        "user" => {
+            let user = request.extensions().get::<User>();
+            let text = user.map_or_else(String::new, |user| format!("{} {}", user.name, user.auth_type));
+            Some(Pieces::whole(text.into()))
+        }
         "chunks" => {
             number().zip(number()).map(|(count, size)| Pieces::stream(count, vec![b'y'; size].into()))
         }
