@@ -1,6 +1,6 @@
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 
-declare module 'http' {
+declare module 'node:http' {
   interface IncomingMessage {
     /** Who the user is, as Maitred has found out; absent where Maitred has not started this process. */
     readonly maitred?: Identity;

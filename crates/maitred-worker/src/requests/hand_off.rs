@@ -354,14 +354,13 @@ impl Requests {
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let streams = self.passes_body(index);
         let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings, streams);
-        let rules = &given.routed.plan.requests;
+        let (rules, queue_us) = (&given.routed.plan.requests, sent.queue_us);
         let trailers = self.outbound_trailers(index, request, settings, rules);
         let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
         let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
         let way = BodyWay::of(streams, spool.as_deref(), channel.sockets_only);
         let flags = flags_of(request, sent.keep, way, switch.is_some());
-        let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
         let peer = &connection.peer();
@@ -372,9 +371,8 @@ impl Requests {
             append_trailers(channel.out(), tagged, number, &trailers);
         }
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
-        let user = clients.identity(index).user();
-        let meta =
-            append_meta(meta, (client, user), local, settings, client_takes).number("queue_us", queue_us);
+        let who = (client, clients.identity(index).user());
+        let meta = append_meta(meta, who, local, settings, client_takes).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
         let outbound = Outbound {

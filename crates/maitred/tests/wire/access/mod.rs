@@ -3,8 +3,9 @@
 mod addresses;
 mod cors;
 mod forward;
+mod identity;
 mod kept;
 mod oauth2_proxy;
 mod provider;
 mod tokens;
-mod users;
+pub(crate) mod users;
