@@ -98,6 +98,7 @@ typedef struct {
     int early_hints;           /* the client may have informational responses */
     int trailers;              /* it takes trailers, behind chunks */
     const char *sendfile_root; /* NULL if the application may name no file */
+    const char *user, *auth_type; /* NULL if Maitred has not found out who the user is, and how */
     char *head;
     apr_size_t head_bytes;
     const char *body;

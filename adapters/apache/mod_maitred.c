@@ -11,6 +11,7 @@
 #include "apr_strings.h"
 #include "ap_listen.h"
 #include "ap_mpm.h"
+#include "http_request.h"
 #include "http_ssl.h"
 
 #include "maitred.h"
@@ -21,6 +22,8 @@ APR_DECLARE_OPTIONAL_FN(int, ssl_engine_disable, (conn_rec *c));
 #define MODE_DEFAULT 0660
 /* Not http, so that Apache prefers another listener to wake its workers; also how this module knows its own. */
 #define PROTOCOL "maitred"
+/* Of the directive AuthType. */
+#define AUTH_TYPE "Maitred"
 /* The socket is bound under another name first, which is longer. */
 #define PATH_BYTES_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 16)
 
@@ -334,6 +337,43 @@ static int set_variables(request_rec *r)
     return DECLINED;
 }
 
+/* The user whom Maitred has found out; 0 if there is none. */
+static int set_user(request_rec *r)
+{
+    const maitred_conn_t *mc = maitred_conn(r->connection);
+    if (mc == NULL || mc->request->user == NULL) {
+        return 0;
+    }
+    r->user = apr_pstrdup(r->pool, mc->request->user);
+    r->ap_auth_type = apr_pstrdup(r->pool, mc->request->auth_type);
+    return 1;
+}
+
+/* Behind what Apache asks for by itself: a directory that has passwords of its own asks for these, and `Require valid-user` there
+ * means its users and not Maitred's. */
+static int fixup_user(request_rec *r)
+{
+    if (r->user == NULL) {
+        set_user(r);
+    }
+    return DECLINED;
+}
+
+/* `AuthType Maitred`: with it, `Require` means Maitred's users. */
+static int check_user(request_rec *r)
+{
+    const char *type = ap_auth_type(r);
+    if (type == NULL || ap_cstr_casecmp(type, AUTH_TYPE) != 0) {
+        return DECLINED;
+    }
+    if (set_user(r)) {
+        return OK;
+    }
+    ap_log_rerror(APLOG_MARK, APLOG_ERR, 0, r, "maitred: AuthType Maitred, and Maitred has not found out who the user is: its site "
+                                               "or route needs basic_auth, jwt or forward_auth");
+    return HTTP_FORBIDDEN; /* there is nothing that the client could answer a 401 with */
+}
+
 static void register_hooks(apr_pool_t *pool)
 {
     static const char *const MPMS[] = {"prefork.c", "worker.c", "event.c", NULL};
@@ -349,6 +389,8 @@ static void register_hooks(apr_pool_t *pool)
     ap_hook_default_port(default_port, NULL, NULL, APR_HOOK_FIRST);
     ap_hook_ssl_conn_is_ssl(conn_is_ssl, NULL, NULL, APR_HOOK_FIRST);
     ap_hook_post_read_request(set_variables, NULL, NULL, APR_HOOK_FIRST);
+    ap_hook_check_authn(check_user, NULL, NULL, APR_HOOK_MIDDLE, AP_AUTH_INTERNAL_PER_CONF);
+    ap_hook_fixups(fixup_user, NULL, NULL, APR_HOOK_REALLY_FIRST);
     filters_register();
     request_trailers_register();
 }

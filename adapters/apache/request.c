@@ -92,6 +92,12 @@ static const char *parse_meta(maitred_request_t *request, text_t meta, apr_pool_
         else if (is(key, "sendfile_root") && value.bytes > 0) {
             request->sendfile_root = apr_pstrmemdup(pool, value.data, value.bytes);
         }
+        else if (is(key, "user") && value.bytes > 0) {
+            request->user = apr_pstrmemdup(pool, value.data, value.bytes);
+        }
+        else if (is(key, "auth_type") && value.bytes > 0) {
+            request->auth_type = apr_pstrmemdup(pool, value.data, value.bytes);
+        }
         at = line_end + 1;
     }
     if (fault == NULL && (request->remote == NULL || request->local == NULL)) {

@@ -39,6 +39,16 @@ def the_mount_is_apart_from_the_path(worker):
     equal((seen["mount"], seen["path"]), ("/app", "/echo/x"), "mount and path")
 
 
+def the_user_is_the_one_that_maitred_names(worker):
+    says = {"user": "änn o=x", "auth_type": "Basic", "auth_type_of_later": "x"}
+    lies = [("remote-user", "root"), ("auth-type", "x"), ("user", "root")]
+    worker.welcome()
+    for number, (said, wanted) in enumerate(((says, "änn o=x Basic"), ({}, ""), ({"user": "bob"}, "bob "), ({}, ""))):
+        answer, done, _ = worker.ask("/user", says=said, fields=lies)
+        equal((answer.status, done.flags), (200, CLEAN), f"status and flags of request {number}")
+        equal(answer.body.decode(), wanted, f"the user of request {number}")
+
+
 def repeated_fields_are_joined(worker):
     fields = [("x-a", "1"), ("cookie", "a=1"), ("x-a", "2"), ("cookie", "b=2")]
     headers = _echo(worker, "/echo", fields=fields)["headers"]

@@ -261,6 +261,31 @@ func TestMountIsTakenFromThePath(t *testing.T) {
 	}
 }
 
+func TestAUserIsTheOneThatMaitredNames(t *testing.T) {
+	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// What middleware does to a request.
+		r = r.WithContext(context.WithValue(r.Context(), "key", "value"))
+		name, scheme, ok := User(r)
+		fmt.Fprintf(w, "%q %q %t", name, scheme, ok)
+	}))
+	lies := []string{"remote-user: root", "auth-type: x", "user: root"}
+	for _, c := range []struct{ says, wanted string }{
+		{"user=änn=b c\nauth_type=Basic\n", `"änn=b c" "Basic" true`},
+		{"", `"" "" false`},
+		{"user=bob\n", `"bob" "" true`},
+		{"user=\nauth_type=Basic\n", `"" "" false`},
+	} {
+		meta := "remote=[::1]:7\nlocal=[::1]:80\nscheme=http\n" + c.says + "queue_us=1\n"
+		if _, body, _ := s.get(ask{target: "/", flags: flagKeep, meta: meta, fields: lies}); body != c.wanted {
+			t.Errorf("%q: found %s, wanted %s", c.says, body, c.wanted)
+		}
+	}
+	alone, _ := http.NewRequest("GET", "/", nil)
+	if name, scheme, ok := User(alone); name != "" || scheme != "" || ok {
+		t.Errorf("without Maitred: %q %q %t", name, scheme, ok)
+	}
+}
+
 func TestTheContextKnowsWhatNetHTTPPutsThere(t *testing.T) {
 	type key struct{}
 	made := &http.Server{BaseContext: func(net.Listener) context.Context { return context.WithValue(noContext, key{}, "base") }}

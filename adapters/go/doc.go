@@ -54,6 +54,7 @@
 //   - [http.Request.TLS] says that there is TLS, and no more.
 //   - Below a mount (mount = "/app" in the route's pool), r.URL.Path is what follows it, as with [http.StripPrefix]; [Mount]
 //     returns it.
+//   - [User] returns the user whom basic_auth, jwt or forward_auth of Maitred's site or route has found.
 //   - Trailers of a response, and its field Trailer, are sent to clients of HTTP/2, and to those of HTTP/1.1 that send
 //     "TE: trailers"; the others do not get them. Of one response there are at most 32, of 8190 bytes together, and none that
 //     may not stand there (RFC 9110, section 6.5.1), also with [http.TrailerPrefix].

@@ -44,3 +44,15 @@ func ExampleMount() {
 		fmt.Fprintf(w, `<a href="%s/next">next</a>`, maitred.Mount(r))
 	})
 }
+
+// Who the user is, Maitred's basic_auth, jwt or forward_auth has found out; no client can say it.
+func ExampleUser() {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		name, _, ok := maitred.User(r)
+		if !ok {
+			http.Error(w, "who are you?", http.StatusForbidden)
+			return
+		}
+		fmt.Fprintf(w, "Hello %s", name)
+	})
+}

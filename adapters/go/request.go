@@ -18,7 +18,13 @@ import (
 
 var errHead = errors.New("maitred: not a request head")
 
-type mountKey struct{}
+type (
+	mountKey struct{}
+	userKey  struct{}
+)
+
+// user is who the user of a request is, and how Maitred has found it out.
+type user struct{ name, scheme string }
 
 // requestContext has what net/http puts into a request's context; the values are made when they are asked for.
 type requestContext struct {
@@ -32,6 +38,8 @@ func (c *requestContext) Value(key any) any {
 		return tcpAddress(metaValue(c.meta, "local"))
 	case mountKey{}:
 		return metaValue(c.meta, "mount")
+	case userKey{}:
+		return user{metaValue(c.meta, "user"), metaValue(c.meta, "auth_type")}
 	}
 	return c.Context.Value(key)
 }

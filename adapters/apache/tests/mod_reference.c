@@ -28,6 +28,15 @@ static int answer_bytes(request_rec *r, long count, long unused)
     return write_times(r, 'x', (apr_size_t)count);
 }
 
+static int answer_user(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    if (r->user != NULL) {
+        ap_rputs(apr_pstrcat(r->pool, r->user, " ", r->ap_auth_type != NULL ? r->ap_auth_type : "", NULL), r);
+    }
+    return OK;
+}
+
 static int answer_chunks(request_rec *r, long count, long size)
 {
     while (count-- > 0 && !r->connection->aborted) {
@@ -286,7 +295,7 @@ static const struct {
     const char *name;
     int (*answer)(request_rec *r, long first, long second);
 } ANSWERS[] = {
-    {"/bytes", answer_bytes}, {"/chunks", answer_chunks}, {"/status", answer_status},   {"/error", answer_error},
+    {"/user", answer_user},   {"/bytes", answer_bytes},   {"/chunks", answer_chunks}, {"/status", answer_status},   {"/error", answer_error},
     {"/short", answer_short}, {"/long", answer_long},     {"/error-late", answer_error_late}, {"/slow", answer_slow},
     {"/inject", answer_inject}, {"/hop", answer_hop},     {"/file", answer_file},       {"/sendfile", answer_sendfile},
     {"/ws-refused", answer_refused}, {"/426", answer_426}, {"/early-hints", answer_early_hints},

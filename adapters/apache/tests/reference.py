@@ -25,6 +25,8 @@ def echo(environ, body):
         "local": f"{environ['SERVER_ADDR']} {environ['SERVER_PORT']}",
         "https": environ.get("HTTPS", ""),
         "server_name": environ["SERVER_NAME"],
+        "remote_user": environ.get("REMOTE_USER"),
+        "auth_type": environ.get("AUTH_TYPE"),
         "headers": headers,
         "body": base64.b64encode(body).decode(),
     }

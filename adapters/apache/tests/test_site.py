@@ -24,6 +24,16 @@ HOSTS = """
     <LocationMatch "^/(chunks|sendfile|hop|early-hints)(/|$)">
         SetHandler reference
     </LocationMatch>
+    <Location "/cgi/members">
+        AuthType Maitred
+        Require user ann "eve smith"
+    </Location>
+    <Location "/cgi/own">
+        AuthType Basic
+        AuthName own
+        AuthUserFile "{root}/users"
+        Require valid-user
+    </Location>
     <Location "/sendfile/7">
         MaitredSendfile off
     </Location>
@@ -108,6 +118,30 @@ class Site(unittest.TestCase):
         options.setdefault("host", "test.example")
         options.setdefault("meta", meta())
         return self.channel.ask(target, **options)[0]
+
+    def user(self, target, user=None, fields=()):
+        """Status, and who the user of a request is to a CGI program, of whom Maitred says so."""
+        says = f"user={user}\nauth_type=Bearer\n" if user else ""
+        lies = [("remote-user", "root"), ("x-remote-user", "root"), ("auth-type", "x")]
+        answer = self.ask(target, meta=meta() + says, fields=[*lies, *fields])
+        seen = json.loads(answer.body) if answer.status == 200 else {}
+        return answer.status, seen.get("remote_user"), seen.get("auth_type")
+
+    def test_a_user_of_maitred_is_the_user(self):
+        for user in ("ann", None, "änn=b c", None):
+            encoded = user and user.encode().decode("latin-1")
+            self.assertEqual(self.user("/cgi/open", user), (200, encoded, user and "Bearer"), user)
+        self.assertTrue(any(" - ann [" in line for line in self.apache.access()), self.apache.access())
+
+    def test_require_is_about_maitreds_users_where_auth_type_says_so(self):
+        for user, status in (("ann", 200), ("bob", 401), ("eve smith", 200), (None, 403)):
+            self.assertEqual(self.user("/cgi/members", user)[:2], (status, user if status == 200 else None), user)
+
+    def test_a_user_of_maitred_opens_nothing_that_asks_for_a_password_itself(self):
+        self.assertEqual(self.user("/cgi/own", "ann"), (401, None, None))
+        self.assertEqual(self.user("/members/", "ann"), (401, None, None))
+        ada = [("authorization", "Basic " + base64.b64encode(b"ada:lovelace").decode())]
+        self.assertEqual(self.user("/cgi/own", "ann", ada), (200, "ada", "Basic"))
 
     def echo(self, target="/cgi", **options):
         return json.loads(self.ask(target, **options).body)

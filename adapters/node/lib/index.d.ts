@@ -1,5 +1,20 @@
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 
+declare module 'node:http' {
+  interface IncomingMessage {
+    /** Who the user is, as Maitred has found out; absent where Maitred has not started this process. */
+    readonly maitred?: Identity;
+  }
+}
+
+/** The user of a request: `basic_auth`, `jwt` or `forward_auth` of Maitred's site or route has found it. No client can set it. */
+export interface Identity {
+  /** The name; `null` if nobody was asked who they are. */
+  readonly user: string | null;
+  /** `Basic` (`basic_auth`), `Bearer` (`jwt`) or `forward_auth`; `null` without a user. */
+  readonly authType: string | null;
+}
+
 /** What `listen` takes beside a request listener and a server: applications of Fastify and of Koa. */
 export type Application =
   | RequestListener

@@ -43,6 +43,8 @@ function parseMeta(text) {
     trailers: values.get('trailers') === '1',
     continues: values.get('continue') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
+    // One object for all requests of this user on the connection; it is never another one's.
+    identity: Object.freeze({ user: values.get('user') || null, authType: (values.get('user') && values.get('auth_type')) || null }),
   };
 }
 

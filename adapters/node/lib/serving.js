@@ -12,6 +12,12 @@ function isServer(app) {
   return app instanceof http.Server || app instanceof https.Server;
 }
 
+/** `request.maitred`: of the request and not of its socket, which brings those of other clients, too. */
+function identify(request) {
+  const value = request.socket.link.current.meta.identity;
+  Object.defineProperty(request, 'maitred', { value, configurable: true, enumerable: false, writable: false });
+}
+
 /** Has a client that waits for it asked for its body, once the application reads that. */
 function askWhenRead(request, response) {
   const { _read } = request;
@@ -22,10 +28,14 @@ function askWhenRead(request, response) {
   };
 }
 
-/** Has every request of the server tell its link when the response is finished. */
+/** Events of a server that bring a request. */
+const WITH_REQUEST = new Set(['request', 'checkContinue', 'checkExpectation', 'upgrade']);
+
+/** Has every request of the server say who its user is, and tell its link when the response is finished. */
 function watch(server) {
   const { emit } = server;
   server.emit = function (event, request, response, ...rest) {
+    if (WITH_REQUEST.has(event) && request?.socket?.link?.current) identify(request);
     if (event === 'request' && request?.socket?.link) {
       const { link } = request.socket;
       const exchange = link.current;

@@ -86,8 +86,8 @@ class Maitred {
   }
 }
 
-/** `pool` is more lines of [pool.app], `more` more of the file, `node` options of Node.js. */
-async function start(app, { pool = '', more = '', node = [] } = {}) {
+/** `pool` is more lines of [pool.app], `site` more sites, `more` more of the file, `node` options of Node.js. */
+async function start(app, { pool = '', site = '', more = '', node = [] } = {}) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-node-'));
   const file = path.join(directory, 'maitred.toml');
   fs.writeFileSync(file, `
@@ -102,6 +102,7 @@ address = "127.0.0.1:0"
 [[site.route]]
 path = "/*"
 pool = "app"
+${site}
 [pool.app]
 command = ${JSON.stringify([process.execPath, ...node, path.join(__dirname, 'apps', app)])}
 workers = 1

@@ -33,7 +33,34 @@ async function raw(port, bytes) {
   return answer;
 }
 
+/** A site whose users are ann and bob; their password is `secret`. */
+const WITH_USERS = `
+[[site]]
+hosts = ["users.test"]
+[site.basic_auth]
+users = { ann = "HASH", "bob é" = "HASH" }
+[[site.route]]
+path = "/*"
+pool = "app"
+`.replaceAll('HASH', '$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.');
+
 for (const transport of ['direct', 'relay']) {
+  test(`a user is a property of its request, ${transport}`, { skip: missing }, async () => {
+    const maitred = await start('plain.js', { pool: `transport = "${transport}"`, site: WITH_USERS });
+    try {
+      const lies = { 'Remote-User': 'root', 'X-Remote-User': 'root', 'Auth-Type': 'x', Maitred: 'root' };
+      const seen = [];
+      for (const user of ['ann', null, 'bob é', 'ann']) {
+        const authorization = `Basic ${Buffer.from(`${user}:secret`).toString('base64')}`;
+        const headers = user ? { ...lies, Host: 'users.test', Authorization: authorization } : lies;
+        seen.push({ user, authType: user && 'Basic' });
+        assert.deepEqual(JSON.parse((await maitred.ask('/users', { headers })).body), seen);
+      }
+    } finally {
+      await maitred.stop();
+    }
+  });
+
   describe(`node:http, ${transport}`, { skip: missing }, () => {
     let maitred;
     before(async () => { maitred = await start('plain.js', { pool: `transport = "${transport}"` }); });

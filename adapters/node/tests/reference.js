@@ -67,6 +67,10 @@ const HANDLERS = {
     };
     answer(response, JSON.stringify(seen), 200, 'application/json');
   },
+  user(request, response) {
+    const { user, authType } = request.maitred;
+    answer(response, user === null ? '' : `${user} ${authType ?? ''}`);
+  },
   bytes(request, response, count) {
     answer(response, 'x'.repeat(count));
   },

@@ -23,6 +23,8 @@ _TURNS = 10
 EARLY_HINT = "http.response.early_hint"
 PATHSEND = "http.response.pathsend"
 TRAILERS = "http.response.trailers"
+# Who the user is, if Maitred has found it out: {"user": NAME, "auth_type": "Basic", "Bearer" or "forward_auth"}.
+IDENTITY = "maitred.identity"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -63,6 +65,8 @@ def _extensions(values):
         found[EARLY_HINT] = {}
     if values.get("trailers") == "1":
         found[TRAILERS] = {}
+    if values.get("user"):
+        found[IDENTITY] = {"user": values["user"], "auth_type": values.get("auth_type", "")}
     return found
 
 

@@ -141,6 +141,7 @@ def _base(meta):
     hints = {EARLY_HINTS: True} if values.get("early_hints") == "1" else {}
     return {
         **hints,
+        **_user(values),
         "SCRIPT_NAME": values.get("mount", ""),
         "REMOTE_ADDR": remote,
         "REMOTE_PORT": remote_port,
@@ -158,6 +159,16 @@ def _base(meta):
         "wsgi.input_terminated": True,
         "wsgi.file_wrapper": FileWrapper,
     }
+
+
+def _user(values):
+    """REMOTE_USER and AUTH_TYPE (RFC 3875), if Maitred has found out who the user is: there is no other way to them. Their bytes are
+    characters, as all text in an environ (PEP 3333)."""
+    user = values.get("user")
+    if not user:
+        return {}
+    found = {"REMOTE_USER": user, "AUTH_TYPE": values.get("auth_type")}
+    return {key: value.encode().decode("latin-1") for key, value in found.items() if value}
 
 
 def _fields(block):

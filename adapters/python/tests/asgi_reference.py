@@ -86,6 +86,11 @@ async def _echo(scope, receive, send):
     await _answer(send, json.dumps(seen).encode(), [(b"content-type", b"application/json")])
 
 
+async def _user(scope, receive, send):
+    found = scope["extensions"].get("maitred.identity")
+    await _answer(send, "{user} {auth_type}".format(**found).encode() if found else b"")
+
+
 async def _bytes(scope, receive, send, count):
     await _answer(send, b"x" * count, [*TEXT, (b"content-length", str(count).encode())])
 
@@ -190,6 +195,7 @@ async def _missing(scope, receive, send, *_):
 
 HANDLERS = {
     "echo": _echo,
+    "user": _user,
     "bytes": _bytes,
     "chunks": _chunks,
     "status": _status,

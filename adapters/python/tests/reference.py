@@ -42,6 +42,13 @@ def _echo(environ, start_response):
     return [json.dumps(seen).encode()]
 
 
+def _user(environ, start_response):
+    user = environ.get("REMOTE_USER")
+    body = "" if user is None else f"{user} {environ.get('AUTH_TYPE', '')}"
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
+    return [body.encode("latin-1")]
+
+
 def _bytes(_, start_response, count):
     start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(count))])
     return [b"x" * count]
@@ -200,6 +207,7 @@ def _missing(_, start_response):
 
 HANDLERS = {
     "echo": _echo,
+    "user": _user,
     "bytes": _bytes,
     "chunks": _chunks,
     "status": _status,

@@ -279,6 +279,17 @@ class Requests(unittest.TestCase):
         }
         self.assertEqual({key: scope[key] for key in expected}, expected)
 
+    def test_a_user_is_an_extension(self):
+        for who, expected in (
+            ("user=änn=b c\nauth_type=Basic\n", {"user": "änn=b c", "auth_type": "Basic"}),
+            ("user=ann\n", {"user": "ann", "auth_type": ""}),
+            ("", None),
+            ("user=\nauth_type=Basic\n", None),
+        ):
+            scope = self.scope(request_frame(5, 0, "/", descriptors=1, meta=b"scheme=http\n" + who.encode()))
+            self.assertEqual(scope["extensions"].get("maitred.identity"), expected, who)
+            self.assertNotIn("user", scope, "that is the application's own")
+
     def test_the_mount_is_the_root_path(self):
         scope = self.scope(request_frame(5, 0, "/app/x", descriptors=1, meta=b"mount=/app\n"))
         self.assertEqual((scope["root_path"], scope["path"]), ("/app", "/app/x"))

@@ -116,9 +116,13 @@ pub(crate) struct BadLine {
     pub why: String,
 }
 
+/// The longest name of a user, in bytes: applications get it with each request.
+pub const USER_NAME_BYTES_MAX: usize = 1024;
+
 /// Whether this can be the name of a user: it goes into a header field, and a colon would end it (RFC 7617 section 2).
 pub fn is_user_name(name: &str) -> bool {
-    !name.is_empty() && name.trim() == name && !name.chars().any(|char| char.is_control() || char == ':')
+    let fits = (1..=USER_NAME_BYTES_MAX).contains(&name.len());
+    fits && name.trim() == name && !name.chars().any(|char| char.is_control() || char == ':')
 }
 
 /// The users of a file, as [`users`] has it.

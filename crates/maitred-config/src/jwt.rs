@@ -161,7 +161,7 @@ pub(super) const TABLE: Table = Table {
             "user_claim",
             Kind::Text("a claim"),
             Default::Text("sub"),
-            "The claim that pools get as `X-Remote-User`, and that the access log has as the user.",
+            "The claim that is the user: applications get it as `REMOTE_USER`, or as their interface has it, and as `X-Remote-User`.",
         ),
         Key::new(
             "claim_headers",

@@ -558,7 +558,10 @@ impl Pool {
     }
 
     /// Bytes of `sendfile_root`: it stands in each request's meta lines, which have 4096 bytes in all.
-    pub(crate) const SENDFILE_ROOT_BYTES_MAX: usize = 1024;
+    pub const SENDFILE_ROOT_BYTES_MAX: usize = 1024;
+
+    /// Bytes of `mount`, which stands there, too.
+    pub const MOUNT_BYTES_MAX: usize = 1024;
 
     /// Whether a pool may have this name: 1 to 64 letters, digits, `-` and `_`, so that it can stand in paths and labels.
     pub fn is_name(text: &str) -> bool {

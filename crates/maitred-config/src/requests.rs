@@ -222,5 +222,5 @@ pub(super) const MOUNT: Key = Key::new(
     "mount",
     Kind::Text("a path that does not end with `/`"),
     Default::Text(""),
-    "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
+    "The part of the path that the application is mounted at (`SCRIPT_NAME`), of at most 1024 bytes.",
 );

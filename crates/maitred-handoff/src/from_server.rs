@@ -53,6 +53,13 @@ impl<'a> Request<'a> {
             self.meta.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key)?;
         Some(value)
     }
+
+    /// The user that Maitred has found out, and how (`Basic`, `Bearer`, `forward_auth`); `None` if there is none. Fields of the
+    /// head never say it: a client may have written them.
+    pub fn user(&self) -> Option<(&'a str, &'a str)> {
+        let name = self.meta("user").filter(|name| !name.is_empty())?;
+        Some((name, self.meta("auth_type").unwrap_or_default()))
+    }
 }
 
 /// The trailers of the request whose REQUEST follows.

@@ -19,6 +19,7 @@
 //! | [`step`] | what follows a look at a request |
 //! | [`access_logs`] | the writers of access logs |
 //! | [`log_line`] | the line of a request in the access log |
+//! | [`facts`] | what is true of a request, made once for all who decide by it |
 //! | [`forward`], [`frame`] | which parts of a request are sent to an application or a server |
 //! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
@@ -64,6 +65,7 @@ mod datagram_link;
 pub(crate) mod drain;
 mod entry;
 mod exchanges;
+mod facts;
 mod fd_budget;
 mod fills;
 mod foreign;

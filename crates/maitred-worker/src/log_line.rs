@@ -98,7 +98,7 @@ pub(super) fn line<'a>(
     Line {
         clock,
         remote: connection.remote.bytes(),
-        user: exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()?.user.as_deref()),
+        user: exchange.and_then(|exchange| Some(exchange.dispatch.user()?.name())),
         request,
         host: b"",
         status: summary.status,

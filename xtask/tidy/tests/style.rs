@@ -65,6 +65,11 @@ const BANNED: &[(&str, &[&str], &str)] = &[
         ],
         "maitred_policy::target::Target",
     ),
+    (
+        "User::new(",
+        &["maitred-worker/src/facts/identity.rs", "maitred-worker/src/requests/gates.rs"],
+        "Requests::identify, by a gate that has proved who the user is",
+    ),
     ("todo!(", &[], "write it, or an issue"),
     ("dbg!(", &[], "tracing"),
 ];

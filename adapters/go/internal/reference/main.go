@@ -41,6 +41,7 @@ type route struct {
 
 var routes = map[string]route{
 	"echo":       {0, echo},
+	"user":       {0, user},
 	"bytes":      {1, someBytes},
 	"chunks":     {2, chunks},
 	"status":     {1, status},
@@ -118,6 +119,13 @@ func echo(w http.ResponseWriter, r *http.Request, _ []int) {
 		"version": r.Proto, "scheme": scheme, "remote": spaced(r.RemoteAddr), "local": spaced(local.String()),
 		"headers": headers, "body": body,
 	})
+}
+
+func user(w http.ResponseWriter, r *http.Request, _ []int) {
+	text(w)
+	if name, scheme, ok := maitred.User(r); ok {
+		_, _ = io.WriteString(w, name+" "+scheme)
+	}
 }
 
 func someBytes(w http.ResponseWriter, _ *http.Request, numbers []int) {

@@ -12,6 +12,7 @@ const maitred = require('../../lib');
 let produced = 0;
 let closed = 0;
 let told = [];
+const asked = [];
 const piece = Buffer.alloc(64 * 1024, 'z');
 
 /** Endless, and counts what was asked of it. */
@@ -43,6 +44,11 @@ const ROUTES = {
     response.write('body');
     response.addTrailers({ 'X-Sum': '4' });
     response.end();
+  },
+  // Of all requests that have come here: a user stays a request's, whoever uses the socket afterwards.
+  '/users'(request, response) {
+    asked.push(request);
+    response.end(JSON.stringify(asked.map(({ maitred }) => maitred)));
   },
   '/early'(request, response) {
     response.writeEarlyHints({ link: '</style.css>; rel=preload' }, () => {

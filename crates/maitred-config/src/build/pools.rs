@@ -584,6 +584,11 @@ fn mount(section: &Section<'_>) -> String {
             format!("`mount`: \"{}\" is not a path to mount at", shorten(path)),
             "it starts with `/` and does not end with it: \"/app\"",
         );
+    } else if path.len() > Pool::MOUNT_BYTES_MAX || path.contains(char::is_control) {
+        let most = Pool::MOUNT_BYTES_MAX;
+        section
+            .cx
+            .error(&text.span, format!("`mount`: it takes up to {most} bytes, without control characters"));
     }
     text.value
 }

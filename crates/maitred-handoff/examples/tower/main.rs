@@ -29,7 +29,7 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use exchange::{Hints, Incoming};
+use exchange::{Hints, Incoming, User};
 
 /// Requests that one process works on at a time.
 const CAPACITY: u32 = 256;
@@ -47,6 +47,7 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
     let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok());
     let answer = match name {
         "bytes" => number().map(|length| Pieces::whole(vec![b'x'; length].into())),
+        "user" => Some(Pieces::whole(user_of(&request).into())),
         "chunks" => {
             number().zip(number()).map(|(count, size)| Pieces::stream(count, vec![b'y'; size].into()))
         }
@@ -95,6 +96,12 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
     }
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
+}
+
+/// The user, and how Maitred has found out who that is.
+fn user_of(request: &Request<Incoming>) -> String {
+    let user = request.extensions().get::<User>();
+    user.map_or_else(String::new, |user| format!("{} {}", user.name, user.auth_type))
 }
 
 /// A response with these fields.

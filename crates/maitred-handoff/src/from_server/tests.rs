@@ -55,6 +55,24 @@ fn meta_is_found_by_key() {
 }
 
 #[test]
+fn a_user_stands_in_the_meta_and_nowhere_else() {
+    let user = |meta: &str| {
+        let fields = [("user", "root"), ("remote-user", "root"), ("x-remote-user", "root")];
+        let bytes = request(meta.as_bytes(), &fields, b"", 0, RequestFlags::default());
+        let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX)
+        else {
+            panic!("does not decode")
+        };
+        request.user().map(|(name, auth_type)| format!("{name}/{auth_type}"))
+    };
+    assert_eq!(user("user=änn=b c\nauth_type=Basic\n").as_deref(), Some("änn=b c/Basic"));
+    assert_eq!(user("user=ann\n").as_deref(), Some("ann/"));
+    for meta in ["", "auth_type=Basic\n", "user=\nauth_type=Basic\n", "user_of=ann\n"] {
+        assert_eq!(user(meta), None, "{meta}");
+    }
+}
+
+#[test]
 fn bad_requests_are_named() {
     let parts = HEADER_BYTES + PART_LENGTHS_BYTES;
     for (at, value, rule) in [

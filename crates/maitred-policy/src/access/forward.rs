@@ -97,9 +97,11 @@ impl Forward {
         copied.find(|copied| copied.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Whether the value of this field is the user's name: the first one that is copied and called so.
+    /// Whether the value of this field is the user's name: the first one that is copied and whose name ends in `user`, or else in
+    /// `username` (authentik).
     pub fn names_user(&self, name: &str) -> bool {
-        self.copied.iter().find(|copied| copied.ends_with("user")).is_some_and(|copied| **copied == *name)
+        let ending = |end: &str| self.copied.iter().find(|copied| copied.ends_with(end));
+        ending("user").or_else(|| ending("username")).is_some_and(|copied| **copied == *name)
     }
 }
 
@@ -134,18 +136,26 @@ mod tests {
 
     #[test]
     fn fields_are_copied_by_name() {
-        let forward = Forward::new(&ForwardAuth {
-            pool: 0,
-            path: "/verify".to_owned(),
-            copy_headers: ["Remote-Groups", "Remote-User", "X-Forwarded-User"].map(str::to_owned).to_vec(),
-            sign_in: Vec::new(),
-            set_cookies: false,
-            timeout: Duration::from_secs(1),
-            cache: None,
-        });
+        let copying = |names: &[&str]| {
+            Forward::new(&ForwardAuth {
+                pool: 0,
+                path: "/verify".to_owned(),
+                copy_headers: names.iter().map(|name| (*name).to_owned()).collect(),
+                sign_in: Vec::new(),
+                set_cookies: false,
+                timeout: Duration::from_secs(1),
+                cache: None,
+            })
+        };
+        let forward = copying(&["Remote-Groups", "Remote-User", "X-Forwarded-User"]);
         assert_eq!(forward.copies(b"REMOTE-user"), Some("remote-user"));
         assert_eq!(forward.copies(b"remote-email"), None);
         assert!(forward.names_user("remote-user") && !forward.names_user("x-forwarded-user"));
+        let forward = copying(&["X-authentik-name", "X-authentik-username", "X-Other-Username"]);
+        assert!(forward.names_user("x-authentik-username") && !forward.names_user("x-other-username"));
+        let forward = copying(&["X-Auth-Request-Preferred-Username", "X-Auth-Request-User"]);
+        assert!(forward.names_user("x-auth-request-user"));
+        assert!(!forward.names_user("x-auth-request-preferred-username"));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::{Framing, Request};
 
 use super::Clients;
+use crate::connection::gated::Gated;
 use crate::connection::tls::TlsLookup;
+use crate::facts::identity::{Identity, Source};
 use crate::forward::{Traced, append_fields, append_switch, passed_trailers};
 use crate::origin::{Arrival, Client, Peer, PutField};
 use maitred_config::{HostRule, Pool};
@@ -66,16 +68,22 @@ impl Clients {
         for (name, value) in outbound.tls_fields {
             head.field(name, value);
         }
-        if let Some(gated) =
-            connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.gated.as_deref())
-        {
-            for (name, value) in gated.fields.all().iter() {
-                head.field(std::str::from_utf8(name).unwrap_or_default(), value);
-            }
+        let exchange = connection.exchange.as_deref();
+        if let Some(gated) = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()) {
+            append_gated(head, gated);
         }
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
         self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+    }
+
+    /// Who the client of a connection's request is.
+    pub(crate) fn identity(&self, index: u32) -> Identity<'_> {
+        let connection = &self.connections[index as usize];
+        let exchange = connection.exchange.as_deref();
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        let user = exchange.and_then(|exchange| exchange.dispatch.user());
+        Identity::new(user, lookup.certificate(connection.wire))
     }
 
     /// What came behind the body of a request, as far as applications and servers are told of it; `None` if nothing is left.
@@ -96,5 +104,23 @@ impl Clients {
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies).proxied;
         let passed = passed_trailers(trailers, request, (&settings.request_headers, rules), proxied);
         (!passed.is_empty()).then_some(passed)
+    }
+}
+
+/// The field in which applications and servers get the user that `basic_auth` or `jwt` has found.
+const USER_FIELD: &str = "x-remote-user";
+
+/// Appends what gates have said. A user of `forward_auth` is in the fields that are copied from its answer, under their own
+/// names.
+fn append_gated(head: &mut impl PutField, gated: &Gated) {
+    let user = gated.user().filter(|user| user.source() != Source::ForwardAuth);
+    if let Some(user) = user {
+        head.small_field(USER_FIELD, user.name().as_bytes());
+    }
+    for (name, value) in gated.fields.all().iter() {
+        // There is one user: no other gate or module may name a second one besides.
+        if user.is_none() || !name.eq_ignore_ascii_case(USER_FIELD.as_bytes()) {
+            head.field(std::str::from_utf8(name).unwrap_or_default(), value);
+        }
     }
 }

@@ -7,6 +7,7 @@ use maitred_http::fields::{FieldEdits, FieldLines};
 use super::cached::CacheNote;
 use super::gated::Gated;
 use super::retry::RetryState;
+use crate::facts::identity::User;
 use crate::upstream::remote_thread::RemoteRequest;
 use maitred_control::SlotId;
 use maitred_policy::compress::{Coder, Wish};
@@ -109,6 +110,11 @@ impl Dispatch {
     pub(crate) fn holds_content(&self) -> bool {
         let coder = self.traits.as_ref().and_then(|traits| traits.coder.as_ref());
         coder.is_some_and(|coder| coder.holds())
+    }
+
+    /// The user that the gates of its route have found.
+    pub(crate) fn user(&self) -> Option<&User> {
+        self.gated.as_deref()?.user()
     }
 
     /// The id that the request got when it was handed off.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use maitred_http::fields::FieldLines;
 
+use crate::facts::identity::User;
 use crate::limits::Lease;
 use maitred_base::budget::Permit;
 use maitred_files::exchange::Field;
@@ -15,10 +16,8 @@ use maitred_policy::access::known::Digest;
 pub(crate) struct Gated {
     /// The answer of the gate that has refused it.
     pub denial: Option<Denial>,
-    /// The user that it comes from.
-    pub user: Option<Box<str>>,
-    /// How it was found out.
-    pub scheme: Scheme,
+    /// Who it comes from, once that is proved.
+    user: Option<User>,
     /// Fields for the pool that it goes to: lower case names. What the client sends of these names, the route removes.
     pub fields: FieldLines,
     /// `Set-Cookie` fields for its response.
@@ -57,6 +56,22 @@ impl Clone for Leases {
 }
 
 impl Gated {
+    /// The user, if a gate has found out who that is.
+    pub(crate) fn user(&self) -> Option<&User> {
+        self.user.as_ref()
+    }
+
+    /// A gate has found out who the user is, and lets the request pass. The first gate that knows one is right: with `basic_auth`
+    /// and a token, it is the user with the password.
+    pub(crate) fn identify(&mut self, user: User) {
+        self.user.get_or_insert(user);
+    }
+
+    /// What holds for another request that is made for this one: a fetch for the cache, a copy.
+    pub(crate) fn of_copy(&self) -> Gated {
+        Gated { user: self.user.clone(), fields: self.fields.clone(), ..Gated::default() }
+    }
+
     /// The response is whole: only what limits it counts for is of interest, until it has been sent. False if there are none.
     pub(crate) fn answered(&mut self) -> bool {
         let held = std::mem::take(&mut self.leases.held);
@@ -71,29 +86,6 @@ impl Gated {
     }
 }
 
-/// How a user was found out.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Scheme {
-    /// By another server, which has not said how.
-    #[default]
-    Other,
-    /// By a password (RFC 7617).
-    Basic,
-    /// By a token (RFC 6750).
-    Bearer,
-}
-
-impl Scheme {
-    /// As `AUTH_TYPE` has it (RFC 3875 section 4.1.1); empty if it is not known.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Scheme::Other => "",
-            Scheme::Basic => "Basic",
-            Scheme::Bearer => "Bearer",
-        }
-    }
-}
-
 /// A request that waits for what a gate says.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Waits {
@@ -105,12 +97,21 @@ pub(crate) struct Waits {
     pub question: Option<u32>,
     /// Where the answer to this question is kept, if it is to be.
     pub kept_as: Option<Place>,
-    /// The number of the check of its password: what comes of an earlier one is not about this request.
-    pub check: Option<u32>,
+    /// The check of its password.
+    pub check: Option<PasswordCheck>,
     /// The number of the ticket that a module has for it, and how long its answer may take.
     pub module: Option<(u32, Duration)>,
     /// It is delayed.
     pub held: Option<Held>,
+}
+
+/// A check of a password that is under way.
+#[derive(Debug, Clone)]
+pub(crate) struct PasswordCheck {
+    /// Its number: what comes of an earlier one is not about this request.
+    pub number: u32,
+    /// Who the client is if the password is right. Until then it is nobody's name, and may be a password in the wrong place.
+    pub claimed: Option<User>,
 }
 
 /// A request that is delayed.

@@ -241,18 +241,10 @@ impl<'a> TlsLookup<'a> {
         }
     }
 
-    fn client(self, wire: Wire) -> Option<&'a Identity> {
+    /// The certificate that the client has shown, if it has.
+    pub(crate) fn certificate(self, wire: Wire) -> Option<&'a Identity> {
         let secure = self.secure(wire).and_then(|secure| secure.identity.as_deref());
         secure.or_else(|| self.quic(wire)?.identity.as_deref())
-    }
-
-    /// Who the client is by its certificate, in parts: the first says whether it has shown one.
-    pub(crate) fn identity(self, wire: Wire, mut part: impl FnMut(&[u8])) {
-        let identity = self.client(wire);
-        part(&[u8::from(identity.is_some())]);
-        if let Some(identity) = identity {
-            identity.fields().into_iter().for_each(|value| part(value.as_bytes()));
-        }
     }
 
     /// Fields of a request that tell an application about the TLS of the client.
@@ -279,7 +271,7 @@ impl<'a> TlsLookup<'a> {
     }
 
     fn put_identity(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
-        if let Some(identity) = self.client(wire) {
+        if let Some(identity) = self.certificate(wire) {
             for (name, value) in client::FIELDS.iter().zip(identity.fields()) {
                 field(name, value.as_bytes());
             }

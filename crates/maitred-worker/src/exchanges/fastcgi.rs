@@ -65,8 +65,6 @@ impl Exchanges {
         self.exchange(index).dispatch.across = across;
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let passes = self.passes_body(index);
-        let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
-        let user = gated.and_then(|gated| Some((gated.scheme.name(), gated.user.clone()?)));
         let asked = Asked {
             context,
             target: &target,
@@ -81,7 +79,7 @@ impl Exchanges {
             client,
             local: self.shared.bound_at(listen).and_then(Address::inet),
             fields: &fields,
-            user: user.as_ref().map(|(scheme, user)| (*scheme, &**user)),
+            user: self.identity(index).user(),
             content_length: match (spool, request.framing) {
                 (Some(spool), _) => Some(spool.bytes),
                 (None, Framing::Length(length)) if passes => Some(length),

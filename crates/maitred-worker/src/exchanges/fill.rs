@@ -24,7 +24,6 @@ use rustix::event::epoll;
 use super::Exchanges;
 use super::ask::{Copied, Inner, POLICY, Sent, head_of};
 use crate::connection::body::RequestBody;
-use crate::connection::gated::Gated;
 use crate::fills::{Fill, How, Phase};
 use crate::inbox::Message;
 use crate::step::RequestInput;
@@ -133,10 +132,7 @@ impl Exchanges {
         begun: &Begun,
     ) -> Option<Sent> {
         let before = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
-        let gated = before.map(|before| {
-            let (user, scheme, fields) = (before.user.clone(), before.scheme, before.fields.clone());
-            Box::new(Gated { user, scheme, fields, ..Gated::default() })
-        });
+        let gated = before.map(|before| Box::new(before.of_copy()));
         let decision = Decision::Route(Choice::Pool(begun.pool));
         Some(Sent {
             head: self.head_of_fill(request, begun.stale.as_deref())?,

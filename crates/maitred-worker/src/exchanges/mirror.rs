@@ -34,12 +34,7 @@ impl Exchanges {
         let how = Copied { method: request.method_text, target: &target, body: Some(body.len()), further };
         let Some(head) = head_of(request, &how, &self.head_limits) else { return false };
         let before = self.exchange(index).dispatch.gated.as_deref();
-        let gated = before.map(|before| Gated {
-            user: before.user.clone(),
-            scheme: before.scheme,
-            fields: before.fields.clone(),
-            ..Gated::default()
-        });
+        let gated = before.map(Gated::of_copy);
         let body = RequestBody { content: body.to_vec(), ..RequestBody::default() };
         self.begin_question((index, None), request, (head, body), (mirror.pool, gated.unwrap_or_default()))
             .is_some()

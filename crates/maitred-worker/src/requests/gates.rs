@@ -34,10 +34,11 @@ use std::time::Duration;
 use maitred_http::request::{HeadRoom, Request};
 
 use super::Requests;
-use crate::connection::gated::{Denial, Gated, Scheme, Verdict, Waits};
+use crate::connection::gated::{Denial, Gated, PasswordCheck, Verdict, Waits};
 use crate::connection::refusal::RETRY_SOON;
 use crate::connection::table::Phase;
 use crate::connection::{After, State};
+use crate::facts::identity::{Source, USER_BYTES_MAX, User};
 use crate::inbox::Message;
 use crate::requests::questions::send_to;
 use crate::requests::receive::Unread;
@@ -161,8 +162,7 @@ impl Requests {
     fn ask_for_user(&mut self, index: u32, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
         let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
         let (hash, exists) = basic.hash_of(&given.user, &self.shared.user_lists.get(basic.file));
-        let gated = self.gated(index);
-        (gated.user, gated.scheme) = (Some(given.user.as_str().into()), Scheme::Basic);
+        let claimed = User::new(given.user.as_bytes(), Source::BasicAuth);
         let check = Check { hash, exists, user: given.user, password: given.password, cache: basic.cache };
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
         self.checks = self.checks.wrapping_add(1);
@@ -170,32 +170,43 @@ impl Requests {
         let done =
             Box::new(move |right| inbox.send(Message::Checked { index, serial, check: number, right }));
         match self.shared.verifier.ask(check, self.clock.now, done) {
-            Asked::Known(right) => self.judge_user(index, basic, right),
+            Asked::Known(right) => self.judge_user(index, basic, claimed.filter(|_| right)),
             Asked::Waits => {
-                self.gated(index).waits = Some(Waits { check: Some(number), ..Waits::default() });
+                self.gated(index).waits =
+                    Some(Waits { check: Some(PasswordCheck { number, claimed }), ..Waits::default() });
                 Verdict::Wait
             }
             Asked::Full => {
-                self.gated(index).user = None;
                 self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
                 Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
             }
         }
     }
 
-    fn judge_user(&mut self, index: u32, basic: &Basic, right: bool) -> Verdict {
-        let gated = self.gated(index);
-        match right {
-            true => {
-                let user = gated.user.as_deref().unwrap_or_default();
-                gated.fields.push(b"x-remote-user", user.as_bytes());
+    /// `user`: who has shown the right password.
+    fn judge_user(&mut self, index: u32, basic: &Basic, user: Option<User>) -> Verdict {
+        match user {
+            Some(user) => {
+                self.gated(index).identify(user);
                 Verdict::Pass
             }
-            false => {
-                // What is not proved is not logged as a user: it may be a password in the wrong place.
-                gated.user = None;
-                Verdict::Refuse(unknown_user(basic))
-            }
+            None => Verdict::Refuse(unknown_user(basic)),
+        }
+    }
+
+    /// A gate that lets a request pass has found out whose it is. An empty name is none (a guest, say); one that cannot be passed
+    /// on as it is would be another one in some place, so the request has no user then.
+    pub(super) fn identify(&mut self, index: u32, name: &[u8], source: Source) {
+        match User::new(name, source) {
+            Some(user) => self.gated(index).identify(user),
+            None if name.is_empty() => {}
+            None => self.log_limited(|| {
+                tracing::warn!(
+                    by = source.auth_type(),
+                    "the name of a user is left out: it is not UTF-8, has control characters or white space at its ends, or \
+                     more than {USER_BYTES_MAX} bytes"
+                );
+            }),
         }
     }
 
@@ -204,16 +215,15 @@ impl Requests {
         if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
             return;
         }
-        let waits = self.gated(index).waits.as_ref();
-        if waits.and_then(|waits| waits.check) != Some(check) {
-            // An earlier request of the connection has not waited for it to its end.
-            return;
-        }
+        let waits = self.gated(index).waits.as_mut();
+        let found = waits.and_then(|waits| waits.check.take_if(|found| found.number == check));
+        // Otherwise an earlier request of the connection has not waited for it to its end.
+        let Some(PasswordCheck { claimed, .. }) = found else { return };
         let routed = self.exchange(index).routed;
         let basic =
             routed.and_then(|routed| routed.plan.gates.as_deref()).and_then(|gates| gates.basic.as_ref());
         let Some(basic) = basic else { return };
-        let verdict = self.judge_user(index, basic, right);
+        let verdict = self.judge_user(index, basic, claimed.filter(|_| right));
         self.on_verdict(index, verdict);
     }
 

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request, encode_trailers};
+use maitred_handoff::{HeadPart, META_BYTES_MAX, MetaPart, RequestFlags, begin_request, encode_trailers};
 use maitred_http::fields::FieldLines;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
@@ -20,6 +20,7 @@ use crate::connection::spool::Spool;
 use crate::connection::wire::Wire;
 use crate::connection::{After, Connection, State};
 use crate::entry::{Entry, SocketKind};
+use crate::facts::identity::{USER_BYTES_MAX, User};
 use crate::forward::{may_be_informed, protocol, takes_trailers};
 use crate::frame::{append_body, append_no_body, payload_bytes_max};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
@@ -364,14 +365,13 @@ impl Requests {
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let streams = self.passes_body(index);
         let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings, streams);
-        let rules = &given.routed.plan.requests;
+        let (rules, queue_us) = (&given.routed.plan.requests, sent.queue_us);
         let trailers = self.outbound_trailers(index, request, settings, rules);
         let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
         let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
         let way = BodyWay::of(streams, spool.as_deref(), channel.sockets_only);
         let flags = flags_of(request, sent.keep, way, switch.is_some());
-        let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
         let peer = &connection.peer();
@@ -382,7 +382,8 @@ impl Requests {
             append_trailers(channel.out(), tagged, number, &trailers);
         }
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
-        let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
+        let who = (client, clients.identity(index).user());
+        let meta = append_meta(meta, who, local, settings, client_takes).number("queue_us", queue_us);
         let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let mut head = meta.head(request.method_text, &target);
         let outbound = Outbound {
@@ -628,11 +629,17 @@ fn append_trailers(out: &mut Vec<u8>, connection: u32, request: u32, trailers: &
     encode_trailers(out, connection, request, fields);
 }
 
+/// The longest name of a user, mount and root of files fit into one meta part, beside all else that stands there: two addresses
+/// and numbers.
+const _: () = assert!(
+    USER_BYTES_MAX + Pool::MOUNT_BYTES_MAX + Pool::SENDFILE_ROOT_BYTES_MAX + 512 <= META_BYTES_MAX as usize
+);
+
 /// Appends the meta lines about the client, and the address that it connected to. An end that has no address is `0.0.0.0`: what
 /// applications take for an address has to be one, and that is none which they trust.
 fn append_meta<'o>(
     mut meta: MetaPart<'o>,
-    client: &Client,
+    (client, user): (&Client, Option<&User>),
     local: Option<&Local>,
     pool: &Pool,
     client_takes: ClientTakes,
@@ -666,6 +673,9 @@ fn append_meta<'o>(
     }
     if client_takes.continues {
         meta = meta.line("continue", "1");
+    }
+    if let Some(user) = user {
+        meta = meta.line("user", user.name()).line("auth_type", user.source().auth_type());
     }
     match &pool.sendfile_root {
         Some(root) => meta.line("sendfile_root", root),

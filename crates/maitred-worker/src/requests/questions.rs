@@ -8,8 +8,8 @@ use crate::auth_answers::Kept;
 use crate::connection::gated::{Denial, Place, Verdict, Waits};
 use crate::connection::refusal::RETRY_SOON;
 use crate::connection::table::Phase;
-use crate::connection::tls::TlsLookup;
 use crate::exchanges::ask::Answer;
+use crate::facts::identity::Source;
 use crate::step::RequestInput;
 use maitred_config::{AuthCache, KeyPart};
 use maitred_files::Summary;
@@ -94,8 +94,7 @@ impl Requests {
         parts.add(&request.authority.as_bytes().to_ascii_lowercase());
         // A trusted proxy may say another host.
         add_fields(&mut parts, request, "x-forwarded-host");
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
-        lookup.identity(self.connections[index as usize].wire, |value| parts.add(value));
+        self.identity(index).certificate_parts(|value| parts.add(value));
         let (mut names, mut named) = (false, false);
         for part in &cache.key {
             match part {
@@ -148,15 +147,19 @@ impl Requests {
     /// Takes from an answer what the request's own pool gets.
     fn take_fields(&mut self, index: u32, forward: &Forward, fields: FieldsRef<'_>) {
         let gated = self.gated(index);
+        let mut user = None;
         for (name, value) in fields.iter() {
             if forward.set_cookies && name.eq_ignore_ascii_case(b"set-cookie") {
                 gated.cookies.push(b"Set-Cookie", value);
             }
             let Some(copied) = forward.copies(name) else { continue };
             gated.fields.push(copied.as_bytes(), value);
-            if forward.names_user(copied) && gated.user.is_none() {
-                gated.user = std::str::from_utf8(value).ok().map(Into::into);
+            if forward.names_user(copied) {
+                user = user.or(Some(value));
             }
+        }
+        if let Some(name) = user {
+            self.identify(index, name, Source::ForwardAuth);
         }
     }
 

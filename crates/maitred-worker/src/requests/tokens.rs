@@ -5,8 +5,9 @@
 use maitred_http::request::Request;
 
 use super::Requests;
-use crate::connection::gated::{Denial, Scheme, Verdict};
+use crate::connection::gated::{Denial, Verdict};
 use crate::connection::refusal::RETRY_SOON;
+use crate::facts::identity::Source;
 use crate::shared::Outgoing;
 use maitred_base::jwt::token::{Refusal, check};
 use maitred_config::TokenPlace;
@@ -49,10 +50,8 @@ impl Requests {
         for (name, value) in tokens.fields(&claims) {
             gated.fields.push(name.as_bytes(), value.as_bytes());
         }
-        // With `basic_auth` besides, the user is the one with the password.
-        if let Some(user) = tokens.user(&claims).filter(|_| gated.user.is_none()) {
-            gated.fields.push(b"x-remote-user", user.as_bytes());
-            (gated.user, gated.scheme) = (Some(user.into()), Scheme::Bearer);
+        if let Some(user) = tokens.user(&claims) {
+            self.identify(index, user.as_bytes(), Source::Jwt);
         }
         Verdict::Pass
     }

@@ -14,6 +14,7 @@ use maitred_http::request::Version;
 use maitred_http::response::{Encode, Filter};
 
 use super::failure::Cause;
+use crate::facts::identity::User;
 use crate::origin::Client;
 use maitred_config::FastCgi;
 use maitred_files::RequestContext;
@@ -237,8 +238,8 @@ pub(crate) struct Asked<'a> {
     pub local: Option<std::net::SocketAddr>,
     /// The fields that go on, `Host` included.
     pub fields: &'a FieldLines,
-    /// How the server has found out who the user is, and who that is.
-    pub user: Option<(&'a str, &'a str)>,
+    /// The user, if a gate has found out who that is.
+    pub user: Option<&'a User>,
     /// Bytes of content, if there is content.
     pub content_length: Option<u64>,
 }
@@ -278,7 +279,7 @@ pub(crate) fn write_request(
         mount: asked.mount.as_bytes(),
         script: asked.script.copied().unwrap_or(whole),
         content_length: asked.content_length,
-        authenticated: asked.user,
+        authenticated: asked.user.map(|user| (user.source().auth_type(), user.name())),
     };
     let fields = asked.fields.all().iter();
     let fields = fields.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));

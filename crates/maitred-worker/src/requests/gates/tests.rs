@@ -70,6 +70,12 @@ impl Stage {
         answers.map(|answer| format!("{} {}", &answer[..3], answer.rsplit("\r\n").next().unwrap())).collect()
     }
 
+    /// The user of the request, as its line in the access log would have it.
+    fn user(&self) -> Option<&str> {
+        let exchange = self.thread.exchange_of(self.index);
+        exchange.and_then(|exchange| exchange.dispatch.user()).map(User::name)
+    }
+
     fn phase(&self) -> Phase {
         self.thread.connections[self.index as usize].state.phase()
     }
@@ -89,6 +95,11 @@ fn a_request_waits_for_its_gate_and_goes_on_where_it_was() {
     assert_eq!(stage.phase(), Phase::Gate);
     stage.send(next);
     assert_eq!(stage.received(), [""; 0], "nothing is read while it waits");
+    assert_eq!(
+        stage.user(),
+        None,
+        "a name that is not proved is none: it may be a password in the wrong place"
+    );
     stage.check();
     assert_eq!(stage.received(), ["200 in", "200 out", "200 out"]);
     assert_eq!(stage.phase(), Phase::Idle);

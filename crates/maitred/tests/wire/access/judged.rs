@@ -123,3 +123,35 @@ fn a_pool_that_wants_targets_as_they_were_sent_gets_what_was_judged() {
     }
     server.stop();
 }
+
+/// What it got, and that of its gate, as an application process has them.
+const APPLICATION: &str = r#"
+def application(environ, start_response):
+    said = (environ["RAW_URI"] + " " + environ.get("HTTP_X_SHOWN", "-")).encode()
+    start_response("200 OK", [("Content-Length", str(len(said)))])
+    return [said]
+"#;
+
+#[test]
+fn application_processes_get_the_form_that_they_ask_for() {
+    let guard = guard();
+    for transport in ["direct", "relay"] {
+        let pool = |target: &str| format!("transport = \"{transport}\"\nworkers = 1\ntarget = \"{target}\"");
+        let server = Setup::with_files()
+            .outside("echo.py", APPLICATION.as_bytes())
+            .site("forward_auth = { pool = \"guard\", path = \"/\", copy_headers = [\"X-Shown\"] }")
+            .route("/public/sent/*", "pool = \"sent\"")
+            .route("/public/one/*", "pool = \"one\"")
+            .python("sent", "echo:application", "", &pool("as_sent"))
+            .python("one", "echo:application", "", &pool("canonical"))
+            .table(&format!("[pool.guard]\nconnect = \"{}\"\n", guard.name()))
+            .start();
+        for (target, sent, form) in [
+            ("/public/sent/k//a%2fb|?%7e", "/public/sent/k//a%2fb|?%7e", "/public/sent/k/a/b%7C?%7e"),
+            ("/public/one/k//a%2fb|?%7e", "/public/one/k/a/b%7C?%7e", "/public/one/k/a/b%7C?%7e"),
+        ] {
+            assert_eq!(answered(&server, target), (200, format!("{sent} {form}")), "{transport}");
+        }
+        server.stop();
+    }
+}

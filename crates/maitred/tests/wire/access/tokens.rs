@@ -10,11 +10,11 @@ use crate::support::processes::send_signal;
 use crate::support::upstream::Upstream;
 use crate::support::{Server, Setup, eventually};
 
-fn made() -> Value {
+pub(super) fn made() -> Value {
     serde_json::from_str(include_str!("tokens.json")).unwrap()
 }
 
-fn token(kind: &str, name: &str) -> String {
+pub(super) fn token(kind: &str, name: &str) -> String {
     made()[kind][name].as_str().unwrap().to_owned()
 }
 

@@ -1,6 +1,7 @@
 //! The settings of the pool that a process gets in the meta.
 
-use crate::requests::{setup, start};
+use crate::access::users::{BCRYPT, field};
+use crate::requests::{setup, setup_with, start};
 use crate::support::h2::Connection;
 
 fn lines(meta: &str) -> Vec<&str> {
@@ -60,6 +61,30 @@ fn who_takes_trailers_is_said_with_each_request() {
         assert_eq!(lines(old.text()), [""; 0], "{transport}: HTTP/1.0 has no chunks");
         let stream = Connection::new(server.address).get("/meta");
         assert_eq!(lines(stream.text()), ["early_hints=1", "trailers=1"], "{transport}");
+        server.stop();
+    }
+}
+
+/// Adapters take it from there, and from nowhere else.
+#[test]
+fn who_the_user_is_is_said_with_each_request_that_has_one() {
+    let users = format!("basic_auth = {{ users = {{ \"a=b \u{e9}\" = \"{BCRYPT}\" }} }}");
+    let open = "[[site]]\nhosts = [\"open\"]\n[[site.route]]\npath = \"/*\"\npool = \"app\"\n";
+    for transport in ["direct", "relay"] {
+        let server = setup_with(&users, transport, "").table(open).start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        let mut said = |host: &str| {
+            let fields = format!("{}User: root\r\nRemote-User: root\r\n", field("a=b \u{e9}", "secret"));
+            let meta =
+                client.ask(format!("GET /meta HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n")).text().to_owned();
+            assert!(meta.lines().last().unwrap().starts_with("queue_us="), "{meta}: it differs each time");
+            let about = |line: &&str| ["user", "auth_type"].contains(&line.split('=').next().unwrap());
+            meta.lines().filter(about).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(said("h"), ["user=a=b \u{e9}", "auth_type=Basic"], "{transport}");
+        assert_eq!(said("open"), [""; 0], "{transport}");
+        assert_eq!(said("h"), ["user=a=b \u{e9}", "auth_type=Basic"], "{transport}");
         server.stop();
     }
 }
