@@ -131,7 +131,7 @@ pub enum Command {
     /// A module, loaded to see whether it can be, for `maitred check`
     #[command(hide = true)]
     LoadModule {
-        /// The library
+        /// The library, for ps(1)
         path: PathBuf,
     },
     /// The process that gets certificates, started by the master
