@@ -13,6 +13,7 @@ mod compress;
 mod conditions;
 mod cors;
 mod discovery;
+mod environment;
 mod expires;
 mod external;
 mod fastcgi;
