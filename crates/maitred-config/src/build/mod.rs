@@ -35,6 +35,7 @@ mod rewrites;
 mod routes;
 mod security;
 mod server;
+mod shadowed;
 mod sites;
 mod stateful;
 mod tls;
