@@ -43,6 +43,7 @@ use crate::requests::questions::send_to;
 use crate::requests::receive::Unread;
 use crate::step::{RequestInput, Step, Stop};
 use crate::verifier::{Asked, Check};
+use maitred_base::rates::AddressKey;
 use maitred_files::exchange::{Decision, Field, Routed};
 use maitred_files::fixed::pass_on;
 use maitred_policy::access::Gates;
@@ -163,7 +164,9 @@ impl Requests {
         let (hash, exists) = basic.hash_of(&given.user, &self.shared.user_lists.get(basic.file));
         let gated = self.gated(index);
         (gated.user, gated.scheme) = (Some(given.user.as_str().into()), Scheme::Basic);
-        let check = Check { hash, exists, user: given.user, password: given.password, cache: basic.cache };
+        let from = self.origin(index, request).client.map(AddressKey::of);
+        let (user, password) = (given.user, given.password);
+        let check = Check { hash, exists, user, password, cache: basic.cache, from };
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
         self.checks = self.checks.wrapping_add(1);
         let number = self.checks;
@@ -175,12 +178,14 @@ impl Requests {
                 self.gated(index).waits = Some(Waits { check: Some(number), ..Waits::default() });
                 Verdict::Wait
             }
-            Asked::Full => {
-                self.gated(index).user = None;
-                self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
-                Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
-            }
+            Asked::Full => self.too_many_checks(index),
         }
+    }
+
+    fn too_many_checks(&mut self, index: u32) -> Verdict {
+        self.gated(index).user = None;
+        self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
+        Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
     }
 
     fn judge_user(&mut self, index: u32, basic: &Basic, right: bool) -> Verdict {
@@ -199,8 +204,8 @@ impl Requests {
         }
     }
 
-    /// A helper thread has checked a password.
-    pub(crate) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: bool) {
+    /// A helper thread has checked a password, or will not (`None`).
+    pub(crate) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: Option<bool>) {
         if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
             return;
         }
@@ -213,7 +218,10 @@ impl Requests {
         let basic =
             routed.and_then(|routed| routed.plan.gates.as_deref()).and_then(|gates| gates.basic.as_ref());
         let Some(basic) = basic else { return };
-        let verdict = self.judge_user(index, basic, right);
+        let verdict = match right {
+            Some(right) => self.judge_user(index, basic, right),
+            None => self.too_many_checks(index),
+        };
         self.on_verdict(index, verdict);
     }
 
