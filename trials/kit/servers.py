@@ -188,6 +188,9 @@ class Server:
     def _configuration(self, table, pool, files):
         parts = {name: self.filled(table.get(name, "")) for name in ("site", "more", "limits")}
         certificate_file, key = files
+        if "command" in pool:
+            # As `environment` is for the application alone.
+            pool += '\nenv_inherit = ["*"]'
         return _CONFIGURATION.format(
             sockets=self.sockets,
             secure_port=self._reserve(),

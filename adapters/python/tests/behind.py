@@ -36,6 +36,7 @@ address = "127.0.0.1:0"
 path = "/*"
 pool = "app"
 [pool.app]
+env_inherit = ["*"]
 transport = "{transport}"
 {pool}
 """

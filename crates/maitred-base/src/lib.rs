@@ -15,6 +15,7 @@
 //! | [`rates`] | how often requests of one client may come: a table that all threads share |
 //! | [`residency`] | which parts of a file are in memory |
 //! | [`sandbox`] | what a process may reach in the filesystem |
+//! | [`trusted`] | whether another account can decide what a file is |
 //! | [`unix_time`] | the wall clock |
 //! | [`upgrade`] | what crosses from one executable to the next |
 
@@ -31,5 +32,6 @@ pub mod pool;
 pub mod rates;
 pub mod residency;
 pub mod sandbox;
+pub mod trusted;
 pub mod unix_time;
 pub mod upgrade;

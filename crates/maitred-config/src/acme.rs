@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::environment;
+use super::identity::Identity;
 use super::keys::{Default, Key, Kind, Table};
-use super::meaning::{Config, HostPattern, Identity, Site};
+use super::meaning::{Config, HostPattern, Site};
 
 /// Let's Encrypt.
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -144,8 +146,17 @@ impl Dns {
 pub enum DnsBy {
     /// `server` and what belongs to it: updates of RFC 2136.
     Update(DnsUpdate),
-    /// `hook`: a program with its arguments; never empty.
-    Hook(Vec<String>),
+    /// `hook`: a program.
+    Hook(DnsHook),
+}
+
+/// A program that makes and removes records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DnsHook {
+    /// `hook`: the program with its arguments; never empty.
+    pub command: Vec<String>,
+    /// `env_inherit`, as [`crate::Pool::env_inherit`].
+    pub env_inherit: Vec<String>,
 }
 
 /// Updates of RFC 2136, signed as RFC 8945 says.
@@ -367,6 +378,7 @@ pub(crate) const DNS: Table = Table {
             "A program that makes and removes records. It is started without a shell, with three more arguments: `add` or \
              `remove`, the name of the record, and its text.",
         ),
+        environment::KEY,
         Key::new(
             "check",
             Kind::Texts("IP addresses, with `:port` unless it is 53"),

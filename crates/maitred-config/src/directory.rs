@@ -5,9 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::build::DEFAULT_USER;
+use super::identity::Identity;
 use super::listen::Tls;
 use super::logs::AccessFormat;
-use super::meaning::{AdminAddress, Certificate, Config, Files, Identity};
+use super::meaning::{AdminAddress, Certificate, Config, Files};
 use super::report::Failure;
 use super::{Lookup as _, Origin, System, read};
 
@@ -169,7 +170,7 @@ mod tests {
         let mode =
             |mode| std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode));
         let (own, stranger) = (rustix::process::geteuid().as_raw(), u32::MAX - 1);
-        let user = |uid| Identity { name: "x".into(), uid, gid: u32::MAX - 1 };
+        let user = |uid| Identity::new("x", uid, u32::MAX - 1);
         for (bits, owner, other) in
             [(0o700, true, false), (0o755, true, true), (0o711, true, false), (0o055, false, true)]
         {

@@ -17,6 +17,7 @@ pub(crate) mod defaults;
 mod directory;
 mod discovery;
 mod disk;
+mod environment;
 mod expand;
 mod expanded;
 mod expires;
@@ -29,6 +30,7 @@ mod forward_urls;
 pub mod fuzzing;
 mod headers;
 mod health;
+mod identity;
 mod import;
 mod inherit;
 mod jwt;
@@ -76,7 +78,7 @@ pub use access::{
     Access, AddressRules, AuthCache, Authentication, BasicAuth, ForwardAuth, KeyPart, SignInPart, UsersFile,
 };
 pub use acme::{
-    Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsUpdate, ExternalAccount, KeyType, OnDemand,
+    Acme, Authority, ChallengeChoice, Dns, DnsBy, DnsHook, DnsUpdate, ExternalAccount, KeyType, OnDemand,
     TsigAlgorithm, certificate_path,
 };
 pub use balancing::{Balance, Balancing, HashKey, Outliers, ServerCookie, ServerSettings};
@@ -93,6 +95,7 @@ pub use external::{External, HostRule, MapRedirects, ProxyProtocol};
 pub use finding::Origin;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use health::{Health, Question};
+pub use identity::Identity;
 pub use jwt::{Jwt, JwtKeys, KeySource, TokenPlace, UrlKeys};
 pub use listen::{Address, Buckets, ClientAuth, Listen, Tls, TlsVersion, UnixFile};
 pub use logs::{AccessFormat, AccessLog, Log, LogField, LogFormat, LogPart, LogTarget};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::disk::{self, FILES_MAX};
-use super::meaning::Identity;
+use super::identity::Identity;
 
 /// Answers about the machine.
 pub trait Lookup {
@@ -236,7 +236,12 @@ fn find_account(passwd: &str, name: &str) -> Option<Identity> {
         let found = fields.next()?;
         let uid = fields.nth(1)?.parse().ok()?;
         let gid = fields.next()?.parse().ok()?;
-        (found == name).then(|| Identity { name: found.to_owned(), uid, gid })
+        let mut path =
+            |skipped| fields.nth(skipped).map(str::trim).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let (home, shell) = (path(1), path(0));
+        let default = Identity::new(found, uid, gid);
+        let (home, shell) = (home.unwrap_or(default.home), shell.unwrap_or(default.shell));
+        (found == name).then(|| Identity { name: found.to_owned(), uid, gid, home, shell })
     })
 }
 
@@ -250,6 +255,9 @@ mod tests {
             "root:x:0:0:root:/root:/bin/sh\n# broken\nwww-data:x:33:34:www:/var/www:/bin/false\nbad:x:a:b\n";
         let found = find_account(passwd, "www-data").unwrap();
         assert_eq!((found.uid, found.gid), (33, 34));
+        assert_eq!((found.home.to_str(), found.shell.to_str()), (Some("/var/www"), Some("/bin/false")));
+        let bare = find_account("x:x:1:2::: \ny:x:1:2", "x").unwrap();
+        assert_eq!((bare.home.to_str(), bare.shell.to_str()), (Some("/"), Some("/bin/sh")));
         assert_eq!(find_account(passwd, "www"), None);
         assert_eq!(find_account(passwd, "bad"), None);
     }

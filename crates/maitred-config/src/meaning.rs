@@ -25,6 +25,7 @@ use super::expires::Expires;
 use super::external::External;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::health::Health;
+use super::identity::Identity;
 use super::jwt::JwtKeys;
 use super::listen::{Buckets, Listen};
 use super::logs::{AccessLog, Log};
@@ -181,17 +182,6 @@ pub enum Affinity {
     Off,
     /// Pin to these CPUs, in this order, and leave them there. Never empty, no repeats.
     Cpus(Vec<u16>),
-}
-
-/// An account that was looked up when the configuration was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
-    /// Its name, for messages and for the supplementary groups.
-    pub name: String,
-    /// User id.
-    pub uid: u32,
-    /// Primary group id.
-    pub gid: u32,
 }
 
 /// `admin = "unix:/run/maitred.sock" | "127.0.0.1:9180"`
@@ -459,8 +449,10 @@ pub struct Pool {
     pub workers: Settings,
     /// `cwd`: absolute after reading; defaults to the configuration file's directory.
     pub cwd: PathBuf,
-    /// `env`: added to the master's environment, sorted by name.
+    /// `env`: added to the environment, sorted by name.
     pub env: Vec<(String, String)>,
+    /// `env_inherit`: what is passed on of the master's environment: names, or beginnings of names and `*`.
+    pub env_inherit: Vec<String>,
     /// `user`: overrides the server's.
     pub user: Option<Identity>,
     /// `queue.max`: how many requests may wait for a worker.

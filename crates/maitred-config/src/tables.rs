@@ -10,9 +10,9 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, balancing, cache, client_limits, compress, cors, discovery, expires, external, fastcgi, files,
-    headers, health, jwt, media, mirror, modules, overrides, parts, reload, requests, response_buffering,
-    retry, routes, security, trace,
+    access, balancing, cache, client_limits, compress, cors, discovery, environment, expires, external,
+    fastcgi, files, headers, health, jwt, media, mirror, modules, overrides, parts, reload, requests,
+    response_buffering, retry, routes, security, trace,
 };
 use maitred_base::bounds::THREADS_MAX;
 
@@ -565,6 +565,7 @@ pub(crate) const POOL: Table = Table {
             "Where the processes are started. A relative path starts at the configuration file.",
         ),
         Key::new("env", Kind::Map("NAME = value"), Default::Absent("nothing"), "Added to the environment."),
+        environment::KEY,
         Key::new(
             "user",
             Kind::Text("the name of an account"),

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use self::servers::{ServerList, UpstreamCommand};
 use maitred_base::pki::{Bytes, Pair};
-use maitred_config::{Address, Config};
+use maitred_config::{Address, Config, Identity};
 
 /// Descriptor of the control socket in a worker process.
 pub const CONTROL_FD: i32 = 3;
@@ -94,6 +94,15 @@ impl From<&Account> for RunAs {
     fn from(account: &Account) -> RunAs {
         RunAs { uid: account.uid(), gid: account.gid(), groups: account.groups().to_vec() }
     }
+}
+
+/// The account of a process that is not to have the one of the process that starts it; `None` if it has to.
+///
+/// # Errors
+/// What looking up its groups says.
+pub fn account(user: Option<&Identity>) -> std::io::Result<Option<Account>> {
+    let user = user.filter(|_| rustix::process::geteuid().is_root());
+    user.map(|user| Account::new(&user.name, user.uid, user.gid)).transpose()
 }
 
 impl RunAs {

@@ -1,11 +1,92 @@
 //! In-process modules, as a process has them: loaded once, called by all of its threads. Which there are, and their numbers, is
 //! in [`Config::modules`]; what they may ask of the server is in `maitred_worker::modules`.
+//!
+//! Loading a library runs what is in it. So every process that loads one first gives up whatever a worker process has not
+//! ([`Confined`]): that one itself, and the ones in which `maitred check` and an upgrade try modules out.
 
+use std::io;
 use std::path::Path;
 
+use landlock::{Access as _, AccessFs};
 use maitred_sys::module::host::Module;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use serde::{Deserialize, Serialize};
 
+use super::servers::{ServerList, ports};
+use super::{RunAs, account};
+use maitred_base::sandbox::{self, Connections, seccomp};
+use maitred_base::trusted::{self, Distrust};
 use maitred_config::{Config, ModuleSpec};
+
+/// What a worker process may do, for a process that is to load modules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rights {
+    /// The account that it changes to; `None` if it has that already.
+    account: Option<RunAs>,
+    /// The account that starts the server: besides root, the only one that may write libraries.
+    owner: u32,
+    /// `server.seccomp`
+    seccomp: bool,
+    /// The ports that it may connect to.
+    ports: Vec<u16>,
+}
+
+impl Rights {
+    /// Those of a worker process that this process would start.
+    ///
+    /// # Errors
+    /// What looking the account up says.
+    pub fn of_worker(config: &Config) -> io::Result<Rights> {
+        let account = account(config.server.user.as_ref())?;
+        let owner = rustix::process::geteuid().as_raw();
+        Ok(Rights { account: account.as_ref().map(RunAs::from), ..Rights::own(config, &[], owner) })
+    }
+
+    /// Those of this process, which is a worker process and has its account; `owner` has started the server.
+    pub fn own(config: &Config, servers: &[ServerList], owner: u32) -> Rights {
+        let ports = ports(config, servers).into_iter().collect();
+        Rights { account: None, owner, seccomp: config.server.seccomp, ports }
+    }
+}
+
+/// A process that has no more rights than a worker process.
+#[derive(Debug)]
+pub struct Confined {
+    owner: u32,
+}
+
+impl Confined {
+    /// Gives up all other rights, for good: account, capabilities, system calls, programs, ports, other processes. Of files, it has
+    /// those of its account, because a module opens its files when it begins; a worker process gives these up after that. Call it
+    /// before the process has other threads, which would not be confined.
+    ///
+    /// Also says what the kernel does not have, as a worker process does without it as well.
+    ///
+    /// # Errors
+    /// When the account or the capabilities cannot be changed.
+    pub fn enter(rights: Rights) -> io::Result<(Confined, Vec<String>)> {
+        if let Some(account) = rights.account {
+            account.assume()?;
+        }
+        set_no_new_privs(true)?;
+        if !rustix::process::geteuid().is_root() {
+            let none = CapabilitySet::empty();
+            set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+        }
+        let mut missing = Vec::new();
+        let everything: &[&Path] = &[Path::new("/")];
+        let rules = [(everything, AccessFs::from_all(sandbox::WANTED) & !AccessFs::Execute)];
+        if let Err(error) = sandbox::restrict(&rules, Connections::Ports(&rights.ports)) {
+            missing.push(format!("Landlock: {error}"));
+        }
+        if rights.seccomp
+            && let Err(error) = seccomp::confine(seccomp::Process::Worker)
+        {
+            missing.push(format!("seccomp: {error}"));
+        }
+        Ok((Confined { owner: rights.owner }, missing))
+    }
+}
 
 /// All modules of a configuration, by their numbers.
 #[derive(Debug, Default)]
@@ -22,21 +103,26 @@ struct Entry {
 }
 
 impl Modules {
-    /// Loads them, but for those that are turned off. Call before the process has other threads, and before it is confined: a
-    /// module opens its files when it begins.
+    /// Loads them, but for those that are turned off. Call before the process has other threads, and before it may no longer open
+    /// files: a module opens its own when it begins.
     ///
     /// `note` gets the number of each before it begins, and `None` after the last one: whatever one of them does to the process,
     /// it was noted before.
     ///
     /// # Errors
     /// Which module cannot be used, and why.
-    pub fn load(config: &Config, off: &[usize], note: impl Fn(Option<u16>)) -> Result<Modules, String> {
+    pub fn load(
+        confined: &Confined,
+        config: &Config,
+        off: &[usize],
+        note: impl Fn(Option<u16>),
+    ) -> Result<Modules, String> {
         let of = |(number, spec): (usize, &ModuleSpec)| {
             let module = match off.contains(&number) {
                 true => None,
                 false => {
                     note(Some(number as u16));
-                    Some(load(spec, number as u16)?)
+                    Some(load(confined, spec, number as u16)?)
                 }
             };
             Ok(Entry { name: spec.name(), module })
@@ -77,17 +163,23 @@ impl Modules {
     }
 }
 
-/// Loads one.
+/// Loads one, if nobody but root and the account that starts the server can decide what it is.
 ///
 /// # Errors
 /// Why it cannot be used, with its name.
-pub fn load(spec: &ModuleSpec, number: u16) -> Result<Module, String> {
+pub fn load(confined: &Confined, spec: &ModuleSpec, number: u16) -> Result<Module, String> {
     let path = spec.path.display().to_string();
     // dlopen(3) names the library itself in what it says.
     let named = |why: String| {
         let rest = why.strip_prefix(&path).and_then(|rest| rest.strip_prefix(": "));
         format!("module {path}: {}", rest.unwrap_or(&why))
     };
+    trusted::check(&spec.path, confined.owner).map_err(|why| match why {
+        Distrust::Unseen(at, error) if at == spec.path => {
+            named(format!("cannot open shared object file: {error}"))
+        }
+        why => named(why.to_string()),
+    })?;
     let before = threads();
     let module = Module::open(&spec.path, &spec.config, number).map_err(named)?;
     if threads() > before {

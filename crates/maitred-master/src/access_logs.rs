@@ -17,29 +17,44 @@ const JOURNALD: &str = "/run/systemd/journal/socket";
 /// # Errors
 /// A text for the operator.
 pub(super) fn open(config: &Config, outsiders: &Outsiders) -> Result<Vec<(Option<usize>, OwnedFd)>, String> {
-    let file = |path: &Path| -> Result<OwnedFd, String> {
-        Ok(outsiders.append(path, 0o640).map_err(|why| format!("log file {why}"))?.into())
-    };
-    let mut opened = Vec::new();
-    if let Some(path) = &config.log.access_file {
-        opened.push((None, file(path)?));
-    }
-    for (number, log) in config.access_logs.iter().enumerate() {
+    let file = |path: &Path| Ok(Some(outsiders.append(path, 0o640)?.into()));
+    let opened = each(config, file).into_iter().collect::<Result<Vec<_>, String>>()?;
+    Ok(opened.into_iter().filter_map(|(number, sink)| Some((number, sink?))).collect())
+}
+
+/// What [`open`] would refuse. Files are not made.
+pub(super) fn judge(config: &Config, outsiders: &Outsiders) -> Vec<String> {
+    each(config, |path| outsiders.judge_append(path).map(|()| None))
+        .into_iter()
+        .filter_map(Result::err)
+        .collect()
+}
+
+/// What each log is written to; files are opened by `file`.
+fn each(
+    config: &Config,
+    file: impl Fn(&Path) -> Result<Option<OwnedFd>, String>,
+) -> Vec<Result<(Option<usize>, Option<OwnedFd>), String>> {
+    let file = |path: &Path| file(path).map_err(|why| format!("log file {why}"));
+    let main = config.log.access_file.as_ref().map(|path| file(path).map(|sink| (None, sink)));
+    let named = config.access_logs.iter().enumerate().filter_map(|(number, log)| {
         let failed = |place: &dyn std::fmt::Display, error: std::io::Error| {
             format!("[access_log.{}]: {place}: {error}; is the daemon running that takes it?", log.name)
         };
         let sink = match &log.to {
-            LogTarget::Stdout => continue,
-            LogTarget::File(path) => file(path)?,
-            LogTarget::Journald => datagram(Path::new(JOURNALD)).map_err(|error| failed(&JOURNALD, error))?,
-            LogTarget::SyslogSocket(path) => {
-                datagram(path).map_err(|error| failed(&path.display(), error))?
+            LogTarget::Stdout => return None,
+            LogTarget::File(path) => file(path),
+            LogTarget::Journald => {
+                datagram(Path::new(JOURNALD)).map(Some).map_err(|error| failed(&JOURNALD, error))
             }
-            LogTarget::SyslogUdp(to) => udp(*to).map_err(|error| failed(to, error))?,
+            LogTarget::SyslogSocket(path) => {
+                datagram(path).map(Some).map_err(|error| failed(&path.display(), error))
+            }
+            LogTarget::SyslogUdp(to) => udp(*to).map(Some).map_err(|error| failed(to, error)),
         };
-        opened.push((Some(number), sink));
-    }
-    Ok(opened)
+        Some(sink.map(|sink| (Some(number), sink)))
+    });
+    main.into_iter().chain(named).collect()
 }
 
 /// A socket to a daemon of this machine.

@@ -15,12 +15,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::prepare::Prepared;
-use super::process::{self, NOT_PASSED_ON, SELF};
+use super::process::{self, SELF};
 use maitred_agents::acme::messages::{Site, Start};
 use maitred_agents::acme::store;
 use maitred_agents::{checks, key_agent, names};
 use maitred_config::{Config, HostPattern};
-use maitred_control::RunAs;
+use maitred_control::{RunAs, account};
 
 /// An agent process.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Agent {
     /// # Errors
     /// What the system says.
     pub(crate) fn start(prepared: &Prepared, start: &Start) -> io::Result<Agent> {
-        let account = process::account(start.acme.user.as_ref())?;
+        let account = account(start.acme.user.as_ref())?;
         if let Some(account) = &account {
             store::give(&start.state, account)?;
         }
@@ -82,7 +82,7 @@ impl Agent {
     /// # Errors
     /// What the system says.
     pub(crate) fn start_keys(prepared: &Prepared, start: &key_agent::messages::Start) -> io::Result<Agent> {
-        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: keys", "key-agent"), &serde_json::to_vec(&(start, account))?)
     }
@@ -92,7 +92,7 @@ impl Agent {
     /// # Errors
     /// What the system says.
     pub(crate) fn start_names(prepared: &Prepared, start: &names::messages::Start) -> io::Result<Agent> {
-        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: names", "names-agent"), &serde_json::to_vec(&(start, account))?)
     }
@@ -102,7 +102,7 @@ impl Agent {
     /// # Errors
     /// What the system says.
     pub(crate) fn start_checks(prepared: &Prepared, start: &checks::messages::Start) -> io::Result<Agent> {
-        let account = process::account(prepared.config.server.user.as_ref())?;
+        let account = account(prepared.config.server.user.as_ref())?;
         let account = account.as_ref().map(RunAs::from);
         Agent::spawn(prepared, ("maitred: checks", "checks-agent"), &serde_json::to_vec(&(start, account))?)
     }
@@ -114,12 +114,10 @@ impl Agent {
         let document = memfile::sealed("maitred-agent", document)?;
         let mut command = Command::new(SELF);
         command.arg0(name).arg(word).new_group().no_new_privs();
+        process::of_own_program(&mut command);
         command.descriptor(theirs.as_fd()).descriptor(document.as_fd());
         if let Some(file) = &prepared.error_log {
             command.stderr(file.as_fd());
-        }
-        for name in NOT_PASSED_ON {
-            command.env_remove(name);
         }
         Ok(Agent { child: command.spawn()?, socket, waiting: VecDeque::new(), ended: false })
     }

@@ -7,9 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::own_files::{may_make, may_search};
 use maitred_cache::Table;
 use maitred_config::{CacheStore, Identity};
-use maitred_control::Descriptor;
+use maitred_control::{Descriptor, account};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -64,12 +65,7 @@ impl CacheTable {
 /// A text for the operator.
 pub(crate) fn make_directory(store: Option<&CacheStore>, user: Option<&Identity>) -> Result<(), String> {
     let Some(directory) = store.map(|store| store.directory.as_path()) else { return Ok(()) };
-    let failed = |error: io::Error| {
-        format!(
-            "`directory` of [cache], {}: {error}; make it writable, or set another one",
-            directory.display()
-        )
-    };
+    let failed = |error: io::Error| unmade(directory, &error);
     match DirBuilder::new().mode(0o700).create(directory) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
@@ -79,6 +75,28 @@ pub(crate) fn make_directory(store: Option<&CacheStore>, user: Option<&Identity>
         Some(user) => std::os::unix::fs::chown(directory, Some(user.uid), Some(user.gid)).map_err(failed),
         None => Ok(()),
     }
+}
+
+/// Whether [`make_directory`] would succeed, and whether a worker process could use what is there.
+///
+/// # Errors
+/// What they would say.
+pub(crate) fn judge_directory(store: Option<&CacheStore>, user: Option<&Identity>) -> Result<(), String> {
+    let Some(directory) = store.map(|store| store.directory.as_path()) else { return Ok(()) };
+    let judged = match directory.metadata() {
+        Ok(found) if !found.is_dir() => Err(io::Error::from(rustix::io::Errno::NOTDIR)),
+        Ok(_) => match account(user) {
+            Ok(Some(account)) if !may_search(&account, directory) => Err(rustix::io::Errno::ACCESS.into()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        },
+        Err(_) => may_make(directory),
+    };
+    judged.map_err(|error| unmade(directory, &error))
+}
+
+fn unmade(directory: &Path, error: &io::Error) -> String {
+    format!("`directory` of [cache], {}: {error}; make it writable, or set another one", directory.display())
 }
 
 /// A number of this start of the system.

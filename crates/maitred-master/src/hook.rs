@@ -41,7 +41,7 @@ impl Running {
         let (output, written) = Output::pipe("acme-hook", most)?;
         command.new_group().no_new_privs().directory("/").stdout(written.as_fd()).stderr(written.as_fd());
         let user = prepared.config.acme.as_ref().and_then(|acme| acme.user.as_ref());
-        process::common(&mut command, user)?;
+        process::surround(&mut command, user, &hook.env_inherit, &[])?;
         let child = command.spawn()?;
         Ok(Running { number: hook.number, child, output, end_at: now + hook.timeout, late: false })
     }

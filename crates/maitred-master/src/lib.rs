@@ -9,6 +9,7 @@
 //! | [`state`] | states × events → actions: **start reading here** |
 //! | [`shell`] | the loop: waits, hands events to the machine, carries actions out |
 //! | [`prepare`] | a configuration with everything open that it needs |
+//! | [`judge`] | what a start would refuse, for `maitred check` |
 //! | [`surroundings`] | what does not change over the master's life |
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`config_file`] | the text of the configuration, and how another one takes its place |
@@ -50,6 +51,7 @@ pub(crate) mod datagrams;
 pub(crate) mod endpoint_files;
 pub(crate) mod endpoints;
 pub(crate) mod hook;
+pub mod judge;
 pub(crate) mod key_files;
 pub(crate) mod limit_tables;
 mod modules;

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::{Path, PathBuf};
 
 use maitred_sys::spawn::Account;
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, OFlags};
 
 use maitred_config::{Config, Identity};
 
@@ -73,9 +73,24 @@ impl Outsiders {
     /// # Errors
     /// A text for the operator.
     pub(crate) fn append(&self, path: &Path, mode: u32) -> Result<File, String> {
+        let file = self.open(path, Missing::Make(mode))?;
+        file.ok_or_else(|| format!("{}: it was not made", path.display()))
+    }
+
+    /// Whether [`Outsiders::append`] would open it. Makes and changes nothing.
+    ///
+    /// # Errors
+    /// What that would say.
+    pub(crate) fn judge_append(&self, path: &Path) -> Result<(), String> {
+        self.open(path, Missing::Leave).map(drop)
+    }
+
+    /// `None` for a file that is missing, and could be made.
+    fn open(&self, path: &Path, missing: Missing) -> Result<Option<File>, String> {
         let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+        let nowhere = path == Path::new(NOWHERE);
         // A link of the system's own, which would lead to what standard output already is.
-        if ["/dev", "/proc"].iter().any(|special| path.starts_with(special)) {
+        if ["/dev", "/proc"].iter().any(|special| path.starts_with(special)) && !nowhere {
             return Err(failed(
                 &"not a regular file; without a file, the access log goes to standard output and the error log to \
                                 standard error",
@@ -84,18 +99,29 @@ impl Outsiders {
         let checked = self.check(path)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let flags = i32::try_from(flags.bits()).unwrap_or_default();
-        let opened = File::options().append(true).create(true).mode(mode).custom_flags(flags).open(&checked);
-        let file =
-            opened.map_err(|error| match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
-                Some(rustix::io::Errno::LOOP) => {
-                    failed(&"this is a symbolic link, which is not followed: name the file itself")
-                }
-                // A pipe without a reader.
-                Some(rustix::io::Errno::NXIO) => failed(&NOT_REGULAR),
-                _ => failed(&error),
-            })?;
+        let mut options = File::options();
+        options.append(true).custom_flags(flags);
+        if let Missing::Make(mode) = missing {
+            options.create(true).mode(mode);
+        }
+        let file = match options.open(&checked) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::Leave => {
+                return may_make(&checked).map(|()| None).map_err(|error| failed(&error));
+            }
+            Err(error) => {
+                return Err(match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                    Some(rustix::io::Errno::LOOP) => {
+                        failed(&"this is a symbolic link, which is not followed: name the file itself")
+                    }
+                    // A pipe without a reader.
+                    Some(rustix::io::Errno::NXIO) => failed(&NOT_REGULAR),
+                    _ => failed(&error),
+                });
+            }
+        };
         match file.metadata() {
-            Ok(found) if found.is_file() => Ok(file),
+            Ok(found) if found.is_file() || nowhere && found.file_type().is_char_device() => Ok(Some(file)),
             Ok(found) if found.file_type().is_fifo() => Err(failed(&NOT_REGULAR)),
             Ok(_) => Err(failed(&"this is not a regular file")),
             Err(error) => Err(failed(&error)),
@@ -103,19 +129,51 @@ impl Outsiders {
     }
 }
 
+/// What is done about a file that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    /// It is made, with this mode.
+    Make(u32),
+    Leave,
+}
+
+/// Where lines go that are for nobody: other servers' configurations turn logs off by this name.
+const NOWHERE: &str = "/dev/null";
+
+/// Whether this process may make a file of this name, in a directory that is there.
+///
+/// # Errors
+/// What access(2) says of the directory.
+pub(crate) fn may_make(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    Ok(rustix::fs::accessat(rustix::fs::CWD, directory, wanted, AtFlags::EACCESS)?)
+}
+
 const NOT_REGULAR: &str = "this is a pipe, whose reader could hold the server up: have it read standard output or standard error \
                            instead";
 
+/// Whether an account may open what it knows the name of in a directory.
+pub(crate) fn may_search(account: &Account, directory: &Path) -> bool {
+    let searches = |path: &Path| path.metadata().is_ok_and(|found| may(account, &found, 0o1));
+    account.uid() == 0 || directory.canonicalize().is_ok_and(|directory| directory.ancestors().all(searches))
+}
+
 /// Whether an account may write to what has this mode; access control lists are not seen.
 fn may_write(account: &Account, found: &Metadata) -> bool {
+    // Its owner can make it writable.
+    found.uid() == account.uid() || may(account, found, 0o2)
+}
+
+/// Whether the mode gives an account this right.
+fn may(account: &Account, found: &Metadata, right: u32) -> bool {
     let group = found.gid() == account.gid() || account.groups().contains(&found.gid());
     let shift = match (found.uid() == account.uid(), group) {
         (true, _) => 6,
         (false, true) => 3,
         (false, false) => 0,
     };
-    // Its owner can make it writable.
-    found.uid() == account.uid() || found.mode() >> shift & 0o2 != 0
+    found.mode() >> shift & right != 0
 }
 
 #[cfg(test)]
@@ -138,7 +196,11 @@ mod tests {
         let [link, pipe, file] = ["link", "pipe", "file"].map(|name| dir.path().join(name));
         std::os::unix::fs::symlink(dir.path().join("target"), &link).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
-        let refused = |path: &Path| Outsiders::default().append(path, 0o640).unwrap_err();
+        let refused = |path: &Path| {
+            let why = Outsiders::default().append(path, 0o640).unwrap_err();
+            assert_eq!(Outsiders::default().judge_append(path).unwrap_err(), why);
+            why
+        };
         assert!(refused(&link).contains("symbolic link"), "{}", refused(&link));
         assert!(!dir.path().join("target").exists());
         // Without a reader and with one.
@@ -147,7 +209,12 @@ mod tests {
         assert!(refused(&pipe).contains("this is a pipe"), "{}", refused(&pipe));
         assert!(refused(Path::new("/dev/stdout")).contains("goes to standard output"));
         assert!(refused(dir.path()).contains("Is a directory"), "{}", refused(dir.path()));
+        let nowhere = dir.path().join("none/file");
+        assert!(refused(&nowhere).contains("No such file"), "{}", refused(&nowhere));
+        Outsiders::default().judge_append(&file).unwrap();
+        assert!(!file.exists(), "it is judged, and not made");
         Outsiders::default().append(&file, 0o640).unwrap();
+        Outsiders::default().append(Path::new(NOWHERE), 0o640).unwrap();
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
     }
 

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use super::own_files::may_make;
+
 /// A written file; removed when this is dropped, unless another process has written it since.
 #[derive(Debug)]
 pub(crate) struct PidFile {
@@ -22,6 +24,18 @@ impl PidFile {
         let written = write_whole(path, &content);
         written.map_err(|error| format!("pid file {}: {error}", path.display()))?;
         Ok(PidFile { path: path.to_owned(), content })
+    }
+
+    /// Whether [`PidFile::write`] could write it: it makes a file beside it, and moves that there.
+    ///
+    /// # Errors
+    /// A text for the operator that names the file.
+    pub(crate) fn judge(path: &Path) -> Result<(), String> {
+        let judged = match path.is_dir() {
+            true => Err(rustix::io::Errno::ISDIR.into()),
+            false => may_make(path),
+        };
+        judged.map_err(|error| format!("pid file {}: {error}", path.display()))
     }
 
     /// One that this process has written before another program was put into it.

@@ -58,6 +58,14 @@ pub(crate) fn bind(
     Ok(result)
 }
 
+/// What a listen pool binds; nothing for other pools.
+pub(crate) fn addresses_of(pool: &Pool) -> Vec<SocketAddr> {
+    match &pool.source {
+        Source::Listen { addresses, .. } => addresses.clone(),
+        _ => Vec::new(),
+    }
+}
+
 /// What a listen pool binds, as entries of `[[listen]]`.
 fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
     let Source::Listen { addresses, sharing, .. } = &pool.source else { return Vec::new() };

@@ -20,7 +20,7 @@ use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
 use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
 use super::surroundings::Surroundings;
-use maitred_config::{AdminAddress, Config, Listen, Pool, Source};
+use maitred_config::{AdminAddress, Config, Identity, Listen, Pool, Source};
 use maitred_control::affinity::plan as affinity;
 use maitred_control::affinity::steering;
 use maitred_control::affinity::topology::{self, Topology};
@@ -174,14 +174,19 @@ impl Prepared {
         }
     }
 
+    /// The account of the processes of a pool, if one is named.
+    pub(crate) fn user_of<'a>(&'a self, pool: &'a Pool) -> Option<&'a Identity> {
+        pool.user.as_ref().or(self.config.server.user.as_ref())
+    }
+
     /// All that the processes of a pool depend on, and that cannot be changed while they run.
     fn process_of(&self, pool: &Pool) -> String {
-        let user = pool.user.as_ref().or(self.config.server.user.as_ref());
+        let user = self.user_of(pool);
         let told = match pool.source {
             Source::Listen { .. } => 0,
             _ => self.config.limits.body_inline_bytes_max,
         };
-        format!("{:?}", (&pool.source, &pool.cwd, &pool.env, user, pool.open_files, told))
+        format!("{:?}", (&pool.source, &pool.cwd, &pool.env, &pool.env_inherit, user, pool.open_files, told))
     }
 
     /// The sockets of a pool, if this configuration is in force.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use maitred_sys::memfile;
-use maitred_sys::spawn::{Account, Child, Command};
+use maitred_sys::spawn::{Child, Command};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
@@ -19,10 +19,28 @@ use super::channel::Channel;
 use super::output::Output;
 use super::prepare::Prepared;
 use maitred_config::{Identity, Pool, Source, StopSignal};
-use maitred_control::{RunAs, SlotId, Start};
+use maitred_control::{RunAs, SlotId, Start, account};
 
 /// This program, whatever has become of its file since.
 pub(super) const SELF: &str = "/proc/self/exe";
+/// What processes of this program need of the master's environment besides what every program gets: how errors are written (in the
+/// form of journald, in colours, with a trace of calls), where libraries are that it was started with, and how names are resolved
+/// and certificates of others found.
+const OF_OWN_PROGRAM: [&str; 11] = [
+    "JOURNAL_STREAM",
+    "NO_COLOR",
+    "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "RES_OPTIONS",
+    "LOCALDOMAIN",
+    "HOSTALIASES",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+];
+/// Who a process is and where it is at home, which it has from the master if it has its account.
+const OF_ACCOUNT: [&str; 4] = ["HOME", "USER", "LOGNAME", "SHELL"];
 /// The words of the service manager, and of another image of the master, to the master, which its children must not take
 /// for theirs.
 pub(super) const NOT_PASSED_ON: [&str; 7] = [
@@ -54,6 +72,7 @@ pub(crate) fn start_worker(
     let document = memfile::sealed("maitred-start", &serde_json::to_vec(start)?)?;
     let mut command = Command::new(SELF);
     command.arg0("maitred: worker").arg("worker").new_group().no_new_privs();
+    of_own_program(&mut command);
     command.descriptor(theirs.as_fd()).descriptor(document.as_fd()).descriptor(scoreboard);
     for descriptor in listed {
         command.descriptor(*descriptor);
@@ -61,7 +80,6 @@ pub(crate) fn start_worker(
     if let Some(file) = &prepared.error_log {
         command.stderr(file.as_fd());
     }
-    not_passed_on(&mut command);
     Ok((command.spawn()?, channel))
 }
 
@@ -104,9 +122,7 @@ pub(crate) fn start_app(
     }
     command.new_group().no_new_privs().directory(&pool.cwd).descriptor(theirs.as_fd());
     command.descriptor(their_recovery.as_fd());
-    for (name, value) in &pool.env {
-        command.env(name, value);
-    }
+    surround(&mut command, prepared.user_of(pool), &pool.env_inherit, &pool.env)?;
     let first = maitred_sys::spawn::FIRST_DESCRIPTOR;
     command.env("MAITRED_CHANNEL", first.to_string()).env("MAITRED_RECOVERY", (first + 1).to_string());
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
@@ -115,7 +131,6 @@ pub(crate) fn start_app(
         prepared.config.limits.output_bytes_per_second_max,
     )?;
     command.stdout(written.as_fd()).stderr(written.as_fd());
-    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     let child = command.spawn()?;
     limit_open_files(&child, pool, open_files);
     Ok(StartedApp { child, channel, recovery, output })
@@ -194,9 +209,7 @@ pub(crate) fn start_accepting(
     for socket in &own {
         command.descriptor(*socket);
     }
-    for (name, value) in &pool.env {
-        command.env(name, value);
-    }
+    surround(&mut command, prepared.user_of(pool), &pool.env_inherit, &pool.env)?;
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
     command.env("MAITRED_BUCKET", bucket.to_string());
     let (output, written) = Output::pipe(
@@ -204,7 +217,6 @@ pub(crate) fn start_accepting(
         prepared.config.limits.output_bytes_per_second_max,
     )?;
     command.stdout(written.as_fd()).stderr(written.as_fd());
-    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     command.env("LISTEN_FDS", numbers.len().to_string());
     command.env("LISTEN_FDNAMES", vec![pool.name.as_str(); numbers.len()].join(":")).listen_pid();
     // They have no channel by which they would see the master's end, and would keep its addresses.
@@ -252,22 +264,38 @@ fn pin(child: &Child, cpus: &[u16]) {
     }
 }
 
-pub(super) fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
-    not_passed_on(command);
-    if let Some(account) = account(user)? {
-        command.account(account);
+/// Gives a program that is not this one its account, and an environment: what every program gets, who it is and where it is at home
+/// (as `User=` of systemd.exec(5) does), what patterns name of the master's environment, and what is `set`.
+pub(super) fn surround(
+    command: &mut Command<'_>,
+    user: Option<&Identity>,
+    inherited: &[String],
+    set: &[(String, String)],
+) -> io::Result<()> {
+    match (account(user)?, user) {
+        (Some(account), Some(user)) => {
+            command.account(account).env("HOME", &user.home).env("SHELL", &user.shell);
+            command.env("USER", &user.name).env("LOGNAME", &user.name);
+        }
+        _ => inherit(command, OF_ACCOUNT),
+    }
+    inherit(command, inherited);
+    for (name, value) in set {
+        command.env(name, value);
+    }
+    for name in NOT_PASSED_ON {
+        command.env_remove(name);
     }
     Ok(())
 }
 
-fn not_passed_on(command: &mut Command<'_>) {
-    for name in NOT_PASSED_ON {
-        command.env_remove(name);
-    }
+/// The environment of a process of this program.
+pub(super) fn of_own_program(command: &mut Command<'_>) {
+    inherit(command, OF_OWN_PROGRAM);
 }
 
-/// The account of a process that is not to run as the master's account; `None` if it has to.
-pub(super) fn account(user: Option<&Identity>) -> io::Result<Option<Account>> {
-    let user = user.filter(|_| rustix::process::geteuid().is_root());
-    user.map(|user| Account::new(&user.name, user.uid, user.gid)).transpose()
+fn inherit(command: &mut Command<'_>, patterns: impl IntoIterator<Item = impl AsRef<str>>) {
+    for pattern in patterns {
+        command.inherit(pattern.as_ref());
+    }
 }

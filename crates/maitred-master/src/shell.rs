@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use maitred_sys::inherit;
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::module::calls::Call;
-use maitred_sys::signals::Signals;
-use maitred_sys::spawn::{Child, Exit};
+use maitred_sys::signals::{Signal, Signals};
+use maitred_sys::spawn::{self, Child, Exit, Orphans};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
@@ -219,6 +219,8 @@ struct Shell<'a> {
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
+    /// There may be children that have ended, and that nobody here has started.
+    orphans: Orphans,
     /// Where the executable is found when it is to be replaced.
     executable: Option<PathBuf>,
     /// The check of a new executable.
@@ -350,6 +352,8 @@ impl<'a> Shell<'a> {
             replaced: None,
             hooks: Vec::new(),
             ended_children: Vec::new(),
+            // Those of an image before.
+            orphans: Orphans::Perhaps,
             executable: maitred_base::upgrade::executable(),
             check: None,
             new_end: None,
@@ -402,6 +406,18 @@ impl<'a> Shell<'a> {
             self.take_names();
             self.take_checks();
             self.replace_confined();
+            self.reap_orphans();
+        }
+    }
+
+    /// Reaps the children that this process has got from others, as the first process of a container does. After all that waits
+    /// for children of its own: one that has ended meanwhile is looked at again when its descriptor wakes this loop.
+    fn reap_orphans(&mut self) {
+        if self.orphans == Orphans::Perhaps {
+            match spawn::reap_orphans() {
+                Ok(left) => self.orphans = left,
+                Err(error) => tracing::error!(%error, "reaping processes that others have left"),
+            }
         }
     }
 
@@ -473,7 +489,12 @@ impl<'a> Shell<'a> {
     fn take_signals(&mut self) {
         loop {
             match self.signals.next() {
-                Ok(Some(signal)) => self.events.push_back(Event::Signal(signal)),
+                Ok(Some(signal)) => {
+                    if signal == Signal::Child {
+                        self.orphans = Orphans::Perhaps;
+                    }
+                    self.events.push_back(Event::Signal(signal));
+                }
                 Ok(None) => return,
                 Err(error) => return tracing::error!(%error, "reading signals"),
             }

@@ -21,6 +21,7 @@ use std::time::Duration;
 use maitred_sys::sockopt;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as option};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities};
 
 use super::unix_sockets::{self, SocketFile};
 use maitred_config::{Address, Listen};
@@ -90,6 +91,33 @@ pub(crate) fn bind_all(
         bound.push(group);
     }
     Ok(bound)
+}
+
+/// Whether this process could bind the address, if nothing else uses it: the machine has it, and the port is not for others. Binds
+/// nothing but a port that the kernel chooses, for an instant: the port itself may be about to be bound by a server that starts.
+///
+/// # Errors
+/// What [`bind_all`] would say.
+pub(crate) fn judge(address: &Address, at: SocketAddr) -> Result<(), String> {
+    let any_port = SocketAddr::new(at.ip(), 0);
+    let bound = socket(any_port).and_then(|socket| Ok(rustix::net::bind(&socket, &any_port)?));
+    let judged = match bound {
+        Ok(()) if is_privileged(at.port()) && !may_bind_privileged() => Err(Errno::ACCESS.into()),
+        other => other,
+    };
+    judged.map_err(|error| explain(address, &error, [].iter()))
+}
+
+/// Whether a port takes CAP_NET_BIND_SERVICE (ip(7)).
+fn is_privileged(port: u16) -> bool {
+    let first_free = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let first_free = first_free.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024);
+    port != 0 && u32::from(port) < first_free
+}
+
+fn may_bind_privileged() -> bool {
+    let has = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::NET_BIND_SERVICE);
+    capabilities(None).map_or_else(|_| rustix::process::geteuid().is_root(), has)
 }
 
 /// A group that stays, with buckets added if it has too few.

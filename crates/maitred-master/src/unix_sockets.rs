@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::own_files::may_make;
 use maitred_config::UnixFile;
 
 /// How long another server may take to bind a socket in the same directory.
@@ -60,12 +61,7 @@ impl SocketFile {
         let owner = to.owner.filter(|owner| *owner != found.st_uid).map(Uid::from_raw);
         let group = to.group.filter(|group| *group != found.st_gid).map(Gid::from_raw);
         if owner.is_some() || group.is_some() {
-            rustix::fs::chownat(&file, "", owner, group, AtFlags::EMPTY_PATH).map_err(|error| {
-                format!(
-                    "`unix_user` and `unix_group`: {}; only root can give a file away, and a group takes membership",
-                    failed(error)
-                )
-            })?;
+            rustix::fs::chownat(&file, "", owner, group, AtFlags::EMPTY_PATH).map_err(given_away)?;
         }
         // There is no fchmod(2) for a descriptor that only names a file.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -112,6 +108,39 @@ pub(crate) fn bind(
     rustix::net::listen(&socket, backlog).map_err(failed)?;
     Ok((socket, file))
 }
+
+/// Whether [`bind`] could bind a socket with this file, if nothing else listens there. Makes nothing.
+///
+/// # Errors
+/// What that would say.
+pub(crate) fn judge(path: &Path, permissions: &UnixFile) -> Result<(), String> {
+    SocketAddrUnix::new(path).map_err(|error| io::Error::from(error).to_string())?;
+    if let Err(error) = may_make(path) {
+        let number = error.raw_os_error().map(Errno::from_raw_os_error);
+        return Err(number.map_or_else(|| error.to_string(), |number| explain(path, number)));
+    }
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.file_type().is_socket()) {
+        return Err(STRANGE_FILE.to_owned());
+    }
+    let own = rustix::process::geteuid();
+    let (owner, group) = (permissions.owner, permissions.group);
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    let is_member = |group: u32| {
+        rustix::process::getegid().as_raw() == group || groups.iter().any(|one| one.as_raw() == group)
+    };
+    let allowed =
+        own.is_root() || owner.is_none_or(|owner| owner == own.as_raw()) && group.is_none_or(is_member);
+    if allowed { Ok(()) } else { Err(given_away(Errno::PERM)) }
+}
+
+fn given_away(error: Errno) -> String {
+    format!(
+        "`unix_user` and `unix_group`: {}; only root can give a file away, and a group takes membership",
+        io::Error::from(error)
+    )
+}
+
+const STRANGE_FILE: &str = "there is a file of this name that is no socket";
 
 /// The path that a socket is bound to.
 ///
@@ -168,7 +197,7 @@ fn lock_directory(path: &Path) -> Result<Option<File>, String> {
 fn remove_stale(path: &Path, at: &SocketAddrUnix) -> Result<(), String> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if !is_socket {
-        return Err("there is a file of this name that is no socket".to_owned());
+        return Err(STRANGE_FILE.to_owned());
     }
     let probe = new_socket().map_err(|error| io::Error::from(error).to_string())?;
     match rustix::net::connect(&probe, at) {

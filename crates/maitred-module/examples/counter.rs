@@ -34,7 +34,7 @@ module!(begin);
 
 fn begin(config: Config<'_>) -> Result<Module, String> {
     let path = config.parse::<Settings>()?.counters;
-    // The process is not confined yet: later it could not open the file.
+    // The process is not confined to its files yet: later it could not open this one.
     let counters = Counters::open(&path, COUNTERS);
     let counters = counters.map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Module::new().on_request(move |request| {

@@ -149,7 +149,7 @@ impl Guest for Module {
 }
 
 /// Makes a library a module: `module!(begin)`, with a function that takes a [`Config`] and gives back a [`Module`], or says what
-/// is wrong with the configuration. It is called before the process is confined: files can be opened there.
+/// is wrong with the configuration. It is called before the process is confined to its own files: others can be opened there.
 #[macro_export]
 macro_rules! module {
     ($begin:expr) => {

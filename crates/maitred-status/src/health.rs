@@ -20,6 +20,11 @@ const RENEWAL_LATE_SECS: u64 = DAY_SECS;
 const QUEUE_WARN_PERCENT: u64 = 75;
 /// Names of servers in one reason; `status.json` has all servers.
 const NAMES_MAX: usize = 3;
+/// A log that has lost lines within this time is still losing them: a full disk is tried again with each buffer, several times a
+/// second while there are requests.
+const LOG_BAD_SECS: u64 = 5 * 60;
+/// For so long an operator is told of lines that are missing.
+const LOG_WARN_SECS: u64 = DAY_SECS;
 const DAY_SECS: u64 = 86_400;
 
 /// How a subject stands, the best first.
@@ -47,7 +52,7 @@ impl State {
 /// What is to be said of one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache` or `modules`.
+    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache`, `modules` or `log`.
     pub subject: &'static str,
     /// Which one, where there are several.
     pub name: String,
@@ -90,6 +95,7 @@ pub(crate) fn verdicts(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Ve
     all.extend(limits(&live.limits));
     all.extend(cache(live));
     all.extend(modules(board));
+    all.extend(log(board, facts, live));
     all
 }
 
@@ -304,6 +310,23 @@ fn modules(board: &Scoreboard) -> Option<Verdict> {
     );
     let advice = "find its name in the error log, mend or replace its library, and run `maitred reload`";
     Some(Verdict::new("modules", State::Bad, reason, advice))
+}
+
+/// Lines of access logs that are missing: there is nothing to say of a log that has all of them.
+fn log(board: &Scoreboard, facts: &Facts, live: &Live) -> Option<Verdict> {
+    let rows = || board.threads.iter().take(facts.threads.len());
+    let last = rows().map(|row| row.log_dropped_at.get()).max().filter(|at| *at > 0)?;
+    let ago = live.unix_secs.saturating_sub(last);
+    let state = match ago {
+        ..LOG_BAD_SECS => State::Bad,
+        LOG_BAD_SECS..LOG_WARN_SECS => State::Warn,
+        _ => return None,
+    };
+    let lost = rows().map(|row| row.log_dropped.get()).fold(0_u64, u64::saturating_add);
+    let reason = format!("{} of access logs lost, the last one {ago} s ago", plural(lost as usize, "line"));
+    let advice = "look whether the disk of the log is full, and the error log for why lines could not be written; \
+                  a log that is written too slowly needs a faster disk, or `sample`";
+    Some(Verdict::new("log", state, reason, advice))
 }
 
 fn cache(live: &Live) -> Option<Verdict> {

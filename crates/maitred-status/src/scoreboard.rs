@@ -371,6 +371,8 @@ maitred_sys::shared! {
         pub disk_waits: Cell,
         /// Access-log lines dropped.
         pub log_dropped: Cell,
+        /// When the last one was, in seconds since 1970; 0 if none was.
+        pub log_dropped_at: Cell,
         /// Panics that ended a connection.
         pub panics: Cell,
         /// Turns of the event loop.

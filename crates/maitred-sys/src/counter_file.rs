@@ -110,14 +110,7 @@ fn named(path: &Path) -> io::Result<File> {
         }
         let mode = Mode::RUSR | Mode::WUSR;
         match rustix::fs::openat(&directory, name, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-            Ok(file) => {
-                if rustix::process::geteuid().is_root() {
-                    let (user, group) = (owner.st_uid, owner.st_gid);
-                    let user = rustix::fs::Uid::from_raw(user);
-                    rustix::fs::fchown(&file, Some(user), Some(rustix::fs::Gid::from_raw(group)))?;
-                }
-                return Ok(file.into());
-            }
+            Ok(file) => return Ok(file.into()),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }

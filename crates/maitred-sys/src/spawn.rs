@@ -12,6 +12,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
 
+mod environment;
+mod orphans;
+
+pub use self::environment::PASSED_ON;
+use self::orphans::waited_for;
+pub use self::orphans::{Orphans, reap_orphans};
+
 /// The number that the first of [`Command::descriptor`] gets in the child.
 pub const FIRST_DESCRIPTOR: RawFd = 3;
 /// Where programs are sought when the environment has no `PATH`.
@@ -104,14 +111,14 @@ pub struct Command<'fd> {
 }
 
 impl<'fd> Command<'fd> {
-    /// A program by path, or by name to be sought in `PATH`. Its arguments begin with the program's own name; its
-    /// environment is this process's.
+    /// A program by path, or by name to be sought in `PATH`. Its arguments begin with the program's own name; of this process's
+    /// environment it gets what is in [`PASSED_ON`].
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         Command {
             arguments: vec![program.clone().into()],
             program,
-            environment: std::env::vars_os().collect(),
+            environment: environment::passed_on(),
             directory: None,
             descriptors: Vec::new(),
             stdout: None,
@@ -143,6 +150,18 @@ impl<'fd> Command<'fd> {
         let name = name.into();
         self.env_remove(&name);
         self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Passes on variables of this process: a name, or the beginning of names and `*`, which changes none that is set already.
+    /// What this process does not have is left out.
+    pub fn inherit(&mut self, pattern: &str) -> &mut Self {
+        for (name, value) in environment::named(pattern) {
+            let is_set = || self.environment.iter().any(|(present, _)| *present == name);
+            if !pattern.ends_with('*') || !is_set() {
+                self.env(name, value);
+            }
+        }
         self
     }
 
@@ -219,6 +238,8 @@ impl<'fd> Command<'fd> {
         drop(writer);
         // Nothing may be delivered to the child while it still has our handlers; it sets its own mask at the end.
         let blocked = BlockAll::new()?;
+        // From the fork on, it is somebody's to wait for.
+        let mut waited_for = waited_for();
         // SAFETY: the child only calls async-signal-safe functions on memory prepared before (fork(2), signal-safety(7)),
         // and ends in exec or _exit.
         let pid = unsafe { libc::fork() };
@@ -231,11 +252,10 @@ impl<'fd> Command<'fd> {
         let Some(pid) = pid else { return Err(explain("fork", io::Error::last_os_error())) };
         drop(child_errors);
         // The child is not reaped before we do it, so the number cannot have gone to another process.
-        let child = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map(|pidfd| Child {
-            pid,
-            pidfd,
-            leads_group: self.new_group,
-        })?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        waited_for.insert(pid.as_raw_nonzero().get());
+        drop(waited_for);
+        let child = Child { pid, pidfd, leads_group: self.new_group };
         let mut report = Vec::new();
         File::from(errors).read_to_end(&mut report)?;
         let Some(failure) = Failure::decode(&report) else { return Ok(child) };
@@ -587,7 +607,7 @@ fn signal_name(number: i32) -> Option<&'static str> {
 }
 
 /// A started process. Its descriptor ([`AsFd`]) becomes readable when it has ended. Dropping this neither ends nor reaps
-/// the process.
+/// the process; from then on it may be reaped by [`reap_orphans`].
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
@@ -605,7 +625,10 @@ impl Child {
     pub fn adopt(pid: u32) -> io::Result<Self> {
         let known = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|pid| !pid.is_init());
         let pid = known.ok_or(io::ErrorKind::InvalidInput)?;
+        let mut waited_for = waited_for();
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        waited_for.insert(pid.as_raw_nonzero().get());
+        drop(waited_for);
         let leads_group = rustix::process::getpgid(Some(pid)).is_ok_and(|group| group == pid);
         let child = Child { pid, pidfd, leads_group };
         child.wait_with(WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
@@ -688,6 +711,12 @@ impl Child {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        waited_for().remove(&self.pid.as_raw_nonzero().get());
     }
 }
 

@@ -85,8 +85,8 @@ pub(crate) enum Message {
         serial: u32,
         /// The number of the check: if the request waits for it no more, the message is void.
         check: u32,
-        /// Whether it was the right one.
-        right: bool,
+        /// Whether it was the right one; `None` if it was not checked, because other addresses have got the places.
+        right: Option<bool>,
     },
     /// A module has answered that was to do so later.
     ModuleDone {

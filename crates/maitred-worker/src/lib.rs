@@ -86,7 +86,7 @@ mod processes;
 pub mod proxy;
 mod reactor;
 mod requests;
-mod sandbox;
+pub mod sandbox;
 mod scratch;
 pub(crate) mod shared;
 mod socket_writer;
@@ -137,7 +137,7 @@ use maitred_base::passed::{Helpers, closer};
 use maitred_base::sandbox::seccomp;
 use maitred_config::{Address, Authentication, Config, Limits, Pool, Site};
 use maitred_control::challenges::Challenges;
-use maitred_control::modules::Modules;
+use maitred_control::modules::{Confined, Modules, Rights};
 use maitred_control::servers::{ServerEntry, ServerList};
 use maitred_control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use maitred_files::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -212,14 +212,14 @@ fn start() -> Result<(), String> {
     if let Some(account) = inherited.start.account.take() {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
-    // As its account, and before anything binds this process: modules open their files when they begin.
+    // As its account, and before its own files are all that it can open: modules open theirs when they begin.
     let modules =
         load_modules(&inherited).inspect_err(|why| control::say_cannot_run(&inherited.control, why))?;
     let Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache } =
         inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
-    confine(&start);
+    confine(&start, modules.is_empty());
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
@@ -259,13 +259,15 @@ fn start() -> Result<(), String> {
     Ok(())
 }
 
-/// Confines this process. Before any other thread is started, because the rules bind the thread and those that it starts.
-fn confine(start: &Start) {
-    match sandbox::confine(start) {
+/// Confines this process. Before any other thread is started, because the rules bind the thread and those that it starts. With
+/// modules, the list of system calls is in force already.
+fn confine(start: &Start, with_seccomp: bool) {
+    match sandbox::confine(&start.config, &start.servers) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
         Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
     }
-    if start.config.server.seccomp
+    if with_seccomp
+        && start.config.server.seccomp
         && let Err(error) = seccomp::confine(seccomp::Process::Worker)
     {
         tracing::warn!(%error, "the worker process runs without seccomp: it may make all system calls");
@@ -284,7 +286,12 @@ fn load_modules(inherited: &Inherited) -> Result<Modules, String> {
     let board: &'static memfile::SharedMap<Scoreboard> = Box::leak(Box::new(board));
     calls::track(Box::leak(Box::default()));
     calls::report_crashes(board.worker.crashed_in.atomic()).map_err(|error| format!("signals: {error}"))?;
-    Modules::load(&start.config, &start.modules_off, |module| note_module(board, module))
+    let rights = Rights::own(&start.config, &start.servers, start.master_uid);
+    let (confined, missing) = Confined::enter(rights).map_err(|error| format!("its rights: {error}"))?;
+    for what in missing {
+        tracing::warn!("modules are loaded without a part of the sandbox: {what}");
+    }
+    Modules::load(&confined, &start.config, &start.modules_off, |module| note_module(board, module))
 }
 
 /// Should the process end now, it is because of this module, whether that crashes, calls exit(3), or cannot begin.

@@ -137,6 +137,7 @@ impl Reactor {
         let dropped = self.logs.tick(now);
         if dropped > 0 {
             self.row.log_dropped.add(dropped);
+            self.row.log_dropped_at.set(self.clock.unix_secs);
         }
         self.limiter.tick(now);
         self.files.sweep(now);

@@ -9,16 +9,15 @@ use std::path::Path;
 use landlock::{AccessFs, BitFlags, RulesetError};
 
 use maitred_base::sandbox::{self, Connections};
-use maitred_control::Start;
-use maitred_control::servers::ports;
+use maitred_config::Config;
+use maitred_control::servers::{ServerList, ports};
 
 /// Confines the calling thread, and all threads that it starts later, to reading below the configuration's roots, and, if there
 /// is a pool, to files in the spool. Gives back what the kernel made of it, in words.
 ///
 /// # Errors
 /// When the kernel has Landlock and refuses the rules.
-pub(super) fn confine(start: &Start) -> Result<&'static str, String> {
-    let config = &start.config;
+pub fn confine(config: &Config, servers: &[ServerList]) -> Result<&'static str, String> {
     let files = config.sites.iter().flat_map(|site| {
         let routes = site.routes.iter().filter_map(|route| match &route.target {
             maitred_config::Target::Files(files) => Some(files),
@@ -35,7 +34,7 @@ pub(super) fn confine(start: &Start) -> Result<&'static str, String> {
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
     // A server with another port takes another worker process: the master knows these, too.
-    let ports: Vec<u16> = ports(config, &start.servers).into_iter().collect();
+    let ports: Vec<u16> = ports(config, servers).into_iter().collect();
     let cache = config.cache.as_ref().map(|cache| cache.directory.as_path());
     restrict(&roots, spool, cache, Some(&ports)).map_err(|error| error.to_string())
 }

@@ -3,7 +3,9 @@
 //! A password that was checked is known for a while ([`Known`]), by a keyed hash of it, its user and its hash. Requests with the
 //! same credentials that come while these are checked wait for the one check: a browser sends six at a time.
 
-use std::collections::{HashMap, VecDeque};
+mod line;
+
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,19 +13,21 @@ use std::time::{Duration, Instant};
 
 use zeroize::Zeroizing;
 
+use self::line::Line;
 use maitred_base::passwords;
+use maitred_base::rates::AddressKey;
 use maitred_policy::access::known::{Digest, KeyedHash, Known};
 
 /// Checks that may wait for a thread. With bcrypt's usual cost that is two seconds of work; past it, trying passwords is what
-/// keeps the threads busy, and a client is asked to come again.
+/// keeps the threads busy, and a client is asked to come again: one of the address from which most wait ([`line`]).
 pub(super) const CHECKS_MAX: usize = 64;
 /// Requests that may wait for one check.
 pub(super) const WAITERS_MAX: usize = 256;
 /// The threads: two, so that one expensive hash does not keep all others waiting.
 const THREADS: usize = 2;
 
-/// Called on a helper thread with the verdict.
-pub(super) type Done = Box<dyn FnOnce(bool) + Send>;
+/// Called on a helper thread with the verdict; `None` if there is none, because another address has got the place.
+pub(super) type Done = Box<dyn FnOnce(Option<bool>) + Send>;
 
 /// What has to be checked.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub(super) struct Check {
     pub(super) exists: bool,
     /// How long the verdict is known.
     pub(super) cache: Duration,
+    /// The client's address; `None` for one that has none.
+    pub(super) from: Option<AddressKey>,
 }
 
 /// What is known at once.
@@ -67,7 +73,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     known: Known,
-    queue: VecDeque<(Digest, Check)>,
+    queue: Line<(Digest, Check)>,
     /// Who waits for which check, also for those that are done at the moment.
     waiting: HashMap<Digest, Vec<Done>>,
 }
@@ -109,12 +115,14 @@ impl Verifier {
             waiting.push(done);
             return Asked::Waits;
         }
-        if self.threads == 0 || state.queue.len() >= CHECKS_MAX {
+        if self.threads == 0 {
             return Asked::Full;
         }
+        let Ok(lost) = state.queue.push(check.from, (digest, check), CHECKS_MAX) else { return Asked::Full };
+        let displaced = lost.and_then(|(digest, _)| state.waiting.remove(&digest)).unwrap_or_default();
         state.waiting.insert(digest, vec![done]);
-        state.queue.push_back((digest, check));
         drop(state);
+        displaced.into_iter().for_each(|done| done(None));
         self.inner.wake.notify_one();
         Asked::Waits
     }
@@ -122,7 +130,7 @@ impl Verifier {
     /// Does the check that waits longest. False if there is none.
     #[cfg(test)]
     pub(super) fn work_once(&self) -> bool {
-        let next = self.inner.lock().queue.pop_front();
+        let next = self.inner.lock().queue.pop();
         next.map(|(digest, check)| self.inner.work(digest, &check)).is_some()
     }
 }
@@ -154,7 +162,7 @@ impl Inner {
             while state.queue.is_empty() {
                 state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            let Some((digest, check)) = state.queue.pop_front() else { continue };
+            let Some((digest, check)) = state.queue.pop() else { continue };
             drop(state);
             self.work(digest, &check);
         }
@@ -167,7 +175,7 @@ impl Inner {
         state.known.note(digest, right, check.cache, Instant::now());
         let waiting = state.waiting.remove(&digest).unwrap_or_default();
         drop(state);
-        waiting.into_iter().for_each(|done| done(right));
+        waiting.into_iter().for_each(|done| done(Some(right)));
     }
 }
 
@@ -187,12 +195,41 @@ mod tests {
             hash: HASH.into(),
             exists: true,
             cache,
+            from: None,
         }
     }
 
     fn done(sender: &Sender<bool>) -> Done {
         let sender = sender.clone();
-        Box::new(move |right| sender.send(right).unwrap())
+        Box::new(move |right| sender.send(right.expect("it has kept its place")).unwrap())
+    }
+
+    #[test]
+    fn guesses_from_one_address_leave_places_to_others() {
+        let (verifier, now) = (Verifier::by_hand(), Instant::now());
+        let (sender, verdicts) = channel();
+        let ask = |from: u32, password: &str| {
+            let sender = sender.clone();
+            let check = Check { from: Some(AddressKey::V4(from)), ..check(password, HOUR) };
+            verifier.ask(check, now, Box::new(move |right| sender.send((from, right)).unwrap()))
+        };
+        for number in 0..CHECKS_MAX {
+            assert_eq!(ask(1, &format!("guess {number}")), Asked::Waits);
+        }
+        assert_eq!(ask(1, "one more"), Asked::Full);
+        assert_eq!(ask(2, "secret"), Asked::Waits);
+        assert_eq!(
+            verdicts.try_iter().collect::<Vec<_>>(),
+            [(1, None)],
+            "the newest guess has lost its place"
+        );
+        assert!(verifier.work_once() && verifier.work_once());
+        assert_eq!(
+            verdicts.try_iter().collect::<Vec<_>>(),
+            [(1, Some(false)), (2, Some(true))],
+            "the next but one"
+        );
+        assert_eq!(ask(1, &format!("guess {}", CHECKS_MAX - 1)), Asked::Waits, "it may ask again");
     }
 
     #[test]

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Worker => worker::run(),
         Command::UpgradeCheck { arguments } => cli::upgrade_check::run(&arguments),
-        Command::LoadModule { path } => cli::load_module::run(path),
+        Command::LoadModule { .. } => cli::load_module::run(),
         Command::AcmeAgent => acme::agent::run(),
         Command::KeyAgent => key_agent::agent::run(),
         Command::NamesAgent => names::agent::run(),

@@ -114,7 +114,7 @@ pub(crate) mod testing {
     use std::time::Duration;
 
     use super::*;
-    use maitred_config::{Authority, ChallengeChoice, Dns, DnsBy, KeyType};
+    use maitred_config::{Authority, ChallengeChoice, Dns, DnsBy, DnsHook, KeyType};
 
     /// The start document of an agent for one name.
     pub(crate) fn start(name: &str) -> Start {
@@ -145,7 +145,8 @@ pub(crate) mod testing {
 
     /// Records are made by a hook.
     pub(crate) fn hook() -> Dns {
-        let by = DnsBy::Hook(vec!["/bin/hook".to_owned(), "quiet".to_owned()]);
+        let command = vec!["/bin/hook".to_owned(), "quiet".to_owned()];
+        let by = DnsBy::Hook(DnsHook { command, env_inherit: Vec::new() });
         Dns { domains: Vec::new(), by, check: Vec::new(), timeout: Duration::from_secs(9) }
     }
 

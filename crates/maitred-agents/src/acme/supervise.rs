@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::messages::{FromAgent, HookCall, Start, ToAgent};
 use crate::agents::life::{Life, Step};
 use maitred_base::pki::Pair;
-use maitred_config::DnsBy;
+use maitred_config::{DnsBy, DnsHook};
 use maitred_control::{Answer, Challenge, Report, ToWorker};
 
 /// Challenges under way at a time; more than any agent has, unless it is mad.
@@ -41,6 +41,8 @@ pub struct Hook {
     pub number: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// What it gets of the master's environment, as patterns.
+    pub env_inherit: Vec<String>,
     /// When it takes longer, it is killed.
     pub timeout: Duration,
 }
@@ -191,12 +193,14 @@ impl Supervisor {
             return Err("no site has this name");
         }
         let dns = start.acme.dns_for(name).ok_or("no hook is configured for it")?;
-        let DnsBy::Hook(command) = &dns.by else { return Err("no hook is configured for it") };
-        let mut command = command.clone();
+        let DnsBy::Hook(DnsHook { command, env_inherit }) = &dns.by else {
+            return Err("no hook is configured for it");
+        };
+        let (mut command, env_inherit) = (command.clone(), env_inherit.clone());
         let word = if call.add { "add" } else { "remove" };
         command.extend([word.to_owned(), call.name.clone(), call.text.clone()]);
         self.last_hook += 1;
-        Ok(Hook { number: self.last_hook, command, timeout: dns.timeout })
+        Ok(Hook { number: self.last_hook, command, env_inherit, timeout: dns.timeout })
     }
 
     /// The worker process of this generation answers this challenge from now on.

@@ -2,12 +2,18 @@
 //!
 //! An attacker who controls the memory of a process is limited to the list: no program can be started (execve(2)), no
 //! process traced, no file system, kernel module, key or BPF program touched. The list is what the black-box tests make the
-//! processes call, and what the C library may call instead on another kernel. Arguments are not looked at, so that the kernel
-//! (5.11 and newer) answers from a bitmap and runs no filter; what the calls may reach is bounded by Landlock and the account.
+//! processes call, and what the C library may call instead on another kernel.
+//!
+//! Arguments are looked at only in calls that are rare: threads are made, and neither processes nor namespaces; sockets are of
+//! families that the process uses. For all other calls the kernel (5.11 and newer) answers from a bitmap and runs no filter; what
+//! they may reach is bounded by Landlock and the account.
 
 use std::io;
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
 
 /// What every process of this program calls while it runs: memory, threads, time, signals to itself.
 const RUNTIME: &[libc::c_long] = &[
@@ -15,7 +21,6 @@ const RUNTIME: &[libc::c_long] = &[
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
-    libc::SYS_clone,
     libc::SYS_clone3,
     libc::SYS_exit,
     libc::SYS_exit_group,
@@ -130,8 +135,12 @@ const SOCKETS: &[libc::c_long] = &[
     libc::SYS_socketpair,
 ];
 /// What the worker process alone does: memory files for bodies and channels, the end of application processes while its
-/// master is being replaced, and the files of the cache, which get their names when they are whole.
+/// master is being replaced, and the files of the cache, which get their names when they are whole. With modules, it takes the
+/// rights to files from itself when it has this list already.
 const WORKER: &[libc::c_long] = &[
+    libc::SYS_landlock_add_rule,
+    libc::SYS_landlock_create_ruleset,
+    libc::SYS_landlock_restrict_self,
     libc::SYS_linkat,
     libc::SYS_memfd_create,
     libc::SYS_mkdirat,
@@ -175,6 +184,20 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
+/// Flags of clone(2) that make a namespace, in which the process would have all capabilities, and with them much of the kernel that
+/// it cannot reach otherwise. `CLONE_NEWTIME` is for clone3(2) alone.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWUTS;
+/// The families of sockets that a worker process makes: to servers of pools, and to other processes.
+const FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
+/// An agent looks names up besides, for which the C library asks the kernel for its addresses.
+const FAMILIES_OF_AGENT: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
 /// The process that asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
@@ -185,28 +208,68 @@ pub enum Process {
 }
 
 /// Lets the calling thread, and all that it starts later, make the system calls of such a process only. Any other one ends
-/// the process with `SIGSYS`, and leaves a line in the kernel's log. Sets `no_new_privs`.
+/// the process with `SIGSYS`, and leaves a line in the kernel's log. A socket of another family is an error. Sets `no_new_privs`.
 ///
 /// # Errors
 /// When the kernel refuses, or has no seccomp.
 pub fn confine(process: Process) -> io::Result<()> {
-    let own = match process {
-        Process::Worker => WORKER,
-        Process::Agent => AGENT,
+    let (own, families) = match process {
+        Process::Worker => (WORKER, FAMILIES),
+        Process::Agent => (AGENT, FAMILIES_OF_AGENT),
     };
-    let all = [RUNTIME, DESCRIPTORS, FILES, SOCKETS, OLDER, own];
-    let program = program(&all).map_err(io::Error::other)?;
-    seccompiler::apply_filter(&program).map_err(io::Error::other)
+    // The kernel takes the strictest answer of all. The list comes last: it has no call for further ones.
+    let programs = [
+        without_clone3(),
+        of_families(families),
+        program(&[RUNTIME, DESCRIPTORS, FILES, SOCKETS, OLDER, own]),
+    ];
+    for program in programs {
+        seccompiler::apply_filter(&program.map_err(io::Error::other)?).map_err(io::Error::other)?;
+    }
+    Ok(())
 }
 
-fn program(calls: &[&[libc::c_long]]) -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = calls.iter().copied().flatten().map(|call| (*call, Vec::new())).collect();
+/// The list: threads, and none of its other calls but these.
+fn program(calls: &[&[libc::c_long]]) -> Result<BpfProgram, BackendError> {
+    let free = calls.iter().copied().flatten().map(|call| (*call, Vec::new()));
+    let (thread, looked_at) = (libc::CLONE_THREAD as u64, (libc::CLONE_THREAD | NAMESPACES) as u64);
+    let threads = SeccompRule::new(vec![first(SeccompCmpOp::MaskedEq(looked_at), thread)?])?;
+    filter(free.chain([(libc::SYS_clone, vec![threads])]), SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+/// Its flags stand in memory, where a filter cannot see them. The C library makes do with clone(2) where there is no such call.
+fn without_clone3() -> Result<BpfProgram, BackendError> {
+    let missing = SeccompAction::Errno(libc::ENOSYS as u32);
+    filter([(libc::SYS_clone3, Vec::new())], SeccompAction::Allow, missing)
+}
+
+/// Sockets of other families than these are refused, as by a kernel that does not have them.
+fn of_families(families: &[libc::c_int]) -> Result<BpfProgram, BackendError> {
+    let others = families.iter().map(|family| first(SeccompCmpOp::Ne, *family as u64));
+    let others = SeccompRule::new(others.collect::<Result<_, _>>()?)?;
+    let no_pair = SeccompRule::new(vec![first(SeccompCmpOp::Ne, libc::AF_UNIX as u64)?])?;
+    let rules = [(libc::SYS_socket, vec![others]), (libc::SYS_socketpair, vec![no_pair])];
+    filter(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EAFNOSUPPORT as u32))
+}
+
+/// A condition about the first argument, which the kernel takes for a number of 32 bits in all calls that are looked at.
+fn first(compared: SeccompCmpOp, with: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(0, SeccompCmpArgLen::Dword, compared, with)
+}
+
+fn filter(
+    rules: impl IntoIterator<Item = (libc::c_long, Vec<SeccompRule>)>,
+    otherwise: SeccompAction,
+    then: SeccompAction,
+) -> Result<BpfProgram, BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, arch)?.try_into()
+    SeccompFilter::new(rules.into_iter().collect(), otherwise, then, arch)?.try_into()
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::{AddressFamily, SocketType};
+
     use super::*;
 
     /// The kernel takes no longer program (`BPF_MAXINSNS`).
@@ -220,31 +283,48 @@ mod tests {
         }
     }
 
-    /// Set in the process that [`a_call_that_is_not_in_the_list_ends_the_process`] starts.
+    /// Set in the process that [`calls_that_are_not_in_the_list_end_the_process`] starts.
     const CONFINED: &str = "MAITRED_TEST_CONFINED";
 
-    #[test]
-    fn a_call_that_is_not_in_the_list_ends_the_process() {
-        if let Some(forbidden) = std::env::var_os(CONFINED) {
-            confine(Process::Worker).unwrap();
-            std::fs::metadata("/").unwrap();
-            if forbidden == "yes" {
-                let _ = std::os::unix::fs::symlink("/no such file", "/no such directory/link");
+    /// What a confined process does.
+    fn do_confined(what: &str) {
+        confine(Process::Worker).unwrap();
+        std::fs::metadata("/").unwrap();
+        match what {
+            "symlink" => drop(std::os::unix::fs::symlink("/no such file", "/no such directory/link")),
+            "process" => drop(std::process::Command::new("true").spawn()),
+            _ => {
+                assert_eq!(std::thread::spawn(|| 1).join().unwrap(), 1);
+                let socket = |family: i32| {
+                    let family = AddressFamily::from_raw(u16::try_from(family).unwrap());
+                    rustix::net::socket(family, SocketType::DGRAM, None)
+                };
+                FAMILIES.iter().for_each(|family| drop(socket(*family).unwrap()));
+                for family in [libc::AF_NETLINK, libc::AF_PACKET, libc::AF_VSOCK, libc::AF_ALG, 255] {
+                    assert_eq!(socket(family).unwrap_err(), rustix::io::Errno::AFNOSUPPORT, "{family}");
+                }
             }
-            return;
         }
-        let run = |forbidden: &str| {
+    }
+
+    #[test]
+    fn calls_that_are_not_in_the_list_end_the_process() {
+        if let Ok(what) = std::env::var(CONFINED) {
+            return do_confined(&what);
+        }
+        let run = |what: &str| {
             let mut again = std::process::Command::new(std::env::current_exe().unwrap());
-            again.args([
-                "--exact",
-                "sandbox::seccomp::tests::a_call_that_is_not_in_the_list_ends_the_process",
-            ]);
-            again.env(CONFINED, forbidden).output().unwrap().status
+            again
+                .args(["--exact", "sandbox::seccomp::tests::calls_that_are_not_in_the_list_end_the_process"]);
+            again.env(CONFINED, what).output().unwrap()
         };
-        assert!(run("no").success());
-        let status = run("yes");
-        let killed = std::os::unix::process::ExitStatusExt::signal(&status);
-        assert_eq!(killed, Some(libc::SIGSYS), "{status}");
+        let well = run("threads and sockets");
+        assert!(well.status.success(), "{}", String::from_utf8_lossy(&well.stdout));
+        for what in ["symlink", "process"] {
+            let status = run(what).status;
+            let killed = std::os::unix::process::ExitStatusExt::signal(&status);
+            assert_eq!(killed, Some(libc::SIGSYS), "{what}: {status}");
+        }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::super::acme::Acme;
 use super::super::finding::{At, Span};
-use super::super::meaning::{Identity, Pool, Server, Source};
+use super::super::identity::Identity;
+use super::super::meaning::{Pool, Server, Source};
 use super::super::reader::Section;
 
 /// The account of the worker process where none is named, and the master is root.

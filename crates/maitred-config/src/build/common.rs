@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::finding::{At, Context};
-use super::super::meaning::{Identity, Network};
+use super::super::identity::Identity;
+use super::super::meaning::Network;
 use super::super::networks;
 use super::super::reader::{Section, shorten};
 

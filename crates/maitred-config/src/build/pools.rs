@@ -17,6 +17,7 @@ use super::super::overrides::Overrides;
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::upstream_tls::UpstreamTls;
 use super::super::values;
+use super::environment::env_inherit;
 use super::{balancing, discovery, external, fastcgi, health, upstream_tls};
 use maitred_base::bounds::{POOLS_MAX, SLOTS_MAX};
 use maitred_base::pool::settings::Settings;
@@ -51,6 +52,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         source,
         cwd,
         env: env(section),
+        env_inherit: env_inherit(section),
         user: super::user(section),
         queue_max: queue.number("max").value,
         queue_timeout: queue.time("timeout"),
@@ -510,6 +512,7 @@ fn no_workers(section: &Section<'_>) -> Settings {
         "start_timeout",
         "cwd",
         "env",
+        "env_inherit",
         "open_files",
         "sendfile_root",
     ] {

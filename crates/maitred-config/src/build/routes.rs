@@ -11,6 +11,7 @@ use super::super::template;
 use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
+use super::shadowed::Earlier;
 use super::{
     access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, rewrites,
     security, sites,
@@ -25,7 +26,7 @@ pub(super) fn routes(
     site: &Files,
     pools: &Known<'_>,
 ) -> Vec<Route> {
-    let mut routes: Vec<(Route, Span)> = Vec::new();
+    let (mut routes, mut before): (Vec<(Route, Span)>, Earlier) = (Vec::new(), Earlier::default());
     for section in sections {
         let regex = path_regex(section);
         let conditions = conditions::of_route(section);
@@ -60,7 +61,8 @@ pub(super) fn routes(
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
-        if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
+        let taken = before.takes_all_of(&route).and_then(|number| routes.get(number));
+        if let Some((_, earlier)) = taken {
             section.cx.conflict(
                 &span,
                 "no request reaches this route: an earlier one takes all its paths and methods",
@@ -68,6 +70,7 @@ pub(super) fn routes(
                 earlier,
             );
         }
+        before.add(routes.len(), &route);
         routes.push((route, span));
     }
     routes.into_iter().map(|(route, _)| route).collect()
@@ -301,45 +304,6 @@ fn mounted_at(pattern: &PathPattern, mount: &str) -> bool {
     }
 }
 
-/// Whether the earlier route takes every request that the later one would. May miss some; is never wrong when it
-/// says yes.
-fn takes_all_of(earlier: &Route, later: &Route) -> bool {
-    if earlier.path_regex.is_some() || !earlier.conditions.is_empty() {
-        return false;
-    }
-    let all_methods = earlier.methods.is_empty()
-        || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
-    let covered = |path: &PathPattern| earlier.patterns.iter().any(|pattern| covers(pattern, path));
-    all_methods && later.patterns.iter().all(covered)
-}
-
-/// Whether every path that the later pattern takes is taken by the earlier one. May miss some; is never wrong when it
-/// says yes.
-fn covers(earlier: &PathPattern, later: &PathPattern) -> bool {
-    match (earlier, later) {
-        (PathPattern::All, _) => true,
-        (PathPattern::Prefix(prefix), later) => below(later, prefix),
-        (PathPattern::Suffix(suffix), PathPattern::Exact(end) | PathPattern::Suffix(end)) => {
-            end.ends_with(suffix)
-        }
-        (PathPattern::Suffix(suffix), PathPattern::Glob(pieces)) => {
-            pieces.last().is_some_and(|end| end.ends_with(suffix))
-        }
-        (PathPattern::Glob(pieces), PathPattern::Exact(path)) => glob_matches(pieces, path),
-        (earlier, later) => earlier == later,
-    }
-}
-
-fn glob_matches(pieces: &[String], path: &str) -> bool {
-    let [first, middle @ .., last] = pieces else { return false };
-    let Some(mut rest) = path.strip_prefix(first.as_str()) else { return false };
-    for piece in middle {
-        let Some((_, after)) = rest.split_once(piece.as_str()) else { return false };
-        rest = after;
-    }
-    rest.ends_with(last.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::paths::pattern;
@@ -362,33 +326,6 @@ mod tests {
         assert_eq!(parsed("*/x/*"), PathPattern::Glob(vec!["".into(), "/x/".into(), "".into()]));
         for text in ["", "app", "/a?b", "/a#b", "/a/../b", "/./"] {
             assert!(pattern(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_covers_what_it_always_takes() {
-        for (earlier, later) in [
-            ("*", "*.php"),
-            ("/a/*", "/a/b/*"),
-            ("/a/*", "/a/b"),
-            ("/a/*", "/a/*/b"),
-            ("*.php", "/x.php"),
-            ("*.php", "*.x.php"),
-            ("*.php", "/a/*.php"),
-            ("/a/*/b", "/a/x/b"),
-            ("/a", "/a"),
-        ] {
-            assert!(covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
-        }
-        for (earlier, later) in [
-            ("/a/*", "/a"),
-            ("/a/*", "*"),
-            ("*.php", "/a/*"),
-            ("/a/b", "/a/*"),
-            ("/a/*/b", "/a/b"),
-            ("/a/*", "/ab/*"),
-        ] {
-            assert!(!covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
         }
     }
 }

@@ -95,8 +95,9 @@ fn addresses_of_people_and_authorities_are_checked() {
 fn records_for_wildcards_are_made_in_one_way_for_each_name() {
     let with = |hosts: &str, dns: &str| with_site(hosts, &format!("[acme]\nagree = true\n{dns}"));
     let update = "[[acme.dns]]\ndomains = [\"A.example.\"]\nserver = \"2001:db8::53\"\nkey_file = \"k\"\nzone = \"a.example\"\n";
-    let both =
-        format!("{update}[[acme.dns]]\nhook = [\"/bin/hook\"]\ncheck = [\"192.0.2.1\", \"192.0.2.1:54\"]\n");
+    let both = format!(
+        "{update}[[acme.dns]]\nhook = [\"/bin/hook\"]\nenv_inherit = [\"DNS_*\"]\ncheck = [\"192.0.2.1\", \"192.0.2.1:54\"]\n"
+    );
     let config = good(&with("[\"*.a.example\", \"*.b.example\"]", &both));
     let acme = config.acme.unwrap();
     let DnsBy::Update(found) = &acme.dns_for("*.a.example").unwrap().by else { panic!("{acme:?}") };
@@ -104,7 +105,8 @@ fn records_for_wildcards_are_made_in_one_way_for_each_name() {
     assert_eq!((found.zone.as_deref(), found.key_file.to_str()), (Some("a.example"), Some("/etc/maitred/k")));
     assert_eq!((found.ttl, found.algorithm), (60, TsigAlgorithm::HmacSha256));
     let other = acme.dns_for("ba.example").unwrap();
-    assert_eq!(other.by, DnsBy::Hook(vec!["/bin/hook".to_owned()]));
+    let (command, env_inherit) = (vec!["/bin/hook".to_owned()], vec!["DNS_*".to_owned()]);
+    assert_eq!(other.by, DnsBy::Hook(DnsHook { command, env_inherit }));
     assert_eq!(other.check, ["192.0.2.1:53".parse().unwrap(), "192.0.2.1:54".parse().unwrap()]);
     let file = |path: &str| Certificate::Automatic(Path::new("/var/lib/maitred/certificates").join(path));
     assert_eq!(config.sites[0].certificates, [file("_.a.example.pem")]);

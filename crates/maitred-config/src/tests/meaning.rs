@@ -245,6 +245,7 @@ fn sites_and_routes_reach_their_meaning() {
     let pool = &config.pools[0];
     assert_eq!((pool.name.as_str(), pool.workers, pool.queue_max), ("web", Settings::fixed(5), 7));
     assert_eq!(pool.env, [("A".into(), "1".into()), ("B".into(), "2".into())]);
+    assert_eq!(pool.env_inherit, ["DATABASE_URL", "AWS_*"]);
     assert_eq!(pool.cwd, Path::new("/etc/maitred/app"));
     assert_eq!(pool.user.as_ref().map(|user| user.uid), Some(1001));
     assert_eq!(

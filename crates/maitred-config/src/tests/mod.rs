@@ -36,7 +36,7 @@ struct Machine {
 
 impl Lookup for Machine {
     fn user(&self, name: &str) -> io::Result<Option<Identity>> {
-        let known = |uid| Some(Identity { name: name.into(), uid, gid: uid });
+        let known = |uid| Some(Identity::new(name, uid, uid));
         Ok(match name {
             "www-data" => known(33),
             "app" => known(1001),

@@ -73,6 +73,8 @@ impl Shell<'_> {
         for argument in std::env::args_os() {
             command.arg(argument);
         }
+        // It is the next image of this process, and reads the configuration, in which variables may stand.
+        command.inherit("*");
         for name in NOT_PASSED_ON {
             command.env_remove(name);
         }

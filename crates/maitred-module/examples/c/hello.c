@@ -82,7 +82,7 @@ static int find_greeting(maitred_text config, maitred_text *greeting) {
   return memchr(greeting->at, '"', greeting->bytes) == NULL && memchr(greeting->at, '\\', greeting->bytes) == NULL;
 }
 
-/* Called once for each configuration, before the process is confined. */
+/* Called once for each configuration, before the process is confined to its files. */
 static int init(const maitred_server *server, maitred_text config, maitred_instance *instance, maitred_reason *reason) {
   maitred_text text;
   greeting *hello;

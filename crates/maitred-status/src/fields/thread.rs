@@ -558,6 +558,13 @@ pub(crate) const THREAD: &[Field<ThreadRow>] = &[
     ),
     cell!(Counter, One, disk_waits, "maitred_thread_disk_waits_total", "Reads from disk by a helper thread."),
     cell!(Counter, One, log_dropped, "maitred_thread_log_lines_dropped_total", "Access-log lines dropped."),
+    cell!(
+        Gauge,
+        One,
+        log_dropped_at,
+        "maitred_thread_log_lines_dropped_time_seconds",
+        "Unix time of the last access-log line that was dropped; 0 if none was."
+    ),
     cell!(Counter, One, panics, "maitred_thread_panics_total", "Panics that ended a connection."),
     cell!(Counter, One, turns, "maitred_thread_turns_total", "Iterations of the event loop."),
     cell!(

@@ -58,6 +58,24 @@ fn all_is_well_and_each_subject_says_so() {
 }
 
 #[test]
+fn lines_that_are_missing_in_a_log_are_told_for_a_day() {
+    let server = well();
+    let now = server.2.unix_secs;
+    assert!(
+        !health::verdicts(&server.0, &server.1, &server.2).iter().any(|verdict| verdict.subject == "log")
+    );
+    for (ago, state) in [(0, State::Bad), (299, State::Bad), (300, State::Warn), (DAY - 1, State::Warn)] {
+        server.0.threads[1].log_dropped_at.set(now - ago);
+        // Both threads have lost four.
+        check("log", "", &server, state, &format!("8 lines of access logs lost, the last one {ago} s ago"));
+    }
+    server.0.threads[1].log_dropped_at.set(now - DAY);
+    assert!(
+        !health::verdicts(&server.0, &server.1, &server.2).iter().any(|verdict| verdict.subject == "log")
+    );
+}
+
+#[test]
 fn a_module_that_is_turned_off_is_bad() {
     let server = well();
     server.0.master.modules_off.set(2);

@@ -44,6 +44,7 @@ use crate::requests::questions::send_to;
 use crate::requests::receive::Unread;
 use crate::step::{RequestInput, Step, Stop};
 use crate::verifier::{Asked, Check};
+use maitred_base::rates::AddressKey;
 use maitred_files::exchange::{Decision, Field, Routed};
 use maitred_files::fixed::pass_on;
 use maitred_policy::access::Gates;
@@ -163,7 +164,9 @@ impl Requests {
         let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
         let (hash, exists) = basic.hash_of(&given.user, &self.shared.user_lists.get(basic.file));
         let claimed = User::new(given.user.as_bytes(), Source::BasicAuth);
-        let check = Check { hash, exists, user: given.user, password: given.password, cache: basic.cache };
+        let from = self.origin(index, request).client.map(AddressKey::of);
+        let (user, password) = (given.user, given.password);
+        let check = Check { hash, exists, user, password, cache: basic.cache, from };
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
         self.checks = self.checks.wrapping_add(1);
         let number = self.checks;
@@ -176,11 +179,13 @@ impl Requests {
                     Some(Waits { check: Some(PasswordCheck { number, claimed }), ..Waits::default() });
                 Verdict::Wait
             }
-            Asked::Full => {
-                self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
-                Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
-            }
+            Asked::Full => self.too_many_checks(),
         }
+    }
+
+    fn too_many_checks(&mut self) -> Verdict {
+        self.log_limited(|| tracing::warn!("503: too many passwords are being checked"));
+        Verdict::Refuse(Denial::with(503, RETRY_SOON.to_vec()))
     }
 
     /// `user`: who has shown the right password.
@@ -210,8 +215,8 @@ impl Requests {
         }
     }
 
-    /// A helper thread has checked a password.
-    pub(crate) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: bool) {
+    /// A helper thread has checked a password, or will not (`None`).
+    pub(crate) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: Option<bool>) {
         if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
             return;
         }
@@ -223,7 +228,14 @@ impl Requests {
         let basic =
             routed.and_then(|routed| routed.plan.gates.as_deref()).and_then(|gates| gates.basic.as_ref());
         let Some(basic) = basic else { return };
+<<<<<<< HEAD
         let verdict = self.judge_user(index, basic, claimed.filter(|_| right));
+=======
+        let verdict = match right {
+            Some(right) => self.judge_user(index, basic, right),
+            None => self.too_many_checks(index),
+        };
+>>>>>>> wt33-p
         self.on_verdict(index, verdict);
     }
 

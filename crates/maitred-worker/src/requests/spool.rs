@@ -5,7 +5,8 @@
 //! client is not read from meanwhile: that is the back-pressure of an upload.
 //!
 //! All bodies together have a bound in memory, beyond which they go to the disk, and one on the disk, beyond which they are
-//! refused: with 503, because nothing is wrong with the request, and another server may have room.
+//! refused: with 503, because nothing is wrong with the request, and another server may have room. A disk that is full before
+//! that is 507 (RFC 4918 section 11.5): other uploads that end need not change that.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -142,6 +143,14 @@ impl Requests {
                 });
                 self.refuse_body(index, 503, RETRY_LATER)
             }
+            Unkept::Failed(error) if is_full(error) => {
+                self.row.bodies_refused.add(1);
+                let place = self.shared.start.config.server.spool.display();
+                self.log_limited(
+                    || tracing::error!(%error, "507: a request body finds no room in {place} (`spool`)"),
+                );
+                self.refuse_body(index, 507, RETRY_LATER)
+            }
             Unkept::Failed(error) => {
                 self.log_limited(|| tracing::error!(%error, "a request body cannot be kept"));
                 self.refuse_body(index, 500, &[])
@@ -160,6 +169,11 @@ impl Requests {
         self.arm_body(index);
         self.settle(index, true);
     }
+}
+
+/// Whether it is the disk, or the share of it that this account may use.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ impl App {
             listen: self.address().to_string(),
             domains: self.domain.clone(),
             workers: self.workers,
+            whole_environment: true,
         };
         Ok(text(&self.application()?, &settings))
     }

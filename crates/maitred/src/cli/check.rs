@@ -1,4 +1,5 @@
-//! `maitred check`: says whether a configuration is good, and binds nothing. Modules are loaded, each in a process of its own.
+//! `maitred check`: says whether a start with a configuration would succeed, and binds nothing. Modules are loaded, each in a process
+//! of its own.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use super::load_module;
 use maitred_config::{Config, load};
 use maitred_control::affinity::steering;
 use maitred_control::affinity::topology::{self, Topology};
+use maitred_master::judge::{Addresses, judge};
 
 /// Checks a file: the summary goes to standard output, errors and warnings to standard error.
 pub fn run(path: &Path) -> ExitCode {
@@ -22,8 +24,10 @@ pub fn run(path: &Path) -> ExitCode {
                     eprintln!("warning: {complaint}");
                 }
             }
-            if let Err(wrong) = load_module::check(&loaded.config) {
-                wrong.lines().for_each(|line| eprintln!("error: {line}"));
+            let mut wrong = judge(&loaded.config, Addresses::Judge);
+            wrong.extend(load_module::check(&loaded.config).err());
+            if !wrong.is_empty() {
+                wrong.iter().flat_map(|text| text.lines()).for_each(|line| eprintln!("error: {line}"));
                 return Exit::Usage.into();
             }
             println!("{}", summary(path, &loaded.config));

@@ -1,18 +1,23 @@
 //! Modules, loaded in a process of their own first: `maitred check` starts `maitred load-module` for each, and whatever that
 //! does, the check says so.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use maitred_sys::module::abi::{Response, Ticket};
+use maitred_sys::module::host::{ServerCalls, Task, serve};
+use maitred_sys::spawn::{Child, Command, Exit as Ended, FIRST_DESCRIPTOR};
+use maitred_sys::{inherit, memfile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::exit::Exit;
 use maitred_config::{Config, ModuleSpec};
-use maitred_control::modules;
+use maitred_control::modules::{self, Confined, Rights};
+use maitred_worker::sandbox;
 
 /// How long a module may take to begin: as long as the worker process may.
 const INIT_MAX: Duration = Duration::from_secs(30);
@@ -20,14 +25,16 @@ const INIT_MAX: Duration = Duration::from_secs(30);
 const MARK: &str = "maitred-module: ";
 /// Bytes of what it prints that are looked at.
 const SAID_MAX: u64 = 64 << 10;
+/// The largest document: as that of a worker process.
+const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+/// This program, whatever has become of its file since.
+const SELF: &str = "/proc/self/exe";
 
-/// Loads a module whose configuration is on standard input; says on standard output what is wrong with it.
-pub fn run(path: PathBuf) -> ExitCode {
-    let mut config = String::new();
-    let read = std::io::stdin().read_to_string(&mut config).map_err(|error| error.to_string());
-    let loaded = read.and_then(|_| modules::load(&ModuleSpec { path, config }, 0));
-    match loaded {
-        Ok(_) => Exit::Done.into(),
+/// Loads a module of a configuration, which an inherited document has, with the rights of a worker process; says on standard output
+/// what is wrong with it.
+pub fn run() -> ExitCode {
+    match load() {
+        Ok(()) => Exit::Done.into(),
         Err(why) => {
             println!("\n{MARK}{}", why.replace(['\n', '\r'], " "));
             Exit::Failed.into()
@@ -35,51 +42,92 @@ pub fn run(path: PathBuf) -> ExitCode {
     }
 }
 
-/// Loads all modules of a configuration, each in a process of its own.
+/// As a worker process begins: its rights, its modules, its files, and what modules start then.
+fn load() -> Result<(), String> {
+    let document = inherit::take(FIRST_DESCRIPTOR).and_then(|file| memfile::read(file, DOCUMENT_BYTES_MAX));
+    let document = document.map_err(|error| format!("what to load: {error}"))?;
+    let (rights, config, number): (Rights, Config, u16) =
+        serde_json::from_slice(&document).map_err(|error| format!("what to load: {error}"))?;
+    let all = config.modules();
+    let spec = all.get(usize::from(number)).ok_or("there is no such module")?;
+    let (confined, _) =
+        Confined::enter(rights).map_err(|error| format!("the rights of a worker process: {error}"))?;
+    let module = modules::load(&confined, spec, number)?;
+    // What the kernel does not have of it, a worker process goes without, and says so.
+    let _ = sandbox::confine(&config, &[]);
+    serve(&Trial);
+    module.start().map_err(|why| format!("module {}: {why}", spec.path.display()))
+}
+
+/// What there is of a server for a module that is tried out.
+struct Trial;
+
+impl ServerCalls for Trial {
+    fn complete(&self, _: Ticket, _: Option<&Response<'_>>) -> bool {
+        false
+    }
+
+    fn run(&self, task: Task) -> bool {
+        std::thread::Builder::new().spawn(move || task.call()).is_ok()
+    }
+
+    fn log(&self, _: u32, text: &[u8]) {
+        println!("{}", String::from_utf8_lossy(text));
+    }
+}
+
+/// Loads all modules of a configuration, each in a process of its own, which has the rights of a worker process.
 ///
 /// # Errors
 /// What is wrong with them, a line for each.
 pub fn check(config: &Config) -> Result<(), String> {
-    let wrong: Vec<String> = config.modules().into_iter().filter_map(|spec| try_out(spec).err()).collect();
+    let all = config.modules();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let rights =
+        Rights::of_worker(config).map_err(|error| format!("the account of the worker process: {error}"))?;
+    let wrong: Vec<String> = (0_u16..)
+        .zip(all)
+        .filter_map(|(number, spec)| try_out((&rights, config, number), spec).err())
+        .collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-fn try_out(spec: &ModuleSpec) -> Result<(), String> {
+fn try_out(what: (&Rights, &Config, u16), spec: &ModuleSpec) -> Result<(), String> {
     let named = |why: &str| format!("module {}: {why}", spec.path.display());
-    let failed = |error: std::io::Error| named(&format!("it cannot be tried out: {error}"));
-    let mut child = start(&spec.path).map_err(failed)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A module that has crashed before it was read is seen below.
-        let _ = input.write_all(spec.config.as_bytes());
-    }
-    let ended = wait(&mut child, Instant::now() + INIT_MAX).map_err(failed)?;
-    let Some(status) = ended else {
+    let failed = |error: io::Error| named(&format!("it cannot be tried out: {error}"));
+    let (child, output) = start(what, spec).map_err(failed)?;
+    let ended = wait(&child, Instant::now() + INIT_MAX).map_err(failed)?;
+    let Some(ended) = ended else {
         return Err(named(&format!("its `init` has not returned after {} seconds", INIT_MAX.as_secs())));
     };
     let mut said = Vec::new();
-    if let Some(output) = child.stdout.take() {
-        let _ = output.take(SAID_MAX).read_to_end(&mut said);
-    }
-    judge(status, &String::from_utf8_lossy(&said)).map_err(|why| match why.starts_with("module ") {
+    let _ = File::from(output).take(SAID_MAX).read_to_end(&mut said);
+    judge(ended, &String::from_utf8_lossy(&said)).map_err(|why| match why.starts_with("module ") {
         true => why,
         false => named(&why),
     })
 }
 
-fn start(path: &Path) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("load-module").arg(path).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+/// Starts the process as the master starts a worker process: it changes its account by itself.
+fn start(what: (&Rights, &Config, u16), spec: &ModuleSpec) -> io::Result<(Child, OwnedFd)> {
+    let document = memfile::sealed("maitred-module", &serde_json::to_vec(&what)?)?;
+    let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    // It does not wait for a process that this one has left behind, and that keeps the pipe open.
+    rustix::io::ioctl_fionbio(&output, true)?;
+    let mut command = Command::new(SELF);
+    command.arg0("maitred: module").arg("load-module").arg(&spec.path);
+    command.new_group().no_new_privs().descriptor(document.as_fd()).stdout(theirs.as_fd());
+    Ok((command.spawn()?, output))
 }
 
 /// Waits for the end; `None`, and the process is killed, if it does not come in time. What it prints beyond what a pipe holds
 /// keeps it from ending.
-fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<ExitStatus>> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let watched = pid.ok_or(std::io::ErrorKind::NotFound)?;
-    let watched = pidfd_open(watched, PidfdFlags::empty())?;
+fn wait(child: &Child, until: Instant) -> io::Result<Option<Ended>> {
     loop {
         let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
-        match poll(&mut [PollFd::new(&watched, PollFlags::IN)], left.as_ref()) {
+        match poll(&mut [PollFd::new(child, PollFlags::IN)], left.as_ref()) {
             Ok(0) => {
                 child.kill()?;
                 child.wait()?;
@@ -92,15 +140,16 @@ fn wait(child: &mut Child, until: Instant) -> std::io::Result<Option<ExitStatus>
     }
 }
 
-fn judge(status: ExitStatus, said: &str) -> Result<(), String> {
-    if status.success() {
-        return Ok(());
-    }
-    if let Some(signal) = status.signal() {
-        return Err(format!("its `init` crashes: signal {signal}{}", name_of(signal)));
-    }
+fn judge(ended: Ended, said: &str) -> Result<(), String> {
+    let status = match ended {
+        Ended::Status(0) => return Ok(()),
+        Ended::Signal(signal) => {
+            return Err(format!("its `init` crashes: signal {signal}{}", name_of(signal)));
+        }
+        Ended::Status(status) => status,
+    };
     let why = said.lines().rev().find_map(|line| line.strip_prefix(MARK));
-    Err(why.map_or_else(|| format!("its `init` ends the process: {status}"), str::to_owned))
+    Err(why.map_or_else(|| format!("its `init` ends the process: exit status: {status}"), str::to_owned))
 }
 
 fn name_of(signal: i32) -> &'static str {
@@ -111,6 +160,7 @@ fn name_of(signal: i32) -> &'static str {
         8 => " (SIGFPE)",
         9 => " (SIGKILL)",
         11 => " (SIGSEGV)",
+        31 => " (SIGSYS): it makes a system call that worker processes may not make",
         _ => "",
     }
 }
@@ -121,13 +171,12 @@ mod tests {
 
     #[test]
     fn what_a_module_does_to_its_process_is_said() {
-        let status = ExitStatus::from_raw;
-        assert_eq!(judge(status(0), "noise"), Ok(()));
-        let crash = judge(status(11), "");
+        assert_eq!(judge(Ended::Status(0), "noise"), Ok(()));
+        let crash = judge(Ended::Signal(11), "");
         assert_eq!(crash, Err("its `init` crashes: signal 11 (SIGSEGV)".to_owned()));
-        let refusal = judge(status(1 << 8), "noise\n\nmaitred-module: module x: no\n");
+        let refusal = judge(Ended::Status(1), "noise\n\nmaitred-module: module x: no\n");
         assert_eq!(refusal, Err("module x: no".to_owned()));
-        let exit = judge(status(7 << 8), "noise");
+        let exit = judge(Ended::Status(7), "noise");
         assert_eq!(exit, Err("its `init` ends the process: exit status: 7".to_owned()));
     }
 }

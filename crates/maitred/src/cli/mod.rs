@@ -65,7 +65,8 @@ pub enum Command {
     Run(ConfigFile),
     /// Check a configuration file: bind nothing, start nothing
     ///
-    /// Prints every error of the file, each with its line, and what was probably meant.
+    /// Prints every error of the file, each with its line, and what was probably meant. Says ok if `run` would start with it, on
+    /// this machine and with this account; only whether another process uses an address is not looked at.
     Check(ConfigFile),
     /// Turn a configuration of nginx, Unit or Caddy into one of Maitred
     ///
@@ -131,7 +132,7 @@ pub enum Command {
     /// A module, loaded to see whether it can be, for `maitred check`
     #[command(hide = true)]
     LoadModule {
-        /// The library
+        /// The library, for ps(1)
         path: PathBuf,
     },
     /// The process that gets certificates, started by the master

@@ -9,6 +9,7 @@ use super::exit::{Error, Exit};
 use super::{Arguments, Command, load_module};
 use maitred_base::upgrade;
 use maitred_config::{self as config, Failure, Loaded};
+use maitred_master::judge::{Addresses, judge};
 
 /// Whether this executable can take over from a server that was started with these arguments: its configuration is read, and
 /// nothing is bound or written. Says so on standard output, and what is wrong on standard error.
@@ -26,8 +27,10 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
                 eprintln!("{warning}");
             }
             // A module of another version would keep each new worker process from beginning.
-            if let Err(wrong) = load_module::check(&loaded.config) {
-                wrong.lines().for_each(|line| eprintln!("error: {line}"));
+            let mut wrong = judge(&loaded.config, Addresses::Leave);
+            wrong.extend(load_module::check(&loaded.config).err());
+            if !wrong.is_empty() {
+                wrong.iter().flat_map(|text| text.lines()).for_each(|line| eprintln!("error: {line}"));
                 return Exit::Usage.into();
             }
             println!("{}", upgrade::answer());

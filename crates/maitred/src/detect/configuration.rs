@@ -15,6 +15,8 @@ pub struct Settings {
     pub workers: Option<u16>,
     /// Account of the worker process and of the application's processes.
     pub user: Option<String>,
+    /// Whether the application's processes get the whole environment of the server.
+    pub whole_environment: bool,
 }
 
 /// The whole text.
@@ -89,6 +91,11 @@ fn pool(out: &mut String, application: &Application, settings: &Settings) {
             let _ = writeln!(out, "[pool.web]\ncommand = {}", array(command));
             if let Some(workers) = settings.workers {
                 let _ = writeln!(out, "workers = {workers}");
+            }
+            if settings.whole_environment {
+                out.push_str(
+                    "# What this command was given is meant for the application.\nenv_inherit = [\"*\"]\n",
+                );
             }
         }
         Kind::Server { url, start } => {

@@ -5,6 +5,7 @@
 //! | [`acme`] | automatic certificates, with a real authority |
 //! | [`app`] | `maitred app` and `maitred init` |
 //! | [`in_process`] | in-process modules |
+//! | [`judging`] | `maitred check` says ok if and only if `maitred run` starts |
 //! | [`listen_pools`] | pools that accept connections by themselves |
 //! | [`master`] | start, crash, reload, stop, what is inherited and what is left behind |
 //! | [`operator`] | exit codes and messages, `check`, the service manager, the documents that are made from the code |
@@ -18,6 +19,7 @@
 mod acme;
 mod app;
 mod in_process;
+mod judging;
 mod listen_pools;
 mod master;
 mod operator;

@@ -192,11 +192,12 @@ impl Setup {
         let share_user = default(&self.server, "share_user", "share_user = true");
         let address = default(&self.listen, "address", "address = \"127.0.0.1:0\"");
         let format = default(&self.log, "access ", "access = \"combined\"");
+        let access_file = default(&self.log, "access_file ", "access_file = \"access.log\"");
         format!(
             "[server]\n{threads}\naffinity = \"off\"\n{admin}\n{share_user}\n{}\n\
              [[listen]]\n{address}\n{}\n\
              [limits]\n{}\n\
-             [log]\naccess_file = \"access.log\"\n{format}\n{}\n\
+             [log]\n{access_file}\n{format}\n{}\n\
              [[site]]\nroot = \"root\"\n{}\n{}\n{}\n",
             join(&self.server),
             join(&self.listen),

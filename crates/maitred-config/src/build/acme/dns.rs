@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::super::super::acme::{Dns, DnsBy, DnsUpdate, TsigAlgorithm};
+use super::super::super::acme::{Dns, DnsBy, DnsHook, DnsUpdate, TsigAlgorithm};
 use super::super::super::finding::At;
 use super::super::super::reader::{Section, shorten};
+use super::super::environment::env_inherit;
 
 /// Where name servers listen (RFC 1035 section 4.2).
 const PORT: u16 = 53;
@@ -17,7 +18,7 @@ const OF_UPDATES: [&str; 5] = ["key_file", "key_name", "algorithm", "zone", "ttl
 pub(in super::super) fn dns(section: &Section<'_>) -> Option<Dns> {
     let cx = section.cx;
     let server = section.text("server").and_then(|text| address(section, "server", &text));
-    let hook = hook(section);
+    let (hook, env_inherit) = (hook(section), env_inherit(section));
     let (domains, zone, key_name) = (names(section), name_of(section, "zone"), name_of(section, "key_name"));
     let key_file = super::super::path(section, "key_file");
     let algorithm = section.choice("algorithm").and_then(TsigAlgorithm::named);
@@ -48,9 +49,17 @@ pub(in super::super) fn dns(section: &Section<'_>) -> Option<Dns> {
                     "it is for updates (`server`)",
                 );
             }
-            DnsBy::Hook(hook.filter(|words| !words.is_empty())?)
+            let command = hook.filter(|words| !words.is_empty())?;
+            DnsBy::Hook(DnsHook { command, env_inherit })
         }
         (Some(span), None) => {
+            if let Some(span) = section.given("env_inherit") {
+                cx.error_with(
+                    &span,
+                    "`env_inherit` has no meaning with `server`",
+                    "it is for a program (`hook`)",
+                );
+            }
             if key_file.is_none() && section.given("key_file").is_none() {
                 cx.missing(&span, "`server` needs a `key_file`", "updates that are not signed are not sent");
             }

@@ -3,13 +3,18 @@ use std::os::unix::net::UnixStream;
 
 use crate::attach_modules;
 use crate::testing::{client, reactor, shared_with};
-use maitred_control::modules::Modules;
+use maitred_control::modules::{Confined, Modules, Rights};
 
 /// A thread with this route, a client, and so many requests of that.
 fn ask(route: &str, requests: usize) -> String {
     let site = format!("[[site]]\nroot = \"/nonexistent\"\n[[site.route]]\npath = \"/hello\"\n{route}\n");
     let shared = shared_with(&site, 1, |shared| {
-        shared.modules = Modules::load(&shared.start.config, &[], |_| ()).unwrap();
+        // What counts instructions makes system calls of its own.
+        let mut config = shared.start.config.clone();
+        config.server.seccomp = false;
+        let rights = Rights::own(&config, &[], rustix::process::geteuid().as_raw());
+        let (confined, _) = Confined::enter(rights).unwrap();
+        shared.modules = Modules::load(&confined, &shared.start.config, &[], |_| ()).unwrap();
         attach_modules(&mut shared.router, &shared.start.config, &shared.modules);
     });
     let mut thread = reactor(shared, 0);

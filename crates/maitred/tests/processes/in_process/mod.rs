@@ -12,6 +12,7 @@
 //! | [`held`] | modules that do not give an event loop back |
 //! | [`later`] | answers that come later |
 //! | [`libraries`] | builds what the tests load |
+//! | [`rights`] | what a library may do from its first instruction on, and which ones are refused |
 //! | [`rules`] | answers that break a rule, and panics |
 //! | [`scene`] | configurations and commands that several of them use |
 //! | [`shared`] | what goes on over reloads, upgrades and crashes, and what a confined process may do |
@@ -25,6 +26,7 @@ mod guide;
 mod held;
 mod later;
 mod libraries;
+mod rights;
 mod rules;
 mod scene;
 mod shared;

@@ -512,7 +512,7 @@ impl Lookup for Roomy {
     fn user(&self, name: &str) -> std::io::Result<Option<Identity>> {
         // Each has another number.
         let uid = NOBODY + name.bytes().map(u32::from).sum::<u32>();
-        Ok(Some(Identity { name: name.to_owned(), uid, gid: uid }))
+        Ok(Some(Identity::new(name, uid, uid)))
     }
 
     fn group(&self, name: &str) -> std::io::Result<Option<u32>> {

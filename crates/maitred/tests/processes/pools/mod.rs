@@ -5,6 +5,7 @@ mod failing;
 mod health;
 mod load;
 mod look;
+mod orphans;
 mod recovering;
 mod recycling;
 mod reloads;

@@ -1,12 +1,12 @@
 //! What the processes of a pool live in: limits, account, directory, environment; and where what they write goes.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::pools::look::breathing;
-use crate::support::{Server, Setup, eventually};
+use crate::support::{Server, Setup, binary, eventually};
 
 fn around(server: &Server) -> Value {
     serde_json::from_slice(&server.connect().get("/app/around").body).unwrap()
@@ -26,7 +26,7 @@ fn limits_directory_and_environment_are_the_pools() {
         (&env["WHO"], &env["MAITRED_POOL"], &env["MAITRED_SLOT"]),
         (&json!("the pool"), &json!("app"), &json!("0"))
     );
-    assert!(env["PATH"].is_string(), "the rest is the server's: {env}");
+    assert!(env["PATH"].is_string(), "where programs are is the server's to say: {env}");
     server.stop();
 }
 
@@ -54,6 +54,83 @@ fn root_gives_processes_the_account_of_their_pool() {
     let around = around(&server);
     assert_ne!(around["uid"], 0);
     assert!(!around["groups"].as_array().unwrap().contains(&json!(0)), "{around}");
+    server.stop();
+}
+
+/// Starts the server with this environment.
+fn start_with(setup: Setup, variables: &[(&str, &str)]) -> Server {
+    let mut command = Command::new(binary());
+    command.args(["run", "-c", "maitred.toml"]).stdin(Stdio::null());
+    setup.start_by({
+        command.envs(variables.iter().copied());
+        command
+    })
+}
+
+/// What a server may have been given: secrets, what programs need, words of a service manager, and who it is itself.
+const GIVEN: [(&str, &str); 10] = [
+    ("SECRET_TOKEN", "hunter2"),
+    ("LC_TIME", "C.UTF-8"),
+    ("TZ", "Europe/Berlin"),
+    ("APP_ONE", "1"),
+    ("APP_TWO", "2"),
+    ("APP", "0"),
+    ("WATCHDOG_USEC", "100000000"),
+    ("HOME", "/home/of-the-master"),
+    ("USER", "of-the-master"),
+    ("BASH_ENV", "/nonexistent"),
+];
+
+#[test]
+fn processes_get_what_is_listed_of_the_servers_environment_and_no_secrets() {
+    let lines = "workers = 1\nqueue = { timeout = \"60s\" }\nenv_inherit = [\"APP_*\", \"NO_SUCH_VARIABLE\"]";
+    let setup = breathing(Setup::new(), "app", None, "APP_TWO = \"of the pool\"", lines);
+    let whole = "workers = 1\nqueue = { timeout = \"60s\" }\nenv_inherit = [\"*\"]";
+    let server = start_with(breathing(setup, "whole", None, "", whole), &GIVEN);
+    let shown = around(&server);
+    let env = &shown["env"];
+    let expected =
+        [("LC_TIME", "C.UTF-8"), ("TZ", "Europe/Berlin"), ("APP_ONE", "1"), ("APP_TWO", "of the pool")];
+    for (name, value) in expected {
+        assert_eq!(env[name], value, "{name}: {env}");
+    }
+    // The account is the master's, and so is its home.
+    assert_eq!((&env["HOME"], &env["USER"]), (&json!("/home/of-the-master"), &json!("of-the-master")));
+    for name in ["SECRET_TOKEN", "APP", "WATCHDOG_USEC", "BASH_ENV", "NO_SUCH_VARIABLE"] {
+        assert!(env.get(name).is_none(), "{name}: {env}");
+    }
+    let whole: Value = serde_json::from_slice(&server.connect().get("/whole/around").body).unwrap();
+    assert_eq!((&whole["env"]["SECRET_TOKEN"], &whole["env"]["APP"]), (&json!("hunter2"), &json!("0")));
+    assert!(whole["env"].get("WATCHDOG_USEC").is_none(), "{whole}");
+    server.stop();
+}
+
+#[test]
+fn processes_of_another_account_are_at_home_there() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::support::skip_here("it takes root to become another user");
+    }
+    let lines = "workers = 1\nuser = \"nobody\"\nqueue = { timeout = \"60s\" }\nenv_inherit = [\"*\"]";
+    let setup = breathing(Setup::new(), "app", None, "", lines);
+    let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python/maitred");
+    let copied = Command::new("cp").arg("-r").arg(adapter).arg(setup.directory.path()).status();
+    assert!(copied.unwrap().success());
+    let server = start_with(setup, &GIVEN);
+    let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
+    let nobody: Vec<&str> =
+        accounts.lines().find(|line| line.starts_with("nobody:")).unwrap().split(':').collect();
+    let shown = around(&server);
+    let env = &shown["env"];
+    assert_eq!((&env["HOME"], &env["SHELL"]), (&json!(nobody[5]), &json!(nobody[6])), "{env}");
+    assert_eq!((&env["USER"], &env["LOGNAME"]), (&json!("nobody"), &json!("nobody")), "{env}");
+    assert_eq!(env["SECRET_TOKEN"], "hunter2", "all of it is passed on, as the configuration says");
+    // The worker process is not dumpable: its environment is for root to see.
+    let worker = std::fs::read(format!("/proc/{}/environ", server.worker())).unwrap();
+    let worker = String::from_utf8_lossy(&worker).into_owned();
+    assert!(worker.contains("PATH=") && worker.contains("TZ=Europe/Berlin"), "{worker}");
+    for name in ["SECRET_TOKEN", "APP_ONE", "WATCHDOG_USEC", "HOME="] {
+        assert!(!worker.contains(name), "{name}: {worker}");
+    }
     server.stop();
 }
 

@@ -257,3 +257,30 @@ fn a_file_of_users_is_read_again_when_it_changes() {
     assert_eq!(all(), [401, 401, 401, 200]);
     server.terminate(Signal::TERM);
 }
+
+/// As [`BCRYPT`], with a cost that keeps the threads busy: 128 times as much.
+const SLOW: &str = "$2y$12$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.";
+
+#[test]
+fn guesses_from_one_address_do_not_keep_others_out() {
+    let users = format!("basic_auth = {{ users = {{ ann = \"{BCRYPT}\", eve = \"{SLOW}\" }} }}");
+    let server = Setup::with_files().server(TRUSTING).site(&users).start();
+    let ask = |from: &str, user: &str, password: &str| {
+        let mut client = server.connect();
+        let (from, field) = (format!("X-Forwarded-For: {from}\r\n"), field(user, password));
+        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: a\r\n{from}{field}\r\n"));
+        client
+    };
+    // One thread takes them in this order: when the last one is refused, all places are taken.
+    let mut guessers: Vec<_> =
+        (0..100).map(|number| ask("203.0.113.1", "eve", &format!("guess {number}"))).collect();
+    assert_eq!(guessers.last_mut().unwrap().response("GET").status, 503);
+    for (number, from) in ["203.0.113.2", "198.51.100.7", "2001:db8::1"].iter().enumerate() {
+        // Each password is another one, so that nothing of it is known.
+        let wrong = ask(from, "ann", &format!("wrong {number}")).response("GET");
+        assert_eq!(wrong.status, 401, "{from}: it was checked");
+    }
+    assert_eq!(ask("203.0.113.2", "ann", "secret").response("GET").text(), "file a\n");
+    drop(guessers);
+    server.stop();
+}

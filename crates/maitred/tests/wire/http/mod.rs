@@ -12,6 +12,7 @@ mod connect;
 mod error_pages;
 mod files;
 mod full;
+mod full_disk;
 mod limits;
 mod log;
 mod messages;
