@@ -60,6 +60,7 @@ pub(super) fn routes(
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
+        cache::check(section, of_site, &route);
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
                 &span,

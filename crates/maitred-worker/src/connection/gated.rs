@@ -19,6 +19,8 @@ pub(crate) struct Gated {
     pub user: Option<Box<str>>,
     /// How it was found out.
     pub scheme: Scheme,
+    /// A gate that tells clients apart has let it pass, whether it has named a user or not.
+    pub decided: bool,
     /// Fields for the pool that it goes to: lower case names. What the client sends of these names, the route removes.
     pub fields: FieldLines,
     /// `Set-Cookie` fields for its response.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use maitred_http::fields::FieldsRef;
 use maitred_http::request::Request;
 
 use super::Exchanges;
@@ -27,9 +26,8 @@ impl Exchanges {
         if !self.has_room_for_copy(mirror) {
             return false;
         }
-        let further = FieldsRef::default();
         let how =
-            Copied { method: request.method_text, target: request.target, body: Some(body.len()), further };
+            Copied { body: Some(body.len()), ..Copied::of(request, request.method_text, request.target) };
         let Some(head) = head_of(request, &how, &self.head_limits) else { return false };
         let before = self.exchange(index).dispatch.gated.as_deref();
         let gated = before.map(|before| Gated {

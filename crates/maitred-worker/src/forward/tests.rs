@@ -76,7 +76,7 @@ fn what_connection_names_stays_here_whatever_else_it_says() {
 }
 
 fn clock() -> Clock {
-    Clock { now: Instant::now(), unix_secs: 0, unix_micros: 0, http_date: [b' '; 29] }
+    Clock { now: Instant::now(), unix_secs: 0, unix_micros: 0, steady_us: 0, http_date: [b' '; 29] }
 }
 
 /// What an application gets as the target of a request for `target`.

@@ -100,7 +100,13 @@ impl Requests {
         }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
             let verdict = match gate {
-                Gate::Modules if gates.asks_modules => self.ask_modules(index, request, &routed.plan.modules),
+                Gate::Modules if gates.asks_modules => {
+                    let verdict = self.ask_modules(index, request, &routed.plan.modules);
+                    if matches!(verdict, Verdict::Pass) && routed.plan.cache.is_some() {
+                        self.gated(index).decided = true;
+                    }
+                    verdict
+                }
                 _ => self.ask_gate(gate, index, request, gates),
             };
             match verdict {
@@ -189,6 +195,7 @@ impl Requests {
             true => {
                 let user = gated.user.as_deref().unwrap_or_default();
                 gated.fields.push(b"x-remote-user", user.as_bytes());
+                gated.decided = true;
                 Verdict::Pass
             }
             false => {
