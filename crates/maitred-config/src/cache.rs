@@ -62,6 +62,8 @@ pub struct CacheRules {
     pub key_headers: Vec<String>,
     /// `key_cookies`: cookies whose values belong to the key.
     pub key_cookies: Vec<String>,
+    /// `key_identity`: who the client is, by what the server itself has found out, belongs to the key.
+    pub key_identity: bool,
     /// `cookies`: requests with `Cookie` are answered from the cache, too.
     pub cookies: bool,
     /// `object_bytes_max`: larger responses are not kept.
@@ -116,6 +118,7 @@ impl std::default::Default for CacheRules {
             query_ignore: Vec::new(),
             key_headers: Vec::new(),
             key_cookies: Vec::new(),
+            key_identity: false,
             cookies: true,
             object_bytes_max: OBJECT_BYTES,
             collapse_timeout: COLLAPSE,
@@ -252,7 +255,8 @@ pub(super) const TABLE: Table = Table {
             "authorization",
             Kind::Flag,
             Default::Flag(false),
-            "Keep responses to requests with `Authorization`, too, although they do not say that others may have them.",
+            "Keep responses to requests with `Authorization`, or of clients that a gate or a certificate has told apart, too, although \
+             they do not say that others may have them: all clients get what one has got.",
         ),
         Key::new(
             "response_control",
@@ -288,7 +292,7 @@ pub(super) const TABLE: Table = Table {
             "query_ignore",
             Kind::Texts("names of parameters, with `*` at the end for any rest"),
             Default::Absent("none"),
-            "Parameters of the query that do not.",
+            "Parameters of the query that do not. They do not reach the pool with a request whose response is to be kept.",
         ),
         Key::new(
             "key_headers",
@@ -300,7 +304,15 @@ pub(super) const TABLE: Table = Table {
             "key_cookies",
             Kind::Texts("names of cookies"),
             Default::Absent("none"),
-            "Cookies that distinguish responses.",
+            "Cookies that distinguish responses. Others do not reach the pool with a request whose response is to be kept.",
+        ),
+        Key::new(
+            "key_identity",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether each client that `basic_auth`, `jwt`, `forward_auth` or a certificate has told apart has responses of its own. \
+             Otherwise what such a client gets is kept only if it says `public`, `s-maxage` or `must-revalidate`, and is given to all \
+             of them ([caching](caching.md#responses-for-one-client)).",
         ),
         Key::new(
             "cookies",

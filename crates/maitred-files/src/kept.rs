@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use maitred_http::cache::{Answer, Lifetime, answer, put_not_modified_fields};
 use maitred_http::fields::{FieldLines, FieldsRef};
-use maitred_http::request::Request;
+use maitred_http::request::{Known, Request};
 use maitred_http::response::ResponseHead;
 
 use super::fixed;
@@ -18,7 +18,7 @@ use maitred_cache::{Body, Entry};
 use maitred_policy::compress::{self, Verdict};
 
 /// Ranges of one response. Of several at once the whole is given (RFC 9110 section 14.2 allows that).
-const RANGES_MAX: usize = 1;
+pub const RANGES_MAX: usize = 1;
 
 /// A body in memory that is longer is not copied behind its head.
 const COPIED_BYTES_MAX: usize = 64 * 1024;
@@ -34,6 +34,11 @@ pub struct Kept<'a> {
     pub age: u32,
     /// The value of `Cache-Status`, with what caches nearer to the pool have said.
     pub status: Option<&'a [u8]>,
+    /// Fields that are for the client alone that has fetched it.
+    pub own: Option<&'a FieldLines>,
+    /// No part of it is given: how long it is was not known when its head came, and what a client gets of it depends on its head
+    /// alone, and not on how soon the rest has followed.
+    pub whole: bool,
     /// What `compress` of its route makes of it.
     pub coded: Option<&'a Coded>,
 }
@@ -55,7 +60,8 @@ impl Kept<'_> {
         let (head, size) = (&self.entry.head, self.entry.body.len());
         let fields = self.fields();
         let stored = (head.status, fields.as_ref().map_or(head.fields.all(), FieldLines::all), size);
-        match answer(stored, self.lifetime, (request.method, &request.known), RANGES_MAX) {
+        let known = Known { range: request.known.range.filter(|_| !self.whole), ..request.known };
+        match answer(stored, self.lifetime.date, (request.method, &known), RANGES_MAX) {
             Answer::Whole => self.whole(writer),
             Answer::NotModified => {
                 let mut fields = FieldLines::default();
@@ -135,6 +141,7 @@ impl Kept<'_> {
                 lines.push(name, value);
             }
         }
+        lines.extend(self.own.map(FieldLines::all).unwrap_or_default());
         lines.push_number(b"Age", self.age.into());
         if let Some(length) = length {
             lines.push_number(b"Content-Length", length);

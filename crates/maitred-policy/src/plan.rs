@@ -9,12 +9,12 @@ use regex::bytes::Regex;
 
 use crate::access::{Gates, identity_fields};
 use crate::compress;
-use crate::filter::cache::Caching;
+use crate::filter::cache::{Caching, OfPool};
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
 use crate::rewrite::Rewrite;
-use maitred_config::{Overrides, RequestHeaderRules};
+use maitred_config::{Overrides, RequestHeaderRules, Route, Site};
 
 /// How long a connection may be idle after a request, in two bytes, because each connection has one: 12 bits, and by how many
 /// places they are shifted. Exact up to four seconds; beyond, up to 1/2048 too long, never too short.
@@ -92,6 +92,8 @@ pub struct Plan {
     pub compress: Option<compress::Rules>,
     /// Which responses of its pool are kept, and given to others.
     pub cache: Option<Box<Caching>>,
+    /// Some route of the site keeps responses, which what is done by this one may make invalid.
+    pub site_keeps: bool,
     /// The body that the route answers with, compressed.
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
@@ -235,6 +237,7 @@ impl Plan {
             idle: IdleTime::new(overrides.limits.keep_alive_timeout),
             compress: compiled.compress.map(compress::Rules::new),
             cache: compiled.cache.map(Box::new),
+            site_keeps: false,
             constant: None,
             modules: Modules::default(),
             needs_response: compiled.needs_response || overrides.limits.is_throttled() || sets_cookies,
@@ -260,6 +263,14 @@ impl Plan {
             }
         }
         self.named_files = files;
+    }
+
+    /// Its route, and the pool that the route leads to, are known now: without one, nothing is kept.
+    pub(crate) fn note_route(&mut self, site: &Site, route: &Route, pool: Option<OfPool<'_>>) {
+        match (pool, &mut self.cache) {
+            (Some(pool), Some(cache)) => cache.note_route(site, route, pool, self.gates.as_deref()),
+            _ => self.cache = None,
+        }
     }
 
     /// Its modules are known now.

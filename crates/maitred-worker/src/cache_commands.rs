@@ -10,7 +10,7 @@ use maitred_http::request::{HeadRoom, RequestHead};
 use serde_json::{Value, json};
 
 use super::inbox::Message;
-use super::kept::{lifetime_of, variant_key};
+use super::kept::{BESIDES, lifetime_of, variant_key};
 use super::shared::Shared;
 use maitred_cache::{Body, Entry, Found, Job, Key, Kind, Outcome, Purge, PurgeError, Store};
 use maitred_control::Document;
@@ -34,8 +34,8 @@ pub(super) struct Asker {
 /// What is to be shown.
 #[derive(Debug)]
 pub(super) struct Shown {
-    /// The keys that the URL may have, with the rules for what varies.
-    pub(super) keys: Vec<(Vec<u8>, Rules)>,
+    /// The keys that the URL may have, with the rules for what varies, and whether it is only shown if something is there.
+    pub(super) keys: Vec<(Vec<u8>, Rules, bool)>,
     /// A route of the site keeps responses.
     pub(super) is_cached: bool,
     /// The request whose response it is.
@@ -147,7 +147,11 @@ impl Shared {
     pub(super) fn show_cached(&'static self, shown: Shown, asker: Asker) -> Result<(), String> {
         let job = DiskJob::task(move || {
             let Some(store) = &self.cache else { return };
-            let keys = shown.keys.iter().map(|(text, rules)| self.shown(store, &shown, text, rules));
+            let found = |(text, rules, if_there): &(Vec<u8>, Rules, bool)| {
+                let value = self.shown(store, &shown, text, rules);
+                (!if_there || value["state"] != "nothing" || !value["varies"].is_null()).then_some(value)
+            };
+            let keys = shown.keys.iter().filter_map(found);
             self.answer_with(asker, &json!({ "keys": keys.collect::<Vec<_>>() }));
         });
         self.disk.submit(job, self.on_failure(asker)).map_err(|_| BUSY.to_owned())
@@ -164,6 +168,10 @@ impl Shared {
             && let Kind::Vary { names: all, epoch } = &entry.head.kind
         {
             names = all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            if names.iter().any(|name| name == BESIDES) {
+                let why = "each client, or each target that the pool is asked for, has a response of its own";
+                return show("of each client", Some(why));
+            }
             let mut room = HeadRoom::default();
             let Some(request) = shown.head.view(&mut room) else { return show("nothing", None) };
             let mut variant = Vec::new();

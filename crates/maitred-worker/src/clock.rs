@@ -31,18 +31,22 @@ impl Environment {
     /// The clock now.
     pub(super) fn read(self) -> Clock {
         let (unix_secs, unix_micros) = self.wall();
-        Clock { now: (self.now)(), unix_secs, unix_micros, http_date: maitred_http::date::format(unix_secs) }
+        let http_date = maitred_http::date::format(unix_secs);
+        let mut clock = Clock { now: (self.now)(), unix_secs, unix_micros, steady_us: 0, http_date };
+        clock.steady_us = clock.unix_us();
+        clock
     }
 
     /// Brings the clock up to date; the text of the date is made anew once a second.
     pub(super) fn advance(self, clock: &mut Clock) {
         let (unix_secs, unix_micros) = self.wall();
-        clock.now = (self.now)();
+        let before = std::mem::replace(&mut clock.now, (self.now)());
         clock.unix_micros = unix_micros;
         if clock.unix_secs != unix_secs {
             clock.unix_secs = unix_secs;
             clock.http_date = maitred_http::date::format(unix_secs);
         }
+        clock.advance_steady(before);
     }
 
     fn wall(self) -> (u64, u32) {

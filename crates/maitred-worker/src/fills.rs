@@ -19,6 +19,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use maitred_http::fields::FieldLines;
 use maitred_http::response::FramedHead;
 
 use maitred_cache::Entry;
@@ -76,7 +77,7 @@ pub(crate) struct Fill {
 pub(crate) enum Phase {
     /// No head has come.
     Asking,
-    /// This is the head; content is coming.
+    /// This is the head, with the fields that all may have; content is coming.
     Coming(Arc<FramedHead>),
     /// This response is given.
     Kept(Arc<Entry>, How),
@@ -106,10 +107,23 @@ pub(crate) struct Variant {
     pub(crate) text: Box<[u8]>,
 }
 
+/// What is known of a response that is kept, once its head has come.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// For which requests it is; all, if it does not vary.
+    pub(crate) variant: Option<Arc<Variant>>,
+    /// Fields for the client alone whose request has fetched it.
+    pub(crate) own: Option<Arc<FieldLines>>,
+    /// For how many seconds it is fresh from then on.
+    pub(crate) ttl: i64,
+    /// Its head does not say how long it is.
+    pub(crate) unmeasured: bool,
+}
+
 #[derive(Debug)]
 struct Progress {
     phase: Phase,
-    variant: Option<Arc<Variant>>,
+    facts: Facts,
     content: Content,
     /// All of the content is there.
     ended: bool,
@@ -209,7 +223,7 @@ impl Fill {
     fn new(key: &[u8]) -> Fill {
         let progress = Progress {
             phase: Phase::Asking,
-            variant: None,
+            facts: Facts::default(),
             content: Content::Memory(Vec::new()),
             ended: false,
             waiting: Vec::new(),
@@ -231,9 +245,14 @@ impl Fill {
         progress.phase.clone()
     }
 
-    /// For which requests it is, once the head has come; all, if it does not vary.
-    pub(crate) fn variant(&self) -> Option<Arc<Variant>> {
-        lock(&self.progress).variant.clone()
+    /// What is known of the response, once its head has come.
+    pub(crate) fn facts(&self) -> Facts {
+        lock(&self.progress).facts.clone()
+    }
+
+    /// Notes what is known of it.
+    pub(crate) fn note(&self, facts: Facts) {
+        lock(&self.progress).facts = facts;
     }
 
     /// How much of the content has come.
@@ -289,9 +308,9 @@ impl Fill {
     }
 
     /// A head has come whose response is kept.
-    pub(crate) fn begin(&self, head: FramedHead, variant: Option<Arc<Variant>>) {
+    pub(crate) fn begin(&self, head: FramedHead, facts: Facts) {
         let mut progress = lock(&self.progress);
-        (progress.phase, progress.variant) = (Phase::Coming(Arc::new(head)), variant);
+        (progress.phase, progress.facts) = (Phase::Coming(Arc::new(head)), facts);
     }
 
     /// More content has come, which is still kept in memory.
@@ -378,7 +397,7 @@ mod tests {
         let fill = Fill::new(b"a");
         let mut out = Vec::new();
         assert!(matches!(fill.watch(ME), Phase::Asking));
-        fill.begin(head(), None);
+        fill.begin(head(), Facts::default());
         fill.append(b"abc");
         assert_eq!(fill.take_waiting(), [ME]);
         assert_eq!(fill.read(0, &mut out, ME).unwrap(), Piece::Some);
@@ -396,7 +415,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(b"....abcdef", 0).unwrap();
         let fill = Fill::new(b"a");
-        fill.begin(head(), None);
+        fill.begin(head(), Facts::default());
         fill.in_file(Arc::new(file), 4, 5);
         let mut out = Vec::new();
         assert_eq!(fill.read(1, &mut out, ME).unwrap(), Piece::Some);

@@ -213,7 +213,7 @@ fn is_ambiguous(name: &[u8]) -> bool {
 }
 
 /// What `Connection` names: fields of this hop only, among others (9110-7.6.1).
-fn named_by_connection<'b>(request: &Request<'_, 'b>) -> impl Iterator<Item = &'b [u8]> {
+pub(super) fn named_by_connection<'b>(request: &Request<'_, 'b>) -> impl Iterator<Item = &'b [u8]> {
     let connections = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
     connections.flat_map(|field| field.value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii)
 }

@@ -1,11 +1,87 @@
 //! How responses are named and described in the store of the cache, which knows nothing of HTTP.
 
-use maitred_http::cache::{self, Lifetime, Tag, Target};
+use maitred_http::cache::{self, Lifetime, Tag, Target, Wanted, put_key};
 use maitred_http::request::Request;
 use maitred_http::uri::Slashes;
 
 use maitred_cache::Entry;
 use maitred_policy as policy;
+use maitred_policy::filter::cache::Caching;
+
+/// Whom a response is for, as far as this server tells clients apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ToldApart {
+    /// Nobody was asked who the client is, and nobody has said.
+    NoOne,
+    /// A gate or a certificate has decided about the request. What it gets is kept only if that says that others may have it, and
+    /// is given to all of these.
+    Someone,
+    /// The same, and the client has responses of its own: those that are kept by this digest of what it is known by.
+    By(Box<str>),
+}
+
+/// The line of a key that stands for clients that are told apart. No line of a field or a cookie is like it.
+const SOMEONE: &[u8] = b"client told apart\n";
+
+/// What stands among the names of `Vary` where a response depends on [`besides`], which is no field.
+pub(super) const BESIDES: &str = ":besides";
+
+/// What a response depends on besides its key and the fields that it names itself: the client, where `key_identity` says so, and
+/// what its pool is asked for. It tells variants apart, so that one note is all that a purge has to remove.
+pub(super) fn besides(request: &Request<'_, '_>, caching: &Caching, client: &ToldApart) -> Vec<u8> {
+    let mut text = Vec::new();
+    if caching.key_identity {
+        let known = if let ToldApart::By(digest) = client { digest } else { "" };
+        text.extend([b"client ", known.as_bytes(), b"\n"].concat());
+    }
+    if caching.by_target {
+        let (between, query) = request.query.map_or(("", ""), |query| ("?", query));
+        text.extend(
+            [b"target ", request.path.as_bytes(), between.as_bytes(), query.as_bytes(), b"\n"].concat(),
+        );
+    }
+    text
+}
+
+/// The text of the key of a target, without what its response varies with.
+pub(super) fn primary_text(
+    target: &Target<'_>,
+    request: &Request<'_, '_>,
+    caching: &Caching,
+    client: &ToldApart,
+) -> Vec<u8> {
+    let mut text = Vec::with_capacity(256);
+    put_key(target, request, (&caching.keys, &caching.rules), &mut text);
+    if *client == ToldApart::Someone {
+        text.extend_from_slice(SOMEONE);
+    }
+    text
+}
+
+/// What the rules of the cache look at in a request. Clients that are told apart are, to them, as those with `Authorization`
+/// (RFC 9111 section 3.5).
+pub(super) fn wanted(request: &Request<'_, '_>, caching: &Caching, client: &ToldApart) -> Wanted {
+    let mut wanted = Wanted::of(request, &caching.rules);
+    wanted.authorization = match client {
+        ToldApart::NoOne => wanted.authorization,
+        ToldApart::Someone => true,
+        ToldApart::By(_) => false,
+    };
+    wanted
+}
+
+/// What tells variants apart: what the request has in the fields of these names, and [`besides`].
+pub(super) fn variant_text(
+    names: &str,
+    request: &Request<'_, '_>,
+    caching: &Caching,
+    besides: &[u8],
+) -> Vec<u8> {
+    let mut text = Vec::new();
+    cache::put_variant_key(names, request, &caching.rules, &mut text);
+    text.extend_from_slice(besides);
+    text
+}
 
 /// The key of a variant: that of the resource, the number of the note about it, and the values of the request.
 pub(super) fn variant_key(primary: &[u8], epoch: u64, variant: &[u8]) -> Vec<u8> {
@@ -22,13 +98,18 @@ pub(super) fn encode(lifetime: &Lifetime) -> [u64; 8] {
     words
 }
 
-/// Times of a response that is kept; `None` if they are none, which cannot be.
-pub(super) fn lifetime_of(entry: &Entry) -> Option<Lifetime> {
+/// Times as the store keeps them; `None` if they are none, which cannot be.
+pub(super) fn decode(words: &[u64; 8]) -> Option<Lifetime> {
     let mut bytes = [0; cache::LIFETIME_BYTES];
-    for (part, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(entry.head.lifetime) {
+    for (part, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *part = word.to_le_bytes();
     }
-    let lifetime = Lifetime::decode(&bytes)?;
+    Lifetime::decode(&bytes)
+}
+
+/// Times of a response that is kept.
+pub(super) fn lifetime_of(entry: &Entry) -> Option<Lifetime> {
+    let lifetime = decode(&entry.head.lifetime)?;
     Some(if entry.is_soft_purged() { lifetime.outdated() } else { lifetime })
 }
 
@@ -73,12 +154,7 @@ mod tests {
             no_cache: false,
             heuristic: true,
         };
-        let words = encode(&lifetime);
-        let mut bytes = [0; cache::LIFETIME_BYTES];
-        for (part, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *part = word.to_le_bytes();
-        }
-        assert_eq!(Lifetime::decode(&bytes), Some(lifetime));
+        assert_eq!(decode(&encode(&lifetime)), Some(lifetime));
     }
 
     #[test]

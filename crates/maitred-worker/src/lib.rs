@@ -232,7 +232,7 @@ fn start() -> Result<(), String> {
         let note = |module| note_module(&shared.board, module);
         shared.modules.start(note).inspect_err(|why| control::say_cannot_run(&control, why))?;
     }
-    cache_store::begin(shared, Environment::SYSTEM.read().unix_secs);
+    cache_store::begin(shared, Environment::SYSTEM.read().steady_secs());
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
     let mut sockets = datagram_plans(shared, datagrams);

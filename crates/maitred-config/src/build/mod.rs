@@ -84,6 +84,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let users_files = root.cx.users_files.take();
     let trace = trace::trace(root);
     let cache = cache::needed(root, &sites);
+    cache::check_certificates(root, &listens);
     modules::check_number(root, &sites);
     Config {
         listens,

@@ -61,6 +61,7 @@ pub(super) fn routes(
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
+        cache::check(section, of_site, &route);
         let taken = before.takes_all_of(&route).and_then(|number| routes.get(number));
         if let Some((_, earlier)) = taken {
             section.cx.conflict(

@@ -52,3 +52,39 @@ fn what_makes_no_sense_is_an_error() {
     );
     assert!(shown.contains("`cache` keeps responses of pools, and this route has none"), "{shown}");
 }
+
+/// What is said of a route with these lines.
+fn warned(lines: &str) -> String {
+    super::tls::warnings(&format!("{POOL}{lines}\n")).join("\n")
+}
+
+#[test]
+fn what_gives_one_clients_responses_to_others_is_warned_of() {
+    let forward = "forward_auth = { pool = \"a\", path = \"/auth\" }";
+    let users = "basic_auth = \"off\"";
+    for (lines, expected) in [
+        (format!("cache = true\n{forward}"), "behind `forward_auth` keeps only what says `public`"),
+        (format!("cache = {{ ttl = \"1s\" }}\n{forward}"), "behind `forward_auth` keeps only"),
+        (
+            format!("cache = {{ authorization = true }}\n{forward}"),
+            "gives all whom `forward_auth` admits what one of them has got",
+        ),
+        ("cache = { set_cookie = true }".to_owned(), "every client the cookie that the first one has got"),
+        (
+            "cache = { ttl = \"1s\", response_control = false, cookies = true }".to_owned(),
+            "gives every client what one with a session has got",
+        ),
+    ] {
+        let said = warned(&lines);
+        assert!(said.contains(expected), "{lines}: {said}");
+    }
+    for lines in [
+        "cache = true",
+        &format!("cache = true\n{users}"),
+        &format!("cache = false\n{forward}"),
+        &format!("cache = {{ key_identity = true }}\n{forward}"),
+        "cache = { ttl = \"1s\", response_control = false }",
+    ] {
+        assert_eq!(warned(lines), "", "{lines}");
+    }
+}

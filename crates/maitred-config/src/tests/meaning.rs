@@ -38,6 +38,7 @@ fn the_cache_has_its_meaning(config: &Config) {
         query_ignore: Vec::new(),
         key_headers: vec!["x-version".to_owned()],
         key_cookies: vec!["lang".to_owned()],
+        key_identity: true,
         cookies: false,
         object_bytes_max: 1 << 20,
         collapse_timeout: Duration::from_secs(3),

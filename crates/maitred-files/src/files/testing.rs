@@ -131,6 +131,7 @@ impl Bench {
             now: Instant::now(),
             unix_secs: since_epoch.as_secs() + 3600,
             unix_micros: 0,
+            steady_us: 0,
             http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
         };
         let given_up = GivenUp { unsent: Budget::new(u64::MAX), descriptors: Budget::new(u64::MAX) };

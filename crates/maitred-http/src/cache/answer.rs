@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::Lifetime;
 use crate::conditional::{Outcome, Validators, evaluate, range_applies};
 use crate::date;
 use crate::etag::EntityTag;
@@ -26,11 +25,12 @@ pub enum Answer {
 /// How a GET or HEAD is answered from a stored response of this status, whose content has `size` bytes. `If-Match` and
 /// `If-Unmodified-Since` are not looked at: requests with these are not the cache's ([`Wanted::consult`](super::Wanted)).
 ///
-/// A response without `Last-Modified` is compared by its `Date` (9111-4.3.2). Ranges are those of the stored bytes, whatever
+/// `date` is that of the response ([`Lifetime::date`](super::Lifetime::date)): one without `Last-Modified` is compared by it
+/// (9111-4.3.2). Ranges are those of the stored bytes, whatever
 /// their coding: it is a part of the representation (9110-8.4), and its entity tag is about both.
 pub fn answer(
     (status, stored, size): (u16, FieldsRef<'_>, u64),
-    lifetime: &Lifetime,
+    date: u64,
     (method, known): (Method, &Known<'_>),
     ranges_max: usize,
 ) -> Answer {
@@ -38,7 +38,6 @@ pub fn answer(
         // Conditions are about what would be a success without them (9110-13.2.1).
         return Answer::Whole;
     }
-    let date = lifetime.date;
     let last_modified = stored.get(b"last-modified").and_then(|value| date::parse(value, date));
     let etag = stored.get(b"etag").and_then(EntityTag::parse);
     let validators = Validators { etag, last_modified: last_modified.or(Some(date)) };

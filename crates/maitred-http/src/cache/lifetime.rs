@@ -5,6 +5,9 @@ use super::directives::SECONDS_MAX;
 /// Bytes of an encoded [`Lifetime`].
 pub const LIFETIME_BYTES: usize = 40;
 
+/// By so many seconds the clock of a thread may be behind that of another one, which has received a response.
+const AHEAD_SECS_MAX: u64 = 5;
+
 const MUST_REVALIDATE: u32 = 1;
 const NO_CACHE: u32 = 2;
 const HEURISTIC: u32 = 4;
@@ -15,7 +18,7 @@ const ALL: u32 = MUST_REVALIDATE | NO_CACHE | HEURISTIC;
 pub struct Lifetime {
     /// Its `Date`, or when it was received if it has none, in seconds since 1970.
     pub date: u64,
-    /// When it was received, or validated last, in seconds since 1970.
+    /// When it was received, or validated last, in seconds since 1970, by a clock that is never set back.
     pub response_time: u64,
     /// Its age when it was received (9111-4.2.3), in seconds.
     pub initial_age: u32,
@@ -34,14 +37,19 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. A clock that was set back makes nothing younger
-    /// than it was.
+    /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. What was received later than now is as old as can
+    /// be: between two processes the clock was set back, and nobody knows for how long it has been there.
     pub fn age(&self, now: u64) -> u32 {
         self.whole_age(now).min(u64::from(SECONDS_MAX)) as u32
     }
 
     fn whole_age(&self, now: u64) -> u64 {
-        now.saturating_sub(self.response_time).saturating_add(u64::from(self.initial_age))
+        match self.response_time.saturating_sub(now) {
+            0..=AHEAD_SECS_MAX => {
+                now.saturating_sub(self.response_time).saturating_add(self.initial_age.into())
+            }
+            _ => u64::from(SECONDS_MAX),
+        }
     }
 
     /// How many seconds it is fresh from now on; negative if it has not been for so many.

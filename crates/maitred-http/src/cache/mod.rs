@@ -57,7 +57,7 @@ pub use answer::{Answer, answer, put_not_modified_fields};
 pub use directives::SECONDS_MAX;
 pub use freshness::{HEURISTIC_SECS_MAX, is_heuristically_cacheable};
 pub use invalidate::{for_each_invalidated, for_each_invalidated_group, invalidates, names_itself};
-pub use key::{KeyRules, PARAMETERS_MAX, QueryRule, put_key};
+pub use key::{KeyRules, PARAMETERS_MAX, QueryRule, Reduced, canonical_authority, put_key, reduced};
 pub use lifetime::{LIFETIME_BYTES, Lifetime};
 pub use reuse::{Use, is_error, judge, may_serve_on_error};
 pub use rules::{Rules, StatusTtl};
@@ -67,7 +67,7 @@ pub(crate) use structured::members;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, Tag, for_each_tag};
 pub use target::Target;
 pub use update::{
-    Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, put_unstored_fields,
+    Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, split_fields,
     updates,
 };
 pub use vary::{VARIANT_VALUES_MAX, VARY_NAMES_MAX, Vary, put_variant_key, vary};
@@ -82,8 +82,17 @@ use crate::request::{Framing, Method, Request};
 pub struct Times {
     /// When the request was sent.
     pub request_time: u64,
-    /// When the response was received.
+    /// When the response was received: by the wall clock, as the dates in responses are.
     pub response_time: u64,
+    /// The same by a clock that is never set back. From it on, ages are counted: [`Lifetime::response_time`].
+    pub kept_at: u64,
+}
+
+impl Times {
+    /// Times of one clock.
+    pub fn new(request_time: u64, response_time: u64) -> Times {
+        Times { request_time, response_time, kept_at: response_time }
+    }
 }
 
 /// What of a request the rules look at. It borrows nothing, so that it can wait with the exchange.
@@ -101,6 +110,8 @@ pub struct Wanted {
     pub content: bool,
     /// It asks for another protocol.
     pub upgrade: bool,
+    /// It asks its application to take it for one of another method ([`overridden`]).
+    pub overridden: bool,
     /// It was a POST, whose response may answer later GETs ([`Wanted::as_get`]).
     pub by_post: bool,
     pub(crate) control: RequestDirectives,
@@ -132,6 +143,7 @@ impl Wanted {
             precondition: request.known.if_match.is_some() || request.known.if_unmodified_since.is_some(),
             content: request.framing != Framing::None,
             upgrade: request.upgrade,
+            overridden: overridden(request).is_some(),
             by_post: false,
             control,
         }
@@ -146,6 +158,7 @@ impl Wanted {
             precondition: false,
             content: false,
             upgrade: false,
+            overridden: false,
             by_post: false,
             control: RequestDirectives::default(),
         }
@@ -156,6 +169,7 @@ impl Wanted {
         let why = match self.method {
             Method::Get | Method::Head => match () {
                 () if self.upgrade => Why::Upgrade,
+                () if self.overridden => Why::Override,
                 () if self.content => Why::RequestContent,
                 () if self.precondition => Why::Precondition,
                 () if self.control.no_store => Why::RequestNoStore,
@@ -177,4 +191,27 @@ impl Wanted {
     pub fn only_if_cached(&self) -> bool {
         self.control.only_if_cached
     }
+}
+
+/// Fields by which applications take a request for one of another method, in small letters: Rack and Rails, Django and Symfony
+/// with their middleware, Express' method-override, ASP.NET, Google's and Microsoft's APIs.
+const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// The method that a request asks its application to take it for. Names with `_` or `.` count, too: an application that gets fields
+/// as variables knows no difference (RFC 3875 section 4.1.18).
+pub fn overridden(request: &Request<'_, '_>) -> Option<Method> {
+    let alike = |name: &str, other: &str| {
+        let plain = |byte: u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };
+        name.len() == other.len() && name.bytes().map(plain).eq(other.bytes())
+    };
+    // For most fields, the first letter and the length are enough.
+    let may_be = |name: &str| {
+        name.len() >= 13
+            && name.len() <= 22
+            && name.as_bytes().first().is_some_and(|first| first | 0x20 == b'x')
+    };
+    let named = |name: &str| may_be(name) && OVERRIDES.iter().any(|other| alike(name, other));
+    let field = request.fields.iter().find(|field| named(field.name))?;
+    let token = String::from_utf8_lossy(field.value.trim_ascii()).to_ascii_uppercase();
+    Some(Method::from_token(&token))
 }

@@ -76,7 +76,7 @@ pub(super) fn store_by(
     let date = facts.date.unwrap_or(times.response_time);
     let lifetime = Lifetime {
         date,
-        response_time: times.response_time,
+        response_time: times.kept_at,
         initial_age: age::initial(facts.age, date, times),
         fresh_for,
         stale_while_revalidate: grace(said.stale_while_revalidate, rules.stale_while_revalidate),
@@ -85,7 +85,7 @@ pub(super) fn store_by(
         no_cache: said.no_cache,
         heuristic,
     };
-    let reusable = !lifetime.no_cache && lifetime.useful_until() > times.response_time;
+    let reusable = !lifetime.no_cache && lifetime.useful_until() > times.kept_at;
     if reusable || facts.validator { Ok(lifetime) } else { Err(Why::Stale) }
 }
 

@@ -5,5 +5,6 @@ mod model;
 mod oracle;
 mod parts;
 mod properties;
+mod reduced;
 mod script;
 mod suite;

@@ -162,9 +162,15 @@ fn compare(one: &[u8], other: &[u8]) -> std::cmp::Ordering {
     one.iter().map(u8::to_ascii_lowercase).cmp(other.iter().map(u8::to_ascii_lowercase))
 }
 
-/// Appends the fields of a 304 that are not stored, and are for the client of this exchange all the same: `Set-Cookie`, and those
-/// that `no-cache` or `private` name.
-pub fn put_unstored_fields(head: &ResponseHead<'_>, response_time: u64, rules: &Rules, out: &mut FieldLines) {
+/// Appends the fields of a response that are not stored, and are for the client of this exchange all the same: `Set-Cookie`, and
+/// those that `no-cache` or `private` name. Those that others may have, too, go to `shared`.
+pub fn split_fields(
+    head: &ResponseHead<'_>,
+    response_time: u64,
+    rules: &Rules,
+    shared: &mut FieldLines,
+    own: &mut FieldLines,
+) {
     let mut hops: Vec<&[u8]> = Vec::new();
     head.for_each(|name, value| {
         if name.eq_ignore_ascii_case(b"connection") {
@@ -174,15 +180,16 @@ pub fn put_unstored_fields(head: &ResponseHead<'_>, response_time: u64, rules: &
     let left_out = left_out(head, rules, response_time);
     head.for_each(|name, value| {
         let is = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        let of_hop = is_never_stored(name) || hops.iter().any(|other| is(other));
-        if !of_hop && left_out.iter().any(|other| is(other)) {
-            out.push(name, value);
+        if is_never_stored(name) || hops.iter().any(|other| is(other)) {
+            return;
         }
+        let place = if left_out.iter().any(|other| is(other)) { &mut *own } else { &mut *shared };
+        place.push(name, value);
     });
 }
 
 /// Appends the merged fields of a stored response, and says how long it is good from now on. The client gets the
-/// merged fields in either case, with [`put_unstored_fields`].
+/// merged fields in either case, with those of its own ([`split_fields`]).
 ///
 /// # Errors
 ///

@@ -51,8 +51,19 @@ pub fn vary(head: &ResponseHead<'_>) -> Vary {
 /// space around commas does not count. `Accept-Encoding` is a set with weights, and so is `Accept-Language` if the rules say so.
 /// A field that is not there has a line without a colon.
 pub fn put_variant_key(names: &str, request: &Request<'_, '_>, rules: &Rules, out: &mut Vec<u8>) {
+    put_lines(names.split(','), passed(request), rules, out);
+}
+
+/// The fields of a request that its server may see: those that `Connection` names end here (9110-7.6.1), so that a client that
+/// names one has nothing of it in any key.
+pub(super) fn passed<'r, 'a>(
+    request: &'r Request<'_, 'a>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'r, 'a> {
+    let connection = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
+    let options = connection.flat_map(|field| field.value.split(|byte| *byte == b','));
+    let named: Vec<&'a [u8]> = options.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()).collect();
     let fields = request.fields.iter().map(|field| (field.name.as_bytes(), field.value));
-    put_lines(names.split(','), fields, rules, out);
+    fields.filter(move |(name, _)| !named.iter().any(|other| other.eq_ignore_ascii_case(name)))
 }
 
 pub(super) fn put_lines<'n, 'a>(

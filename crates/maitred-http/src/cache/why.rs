@@ -13,6 +13,8 @@ pub enum Why {
     RequestNoStore,
     /// The request asks for another protocol.
     Upgrade,
+    /// The request asks the application to take it for one of another method.
+    Override,
     /// The response to a HEAD has no content to store.
     Head,
     /// An interim response.
@@ -52,6 +54,7 @@ impl Why {
             }
             Why::RequestNoStore => "the request says no-store",
             Why::Upgrade => "the request asks for another protocol",
+            Why::Override => "the request says that it stands for another method (X-HTTP-Method-Override)",
             Why::Head => "the response to HEAD has no content",
             Why::Interim => "interim responses are not stored",
             Why::Partial => "partial responses (206) are not stored",

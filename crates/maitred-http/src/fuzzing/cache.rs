@@ -72,6 +72,7 @@ fn selection(request: &Request<'_, '_>, head: &ResponseHead<'_>, rules: &Rules) 
         KeyRules { query: QueryRule::Ignore, ..KeyRules::default() },
         KeyRules { query: QueryRule::Only(names.clone().into()), sort: true, ..KeyRules::default() },
         KeyRules {
+            answered_by: "pool a 0".into(),
             query: QueryRule::Without(names.into()),
             sort: true,
             fields: Box::new(["accept".into()]),
@@ -108,7 +109,7 @@ fn stored(
     rules: &Rules,
 ) {
     let wanted = Wanted::of(request, rules);
-    let times = Times { request_time: NOW, response_time: NOW };
+    let times = Times::new(NOW, NOW);
     let Ok(lifetime) = storable(&wanted, head, times, rules) else { return };
     assert_eq!(wanted.consult(), Consult::Use);
     assert_eq!(Lifetime::decode(&lifetime.encode()), Some(lifetime));
@@ -126,7 +127,7 @@ fn stored(
     if let Ok(again) = storable(&wanted, &again, times, rules) {
         assert!(again.fresh_for <= lifetime.fresh_for && again.no_cache >= lifetime.no_cache);
     }
-    match answer((head.status, kept.all(), SIZE), &lifetime, (request.method, &request.known), 8) {
+    match answer((head.status, kept.all(), SIZE), lifetime.date, (request.method, &request.known), 8) {
         Answer::Partial(ranges) => {
             assert!(head.status == 200 && !ranges.is_empty() && ranges.len() <= 8);
             assert!(ranges.iter().all(|range| range.start < range.end && range.end <= SIZE));

@@ -10,6 +10,7 @@ pub(super) fn clock() -> Clock {
         now: Instant::now(),
         unix_secs: 784_111_777,
         unix_micros: 4_321,
+        steady_us: 0,
         http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
     }
 }

@@ -100,6 +100,17 @@ impl Gates {
         self.basic.is_some() || self.tokens.is_some() || self.forward.is_some()
     }
 
+    /// Which of them say who a client is.
+    pub(crate) fn kinds(&self) -> Vec<&'static str> {
+        let kinds = [
+            (self.basic.is_some(), "basic_auth"),
+            (self.tokens.is_some(), "jwt"),
+            (self.forward.is_some(), "forward_auth"),
+            (self.authenticate() && self.satisfy_any, "satisfy"),
+        ];
+        kinds.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+    }
+
     /// Whether pools do not get `Authorization`.
     pub(crate) fn remove_authorization(&self) -> bool {
         self.basic.as_ref().is_some_and(|basic| basic.remove_authorization)

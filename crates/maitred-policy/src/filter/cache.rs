@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
+use aws_lc_rs::digest;
 use maitred_http::cache::{KeyRules, QueryRule, Rules, SECONDS_MAX, StatusTtl};
 
 use super::scope::{Compiled, Scope};
-use maitred_config::{self as config, CacheRules, QueryKey};
+use crate::access::Gates;
+use maitred_config::{self as config, CacheRules, Part, QueryKey, Target, Template};
 
 /// `cache` of a route, compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,10 @@ pub struct Caching {
     pub rules: Rules,
     /// What belongs to the key.
     pub keys: KeyRules,
+    /// Who the client is belongs to it, too.
+    pub key_identity: bool,
+    /// What the pool is asked for depends on more of a request than its URL, so that this belongs to the key, too.
+    pub by_target: bool,
     /// Requests with `Cookie` are answered from the cache, too.
     pub cookies: bool,
     /// Larger responses are not kept.
@@ -36,7 +42,109 @@ pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     }
 }
 
+/// A digest of parts that cannot run into one another (SHA-256). Nothing of it is secret: it stands for the parts.
+#[derive(Clone)]
+pub struct Digest(digest::Context);
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest(digest::Context::new(&digest::SHA256))
+    }
+}
+
+impl Digest {
+    /// One more part.
+    pub fn add(&mut self, part: &[u8]) {
+        self.0.update(&(part.len() as u64).to_be_bytes());
+        self.0.update(part);
+    }
+
+    /// So many of its bytes at most, in hexadecimal.
+    pub fn hex(self, bytes: usize) -> String {
+        let all = self.0.finish();
+        all.as_ref().iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Digest")
+    }
+}
+
+/// What of a pool tells responses apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OfPool<'c> {
+    name: &'c str,
+    as_sent: bool,
+    encoded_slashes: Option<config::EncodedSlashes>,
+}
+
+impl<'c> From<&'c config::Pool> for OfPool<'c> {
+    fn from(pool: &'c config::Pool) -> OfPool<'c> {
+        OfPool { name: &pool.name, as_sent: pool.as_sent, encoded_slashes: pool.encoded_slashes }
+    }
+}
+
 impl Caching {
+    /// Notes what answers requests of a route, so that no other route, and no other pool, gets what is kept for it. The line is the
+    /// same after a reload or a restart that changes nothing of it: numbers of pools and routes are not in it, and what a route
+    /// does not say is not, either.
+    pub(crate) fn note_route(
+        &mut self,
+        site: &config::Site,
+        route: &config::Route,
+        pool: OfPool<'_>,
+        gates: Option<&Gates>,
+    ) {
+        let mut digest = Digest::default();
+        let mut add = |name: &str, said: bool, what: &dyn std::fmt::Debug| {
+            if said {
+                digest.add(name.as_bytes());
+                digest.add(format!("{what:?}").as_bytes());
+            }
+        };
+        add("match", !route.conditions.is_empty(), &route.conditions);
+        add("rewrite", !route.rewrite.is_empty(), &route.rewrite);
+        for headers in [&site.request_headers, &route.request_headers] {
+            let says = *headers != config::RequestHeaderRules::default();
+            add("request_headers", says, headers);
+        }
+        let kinds = gates.map(Gates::kinds).unwrap_or_default();
+        add("gates", !kinds.is_empty(), &kinds);
+        let modules: Vec<&config::ModuleSpec> =
+            site.modules.iter().chain(&route.modules).map(|of| &of.module).collect();
+        add("modules", !modules.is_empty(), &modules);
+        add("key_identity", self.key_identity, &self.key_identity);
+        add("set_cookie", self.rules.store_set_cookie, &self.rules.store_set_cookie);
+        add("authorization", self.rules.store_authorization, &self.rules.store_authorization);
+        add("as_sent", pool.as_sent, &pool.as_sent);
+        let slashes = pool.encoded_slashes.or(site.encoded_slashes);
+        add("encoded_slashes", slashes.is_some(), &slashes);
+        self.keys.answered_by = format!("pool {} {}", pool.name, digest.hex(8)).into();
+        // An application that gets targets as they were sent may tell apart what is one target to the key.
+        self.by_target = pool.as_sent || self.depends_on_more(site, route);
+    }
+
+    /// Whether the target that a pool gets depends on more of a request than its URL: by the route itself, or by one of its site
+    /// that has requests routed again.
+    fn depends_on_more(&self, site: &config::Site, route: &config::Route) -> bool {
+        let whole_query = self.keys.query == QueryRule::All;
+        let depends = |template: &Template| {
+            template.0.iter().any(|part| match part {
+                Part::Text(_) | Part::Path | Part::Host | Part::Scheme | Part::Capture(_) => false,
+                Part::Query | Part::Uri | Part::Parameter(_) => !whole_query,
+                _ => true,
+            })
+        };
+        let own = route.rewrite.to.iter().chain(route.rewrite.set_query.iter().map(|(_, value)| value));
+        own.into_iter().any(depends)
+            || site.routes.iter().any(|route| match &route.target {
+                Target::Reroute(to) => !route.conditions.is_empty() || depends(to),
+                _ => false,
+            })
+    }
+
     fn new(settings: &CacheRules) -> Caching {
         let by_status = settings.ttl_by_status.iter();
         let rules = Rules {
@@ -62,6 +170,7 @@ impl Caching {
             () => QueryRule::All,
         };
         let keys = KeyRules {
+            answered_by: Box::default(),
             query,
             sort: settings.query == QueryKey::Sorted,
             fields: boxed(&settings.key_headers),
@@ -70,6 +179,8 @@ impl Caching {
         Caching {
             rules,
             keys,
+            key_identity: settings.key_identity,
+            by_target: false,
             cookies: settings.cookies,
             object_bytes_max: settings.object_bytes_max,
             collapse_timeout: settings.collapse_timeout,
@@ -113,6 +224,59 @@ mod tests {
             assert_eq!(compiled.cache.and_then(|caching| caching.rules.default_ttl), expected);
             assert!(!compiled.needs_response, "what is not kept may be answered on the client's socket");
         }
+    }
+
+    /// What a route has in its keys, and whether its target depends on more than the URL.
+    fn answered_by(pool: &str, change: impl Fn(&mut Route)) -> (String, bool) {
+        let mut route = Route::new(PathPattern::All, Target::Pool(0));
+        change(&mut route);
+        let rules = match &route.cache {
+            Some(config::Caching::On(rules)) => CacheRules::clone(rules),
+            _ => CacheRules::default(),
+        };
+        let (mut caching, site) = (Caching::new(&rules), Site::default());
+        let gates = Gates::new(Some(&site), Some(&route));
+        let pool = OfPool { name: pool, as_sent: false, encoded_slashes: None };
+        caching.note_route(&site, &route, pool, gates.as_deref());
+        (caching.keys.answered_by.to_string(), caching.by_target)
+    }
+
+    fn conditions(change: impl Fn(&mut config::ConditionSet)) -> config::Conditions {
+        let mut all = config::ConditionSet::default();
+        change(&mut all);
+        config::Conditions { all, ..config::Conditions::default() }
+    }
+
+    #[test]
+    fn keys_say_what_answers_and_nothing_that_changes_by_itself() {
+        let plain = answered_by("a", |_| ());
+        assert!(plain.0.starts_with("pool a ") && !plain.1, "{plain:?}");
+        assert_eq!(plain, answered_by("a", |route| route.target = Target::Pool(7)), "a number may change");
+        assert_eq!(plain, answered_by("a", |route| route.methods = vec!["GET".into()]));
+        let glob = || config::ValuePattern::Glob(vec!["1".into()]);
+        let by_field = Template(vec![Part::Text("/".into()), Part::Header("x".into())]);
+        let others = [
+            answered_by("b", |_| ()),
+            answered_by("a", |route| route.conditions = conditions(|set| set.https = Some(true))),
+            answered_by("a", |route| route.conditions = conditions(|set| set.https = Some(false))),
+            answered_by("a", |route| {
+                route.conditions = conditions(|set| set.headers = vec![("x".into(), glob())]);
+            }),
+            answered_by("a", |route| {
+                route.conditions = conditions(|set| set.cookies = vec![("x".into(), glob())]);
+            }),
+            answered_by("a", |route| route.rewrite.to = Some(Template(vec![Part::Text("/x".into())]))),
+            answered_by("a", |route| route.request_headers.remove = vec!["x".into()]),
+            answered_by("a", |route| {
+                let rules = CacheRules { key_identity: true, ..CacheRules::default() };
+                route.cache = Some(config::Caching::On(Box::new(rules)));
+            }),
+        ];
+        for (at, one) in others.iter().enumerate() {
+            assert_ne!(one.0, plain.0, "{at}");
+            assert!(!one.1 && others[..at].iter().all(|other| other.0 != one.0), "{at}");
+        }
+        assert!(answered_by("a", |route| route.rewrite.to = Some(by_field.clone())).1);
     }
 
     #[test]

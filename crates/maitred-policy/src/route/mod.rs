@@ -10,7 +10,7 @@ mod condition;
 mod modules;
 mod pattern;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use maitred_http::fields::FieldEdits;
@@ -22,7 +22,7 @@ pub use self::modules::Sees;
 use self::pattern::{any_matches, shape};
 use crate::compress::{Constant, Rules};
 use crate::filter::Scope;
-use crate::filter::cache::Caching;
+use crate::filter::cache::{Caching, OfPool};
 use crate::filter::expires::Expires;
 use crate::plan::{NamedFiles, Plan};
 use crate::rewrite::{Facts, Rewrite};
@@ -52,6 +52,8 @@ struct Site {
     index: Option<Index>,
     /// For what no route matches.
     plan: Plan,
+    /// Routes that keep responses: one for each set of rules by which keys are made.
+    kept_by: Vec<usize>,
 }
 
 /// A directory that files are served from, and what goes with it.
@@ -242,13 +244,10 @@ impl Router {
         self.sites.get(site).map_or(&self.bare, |site| &site.plan)
     }
 
-    /// What the routes of a site keep of responses, and under which keys.
+    /// What the routes of a site keep of responses, and under which keys: those that differ in this.
     pub fn cachings(&self, site: usize) -> impl Iterator<Item = &Caching> {
-        let plans =
-            self.sites.get(site).into_iter().flat_map(|site| {
-                site.routes.iter().map(|route| &route.plan).chain(std::iter::once(&site.plan))
-            });
-        plans.filter_map(|plan| plan.cache.as_deref())
+        let site = self.sites.get(site);
+        site.into_iter().flat_map(|site| site.kept_by.iter().filter_map(|route| site.caching(*route)))
     }
 
     /// The plan of the admin address.
@@ -361,6 +360,11 @@ impl Site {
             plan.fallback = fallback(&route.target);
             let named = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
             plan.name_files(named);
+            let pool = match &route.target {
+                Target::Pool(pool) => Some(*pool),
+                _ => plan.fallback,
+            };
+            plan.note_route(site, route, pool.and_then(|pool| pools.get(pool)).map(OfPool::from));
             plan.constant = constant(&route.target, &plan);
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
@@ -375,9 +379,23 @@ impl Site {
             let conditions = Conditions::new(&route.conditions);
             Route { patterns: route.patterns.clone(), methods: route.methods.clone(), conditions, to, plan }
         });
-        let routes: Vec<Route> = routes.collect();
+        let mut routes: Vec<Route> = routes.collect();
+        let keeps = routes.iter().any(|route| route.plan.cache.is_some());
+        routes.iter_mut().for_each(|route| route.plan.site_keeps = keeps);
         let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
-        Site { routes, index, plan }
+        let mut site = Site { routes, index, plan, kept_by: Vec::new() };
+        let mut known = HashSet::new();
+        let distinct = |route: &usize| {
+            let caching = site.caching(*route);
+            caching.is_some_and(|caching| known.insert(format!("{:?}", (&caching.keys, &caching.rules))))
+        };
+        site.kept_by = (0..site.routes.len()).filter(distinct).collect();
+        site
+    }
+
+    /// What a route keeps.
+    fn caching(&self, route: usize) -> Option<&Caching> {
+        self.routes.get(route)?.plan.cache.as_deref()
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`datagrams`] | UDP sockets, datagrams that leave, the end of QUIC connections |
 //! | [`streams`] | what is received and sent on a stream |
 //! | [`outdate`] | responses that say something about others that the cache keeps |
+//! | [`told_apart`] | which clients the cache tells apart |
 //! | [`altering`] | heads of responses that go through modules |
 //! | [`rates`] | how fast a head and a body have to come |
 //! | [`unsent`] | what clients do not take: counted and bounded |
@@ -41,6 +42,7 @@ mod table;
 mod throttle;
 mod tls_kernel;
 mod tls_session;
+mod told_apart;
 mod unsent;
 mod wire;
 

@@ -2,15 +2,15 @@
 //! section 4.4), one to HEAD shows whether they are still what they were (section 4.3.5).
 
 use maitred_http::cache::{
-    HeadUpdate, Rules, Tag, Target, Times, Wanted, for_each_invalidated, for_each_invalidated_group, freshen,
-    head_updates, invalidates, put_key,
+    HeadUpdate, Rules, Tag, Target, Times, Wanted, Why, for_each_invalidated, for_each_invalidated_group,
+    freshen, head_updates, invalidates, overridden,
 };
 use maitred_http::fields::FieldLines;
 use maitred_http::request::{HeadRoom, Method, RequestHead};
 use maitred_http::response::ResponseHead;
 
 use super::Clients;
-use crate::kept;
+use crate::kept::{self, ToldApart, primary_text};
 use maitred_cache::{Fetch, Found, Head, Kind, Purge, Store};
 use maitred_policy::filter::cache::Caching;
 use maitred_policy::plan::Plan;
@@ -19,14 +19,15 @@ use maitred_policy::plan::Plan;
 #[derive(Debug)]
 pub(super) struct Watched {
     store: &'static Store,
-    caching: &'static Caching,
+    /// What the routes of its site keep: what it makes invalid is so for all of them.
+    cachings: Vec<&'static Caching>,
     head: RequestHead,
+    /// The method that its application takes it for.
+    method: Method,
     https: bool,
-    /// When it was sent, and the present time, in seconds since 1970.
-    at: u64,
-    now: u64,
-    /// What is kept is updated by this, in case of HEAD.
-    fetch: Option<Fetch>,
+    times: Times,
+    /// What is kept is updated by this, by these rules, in case of HEAD.
+    update: Option<(Fetch, Wanted, &'static Rules)>,
     jobs: Vec<maitred_cache::Job>,
 }
 
@@ -34,33 +35,37 @@ impl Clients {
     /// The request of a connection, if its response has to be looked at.
     #[inline]
     pub(super) fn watched(&self, index: u32, plan: &'static Plan) -> Option<Watched> {
-        let caching = plan.cache.as_deref()?;
-        self.watched_by(index, caching)
+        if plan.site_keeps { self.watched_by(index, plan) } else { None }
     }
 
     #[cold]
-    fn watched_by(&self, index: u32, caching: &'static Caching) -> Option<Watched> {
+    fn watched_by(&self, index: u32, plan: &'static Plan) -> Option<Watched> {
         let store = self.shared.cache.as_ref()?;
         let connection = &self.connections[index as usize];
         let exchange = connection.exchange.as_deref().filter(|_| !connection.internal)?;
         let mut room = HeadRoom::default();
         let request = exchange.head.view(&mut room)?;
         let https = self.origin(index, &request).https;
-        let method = request.method;
+        let method = overridden(&request).unwrap_or(request.method);
         if matches!(method, Method::Get | Method::Options | Method::Trace | Method::Connect) {
             return None;
         }
         let mut head = RequestHead::default();
         head.copy_from(&exchange.head);
-        let fetch = (method == Method::Head).then(|| {
-            let mut text = Vec::new();
-            put_key(&kept::target(&request, https), &request, (&caching.keys, &caching.rules), &mut text);
-            store.fetch(&store.key(&text))
+        let of_head =
+            plan.cache.as_deref().filter(|_| request.method == Method::Head && method == Method::Head);
+        let update = of_head.map(|caching| {
+            let client = self.told_apart(index, &request, plan, caching);
+            let key = store.key(&primary_text(&kept::target(&request, https), &request, caching, &client));
+            (store.fetch(&key), kept::wanted(&request, caching, &client), &caching.rules)
         });
-        let now = self.clock.unix_secs;
         let taken = self.clock.now.saturating_duration_since(connection.began);
-        let at = now.saturating_sub(taken.as_secs());
-        Some(Watched { store, caching, head, https, at, now, fetch, jobs: Vec::new() })
+        let (wall, kept_at) = (self.clock.unix_secs, self.clock.steady_secs());
+        let times =
+            Times { request_time: wall.saturating_sub(taken.as_secs()), response_time: wall, kept_at };
+        let cachings =
+            if update.is_some() { Vec::new() } else { self.shared.router.cachings(plan.site).collect() };
+        Some(Watched { store, cachings, head, method, https, times, update, jobs: Vec::new() })
     }
 
     /// Has done what the response has said.
@@ -78,29 +83,28 @@ impl Watched {
         let mut room = HeadRoom::default();
         let Some(request) = self.head.view(&mut room) else { return };
         let target = kept::target(&request, self.https);
-        let caching = self.caching;
-        match self.fetch.take() {
-            Some(fetch) => {
-                let wanted = Wanted::of(&request, &caching.rules);
-                let times = Times { request_time: self.at, response_time: self.now };
-                self.jobs.extend(update(store, &fetch, head, (&wanted, times, &caching.rules)));
-            }
-            None if invalidates(request.method, head.status) => {
+        if let Some((fetch, wanted, rules)) = self.update.take() {
+            self.jobs.extend(update(store, &fetch, head, (&wanted, self.times, rules)));
+        }
+        if !invalidates(self.method, head.status) {
+            return;
+        }
+        // What was kept for any client that is told apart is as old as what all others have.
+        for caching in &self.cachings {
+            for client in [ToldApart::NoOne, ToldApart::Someone] {
                 for_each_invalidated(&target, head, |target: &Target<'_>| {
-                    let mut text = Vec::new();
-                    put_key(target, &request, (&caching.keys, &caching.rules), &mut text);
+                    let text = primary_text(target, &request, caching, &client);
                     self.jobs.push(store.remove(&store.key(&text)));
                 });
-                let mut text = Vec::new();
-                put_key(&target, &request, (&caching.keys, &caching.rules), &mut text);
-                let host = kept::origin_of(&text);
-                for_each_invalidated_group(head, |group| {
-                    let tag = kept::tag_text(Tag::Group(group), host);
-                    self.jobs.extend(store.purge(Purge::Tag(tag), false));
-                });
             }
-            None => {}
         }
+        let Some(caching) = self.cachings.first() else { return };
+        let text = primary_text(&target, &request, caching, &ToldApart::NoOne);
+        let host = kept::origin_of(&text);
+        for_each_invalidated_group(head, |group| {
+            let tag = kept::tag_text(Tag::Group(group), host);
+            self.jobs.extend(store.purge(Purge::Tag(tag), false));
+        });
     }
 }
 
@@ -111,7 +115,7 @@ fn update(
     head: &ResponseHead<'_>,
     (wanted, times, rules): (&Wanted, Times, &Rules),
 ) -> Option<maitred_cache::Job> {
-    let Found::Entry(entry) = store.find(fetch.key(), times.response_time) else { return None };
+    let Found::Entry(entry) = store.find(fetch.key(), times.kept_at) else { return None };
     if entry.head.kind != Kind::Response || entry.head.status != 200 {
         return None;
     }
@@ -129,6 +133,8 @@ fn update(
             wanted.method = Method::Get;
             match freshen((200, stored), head, &wanted, times, rules, &mut fields) {
                 Ok(lifetime) => lifetime,
+                // What this client may see says nothing about others.
+                Err(Why::Authorization) => return None,
                 Err(_) => return Some(store.remove(fetch.key())),
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use maitred_http::cache::Fwd;
+use maitred_http::fields::FieldLines;
 
 use crate::fills::How;
 use maitred_cache::Entry;
@@ -18,6 +19,8 @@ pub(crate) struct CacheNote {
     pub forwarded: Option<Fwd>,
     /// It has waited for the response to another request.
     pub collapsed: bool,
+    /// What its response depends on besides its key and the fields that it varies with.
+    pub(crate) besides: Vec<u8>,
     /// How often it has waited for the disk.
     pub loads: u8,
 }
@@ -63,4 +66,8 @@ pub(crate) struct Kept {
     pub(crate) entry: Arc<Entry>,
     /// How it came to that.
     pub(crate) how: How,
+    /// Fields that are for this client alone, which has asked for it.
+    pub(crate) own: Option<Arc<FieldLines>>,
+    /// No part of it is given: its head did not say how long it is.
+    pub(crate) whole: bool,
 }

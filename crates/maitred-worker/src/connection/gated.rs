@@ -18,6 +18,8 @@ pub(crate) struct Gated {
     pub denial: Option<Denial>,
     /// Who it comes from, once that is proved.
     user: Option<User>,
+    /// A gate that tells clients apart has let it pass, whether it has named a user or not.
+    pub decided: bool,
     /// Fields for the pool that it goes to: lower case names. What the client sends of these names, the route removes.
     pub fields: FieldLines,
     /// `Set-Cookie` fields for its response.
@@ -69,7 +71,12 @@ impl Gated {
 
     /// What holds for another request that is made for this one: a fetch for the cache, a copy.
     pub(crate) fn of_copy(&self) -> Gated {
-        Gated { user: self.user.clone(), fields: self.fields.clone(), ..Gated::default() }
+        Gated {
+            user: self.user.clone(),
+            decided: self.decided,
+            fields: self.fields.clone(),
+            ..Gated::default()
+        }
     }
 
     /// The response is whole: only what limits it counts for is of interest, until it has been sent. False if there are none.

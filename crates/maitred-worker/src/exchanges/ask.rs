@@ -24,6 +24,7 @@ use crate::connection::body::RequestBody;
 use crate::connection::gated::Gated;
 use crate::connection::retry::RetryState;
 use crate::connection::transfer::RequestTransfer;
+use crate::forward::named_by_connection;
 use crate::inbox::ConnectionTransfer;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::remote_thread::Remote;
@@ -129,7 +130,7 @@ impl Exchanges {
         request: &Request<'_, '_>,
         (forward, target): (&Forward, &str),
     ) -> Option<u32> {
-        let how = Copied { method: "GET", target: &forward.path, body: None, further: FieldsRef::default() };
+        let how = Copied::of(request, "GET", &forward.path);
         let head = head_of(request, &how, &self.head_limits)?;
         let mut gated = Gated::default();
         gated.fields.push(b"x-forwarded-method", request.method_text.as_bytes());
@@ -180,7 +181,7 @@ impl Exchanges {
         let settings = self.shared.start.config.pools.get(pool)?;
         let id = self.forwarded.next_id();
         let across = self.remote_request(from, request, settings, id);
-        let remote = Remote { heard: across.heard.clone(), began: across.began };
+        let remote = Remote::new(across.heard.clone(), across.began);
         let sent = RequestTransfer {
             head: sent.head,
             routed: Some(sent.routed),
@@ -268,10 +269,22 @@ impl Question {
 pub(super) struct Copied<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
+    /// Its `Host`.
+    pub(super) authority: &'a str,
+    /// The one `Cookie` field in place of the client's, which is none if it is empty; `None`: those of the client.
+    pub(super) cookies: Option<&'a [u8]>,
     /// The length of its body; `None` for one that is not copied, with all that is about it.
     pub(super) body: Option<usize>,
     /// Fields besides those that are copied.
     pub(super) further: FieldsRef<'a>,
+}
+
+impl<'a> Copied<'a> {
+    /// Without a body, and with nothing else changed.
+    pub(super) fn of(request: &Request<'a, '_>, method: &'a str, target: &'a str) -> Copied<'a> {
+        let (authority, further) = (request.authority, FieldsRef::default());
+        Copied { method, target, authority, cookies: None, body: None, further }
+    }
 }
 
 /// The head of a question: the client's, with another method and target, and without a body, as what asks Caddy and Traefik. Or
@@ -291,8 +304,14 @@ pub(super) fn head_of(
         body_stream: false,
     };
     let mut head = begin_request(&mut out, 0, 0, flags, 0).head(how.method, how.target);
-    head.field("host", request.authority.as_bytes());
+    head.field("host", how.authority.as_bytes());
+    let hops: Vec<&[u8]> = named_by_connection(request).collect();
+    let ends_here = |name: &str| hops.iter().any(|named| named.eq_ignore_ascii_case(name.as_bytes()));
     for field in request.fields {
+        let is_replaced = how.cookies.is_some() && field.name.eq_ignore_ascii_case("cookie");
+        if ends_here(field.name) || is_replaced {
+            continue;
+        }
         let is_named = |names: &[&str]| names.iter().any(|name| field.name.eq_ignore_ascii_case(name));
         let is_copied = match how.body {
             Some(_) => !is_named(&OF_CONNECTIONS),
@@ -305,6 +324,9 @@ pub(super) fn head_of(
         if is_copied {
             head.field(field.name, field.value);
         }
+    }
+    if let Some(cookies) = how.cookies.filter(|cookies| !cookies.is_empty()) {
+        head.field("cookie", cookies);
     }
     for (name, value) in how.further.iter() {
         head.field(&String::from_utf8_lossy(name), value);

@@ -9,28 +9,35 @@
 //! | is kept, and long | they are answered with what comes, while a helper writes it to a file ([`follow`](super::follow)) |
 //! | is a 304 about what is kept | that is kept for longer, and given |
 //! | is an error, and something stale may be given | that is given |
-//! | is not kept | the request that began the fill gets it (one with `Range` not); all others go to the pool by themselves |
+//! | is not kept | the request that began the fill gets it, or what it wants of it; all others go to the pool by themselves |
 //! | is not whole | nothing of it is kept |
+//!
+//! What is given to all who have one key must not depend on what the key does not have. So the request is without the parameters
+//! and cookies that do not count, and its `Host` is in the spelling that the key has. If something was left out, and the response
+//! is not kept, the request that began the fill goes to the pool once more, with all that its client has sent.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use maitred_http::cache::Wanted;
+use maitred_http::cache::{Wanted, canonical_authority, reduced};
 use maitred_http::fields::FieldLines;
-use maitred_http::request::{Request, RequestHead};
-use maitred_http::response::Filter;
+use maitred_http::request::{HeadRoom, Request, RequestHead};
+use maitred_http::response::{Filter, FramedHead};
 use rustix::event::epoll;
 
 use super::Exchanges;
 use super::ask::{Copied, Inner, POLICY, Sent, head_of};
 use crate::connection::body::RequestBody;
-use crate::fills::{Fill, How, Phase};
+use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
-use crate::upstream::fill::keeping::{Judged, Keeping, Request as Asked, Taken};
+use crate::upstream::fill::keeping::{Judged, Keeping, Now, Request as Asked, Taken};
+use crate::upstream::fill::selected::{Part, SKIPPED_BYTES_MAX, select};
 use crate::upstream::fill::writing::{FillFile, Places, Written};
+use crate::upstream::remote_thread::Remote;
 use maitred_cache::{Entry, Key};
 use maitred_files::DiskJob;
 use maitred_files::exchange::{Decision, Routed};
@@ -53,12 +60,25 @@ pub(crate) struct Begun {
     pub(crate) fill: Arc<Fill>,
     /// The key without what the response varies with.
     pub(crate) primary: Key,
+    /// What the rules look at in the request.
+    pub(crate) wanted: Wanted,
+    /// What its response depends on besides its key and the fields that it varies with.
+    pub(crate) besides: Vec<u8>,
     /// What is kept, and no longer fresh.
     pub(crate) stale: Option<Arc<Entry>>,
     /// The pool.
     pub(crate) pool: usize,
     /// The request waits for it. Otherwise it is answered with what is stale.
     pub(crate) leads: bool,
+}
+
+/// What a request wants of a response that was fetched for it.
+enum Wants {
+    All,
+    /// This part of its content, with this head.
+    Part(FramedHead, Range<u64>),
+    /// A part so far behind its beginning that the pool gives it for less.
+    FarPart,
 }
 
 impl Exchanges {
@@ -73,8 +93,8 @@ impl Exchanges {
     ) -> Option<u128> {
         let caching: &'static Caching = given.routed.plan.cache.as_deref()?;
         let store = self.shared.cache.as_ref()?;
-        let sent = self.sent_of_fill(index, request, given, &begun)?;
-        let Begun { fill, primary, stale, pool, leads } = begun;
+        let (sent, reduced) = self.sent_of_fill(index, request, given, &begun)?;
+        let Begun { fill, primary, wanted, besides, stale, pool, leads } = begun;
         let mut head = RequestHead::default();
         match given.kept {
             Some(kept) => head.copy_from(kept),
@@ -83,13 +103,15 @@ impl Exchanges {
         // Before the request is sent: what is purged from now on is not stored.
         let asked = Asked {
             caching,
-            wanted: Wanted::of(request, &caching.rules),
+            wanted,
+            besides,
+            reduced,
             head,
             fetch: store.fetch(&primary),
             update: stale.as_deref().map(|stale| store.fetch(&store.key(stale.key()))),
             primary,
             stale,
-            at: self.clock.unix_secs,
+            at: Now::of(&self.clock),
             names_files: !given.routed.plan.named_files.is_empty(),
         };
         let (Inner { socket, held, remote, id }, transfer) =
@@ -123,35 +145,55 @@ impl Exchanges {
         Some(id)
     }
 
-    /// The request of a fill, as this thread gets it.
+    /// The request of a fill, as this thread gets it; and whether something that the client has sent is not in it.
     fn sent_of_fill(
         &self,
         index: u32,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         begun: &Begun,
-    ) -> Option<Sent> {
+    ) -> Option<(Sent, bool)> {
         let before = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
         let gated = before.map(|before| Box::new(before.of_copy()));
+        let caching = given.routed.plan.cache.as_deref()?;
         let decision = Decision::Route(Choice::Pool(begun.pool));
-        Some(Sent {
-            head: self.head_of_fill(request, begun.stale.as_deref())?,
+        let (head, reduced) = self.head_of_fill(index, request, caching, begun.stale.as_deref())?;
+        let sent = Sent {
+            head,
             body: RequestBody::default(),
             routed: Routed { decision, ..given.routed },
             path: (given.path != request.path.as_bytes()).then(|| given.path.into()),
             gated,
-        })
+        };
+        Some((sent, reduced))
     }
 
-    /// The request that a fill sends: that of the client, without its conditions, and with those of what is kept.
-    fn head_of_fill(&self, request: &Request<'_, '_>, stale: Option<&Entry>) -> Option<RequestHead> {
-        let target = Target::routed(request, Slashes::Keep).as_routed();
+    /// The request that a fill sends: that of the client, without its conditions and what the key does not have, and with the
+    /// conditions of what is kept.
+    fn head_of_fill(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        caching: &Caching,
+        stale: Option<&Entry>,
+    ) -> Option<(RequestHead, bool)> {
+        let reduced = reduced(request, Target::asked(request, Slashes::Keep).query(), &caching.keys);
+        let target = match &reduced.query {
+            None => request.path.to_owned(),
+            Some(query) => format!("{}?{query}", request.path),
+        };
         let mut conditions = FieldLines::default();
         if let Some(stale) = stale {
             maitred_http::cache::put_conditions(stale.head.fields.all(), &mut conditions);
         }
-        let how = Copied { method: "GET", target: &target, body: None, further: conditions.all() };
-        head_of(request, &how, &self.head_limits)
+        let scheme = if self.origin(index, request).https { "https" } else { "http" };
+        let how = Copied {
+            authority: &canonical_authority(scheme, request.authority),
+            cookies: reduced.cookies.as_deref(),
+            further: conditions.all(),
+            ..Copied::of(request, "GET", &target)
+        };
+        Some((head_of(request, &how, &self.head_limits)?, reduced.any))
     }
 
     /// Something of a response has come.
@@ -203,13 +245,15 @@ impl Exchanges {
             if !filling.taken.has_head() {
                 return true;
             }
-            let now = self.processes.clients.base.clock.unix_secs;
+            let now = Now::of(&self.processes.clients.base.clock);
             match filling.asked.judge(store, &filling.taken, now) {
                 Judged::Keep(keeping) => {
                     shared.fills.note_reason(filling.asked.primary.text(), None);
-                    filling.begin(keeping);
+                    filling.begin(keeping, now);
                 }
-                Judged::Validated(entry, job) => {
+                Judged::Validated(entry, job, own) => {
+                    let own = (!own.is_empty()).then(|| Arc::new(own));
+                    filling.fill.note(Facts { own, ..Facts::default() });
                     job.into_iter().for_each(|job| self.run_cache_job(job));
                     self.row.response_cache_validated.add(1);
                     return self.settle_fill(key, Phase::Kept(entry, How::Validated), Some(false));
@@ -220,7 +264,7 @@ impl Exchanges {
                 Judged::NotKept { passes, failed, why } => {
                     shared.fills.note_reason(filling.asked.primary.text(), Some(why));
                     if passes {
-                        store.pass(&filling.asked.primary, now + PASS_SECS);
+                        store.pass(&filling.asked.primary, now.steady + PASS_SECS);
                     }
                     return self.release_fill(key, failed);
                 }
@@ -401,22 +445,46 @@ impl Exchanges {
         shared.fills.remove(&filling.fill);
         let _ = epoll::delete(&self.processes.clients.base.epoll, &filling.socket);
         let fill = Arc::clone(&filling.fill);
-        // One that wants a part goes by itself, so that the pool may give it just that.
-        let whole = !filling.asked.wanted.range;
-        let leader = filling.leader.filter(|_| whole).filter(|(index, serial)| {
+        let leader = filling.leader.filter(|_| !filling.asked.reduced).filter(|(index, serial)| {
             self.is_current(*index, *serial)
                 && self
                     .attempt_of(*index)
                     .and_then(|attempt| attempt.follow())
                     .is_some_and(|follow| Arc::ptr_eq(&follow.fill, &filling.fill))
         });
-        if let Some((index, _)) = leader {
-            let Filling { socket, held, remote, pool, raw, .. } = filling;
-            self.take_over_fill(index, (socket, held), (remote, pool), &raw);
+        let leader = leader.map(|(index, _)| index);
+        match leader.map(|index| (index, self.wants_of(index, &filling))) {
+            None | Some((_, Wants::FarPart)) => {}
+            Some((index, Wants::All)) => {
+                let Filling { socket, held, remote, pool, raw, .. } = filling;
+                self.take_over_fill(index, (socket, held), (remote, pool), &raw);
+            }
+            Some((index, Wants::Part(head, range))) => {
+                let Filling { socket, held, remote, pool, filter, mut taken, .. } = filling;
+                let content = taken.take_content();
+                let part = Some(Box::new(Part::new(head, range, filter, taken, &content)));
+                self.take_over_fill(index, (socket, held), (Remote { part, ..remote }, pool), &[]);
+            }
         }
         fill.settle(Phase::Released);
         shared.wake(&fill);
         false
+    }
+
+    /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to the
+    /// pool.
+    fn wants_of(&self, index: u32, filling: &Filling) -> Wants {
+        let mut room = HeadRoom::default();
+        let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));
+        // Of a file that takes its place, a part is given where that is read.
+        let Some(request) = request.filter(|_| !filling.asked.names_file(&filling.taken)) else {
+            return Wants::All;
+        };
+        match select(&filling.taken.framed(), self.clock.unix_secs, &request) {
+            None => Wants::All,
+            Some((_, range)) if range.start > SKIPPED_BYTES_MAX => Wants::FarPart,
+            Some((head, range)) => Wants::Part(head, range),
+        }
     }
 
     /// Has a helper thread do something for the store.

@@ -14,23 +14,25 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use maitred_http::cache::{CacheStatus, Outcome, put_cache_status, put_variant_key};
+use maitred_http::cache::{CacheStatus, Outcome, put_cache_status};
+use maitred_http::fields::FieldLines;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{HeadRoom, Request};
-use maitred_http::response::Filter;
+use maitred_http::response::{Filter, FramedHead};
 
 use super::Exchanges;
 use crate::agenda::Next;
 use crate::connection::cached::Kept;
 use crate::connection::retry::RetryState;
 use crate::fills::{Fill, How, Phase, Piece, Variant};
+use crate::kept::variant_text;
 use crate::step::{RequestInput, Step};
 use crate::upstream::failure::Cause;
 use crate::upstream::fill::Follow;
+use crate::upstream::fill::selected::select;
 use crate::upstream::remote_thread::{Remote, TIMEOUT};
 use crate::upstream::{Attempt, By, Read, Source};
 use maitred_base::budget::Permit;
-use maitred_cache::Entry;
 
 /// What this cache is called in `Cache-Status`.
 pub(crate) const CACHE_NAME: &str = "maitred";
@@ -55,6 +57,7 @@ impl Exchanges {
         let keep = self.persistence(index, request, given.last) != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let now = self.clock.now;
+        let leads = id.is_some();
         let id = id.unwrap_or_else(|| self.forwarded.next_id());
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
@@ -63,7 +66,7 @@ impl Exchanges {
         exchange.dispatch.begin(pool as u16, 0, now);
         exchange.dispatch.set_request_id(id);
         exchange.dispatch.retry = RetryState::default();
-        let follow = Follow::new(fill, now, caching.collapse_timeout);
+        let follow = Follow::new(fill, leads, now, caching.collapse_timeout);
         let attempt = Attempt::new(filter, keep, None, By::Fill(follow), now);
         self.enter_upstream(index, u32::MAX, Box::new(attempt));
         self.wheel.arm(index, now + caching.collapse_timeout);
@@ -91,23 +94,51 @@ impl Exchanges {
                     self.go_alone(index);
                     return Read::Failed;
                 }
-                Phase::Coming(_) | Phase::Kept(..) if !self.is_of_variant(index, fill.variant()) => {
+                Phase::Coming(_) | Phase::Kept(..) if !self.is_of_variant(index, fill.facts().variant) => {
                     self.look_anew(index);
                     return Read::Failed;
                 }
                 Phase::Kept(entry, how) => {
-                    self.answer_with_kept(index, entry, how);
+                    let facts = fill.facts();
+                    let own = facts.own.filter(|_| follow.leads);
+                    let whole = how == How::Fetched && facts.unmeasured;
+                    self.answer_with_kept(index, Kept { entry, how, own, whole });
                     return Read::Failed;
                 }
                 Phase::Coming(head) => {
-                    self.say_status(index, true);
-                    if let Some(follow) = self.attempt_mut(index).and_then(Attempt::follow_mut) {
-                        follow.head = Some(head);
-                    }
+                    let facts = fill.facts();
+                    let own = facts.own.filter(|_| follow.leads);
+                    self.say_status(index, Some(facts.ttl));
+                    self.begin_following(index, head, own.as_deref());
                 }
             }
         }
         self.read_content(index, &fill, waiter, moved)
+    }
+
+    /// The head of a response has come that a request follows: what it gets of it is decided.
+    fn begin_following(&mut self, index: u32, shared: Arc<FramedHead>, own: Option<&FieldLines>) {
+        let head = match own {
+            None => shared,
+            Some(own) => {
+                let mut head = FramedHead::clone(&shared);
+                head.fields.extend(own.all());
+                Arc::new(head)
+            }
+        };
+        let now = self.clock.unix_secs;
+        let mut room = HeadRoom::default();
+        let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));
+        let selected = request.and_then(|request| select(&head, now, &request));
+        let Some(follow) = self.attempt_mut(index).and_then(Attempt::follow_mut) else { return };
+        match selected {
+            None => follow.head = Some(head),
+            Some((head, range)) => {
+                follow.head = Some(Arc::new(head));
+                (follow.taken, follow.until) = (range.start, range.end);
+                follow.ended = range.is_empty();
+            }
+        }
     }
 
     fn read_content(
@@ -118,9 +149,13 @@ impl Exchanges {
         moved: &mut usize,
     ) -> Read {
         let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
-        let taken = follow.taken;
+        let (taken, until) = (follow.taken, follow.until);
         let mut content = Vec::new();
-        let piece = fill.read(taken, &mut content, waiter);
+        let piece = match taken >= until {
+            true => Ok(Piece::End),
+            false => fill.read(taken, &mut content, waiter),
+        };
+        content.truncate(usize::try_from(until.saturating_sub(taken)).unwrap_or(usize::MAX));
         let Some(attempt) = self.attempt_mut(index) else { return Read::Failed };
         attempt.drained = matches!(piece, Ok(Piece::Nothing));
         if let Some(follow) = attempt.follow_mut() {
@@ -143,8 +178,8 @@ impl Exchanges {
         Read::Failed
     }
 
-    /// Has a response say why it was fetched, and whether it is kept.
-    fn say_status(&mut self, index: u32, stored: bool) {
+    /// Has a response say why it was fetched, and for how many seconds it is fresh, if it is kept.
+    fn say_status(&mut self, index: u32, ttl: Option<i64>) {
         let exchange = self.exchange(index);
         let caching = exchange.routed.and_then(|routed| routed.plan.cache.as_deref());
         let note = exchange.dispatch.cached.as_deref();
@@ -159,8 +194,8 @@ impl Exchanges {
             cache: CACHE_NAME,
             outcome,
             fwd_status: None,
-            ttl: None,
-            stored,
+            ttl,
+            stored: ttl.is_some(),
             collapsed,
             detail,
         };
@@ -175,19 +210,19 @@ impl Exchanges {
         let mut room = HeadRoom::default();
         let exchange = self.exchange_of(index);
         let request = exchange.and_then(|exchange| exchange.head.view(&mut room));
+        let note = exchange.and_then(|exchange| exchange.dispatch.cached.as_deref());
+        let besides = note.map(|note| &*note.besides).unwrap_or_default();
         let plan = exchange.and_then(|exchange| exchange.routed).map(|routed| routed.plan);
         let caching = plan.and_then(|plan| plan.cache.as_deref());
         let (Some(request), Some(caching)) = (request, caching) else { return false };
-        let mut text = Vec::new();
-        put_variant_key(&variant.names, &request, &caching.rules, &mut text);
-        text == *variant.text
+        variant_text(&variant.names, &request, caching, besides) == *variant.text
     }
 
     /// A request is answered with what is kept.
-    fn answer_with_kept(&mut self, index: u32, entry: Arc<Entry>, how: How) {
+    fn answer_with_kept(&mut self, index: u32, kept: Kept) {
         if self.take_attempt(index).is_some() {
             let note = self.exchange(index).dispatch.cached.get_or_insert_default();
-            note.kept = Some(Kept { entry, how });
+            note.kept = Some(kept);
             self.follow_up(index, Next::Resume);
         }
     }
@@ -224,7 +259,7 @@ impl Exchanges {
         let keep = before.keep;
         let attempt = Attempt::new(before.filter, keep, None, By::Thread(remote), now);
         self.enter_upstream(index, upstream, Box::new(attempt));
-        self.say_status(index, false);
+        self.say_status(index, None);
         let silent = self.request_timeout(index, pool);
         self.wheel.arm(index, now + silent + TIMEOUT);
         match self.pass_on(index, received) {

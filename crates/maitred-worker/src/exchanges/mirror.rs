@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use maitred_http::fields::FieldsRef;
 use maitred_http::request::Request;
 
 use super::Exchanges;
@@ -28,10 +27,9 @@ impl Exchanges {
         if !self.has_room_for_copy(mirror) {
             return false;
         }
-        let further = FieldsRef::default();
         let Some(pool) = self.shared.start.config.pools.get(mirror.pool) else { return false };
         let target = judged.0.for_pool(pool, judged.1);
-        let how = Copied { method: request.method_text, target: &target, body: Some(body.len()), further };
+        let how = Copied { body: Some(body.len()), ..Copied::of(request, request.method_text, &target) };
         let Some(head) = head_of(request, &how, &self.head_limits) else { return false };
         let before = self.exchange(index).dispatch.gated.as_deref();
         let gated = before.map(Gated::of_copy);

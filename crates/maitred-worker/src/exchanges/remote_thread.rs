@@ -63,7 +63,7 @@ impl Exchanges {
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
         let id = self.forwarded.next_id();
         let across = self.remote_request(index, &request, settings, id);
-        let remote = Remote { heard: across.heard.clone(), began: across.began };
+        let remote = Remote::new(across.heard.clone(), across.began);
         (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));
         if passes {
             // In chunks, whatever its length: so the other thread gets its trailers, too, and sees if it is not whole. What it

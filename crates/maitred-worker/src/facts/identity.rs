@@ -86,6 +86,11 @@ impl<'a> Identity<'a> {
         self.user
     }
 
+    /// Whether the client has shown a certificate that was checked.
+    pub(crate) fn has_certificate(&self) -> bool {
+        self.certificate.is_some()
+    }
+
     /// The certificate, in parts of which the first says whether there is one: what keys are made of.
     pub(crate) fn certificate_parts(&self, mut part: impl FnMut(&[u8])) {
         part(&[u8::from(self.certificate.is_some())]);

@@ -75,7 +75,7 @@ fn a_line_names_the_pool_and_how_long_everything_took() {
     let shared = shared("[pool.a]\ncommand = [\"a\"]\n[pool.b]\ncommand = [\"b\"]\n", 1);
     let began = std::time::Instant::now();
     let now = began + std::time::Duration::from_millis(1500);
-    let clock = Clock { now, unix_secs: 0, unix_micros: 0, http_date: [b' '; 29] };
+    let clock = Clock { now, unix_secs: 0, unix_micros: 0, steady_us: 0, http_date: [b' '; 29] };
     let socket = sockets(rustix::net::SocketType::STREAM).0;
     let mut connection = Entry::new(socket, 0, "[2001:db8::1]:80".parse().ok(), began);
     let shown = |connection: &Entry| {

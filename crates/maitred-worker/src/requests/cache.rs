@@ -12,9 +12,9 @@
 use std::sync::Arc;
 
 use maitred_http::cache::{
-    CacheStatus, Consult, Fwd, Lifetime, Outcome, Use, Wanted, judge, put_cache_status, put_key,
-    put_variant_key,
+    CacheStatus, Consult, Fwd, Lifetime, Outcome, Use, Wanted, judge, put_cache_status,
 };
+use maitred_http::fields::FieldLines;
 use maitred_http::request::{Method, Request};
 
 use super::Requests;
@@ -23,7 +23,7 @@ use crate::connection::cached::Cached;
 use crate::exchanges::fill::Begun;
 use crate::exchanges::follow::CACHE_NAME;
 use crate::fills::{Fill, How, Joined, Phase};
-use crate::kept::{lifetime_of, target, variant_key};
+use crate::kept::{besides, lifetime_of, primary_text, target, variant_key, variant_text, wanted};
 use crate::step::{RequestInput, Step};
 use maitred_cache::{Entry, Found, Key, Kind, Store};
 use maitred_files::kept::Kept;
@@ -67,9 +67,11 @@ impl Requests {
             return None;
         }
         let loads = note.map_or(0, |note| note.loads);
-        let wanted = Wanted::of(request, &caching.rules);
+        let client = self.told_apart(index, request, given.routed.plan, caching);
+        let wanted = wanted(request, caching, &client);
         if let Some(kept) = note.and_then(|note| note.kept.clone()) {
-            let said = Said { caching, how: Some(kept.how), fwd: note.and_then(|note| note.forwarded) };
+            let fwd = note.and_then(|note| note.forwarded);
+            let said = Said { caching, how: Some(kept.how), fwd, own: kept.own, whole: kept.whole };
             match kept.how {
                 How::Fetched => {}
                 How::Validated => self.note_cached(index, Cached::Validated),
@@ -82,9 +84,11 @@ impl Requests {
             self.row.response_cache_bypassed.add(1);
             return None;
         }
-        let primary = self.primary_key(index, store, request, caching);
-        let looked = self.look(store, &primary, request, caching);
-        let asked = Asked { caching, wanted, primary, variant: None, pool };
+        let https = self.origin(index, request).https;
+        let primary = store.key(&primary_text(&target(request, https), request, caching, &client));
+        let besides = besides(request, caching, &client);
+        let looked = self.look(store, &primary, request, (caching, &besides));
+        let asked = Asked { caching, wanted, primary, besides, variant: None, pool };
         match looked {
             Looked::Pass => {
                 self.note_cached(index, Cached::Bypass);
@@ -112,17 +116,15 @@ impl Requests {
         self.connections[index as usize].cached = cached;
     }
 
-    /// The key of what a request is for, without what its response varies with.
-    fn primary_key(&self, index: u32, store: &Store, request: &Request<'_, '_>, caching: &Caching) -> Key {
-        let https = self.origin(index, request).https;
-        let mut text = Vec::with_capacity(256);
-        put_key(&target(request, https), request, (&caching.keys, &caching.rules), &mut text);
-        store.key(&text)
-    }
-
     /// What the store has for a request.
-    fn look(&self, store: &Store, primary: &Key, request: &Request<'_, '_>, caching: &Caching) -> Looked {
-        let now = self.clock.unix_secs;
+    fn look(
+        &self,
+        store: &Store,
+        primary: &Key,
+        request: &Request<'_, '_>,
+        (caching, besides): (&Caching, &[u8]),
+    ) -> Looked {
+        let now = self.clock.steady_secs();
         let found = |found: Found| match found {
             Found::Nothing => Looked::Nothing(None),
             Found::Pass => Looked::Pass,
@@ -133,10 +135,12 @@ impl Requests {
             Looked::Entry(entry) => entry,
             other => return other,
         };
-        let Kind::Vary { names, epoch } = &entry.head.kind else { return Looked::Entry(entry) };
-        let mut variant = Vec::new();
+        let Kind::Vary { names, epoch } = &entry.head.kind else {
+            // What depends on more than the key is never stored by that alone.
+            return if besides.is_empty() { Looked::Entry(entry) } else { Looked::Nothing(None) };
+        };
         let names = names.iter().map(|name| String::from_utf8_lossy(name)).collect::<Vec<_>>().join(",");
-        put_variant_key(&names, request, &caching.rules, &mut variant);
+        let variant = variant_text(&names, request, caching, besides);
         let key = store.key(&variant_key(primary.text(), *epoch, &variant));
         match found(store.find(&key, now)) {
             Looked::Nothing(_) => Looked::Nothing(Some(key)),
@@ -153,11 +157,11 @@ impl Requests {
         asked: Asked,
         entry: Arc<Entry>,
     ) -> Option<Step> {
-        let (now, instant) = (self.clock.unix_secs, self.clock.now);
+        let (now, instant) = (self.clock.steady_secs(), self.clock.now);
         let Some(lifetime) = lifetime_of(&entry) else {
             return self.fetch_for(index, request, given, asked, None, Fwd::Miss);
         };
-        let said = Said { caching: asked.caching, how: None, fwd: None };
+        let said = Said { caching: asked.caching, how: None, fwd: None, own: None, whole: false };
         match judge(&lifetime, &asked.wanted, now) {
             Use::Fresh { .. } => {
                 self.note_cached(index, Cached::Hit);
@@ -202,6 +206,8 @@ impl Requests {
         let begun = Begun {
             fill: Arc::clone(&fill),
             primary: asked.primary.clone(),
+            wanted: asked.wanted,
+            besides: asked.besides.clone(),
             stale: Some(Arc::clone(stale)),
             pool: asked.pool,
             leads: false,
@@ -241,18 +247,25 @@ impl Requests {
         }
         self.row.response_cache_misses.add(1);
         self.note_cached(index, Cached::Miss);
-        let Asked { primary, variant, pool, .. } = asked;
+        let Asked { primary, variant, pool, wanted, besides, .. } = asked;
         let key = match (&stale, &variant) {
-            (Some(stale), _) => stale.key(),
+            (Some(stale), _) => stale.key().to_vec(),
             // Requests for other variants do not wait for this one.
-            (None, Some(variant)) => variant.text(),
-            (None, None) => primary.text(),
+            (None, Some(variant)) => variant.text().to_vec(),
+            (None, None) => [primary.text(), &besides].concat(),
         };
-        let (fill, id, collapsed) = match self.shared.fills.join(key) {
+        let (fill, id, collapsed) = match self.shared.fills.join(&key) {
             Joined::Follows(fill) => (fill, None, true),
             Joined::Leads(fill) => {
-                let begun =
-                    Begun { fill: Arc::clone(&fill), primary: primary.clone(), stale, pool, leads: true };
+                let begun = Begun {
+                    fill: Arc::clone(&fill),
+                    primary: primary.clone(),
+                    wanted,
+                    besides: besides.clone(),
+                    stale,
+                    pool,
+                    leads: true,
+                };
                 match self.begin_fill(index, request, given, begun) {
                     Some(id) => (fill, Some(id), false),
                     None => {
@@ -269,7 +282,7 @@ impl Requests {
             }
             self.row.response_cache_collapsed.add(u64::from(collapsed));
             let note = self.exchange(index).dispatch.cached.get_or_insert_default();
-            (note.forwarded, note.collapsed) = (Some(fwd), collapsed);
+            (note.forwarded, note.collapsed, note.besides) = (Some(fwd), collapsed, besides);
         }
         Some(step)
     }
@@ -283,7 +296,7 @@ impl Requests {
         entry: &Arc<Entry>,
         said: Said,
     ) -> Step {
-        let now = self.clock.unix_secs;
+        let now = self.clock.steady_secs();
         let Some(lifetime) = lifetime_of(entry) else {
             return self.site_error(index, request, given, (502, &[]));
         };
@@ -291,7 +304,8 @@ impl Requests {
             .exchange_of(index)
             .and_then(|exchange| exchange.dispatch.cached.as_deref())
             .is_some_and(|note| note.collapsed);
-        let coded = match self.coding_of_kept(index, request, given, entry) {
+        let coded = match self.coding_of_kept(index, request, given, (entry, said.whole, said.own.as_deref()))
+        {
             Chosen::Given(coded) => coded,
             Chosen::OnDisk(job) => {
                 let reply = self.reply_context(index, request, given);
@@ -304,6 +318,8 @@ impl Requests {
             lifetime: &lifetime,
             age: lifetime.age(now),
             status: status.as_deref(),
+            own: said.own.as_deref(),
+            whole: said.whole,
             coded: coded.as_ref(),
         };
         let reply = self.reply_context(index, request, given);
@@ -319,6 +335,8 @@ struct Asked {
     caching: &'static Caching,
     wanted: Wanted,
     primary: Key,
+    /// See [`besides`].
+    besides: Vec<u8>,
     /// The key of the response for this request, if it is known what the response varies with.
     variant: Option<Key>,
     pool: usize,
@@ -328,12 +346,13 @@ fn has_cookies(request: &Request<'_, '_>) -> bool {
     request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("cookie"))
 }
 
-/// What `Cache-Status` is made of.
-#[derive(Clone, Copy)]
+/// What `Cache-Status` is made of, and what else a response gets that is not in the store.
 struct Said {
     caching: &'static Caching,
     how: Option<How>,
     fwd: Option<Fwd>,
+    own: Option<Arc<FieldLines>>,
+    whole: bool,
 }
 
 impl Said {

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
+use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
 use super::Requests;
@@ -34,13 +35,14 @@ pub(super) enum Chosen {
 }
 
 impl Requests {
-    /// The coding of a response that is kept, by what a request accepts.
+    /// The coding of a response that is kept, by what a request accepts. `unmeasured`: the head of the response did not say how long
+    /// it is, and the request is the one that has fetched it. It gets what it would have got had the content come later.
     pub(super) fn coding_of_kept(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
-        entry: &Arc<Entry>,
+        (entry, unmeasured, own): (&Arc<Entry>, bool, Option<&FieldLines>),
     ) -> Chosen {
         let (Some(rules), Some(store)) = (&given.routed.plan.compress, &self.shared.cache) else {
             return Chosen::Given(None);
@@ -48,14 +50,19 @@ impl Requests {
         let accepted = request.known.accept_encoding.map(|list| list.joined());
         let accepted = accepted.as_deref();
         let secret = self.connections[index as usize].secure || self.origin(index, request).https;
-        let wish = Wish { rules, coding: rules::best(rules.kept(), accepted), secret };
+        let coding = if unmeasured { rules.negotiate(accepted) } else { rules::best(rules.kept(), accepted) };
+        let wish = Wish { rules, coding, secret };
         let length = entry.body.len().to_string();
         let mut facts = Facts::new(entry.head.status);
-        facts.note(b"content-length", length.as_bytes());
-        entry.head.fields.all().iter().for_each(|(name, value)| facts.note(name, value));
+        if !unmeasured {
+            facts.note(b"content-length", length.as_bytes());
+        }
+        let own = own.map(FieldLines::all).unwrap_or_default();
+        let fields = entry.head.fields.all().iter().chain(own.iter());
+        fields.for_each(|(name, value)| facts.note(name, value));
         let plain = |verdict| Coded { verdict, varies: facts.varies, entry: None };
         let wanted = match wish.judge(&facts) {
-            Verdict::Coded(wanted) if request.known.range.is_none() => wanted,
+            Verdict::Coded(wanted) if unmeasured || request.known.range.is_none() => wanted,
             // Ranges are those of the plain content.
             Verdict::Coded(_) => return Chosen::Given(Some(plain(Verdict::Plain))),
             verdict => return Chosen::Given(Some(plain(verdict))),
@@ -66,7 +73,7 @@ impl Requests {
         };
         let streamed = rules.negotiate(accepted).filter(|coding| *coding != wanted);
         for coding in [Some(wanted), streamed].into_iter().flatten() {
-            match store.find(&store.key(&key_of(entry, coding)), self.clock.unix_secs) {
+            match store.find(&store.key(&key_of(entry, coding)), self.clock.steady_secs()) {
                 Found::Entry(found) => return coded(coding, found),
                 Found::OnDisk(job) if !given.warmed => return Chosen::OnDisk(self.shared.cache_job(job)),
                 Found::OnDisk(_) | Found::Pass => {}
@@ -98,7 +105,7 @@ impl Requests {
     }
 
     fn have_coded(&self, place: EncodingPlace, fetch: Fetch, entry: Arc<Entry>, coding: Coding) {
-        let (shared, now) = (self.shared, self.clock.unix_secs);
+        let (shared, now) = (self.shared, self.clock.steady_secs());
         let job = DiskJob::task(move || {
             let Some(store) = &shared.cache else { return };
             let made = contents(&entry.body).and_then(|content| encode(coding, &content));
@@ -118,7 +125,7 @@ impl Requests {
         entry: &Entry,
         made: Option<Vec<u8>>,
     ) -> Option<Arc<Entry>> {
-        let (kept, job) = keep(store, fetch, entry, made, self.clock.unix_secs);
+        let (kept, job) = keep(store, fetch, entry, made, self.clock.steady_secs());
         job.into_iter().for_each(|job| _ = self.shared.run_cache_job(job));
         kept
     }

@@ -8,6 +8,7 @@ use maitred_http::uri::decode_parameter;
 
 use super::Requests;
 use crate::cache_commands::{Asker, Shown};
+use crate::kept::{ToldApart, primary_text};
 use crate::step::{RequestInput, Step};
 use maitred_cache::Purge;
 
@@ -193,6 +194,17 @@ fn request_with(fields: &[String], limits: &HeadLimits) -> Result<RequestHead, S
     RequestHead::received(text, limits).map_err(|_| wrong.to_owned())
 }
 
+/// A key that a URL has.
+#[derive(Debug)]
+struct KeyOfUrl {
+    text: Vec<u8>,
+    /// Those for what varies.
+    rules: Rules,
+    /// Fields and cookies of requests belong to it.
+    has_more: bool,
+    client: ToldApart,
+}
+
 impl Requests {
     /// Has a helper thread carry out a command about the cache, if the client may give it one.
     pub(super) fn ask_about_cache(
@@ -251,32 +263,36 @@ impl Requests {
                 vec![Purge::Prefix(first_line(&url.key(request, rules)).into())]
             }
             What::Url(url) => {
-                let of_url = |(text, has_more): (Vec<u8>, bool)| match has_more || soft {
-                    // All that the rest of a key says, and all that the response varies with.
-                    true => Purge::Prefix([first_line(&text), b"\n"].concat().into()),
-                    false => Purge::Exact(text.into()),
-                };
-                self.keys_of(&url, request).into_iter().map(|(text, _, more)| of_url((text, more))).collect()
+                let keys = self.keys_of(&url, request);
+                // All that the rest of a key says, and all that the response varies with.
+                if soft || keys.iter().any(|key| key.has_more) {
+                    let first = keys.first().map(|key| [first_line(&key.text), b"\n"].concat());
+                    return first.map(|first| Purge::Prefix(first.into())).into_iter().collect();
+                }
+                keys.into_iter().map(|key| Purge::Exact(key.text.into())).collect()
             }
         }
     }
 
-    /// The keys that a URL has by the routes of its site, each once; with the rules for what varies, and whether fields and
-    /// cookies of requests belong to it.
-    fn keys_of(&self, url: &Url, request: &Request<'_, '_>) -> Vec<(Vec<u8>, Rules, bool)> {
+    /// The keys that a URL has by the routes of its site, each once: whichever route and pool it leads to, for clients that are told
+    /// apart, and for all others.
+    fn keys_of(&self, url: &Url, request: &Request<'_, '_>) -> Vec<KeyOfUrl> {
         let router = &self.shared.router;
-        let mut keys: Vec<(Vec<u8>, Rules, bool)> = Vec::new();
+        let mut keys: Vec<KeyOfUrl> = Vec::new();
         for caching in router.cachings(router.site(&url.authority)) {
-            let text = url.key(request, (&caching.keys, &caching.rules));
-            let more = !caching.keys.fields.is_empty() || !caching.keys.cookies.is_empty();
-            match keys.iter_mut().find(|(known, _, _)| *known == text) {
-                Some((_, _, known)) => *known |= more,
-                None => keys.push((text, caching.rules.clone(), more)),
+            let has_more = !caching.keys.fields.is_empty() || !caching.keys.cookies.is_empty();
+            for client in [ToldApart::NoOne, ToldApart::Someone] {
+                let text = primary_text(&url.target(), request, caching, &client);
+                match keys.iter_mut().find(|known| known.text == text) {
+                    Some(known) => known.has_more |= has_more,
+                    None => keys.push(KeyOfUrl { text, rules: caching.rules.clone(), has_more, client }),
+                }
             }
         }
         if keys.is_empty() {
             let rules = Rules::default();
-            keys.push((url.key(request, (&KeyRules::default(), &rules)), rules, false));
+            let text = url.key(request, (&KeyRules::default(), &rules));
+            keys.push(KeyOfUrl { text, rules, has_more: false, client: ToldApart::NoOne });
         }
         keys
     }
@@ -286,8 +302,9 @@ impl Requests {
         let request = head.view(&mut room).ok_or("no request can be made")?;
         let router = &self.shared.router;
         let is_cached = router.cachings(router.site(&url.authority)).next().is_some();
-        let keys = self.keys_of(url, &request).into_iter().map(|(text, rules, _)| (text, rules)).collect();
-        let now = self.clock.unix_secs;
+        let keys = self.keys_of(url, &request).into_iter();
+        let keys = keys.map(|key| (key.text, key.rules, key.client != ToldApart::NoOne)).collect();
+        let now = self.clock.steady_secs();
         self.shared.show_cached(Shown { keys, is_cached, head: head.clone(), now }, asker)
     }
 }

@@ -102,7 +102,13 @@ impl Requests {
         }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
             let verdict = match gate {
-                Gate::Modules if gates.asks_modules => self.ask_modules(index, request, routed.plan),
+                Gate::Modules if gates.asks_modules => {
+                    let verdict = self.ask_modules(index, request, routed.plan);
+                    if matches!(verdict, Verdict::Pass) && routed.plan.cache.is_some() {
+                        self.gated(index).decided = true;
+                    }
+                    verdict
+                }
                 _ => self.ask_gate(gate, index, request, (gates, routed)),
             };
             match verdict {
@@ -192,7 +198,9 @@ impl Requests {
     fn judge_user(&mut self, index: u32, basic: &Basic, user: Option<User>) -> Verdict {
         match user {
             Some(user) => {
-                self.gated(index).identify(user);
+                let gated = self.gated(index);
+                gated.identify(user);
+                gated.decided = true;
                 Verdict::Pass
             }
             None => Verdict::Refuse(unknown_user(basic)),
@@ -228,14 +236,10 @@ impl Requests {
         let basic =
             routed.and_then(|routed| routed.plan.gates.as_deref()).and_then(|gates| gates.basic.as_ref());
         let Some(basic) = basic else { return };
-<<<<<<< HEAD
-        let verdict = self.judge_user(index, basic, claimed.filter(|_| right));
-=======
         let verdict = match right {
-            Some(right) => self.judge_user(index, basic, right),
-            None => self.too_many_checks(index),
+            Some(right) => self.judge_user(index, basic, claimed.filter(|_| right)),
+            None => self.too_many_checks(),
         };
->>>>>>> wt33-p
         self.on_verdict(index, verdict);
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use maitred_handoff::{HeadPart, META_BYTES_MAX, MetaPart, RequestFlags, begin_request, encode_trailers};
+use maitred_http::cache::overridden;
 use maitred_http::fields::FieldLines;
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
@@ -446,9 +447,7 @@ impl Requests {
             Transport::Relay => ChosenTransport::Relay,
             _ if plan.needs_response => ChosenTransport::Relay,
             // What is said about responses that the cache keeps.
-            _ if plan.cache.is_some() && !connection.internal && request.method != Method::Get => {
-                ChosenTransport::Relay
-            }
+            _ if plan.site_keeps && !connection.internal && says_of_others(request) => ChosenTransport::Relay,
             _ if pool.isolate || framed || not_tcp => ChosenTransport::Relay,
             _ if self.feeds(index, key) || self.passes_body(index) => ChosenTransport::Relay,
             Transport::Auto if cheaper => ChosenTransport::RatherRelay,
@@ -686,4 +685,9 @@ fn append_meta<'o>(
 /// What stands for this server's end of a Unix socket.
 fn no_address(https: bool) -> &'static str {
     if https { "0.0.0.0:443" } else { "0.0.0.0:80" }
+}
+
+/// Whether the response to a request may say something about others that the cache keeps.
+fn says_of_others(request: &Request<'_, '_>) -> bool {
+    request.method != Method::Get || overridden(request).is_some()
 }

@@ -147,6 +147,7 @@ impl Requests {
     /// Takes from an answer what the request's own pool gets.
     fn take_fields(&mut self, index: u32, forward: &Forward, fields: FieldsRef<'_>) {
         let gated = self.gated(index);
+        gated.decided = true;
         let mut user = None;
         for (name, value) in fields.iter() {
             if forward.set_cookies && name.eq_ignore_ascii_case(b"set-cookie") {

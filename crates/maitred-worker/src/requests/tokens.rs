@@ -47,6 +47,7 @@ impl Requests {
             }
         };
         let gated = self.gated(index);
+        gated.decided = true;
         for (name, value) in tokens.fields(&claims) {
             gated.fields.push(name.as_bytes(), value.as_bytes());
         }

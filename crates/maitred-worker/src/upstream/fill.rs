@@ -2,6 +2,7 @@
 
 pub(crate) mod filling;
 pub(crate) mod keeping;
+pub(crate) mod selected;
 pub(crate) mod writing;
 
 use std::sync::Arc;
@@ -22,16 +23,19 @@ pub(crate) struct Follow {
     pub(crate) timeout: Duration,
     /// The head, once it has come.
     pub(crate) head: Option<Arc<FramedHead>>,
-    /// Bytes of the content that it has got.
+    /// The fill was begun for it.
+    pub(crate) leads: bool,
+    /// Where the next byte of the content is that it gets, and where the last one ends.
     pub(crate) taken: u64,
+    pub(crate) until: u64,
     /// It has all of it.
     pub(crate) ended: bool,
 }
 
 impl Follow {
     /// A request that begins to wait.
-    pub(crate) fn new(fill: Arc<Fill>, since: Instant, timeout: Duration) -> Follow {
-        Follow { fill, since, timeout, head: None, taken: 0, ended: false }
+    pub(crate) fn new(fill: Arc<Fill>, leads: bool, since: Instant, timeout: Duration) -> Follow {
+        Follow { fill, since, timeout, head: None, leads, taken: 0, until: u64::MAX, ended: false }
     }
 
     /// Gives content to the filter, behind the head.

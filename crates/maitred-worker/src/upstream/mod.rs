@@ -182,6 +182,10 @@ impl Attempt {
                 spoken.inbox.give(&mut self.filter, writer)
             }
             By::Fill(follow) => follow.give(input, &mut self.filter, writer),
+            By::Thread(Remote { part: Some(part), .. }) => {
+                let fed = part.feed(input, &mut self.filter, writer);
+                fed.map_err(|bad| (Cause::Bad, bad.to_string()))
+            }
             By::Server(Call { dialect: Dialect::Http1(_), .. }) | By::Process(_) | By::Thread(_) => {
                 let fed = self.filter.feed(input, writer);
                 fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))

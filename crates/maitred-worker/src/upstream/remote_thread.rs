@@ -5,6 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use super::fill::selected::Part;
+
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a process
 /// that has got the message to end.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -45,9 +47,16 @@ impl Heard {
 pub(crate) struct Remote {
     pub(crate) heard: Heard,
     pub(crate) began: Instant,
+    /// The client gets a part of the response.
+    pub(crate) part: Option<Box<Part>>,
 }
 
 impl Remote {
+    /// A request that the other thread has got.
+    pub(crate) fn new(heard: Heard, began: Instant) -> Remote {
+        Remote { heard, began, part: None }
+    }
+
     /// Something of the response has come.
     pub(crate) fn note_heard(&self, now: Instant) {
         self.heard.note(self.began, now);

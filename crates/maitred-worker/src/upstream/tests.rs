@@ -38,7 +38,7 @@ fn kinds(now: Instant) -> [(&'static str, By, Vec<u8>); 4] {
         ("process", process(), FINAL.to_vec()),
         ("server", By::Server(call(Dialect::Http1(Ending::default()))), FINAL.to_vec()),
         ("fastcgi", By::Server(call(Dialect::FastCgi(Box::default()))), fastcgi),
-        ("thread", By::Thread(Remote { heard, began: now }), FINAL.to_vec()),
+        ("thread", By::Thread(Remote::new(heard, now)), FINAL.to_vec()),
     ]
 }
 
@@ -173,7 +173,7 @@ fn how_far_an_attempt_has_come_decides_what_may_follow() {
     let safe = changed(|call| (call.any_sent, call.safe) = (true, true));
     let sent = reached(safe, RetryState::Never, &FINAL[..20]);
     assert_eq!(sent, Reached { safe: true, begun: true, ..nothing });
-    let thread = By::Thread(Remote { heard: remote_thread::Heard::default(), began: now });
+    let thread = By::Thread(Remote::new(remote_thread::Heard::default(), now));
     let written = reached(thread, RetryState::Done, FINAL);
     assert_eq!(written, Reached { begun: true, head_written: true, ..nothing });
 }
@@ -198,7 +198,7 @@ fn a_half_closed_client_gives_a_silent_server_no_more_time() {
 fn the_thread_that_has_the_process_hears_of_each_byte() {
     let began = Instant::now();
     let heard = remote_thread::Heard::default();
-    let mut attempt = attempt(By::Thread(Remote { heard: heard.clone(), began }));
+    let mut attempt = attempt(By::Thread(Remote::new(heard.clone(), began)));
     let request = remote_thread::RemoteRequest {
         secure: false,
         request_id: 1,
@@ -213,7 +213,7 @@ fn the_thread_that_has_the_process_hears_of_each_byte() {
         attempt.note_heard(began + Duration::from_micros(after_us));
         assert_eq!(request.last_heard(), Some(began + Duration::from_millis(expected_ms)), "{after_us} µs");
     }
-    let early = remote_thread::Remote { heard: request.heard.clone(), began: began + Duration::from_secs(9) };
+    let early = remote_thread::Remote::new(request.heard.clone(), began + Duration::from_secs(9));
     early.note_heard(began);
     assert_eq!(request.last_heard(), Some(began + Duration::from_millis(1)));
 }

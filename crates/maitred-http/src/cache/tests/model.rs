@@ -84,7 +84,7 @@ impl Model {
     }
 
     fn times(&self) -> Times {
-        Times { request_time: self.now, response_time: self.now }
+        Times::new(self.now, self.now)
     }
 
     fn key(&self, target: &Target<'_>, request: &Request<'_, '_>) -> Vec<u8> {
@@ -238,7 +238,7 @@ impl Model {
         let stored = &self.stored[place];
         let about = (stored.status, stored.fields.all(), SIZE);
         let mut fields = FieldLines::default();
-        let status = match answer(about, &stored.lifetime, (request.method, &request.known), 8) {
+        let status = match answer(about, stored.lifetime.date, (request.method, &request.known), 8) {
             Answer::NotModified => 304,
             Answer::Partial(_) => 206,
             Answer::Unsatisfiable => 416,

@@ -129,7 +129,7 @@ impl Exchange {
         let wanted = Wanted::of(&read(&text, &mut room), &rules);
         let fields = self.fields();
         let head = ResponseHead::own(self.status, fields.all());
-        let times = Times { request_time: START, response_time: START };
+        let times = Times::new(START, START);
         let lifetime = storable(&wanted, &head, times, &rules);
         let used = lifetime.as_ref().ok().map(|lifetime| judge(lifetime, &wanted, START + self.later));
         (lifetime, matches!(used, Some(Use::Fresh { .. } | Use::Stale { .. })))

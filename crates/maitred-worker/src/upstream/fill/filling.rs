@@ -7,9 +7,9 @@ use maitred_http::response::Filter;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::keeping::{Keeping, Request as Asked, Taken};
+use super::keeping::{Keeping, Now, Request as Asked, Taken};
 use super::writing::FillFile;
-use crate::fills::Fill;
+use crate::fills::{Facts, Fill};
 use crate::upstream::remote_thread::Remote;
 use maitred_base::budget::Permit;
 
@@ -81,9 +81,20 @@ impl Filling {
     }
 
     /// The head is that of a response that is kept.
-    pub(crate) fn begin(&mut self, keeping: Box<Keeping>) {
+    pub(crate) fn begin(&mut self, keeping: Box<Keeping>, now: Now) {
         self.raw = Vec::new();
-        self.fill.begin(self.taken.framed(), keeping.variant());
+        let (head, own) = self.taken.shared(&self.asked.caching.rules, now.wall);
+        let lifetime = keeping.lifetime();
+        let facts = Facts {
+            variant: keeping.variant(),
+            own: (!own.is_empty()).then(|| Arc::new(own)),
+            ttl: lifetime.map_or(0, |lifetime| lifetime.ttl(now.steady)),
+            unmeasured: head.content_length.is_none(),
+        };
+        let age = lifetime.map_or(0, |lifetime| lifetime.age(now.steady));
+        let mut head = head;
+        head.fields.push_number(b"age", age.into());
+        self.fill.begin(head, facts);
         self.stage = Stage::Memory(keeping);
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use maitred_http::cache::{
-    self, Asked, Lifetime, Times, Vary, Wanted, Why, for_each_tag, freshen, may_serve_on_error,
-    put_stored_fields, put_variant_key, storable, updates, vary,
+    self, Asked, Lifetime, Rules, Times, Vary, Wanted, Why, for_each_tag, freshen, may_serve_on_error,
+    put_conditions, put_stored_fields, split_fields, storable, updates, vary,
 };
 use maitred_http::fields::{FRAMING_FIELDS, FieldLines};
 use maitred_http::request::{HeadRoom, Method, RequestHead};
@@ -12,10 +12,14 @@ use maitred_http::response::{Encode, Ending, FramedHead, ResponseHead};
 
 use super::writing::Piece;
 use crate::fills::Variant;
-use crate::kept::{encode, lifetime_of, origin_of, tag_text, variant_key};
+use crate::kept::{BESIDES, decode, encode, lifetime_of, origin_of, tag_text, variant_key, variant_text};
+use maitred_base::clock::Clock;
 use maitred_cache::{Entry, Fetch, Found, Head, Job, Key, Kind, Store};
 use maitred_files::exchange::named_file::NamedFile;
 use maitred_policy::filter::cache::Caching;
+
+/// For so many seconds it is known of a response that is good for nothing any more that it was there: to say so.
+const KNOWN_SECS: u64 = 60;
 
 /// The request that a response was fetched for.
 #[derive(Debug)]
@@ -31,10 +35,29 @@ pub(crate) struct Request {
     pub(crate) update: Option<Fetch>,
     /// What is kept, and was asked about.
     pub(crate) stale: Option<Arc<Entry>>,
-    /// When it was sent, in seconds since 1970.
-    pub(crate) at: u64,
+    /// What its response depends on besides its key and the fields that it varies with.
+    pub(crate) besides: Vec<u8>,
+    /// Something that the client has sent was left out, because the key does not have it.
+    pub(crate) reduced: bool,
+    /// When it was sent.
+    pub(crate) at: Now,
     /// Responses may name files in their place.
     pub(crate) names_files: bool,
+}
+
+/// The time, in seconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    /// By the wall clock, as dates in responses have it.
+    pub(crate) wall: u64,
+    /// By a clock that is never set back, as ages are counted.
+    pub(crate) steady: u64,
+}
+
+impl Now {
+    pub(crate) fn of(clock: &Clock) -> Now {
+        Now { wall: clock.unix_secs, steady: clock.steady_secs() }
+    }
 }
 
 /// What has come of a response.
@@ -52,8 +75,8 @@ pub(crate) struct Taken {
 pub(crate) enum Judged {
     /// It is kept.
     Keep(Box<Keeping>),
-    /// What is kept is still good.
-    Validated(Arc<Entry>, Option<Job>),
+    /// What is kept is still good; these fields are for the client alone that has asked.
+    Validated(Arc<Entry>, Option<Job>, FieldLines),
     /// What is stale is given in its place.
     Instead(Arc<Entry>),
     /// It is not kept.
@@ -114,10 +137,21 @@ impl Taken {
         ResponseHead::own(self.status, self.fields.all())
     }
 
-    /// The head for those who are answered while the content comes.
+    /// The head as it has come.
     pub(crate) fn framed(&self) -> FramedHead {
+        self.framed_with(&self.fields)
+    }
+
+    /// The head for all who are answered while the content comes, and the fields that only the one has who has asked for it.
+    pub(crate) fn shared(&self, rules: &Rules, now: u64) -> (FramedHead, FieldLines) {
+        let (mut shared, mut own) = (FieldLines::default(), FieldLines::default());
+        split_fields(&self.head(), now, rules, &mut shared, &mut own);
+        (self.framed_with(&shared), own)
+    }
+
+    fn framed_with(&self, lines: &FieldLines) -> FramedHead {
         let mut fields = FieldLines::default();
-        for (name, value) in self.fields.all().iter() {
+        for (name, value) in lines.all().iter() {
             fields.push(&name.to_ascii_lowercase(), value);
         }
         FramedHead { status: self.status, content_length: self.length, fields, ended: false }
@@ -125,15 +159,27 @@ impl Taken {
 }
 
 impl Request {
+    /// Whether the response names a file in its place.
+    pub(crate) fn names_file(&self, taken: &Taken) -> bool {
+        self.names_files && NamedFile::of(&taken.head()).is_some()
+    }
+
     /// What becomes of the response.
-    pub(crate) fn judge(&self, store: &Store, taken: &Taken, now: u64) -> Judged {
+    pub(crate) fn judge(&self, store: &Store, taken: &Taken, clock: Now) -> Judged {
         let (head, rules) = (taken.head(), &self.caching.rules);
         // The client's own range and conditions did not go along.
         let mut wanted = self.wanted;
         (wanted.method, wanted.range, wanted.precondition) = (Method::Get, false, false);
-        let times = Times { request_time: self.at, response_time: now };
+        let (now, waited) = (clock.steady, clock.steady.saturating_sub(self.at.steady));
+        let times = Times {
+            request_time: clock.wall.saturating_sub(waited),
+            response_time: clock.wall,
+            kept_at: now,
+        };
         if let Some(stale) = &self.stale {
-            if taken.status == 304 {
+            let mut conditions = FieldLines::default();
+            put_conditions(stale.head.fields.all(), &mut conditions);
+            if taken.status == 304 && !conditions.is_empty() {
                 return self.judge_unchanged(store, stale, &head, &wanted, times);
             }
             let grace =
@@ -148,7 +194,7 @@ impl Request {
         let failed = cache::is_error(taken.status);
         let too_long = taken.length.is_some_and(|length| length > self.caching.object_bytes_max);
         let endless = taken.fields.all().get(b"content-type").is_some_and(is_event_stream);
-        let names_file = self.names_files && NamedFile::of(&head).is_some();
+        let names_file = self.names_file(taken);
         let why = match () {
             () if too_long => Some("it is larger than `object_bytes_max`"),
             () if endless => Some("it is a stream of events"),
@@ -184,13 +230,14 @@ impl Request {
         if !updates(kept, head, Asked::One) {
             return Judged::Unusable(None);
         }
-        let mut fields = FieldLines::default();
+        let (mut fields, mut own) = (FieldLines::default(), FieldLines::default());
+        split_fields(head, times.response_time, &self.caching.rules, &mut FieldLines::default(), &mut own);
         match freshen((stale.head.status, kept), head, wanted, times, &self.caching.rules, &mut fields) {
             Ok(lifetime) => {
                 let head = self.head_of(&ResponseHead::own(stale.head.status, fields.all()), &lifetime);
                 let Some(update) = &self.update else { return Judged::Unusable(None) };
                 let (entry, job) = store.update(update, stale, Head { fields, ..head });
-                Judged::Validated(entry, job)
+                Judged::Validated(entry, job, own)
             }
             Err(Why::Authorization) => Judged::Unusable(None),
             Err(_) => Judged::Unusable(Some(store.remove(&store.key(stale.key())))),
@@ -201,10 +248,16 @@ impl Request {
         let mut fields = FieldLines::default();
         put_stored_fields(head, lifetime, &self.caching.rules, &mut fields);
         let stored = Head { fields, ..self.head_of(head, lifetime) };
-        let (fetch, variant, note) = match vary(head) {
-            Vary::Nothing => (self.fetch.clone(), None, None),
+        let named = match vary(head) {
             Vary::Any => return None,
-            Vary::Fields(names) => {
+            Vary::Nothing if self.besides.is_empty() => None,
+            Vary::Nothing => Some(Box::from(BESIDES)),
+            Vary::Fields(names) if self.besides.is_empty() => Some(names),
+            Vary::Fields(names) => Some(format!("{BESIDES},{names}").into()),
+        };
+        let (fetch, variant, note) = match named {
+            None => (self.fetch.clone(), None, None),
+            Some(names) => {
                 let (epoch, note) = self.epoch_of(store, &names)?;
                 let variant = self.variant(&names)?;
                 let key = store.key(&variant_key(self.primary.text(), epoch, &variant.text));
@@ -230,7 +283,10 @@ impl Request {
             fields: FieldLines::default(),
             lifetime: encode(lifetime),
             // What can be validated is of use as long as there is room.
-            keep_until: if can_be_validated { u64::MAX } else { lifetime.useful_until() },
+            keep_until: match can_be_validated {
+                true => u64::MAX,
+                false => lifetime.useful_until().saturating_add(KNOWN_SECS),
+            },
             tags,
         }
     }
@@ -238,7 +294,7 @@ impl Request {
     /// The number that keys of the variants contain, and a note about these names if there is none yet.
     fn epoch_of(&self, store: &Store, names: &str) -> Option<(u64, Option<(Fetch, Head)>)> {
         let listed: Vec<Box<[u8]>> = names.split(',').map(|name| name.as_bytes().into()).collect();
-        if let Found::Entry(entry) = store.find(&self.primary, self.at)
+        if let Found::Entry(entry) = store.find(&self.primary, self.at.steady)
             && let Kind::Vary { names, epoch } = &entry.head.kind
             && *names == listed
         {
@@ -253,8 +309,7 @@ impl Request {
     fn variant(&self, names: &str) -> Option<Variant> {
         let mut room = HeadRoom::default();
         let request = self.head.view(&mut room)?;
-        let mut text = Vec::new();
-        put_variant_key(names, &request, &self.caching.rules, &mut text);
+        let text = variant_text(names, &request, self.caching, &self.besides);
         Some(Variant { names: names.into(), text: text.into() })
     }
 }
@@ -263,6 +318,11 @@ impl Keeping {
     /// What tells requests apart that it answers.
     pub(crate) fn variant(&self) -> Option<Arc<Variant>> {
         self.variant.clone()
+    }
+
+    /// How long it is good.
+    pub(crate) fn lifetime(&self) -> Option<Lifetime> {
+        decode(&self.head.lifetime)
     }
 
     /// Whether it is kept if it has so many bytes.

@@ -2,7 +2,7 @@
 
 use crate::setups::{example, get, place};
 use crate::support::php::Php;
-use crate::support::{Server, Setup};
+use crate::support::{Server, Setup, eventually};
 
 /// Says which script ran, and for what.
 const SCRIPT: &[u8] = b"<?php header('Content-Type: text/plain'); header('X-Powered-By: test'); echo basename($_SERVER['SCRIPT_NAME']), ' ', \
@@ -22,8 +22,11 @@ fn start(php: &Php) -> Server {
         place(&setup, name);
     }
     let root = setup.directory.path().join("wordpress");
-    let places =
-        [("/srv/wordpress", root.to_str().unwrap()), ("fastcgi+unix:/run/php/php8.2-fpm.sock", &php.url())];
+    let places = [
+        ("/srv/wordpress", root.to_str().unwrap()),
+        ("fastcgi+unix:/run/php/php8.2-fpm.sock", &php.url()),
+        ("/var/cache/maitred", "store"),
+    ];
     example("wordpress", setup, &places)
 }
 
@@ -42,6 +45,16 @@ fn each_location_answers_as_in_nginx() {
         let told = get(target);
         assert_eq!((told.status, told.text()), (200, script), "{target}");
     }
+    // `fastcgi_cache`, with `$skip_cache` for those who are logged in.
+    let cached = |target: &str, fields: &str| {
+        let response = crate::setups::get(&server, "blog.example.com", target, fields);
+        response.field("cache-status").map(str::to_owned)
+    };
+    eventually("a page is kept for a second", || {
+        cached("/kept", "").is_some_and(|said| said.starts_with("maitred; hit"))
+    });
+    assert_eq!(cached("/kept", "Cookie: wordpress_logged_in_x=1\r\n"), None);
+    assert_eq!(cached("/wp-login.php", ""), None);
     // No scripts among uploads, no source, no hidden files.
     assert_eq!(get("/wp-content/uploads/evil.php").status, 403);
     assert!(!get("/.htaccess").text().contains("hidden"));

@@ -3,8 +3,8 @@
 mod addresses;
 mod cors;
 mod forward;
-mod judged;
 mod identity;
+mod judged;
 mod kept;
 mod oauth2_proxy;
 mod provider;

@@ -2,8 +2,11 @@
 //!
 //! What is stale is so when it comes (`Age`), so that no test waits for a response to grow old.
 
+mod apart;
 mod collapsing;
 mod failing;
+mod filling;
+mod first;
 mod hits;
 mod keys;
 mod lasting;

@@ -1,0 +1,106 @@
+//! Which clients the cache of responses tells apart: by what gates of the route have said, by certificates, and by what a trusted
+//! proxy says of either.
+
+use maitred_http::request::Request;
+
+use super::Clients;
+use crate::kept::ToldApart;
+use crate::origin::starts_alike;
+use maitred_policy::filter::cache::{Caching, Digest};
+use maitred_policy::plan::Plan;
+
+/// Fields of trusted proxies that say who a client is, in small letters; with `*` at the end, all that begin so. What they say of
+/// its address, and of the original request, tells no users apart.
+const OF_PROXIES: [&str; 28] = [
+    "x-remote-user",
+    "x-remote-group*",
+    "x-remote-name",
+    "x-remote-email",
+    "x-remote-extra-*",
+    "remote-user",
+    "remote-groups",
+    "remote-name",
+    "remote-email",
+    "x-webauth-*",
+    "x-auth-request-*",
+    "x-authentik-*",
+    "x-authenticated-*",
+    "x-auth-user",
+    "x-auth-email",
+    "x-auth-groups",
+    "x-goog-authenticated-user-*",
+    "x-ms-client-principal*",
+    "x-amzn-oidc-*",
+    "x-amzn-mtls-*",
+    "x-arr-clientcert",
+    "x-client-cert*",
+    "x-client-dn",
+    "cf-access-authenticated-user-email",
+    "client-cert*",
+    "tailscale-user-*",
+    "shib-*",
+    "x-ssl-client-*",
+];
+
+impl Clients {
+    /// Whom the response to a request is for. The gates of its route have been asked.
+    pub(crate) fn told_apart(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        plan: &Plan,
+        caching: &Caching,
+    ) -> ToldApart {
+        let connection = &self.connections[index as usize];
+        let gated = connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.gated.as_deref());
+        let decided = gated.filter(|gated| gated.decided);
+        let identity = self.identity(index);
+        let told = self.fields_of_proxies(index, request);
+        if decided.is_none() && !identity.has_certificate() && told.is_empty() {
+            return ToldApart::NoOne;
+        }
+        // A gate that has named nobody has told clients apart by something that only it knows.
+        let known = decided.is_none_or(|_| identity.user().is_some());
+        if !caching.key_identity || !known {
+            return ToldApart::Someone;
+        }
+        let mut digest = Digest::default();
+        if let Some(user) = identity.user() {
+            digest.add(user.source().auth_type().as_bytes());
+            digest.add(user.name().as_bytes());
+        }
+        // Fields that gates have added are what the application knows the client by.
+        let fields = gated.map(|gated| gated.fields.all()).unwrap_or_default();
+        let of_client =
+            request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
+        let of_client = of_client.filter(|_| !plan.requests.fields.drops("authorization"));
+        let of_client = of_client.map(|field| (field.name.as_bytes(), field.value));
+        for part in [fields.iter().collect(), of_client.collect(), told] as [Vec<(&[u8], &[u8])>; 3] {
+            digest.add(&part.len().to_be_bytes());
+            for (name, value) in part {
+                digest.add(&name.to_ascii_lowercase());
+                digest.add(value);
+            }
+        }
+        identity.certificate_parts(|value| digest.add(value));
+        ToldApart::By(digest.hex(32).into())
+    }
+
+    /// What a trusted proxy says of who the client is.
+    fn fields_of_proxies<'r>(&self, index: u32, request: &Request<'_, 'r>) -> Vec<(&'r [u8], &'r [u8])> {
+        let address = self.connections[index as usize].remote.address.map(|address| address.ip());
+        if !self.shared.start.config.server.trusted_proxies.trusts(address) {
+            return Vec::new();
+        }
+        let is_one = |name: &str| {
+            OF_PROXIES.iter().any(|known| match known.strip_suffix('*') {
+                Some(start) => starts_alike(name.as_bytes(), start.as_bytes()),
+                None => name.len() == known.len() && starts_alike(name.as_bytes(), known.as_bytes()),
+            })
+        };
+        // A proxy that says that there is nobody tells nobody apart.
+        let names_one = |value: &[u8]| !value.is_empty() && !value.eq_ignore_ascii_case(b"none");
+        let fields = request.fields.iter().filter(|field| is_one(field.name) && names_one(field.value));
+        fields.map(|field| (field.name.as_bytes(), field.value)).collect()
+    }
+}
