@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`access`] | who may use a site or a route |
+//! | [`arrival`] | where a request has come in |
 //! | [`compress`] | content codings: which responses get one, and the encoders |
 //! | [`filter`] | what is done to responses, route by route |
 //! | [`plan`] | what happens to the requests of one route, compiled once |
@@ -10,6 +11,7 @@
 //! | [`route`] | the one function that chooses what answers a request |
 
 pub mod access;
+pub mod arrival;
 pub mod compress;
 pub mod filter;
 pub mod plan;

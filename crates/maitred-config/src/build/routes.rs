@@ -12,7 +12,7 @@ use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
 use super::{
-    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, rewrites,
+    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, reach, rewrites,
     security, sites,
 };
 
@@ -22,13 +22,14 @@ const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
 pub(super) fn routes(
     of_site: &Section<'_>,
     sections: &[Section<'_>],
-    site: &Files,
+    (site, listens): (&Files, Option<&[u16]>),
     pools: &Known<'_>,
 ) -> Vec<Route> {
     let mut routes: Vec<(Route, Span)> = Vec::new();
     for section in sections {
         let regex = path_regex(section);
         let conditions = conditions::of_route(section);
+        reach::check(section, listens, &conditions);
         let patterns = route_paths(section);
         let methods = methods(section);
         let compiled = regex.as_ref().map(|(_, compiled)| compiled);
@@ -60,7 +61,11 @@ pub(super) fn routes(
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
-        if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
+        check_users(section, of_site, &route);
+        let includes =
+            |earlier: &Route| reach::includes(section.cx, listens, (&earlier.conditions, &route.conditions));
+        let hides = |earlier: &Route| takes_all_of(earlier, &route) && includes(earlier);
+        if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| hides(earlier)) {
             section.cx.conflict(
                 &span,
                 "no request reaches this route: an earlier one takes all its paths and methods",
@@ -301,10 +306,36 @@ fn mounted_at(pattern: &PathPattern, mount: &str) -> bool {
     }
 }
 
-/// Whether the earlier route takes every request that the later one would. May miss some; is never wrong when it
+/// `user` of `match`: only a gate that asks who the client is can know one.
+fn check_users(section: &Section<'_>, site: &Section<'_>, route: &Route) {
+    if route.conditions.users.is_empty() {
+        return;
+    }
+    let span = section.section("match").given("user").unwrap_or_else(|| section.span.clone());
+    if matches!(route.target, Target::Reroute(_)) {
+        let message = "`user` has no effect on a route with `reroute`: of a request that is routed again, the last route decides";
+        section.cx.error_with(&span, message, "put it at the route that answers");
+    }
+    let access = &route.access;
+    let asks = [
+        (access.basic.is_given(), "basic_auth"),
+        (access.jwt.is_given(), "jwt"),
+        (access.forward.is_given(), "forward_auth"),
+    ];
+    let of_site = |key: &str| site.given(key).is_some() && site.is_table(key);
+    if !asks.iter().any(|(own, key)| own.unwrap_or_else(|| of_site(key))) {
+        section.cx.error_with(
+            &span,
+            "`user`: nothing asks who the client is, so that every request would get 403",
+            "add `basic_auth`, `jwt` or `forward_auth` to the route or its site",
+        );
+    }
+}
+
+/// Whether the earlier route takes every path and method that the later one would. May miss some; is never wrong when it
 /// says yes.
 fn takes_all_of(earlier: &Route, later: &Route) -> bool {
-    if earlier.path_regex.is_some() || !earlier.conditions.is_empty() {
+    if earlier.path_regex.is_some() {
         return false;
     }
     let all_methods = earlier.methods.is_empty()

@@ -246,6 +246,11 @@ impl<'a> TlsLookup<'a> {
         secure.or_else(|| self.quic(wire)?.identity.as_deref())
     }
 
+    /// Whether the client has shown a certificate, which was verified.
+    pub(crate) fn has_certificate(self, wire: Wire) -> bool {
+        self.client(wire).is_some()
+    }
+
     /// Who the client is by its certificate, in parts: the first says whether it has shown one.
     pub(crate) fn identity(self, wire: Wire, mut part: impl FnMut(&[u8])) {
         let identity = self.client(wire);

@@ -42,8 +42,7 @@ impl Exchanges {
         let request = context.request;
         let id = self.forwarded.next_id();
         let across = self.exchange(index).dispatch.begin_outbound(id);
-        let (peer, listen) =
-            (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
+        let peer = &self.connections[index as usize].peer();
         let target = canonical_target(context, &self.shared.start.config.server);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut fields = FieldLines::default();
@@ -78,7 +77,7 @@ impl Exchanges {
             mount: &settings.mount,
             script: given.script,
             client,
-            local: self.shared.bound_at(listen).and_then(Address::inet),
+            local: self.arrival(index).local().and_then(Address::inet),
             fields: &fields,
             user: user.as_ref().map(|(scheme, user)| (*scheme, &**user)),
             content_length: match (spool, request.framing) {

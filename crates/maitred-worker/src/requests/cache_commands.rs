@@ -266,7 +266,7 @@ impl Requests {
     fn keys_of(&self, url: &Url, request: &Request<'_, '_>) -> Vec<(Vec<u8>, Rules, bool)> {
         let router = &self.shared.router;
         let mut keys: Vec<(Vec<u8>, Rules, bool)> = Vec::new();
-        for caching in router.cachings(router.site(&url.authority)) {
+        for caching in router.sites_of(&url.authority).into_iter().flat_map(|site| router.cachings(site)) {
             let text = url.key(request, (&caching.keys, &caching.rules));
             let more = !caching.keys.fields.is_empty() || !caching.keys.cookies.is_empty();
             match keys.iter_mut().find(|(known, _, _)| *known == text) {
@@ -285,7 +285,8 @@ impl Requests {
         let mut room = HeadRoom::default();
         let request = head.view(&mut room).ok_or("no request can be made")?;
         let router = &self.shared.router;
-        let is_cached = router.cachings(router.site(&url.authority)).next().is_some();
+        let is_cached =
+            router.sites_of(&url.authority).into_iter().any(|site| router.cachings(site).next().is_some());
         let keys = self.keys_of(url, &request).into_iter().map(|(text, rules, _)| (text, rules)).collect();
         let now = self.clock.unix_secs;
         self.shared.show_cached(Shown { keys, is_cached, head: head.clone(), now }, asker)
