@@ -39,6 +39,15 @@ pub enum Authentication<T> {
 }
 
 impl<T> Authentication<T> {
+    /// Whether it is there; `None` if the site decides.
+    pub(super) fn is_given(&self) -> Option<bool> {
+        match self {
+            Authentication::Inherited => None,
+            Authentication::Off => Some(false),
+            Authentication::On(_) => Some(true),
+        }
+    }
+
     /// What holds for a route, of what it says itself and what its site says.
     pub fn or<'a>(&'a self, site: &'a Authentication<T>) -> Option<&'a T> {
         match (self, site) {

@@ -65,8 +65,8 @@ impl Config {
         self.sites.iter().any(|site| site.on_demand).then_some(on_demand.names_max as usize)
     }
 
-    /// Whether this name, in lower case, has a certificate on demand: by the site that it belongs to, which is that of the exact
-    /// name, of the longest `*.name`, or the one without hosts.
+    /// Whether this name, in lower case, has a certificate on demand: by the site that it belongs to, which is one of the exact
+    /// name, of the longest `*.name`, or one without hosts.
     pub fn is_on_demand(&self, name: &str) -> bool {
         let exact = |site: &&Site| {
             site.hosts.iter().any(|host| matches!(host, HostPattern::Exact(known) if known == name))
@@ -81,9 +81,15 @@ impl Config {
         let longest = || {
             self.sites.iter().filter_map(|site| Some((suffix(site)?, site))).max_by_key(|(length, _)| *length)
         };
-        let site = self.sites.iter().find(exact).or_else(|| longest().map(|(_, site)| site));
-        site.or_else(|| self.sites.iter().find(|site| site.hosts.is_empty()))
-            .is_some_and(|site| site.on_demand)
+        // Several sites have the same name where they answer at different listeners.
+        let mut named = self.sites.iter().filter(exact).peekable();
+        if named.peek().is_some() {
+            return named.any(|site| site.on_demand);
+        }
+        match longest() {
+            Some((_, site)) => site.on_demand,
+            None => self.sites.iter().any(|site| site.hosts.is_empty() && site.on_demand),
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Conditions {
     pub any: Vec<ConditionSet>,
     /// `not`: none of them holds.
     pub not: Vec<ConditionSet>,
+    /// `user`: who may use the route, of those whom its gates know; none is anybody. It does not choose the route: what it is about
+    /// is known only when the route's gates have been asked.
+    pub users: Vec<String>,
 }
 
 /// Conditions that hold together. Of those about one part of a request, each has to hold.
@@ -32,8 +35,30 @@ pub struct ConditionSet {
     pub https: Option<bool>,
     /// `client`: the networks that its address is in; none is any address.
     pub clients: Vec<Network>,
+    /// `listener`, `local_port`, `tls`, `client_certificate`
+    pub arrival: ArrivalCondition,
     /// `share`: whether it is among so many of all.
     pub share: Option<Share>,
+}
+
+/// Where a request has come in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ArrivalCondition {
+    /// `listener`: one of these, by index; `None` is any.
+    pub listeners: Option<Vec<u16>>,
+    /// `local_port`: the port of the listener.
+    pub port: Option<u16>,
+    /// `tls`: whether the connection itself uses TLS.
+    pub tls: Option<bool>,
+    /// `client_certificate`: whether the client has shown a certificate in it, which was verified.
+    pub certificate: Option<bool>,
+}
+
+impl ArrivalCondition {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == ArrivalCondition::default()
+    }
 }
 
 /// `share`: a part of all clients, or of what else tells them apart.
@@ -74,9 +99,9 @@ pub enum ValuePattern {
 }
 
 impl Conditions {
-    /// Whether there are none.
+    /// Whether there are none that choose the route.
     pub fn is_empty(&self) -> bool {
-        *self == Conditions::default()
+        self.all == ConditionSet::default() && self.any.is_empty() && self.not.is_empty()
     }
 }
 
@@ -117,6 +142,39 @@ const CLIENT: Key = Key::new(
     "Networks that the client's address is in; behind a proxy in `trusted_proxies`, the address that it names.",
 );
 
+const LISTENER: Key = Key::new(
+    "listener",
+    Kind::TextOrTexts("the `name` of a `[[listen]]`, or an address as it stands there"),
+    Default::Absent("any"),
+    "Where the connection has come in: one of these.",
+);
+const LOCAL_PORT: Key = Key::new(
+    "local_port",
+    Kind::Whole { min: 1, max: 65_535 },
+    Default::Absent("any"),
+    "The port of the listener that the connection has come in by. It is not the one in `Host`, which the client writes, nor one that a \
+     PROXY header names.",
+);
+const TLS: Key = Key::new(
+    "tls",
+    Kind::Flag,
+    Default::Absent("both"),
+    "Whether the connection itself uses TLS. Unlike `scheme`, no proxy is asked.",
+);
+const CLIENT_CERTIFICATE: Key = Key::new(
+    "client_certificate",
+    Kind::Flag,
+    Default::Absent("both"),
+    "Whether the client has shown a certificate that `client_ca` of its listener has verified. See `client_auth`.",
+);
+const USER: Key = Key::new(
+    "user",
+    Kind::TextOrTexts("a user"),
+    Default::Absent("anybody"),
+    "Users whom `basic_auth`, `jwt` or `forward_auth` of the route, or of its site, lets pass. Others get 403: the user is known only \
+     when the route has been chosen, so that no further route is tried.",
+);
+
 const SHARE: Key = Key::new(
     "share",
     Kind::Text("a percentage such as `\"10%\"` or `\"0.5%\"`"),
@@ -150,6 +208,11 @@ pub(super) const MATCH: Table = Table {
         COOKIE,
         SCHEME,
         CLIENT,
+        LISTENER,
+        LOCAL_PORT,
+        TLS,
+        CLIENT_CERTIFICATE,
+        USER,
         SHARE,
         SHARE_BY,
         SHARE_NAME,
@@ -185,6 +248,10 @@ const SET: Table = Table {
         COOKIE,
         SCHEME,
         CLIENT,
+        LISTENER,
+        LOCAL_PORT,
+        TLS,
+        CLIENT_CERTIFICATE,
         SHARE,
         SHARE_BY,
         SHARE_NAME,

@@ -3,8 +3,8 @@
 use super::keys::{Key, Table};
 use super::tables::SITE;
 
-/// Keys of a site that are its own: its names, its files and routes.
-const OWN: [&str; 4] = ["hosts", "root", "certificates", "route"];
+/// Keys of a site that are its own: its names, where it answers, its files and routes.
+const OWN: [&str; 5] = ["hosts", "listen", "root", "certificates", "route"];
 
 /// `[defaults]`
 pub(crate) const DEFAULTS: Table = Table {

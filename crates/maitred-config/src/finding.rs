@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::access::UsersFile;
+use super::arrivals::Listeners;
 use super::expanded::Expanded;
 use super::jwt::JwtKeys;
 use super::lookup::Lookup;
@@ -32,6 +33,8 @@ pub(super) struct Context<'c> {
     pub(super) networks: RefCell<BTreeMap<String, Vec<Network>>>,
     /// The names of `[access_log.NAME]`, once they are read.
     pub(super) access_logs: RefCell<Vec<String>>,
+    /// `[[listen]]`, once it is read.
+    pub(super) listeners: RefCell<Listeners>,
     /// Names of `[limit.NAME]`, in their order, once they are read.
     pub(super) limits: RefCell<Vec<String>>,
     /// Sets of keys that `jwt` names, as far as they are read.
@@ -62,6 +65,7 @@ impl<'c> Context<'c> {
             expanded: RefCell::default(),
             networks: RefCell::default(),
             access_logs: RefCell::default(),
+            listeners: RefCell::default(),
             limits: RefCell::default(),
             key_sets: RefCell::default(),
             users_files: RefCell::default(),

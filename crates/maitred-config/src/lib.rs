@@ -5,6 +5,7 @@
 
 mod access;
 pub(crate) mod acme;
+mod arrivals;
 mod balancing;
 mod build;
 mod cache;
@@ -59,6 +60,7 @@ mod rewrites;
 mod routes;
 pub mod schema;
 mod security;
+mod site_names;
 mod source;
 mod span;
 mod suggest;
@@ -86,7 +88,7 @@ pub use cache::{CacheRules, CacheStore, Caching, QueryKey};
 pub use client_limits::{ClientLimit, HTTP2_RESETS, LimitKey, Rate, TLS_HANDSHAKES};
 pub use coding::Coding;
 pub use compress::{Compress, Compression};
-pub use conditions::{ConditionSet, Conditions, Share, ShareKey, ValuePattern};
+pub use conditions::{ArrivalCondition, ConditionSet, Conditions, Share, ShareKey, ValuePattern};
 pub use cors::{Cors, OriginPattern};
 pub use directory::user_runtime_dir;
 pub use discovery::{Discovery, Found, Name, Query};
@@ -97,7 +99,7 @@ pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use health::{Health, Question};
 pub use identity::Identity;
 pub use jwt::{Jwt, JwtKeys, KeySource, TokenPlace, UrlKeys};
-pub use listen::{Address, Buckets, ClientAuth, Listen, Tls, TlsVersion, UnixFile};
+pub use listen::{Address, Buckets, ClientAuth, Listen, Misdirected, Tls, TlsVersion, UnixFile};
 pub use logs::{AccessFormat, AccessLog, Log, LogField, LogFormat, LogPart, LogTarget};
 pub use lookup::{Lookup, System};
 pub use meaning::*;
@@ -110,10 +112,16 @@ pub use response_buffering::ResponseBuffering;
 pub use retry::Retry;
 pub use rewrites::Rewrite;
 pub use security::SecurityHeaders;
+pub use site_names::{Named, SiteFound, SiteNames};
 pub use template::{Part, Template, regex};
 pub use trace::{Continued, Otlp, Trace};
 pub use upstream_tls::UpstreamTls;
 pub use values::{is_within, listen_address};
+
+/// Whether nothing may be decided by a field of this name, in conditions and keys: a client writes what only a proxy can know.
+pub fn is_claim(field: &str) -> bool {
+    maitred_http::claims::claim(field).is_some()
+}
 
 use finding::{Context, Finding, Severity};
 use reader::Section;

@@ -12,6 +12,8 @@ use super::values::Network;
 /// `[[listen]]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listen {
+    /// `name`, as that of a pool ([`Pool::is_name`](super::Pool::is_name)); all addresses of an entry have the same.
+    pub name: Option<String>,
     /// `address`; port 0 lets the kernel choose.
     pub address: Address,
     /// `unix_mode`, `unix_user`, `unix_group`: of the file of a Unix socket.
@@ -35,6 +37,18 @@ pub struct Listen {
     pub redirect_http: bool,
     /// `http3`: QUIC at the UDP port of the same number. Only of an IP address with TLS 1.3.
     pub http3: bool,
+    /// `misdirected`: what is asked over TLS for a site that answers elsewhere only.
+    pub misdirected: Misdirected,
+}
+
+/// `misdirected = "421" | "default_site"`
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Misdirected {
+    /// 421 (Misdirected Request, RFC 9110 section 15.5.20).
+    #[default]
+    Refused,
+    /// The default site of the listener answers, as it does in cleartext.
+    DefaultSite,
 }
 
 /// Who may connect to a Unix socket: connecting takes the permission to write its file (unix(7)).

@@ -33,6 +33,7 @@ use super::media::MediaTypes;
 use super::modules::ModuleUse;
 use super::overrides::Overrides;
 pub use super::paths::PathPattern;
+pub use super::requests::RequestHeaders;
 use super::rewrites::Rewrite;
 use super::security::SecurityHeaders;
 use super::template::Template;
@@ -214,8 +215,10 @@ pub enum Certificate {
 /// `[[site]]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// `hosts`; empty only for a single catch-all site.
+    /// `hosts`; empty only for the first site of a listener.
     pub hosts: Vec<HostPattern>,
+    /// `listen`: indexes of the listeners that it answers at, ascending; `None`: at all of them.
+    pub listens: Option<Vec<u16>>,
     /// `[[site.route]]` in the order of the file, tried in that order: the first that matches decides. A site's own
     /// `root` is the last route, with the pattern `*`. What no route matches gets 404.
     pub routes: Vec<Route>,
@@ -530,17 +533,6 @@ pub enum Sticky {
     Cookie(String),
     /// The client's address.
     Address,
-}
-
-/// `request_headers`: what is passed on of what is removed otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestHeaders {
-    /// `keep`: names in small letters.
-    pub keep: Vec<String>,
-    /// `underscores`
-    pub underscores: bool,
-    /// `client_address_from` of `[server]`, in small letters: passed on if a trusted proxy has sent it, and from no other peer.
-    pub client_address: Option<String>,
 }
 
 impl Pool {

@@ -4,10 +4,26 @@ use std::time::Duration;
 
 use maitred_http::limits::{self, RESPONSE_FIELDS_MOST, RESPONSE_HEAD_BYTES_MOST};
 
+use serde::{Deserialize, Serialize};
+
 use super::keys::{Default, Key, Kind, Table};
 
 const TIME_MIN: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// `request_headers` and `trusted_fields`: what is passed on of what is removed otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestHeaders {
+    /// `keep`: names in small letters.
+    pub keep: Vec<String>,
+    /// `underscores`
+    pub underscores: bool,
+    /// `trusted_fields`: names in small letters, or their beginnings with `*` behind them. Passed on if a trusted proxy has sent
+    /// them, and from no other peer.
+    pub trusted: Vec<String>,
+    /// `client_address_from` of `[server]`, in small letters: passed on likewise.
+    pub client_address: Option<String>,
+}
 
 /// `request_timeout`
 pub(super) const REQUEST_TIMEOUT: Key = Key::new(
@@ -104,9 +120,9 @@ pub(super) const REQUEST_HEADERS_KEY: Key = Key::new(
 pub(super) const REQUEST_HEADERS: Table = Table {
     title: "request_headers",
     doc: "Fields of requests on their way to a pool. Those in which proxies say who the client is (`X-Remote-User`, \
-          `True-Client-IP`, `SSL-Client-Cert`; `docs/proxies.md` has the list) are removed unless the peer is in \
-          `trusted_proxies`, and so are names with `_` or `.`, which CGI-like variables (`HTTP_X_Y`) confuse with other \
-          fields.",
+          `True-Client-IP`, `SSL-Client-Cert`; `docs/proxies.md` has the list) are removed, unless a peer in `trusted_proxies` \
+          sends them and `trusted_fields` has them; and so are names with `_` or `.`, which CGI-like variables (`HTTP_X_Y`) \
+          confuse with other fields.",
     example: "[pool.web]\ncommand = [\"./app\"]\nrequest_headers = { keep = [\"x-remote-user\", \"api_key\"] }\n",
     keys: &[
         Key::new(
@@ -123,6 +139,19 @@ pub(super) const REQUEST_HEADERS: Table = Table {
         ),
     ],
 };
+
+/// `trusted_fields`
+pub(super) const TRUSTED_FIELDS: Key = Key::new(
+    "trusted_fields",
+    Kind::Texts(
+        "names of fields, such as `\"X-Remote-User\"`, or their beginnings with `*`, such as `\"X-Auth-Request-*\"`",
+    ),
+    Default::Texts(&[]),
+    "Fields in which proxies in `trusted_proxies` tell the application who the client is, and which are passed on from these. From \
+     any other peer, applications get neither these nor any of the [fields of proxies, gateways and login \
+     services](proxies.md#fields-that-only-a-proxy-may-send) that are known; from trusted proxies, they get of those only what \
+     stands here.",
+);
 
 /// `encoded_slashes`
 pub(super) const ENCODED_SLASHES: Key = Key::new(

@@ -10,9 +10,9 @@ use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{
-    access, balancing, cache, client_limits, compress, cors, discovery, environment, expires, external,
-    fastcgi, files, headers, health, jwt, media, mirror, modules, overrides, parts, reload, requests,
-    response_buffering, retry, routes, security, trace,
+    access, arrivals, balancing, cache, client_limits, compress, cors, discovery, environment, expires,
+    external, fastcgi, files, headers, health, jwt, media, mirror, modules, overrides, parts, reload,
+    requests, response_buffering, retry, routes, security, trace,
 };
 use maitred_base::bounds::THREADS_MAX;
 
@@ -184,6 +184,7 @@ pub(crate) const LISTEN: Table = Table {
     doc: "An address to listen on; there can be several.",
     example: "[[listen]]\naddress = \"0.0.0.0:8080\"\n\n[[listen]]\naddress = \"[::]:8080\"\n",
     keys: &[
+        arrivals::NAME,
         Key::new(
             "address",
             Kind::TextOrTexts("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"`, `\":8080\"` or `\"unix:/path\"`"),
@@ -282,6 +283,7 @@ pub(crate) const LISTEN: Table = Table {
             "Answer every request with a redirect (308, which keeps the method) to `https` at the same host, and to the port \
              of the first address with `tls`. Challenges of ACME (`/.well-known/acme-challenge/`) are still answered.",
         ),
+        arrivals::MISDIRECTED,
     ],
 };
 
@@ -370,7 +372,8 @@ pub(crate) const TLS: Table = Table {
 /// `[[site]]`
 pub(crate) const SITE: Table = Table {
     title: "[[site]]",
-    doc: "A site: one or several host names, and their content. Requests for any other host go to the first site.\n\nThe \
+    doc: "A site: one or several host names, and their content. Requests for any other host go to the first site, or \
+          to the first one that answers at the listener ([`listen`](routing.md#sites-of-a-listener)).\n\nThe \
           keys about files (`index` to `headers`) also hold for the site's routes that have a `root` of their own, unless \
           those say otherwise.",
     example: "[[site]]\nhosts = [\"example.com\", \"*.example.com\"]\nroot = \"/srv/www\"\n\
@@ -381,8 +384,9 @@ pub(crate) const SITE: Table = Table {
             "hosts",
             Kind::Texts("host names, `\"*.example.com\"` for any name below"),
             Default::Texts(&[]),
-            "Host names of this site. Only the first site can do without.",
+            "Host names of this site. Only the first site of a listener can do without.",
         ),
+        arrivals::SITE_LISTEN,
         Key::new(
             "root",
             Kind::Text("a directory"),
@@ -646,6 +650,7 @@ pub(crate) const POOL: Table = Table {
         requests::REQUEST_HEADERS_KEY,
         requests::TARGET,
         requests::ENCODED_SLASHES_OF_POOL,
+        requests::TRUSTED_FIELDS,
         requests::EARLY_HINTS,
         requests::SENDFILE_ROOT,
         requests::NAMED_FILES,

@@ -5,6 +5,7 @@
 pub mod body;
 mod bytes;
 pub mod cache;
+pub mod claims;
 mod compression;
 pub mod conditional;
 pub mod date;

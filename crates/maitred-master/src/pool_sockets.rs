@@ -8,7 +8,7 @@ use maitred_sys::tcp;
 
 use super::sockets::{self, Group};
 use super::surroundings::Surroundings;
-use maitred_config::{Buckets, Listen, Pool, Source, UnixFile};
+use maitred_config::{Buckets, Listen, Misdirected, Pool, Source, UnixFile};
 
 /// Length of each socket's accept queue, in connections, as that of `[[listen]]`. A program that calls listen(2) again on what it
 /// inherits sets its own.
@@ -72,6 +72,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
     // A bucket without a process would leave its connections waiting.
     let buckets = sharing.buckets.count(threads, true).min(pool.workers.max).max(1);
     let listen = |address: &SocketAddr| Listen {
+        name: None,
         address: (*address).into(),
         unix_file: UnixFile::default(),
         buckets: Buckets::Number(buckets),
@@ -83,6 +84,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
         http2: false,
         redirect_http: false,
         http3: false,
+        misdirected: Misdirected::default(),
     };
     addresses.iter().map(listen).collect()
 }

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`access`] | who may use a site or a route |
+//! | [`arrival`] | where a request has come in |
 //! | [`compress`] | content codings: which responses get one, and the encoders |
 //! | [`filter`] | what is done to responses, route by route |
 //! | [`plan`] | what happens to the requests of one route, compiled once |
@@ -11,6 +12,7 @@
 //! | [`target`] | the target of a request, in the one form that everybody is told |
 
 pub mod access;
+pub mod arrival;
 pub mod compress;
 pub mod filter;
 pub mod plan;

@@ -10,29 +10,59 @@ use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::material::Material;
 use super::on_demand::Wanted;
-use maitred_config::{Config, HostPattern, Site};
+use maitred_config::{Config, Named, SiteNames};
 
 /// The protocol of a challenge of a certificate authority (RFC 8737 section 6.2).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
+/// Certificates of one site, the best first.
+type Certificates = Arc<[Arc<CertifiedKey>]>;
+
 /// The certificates of all sites, in the form that a lookup needs. Never changed: new material makes a new one.
 #[derive(Debug)]
 pub(crate) struct Resolver {
-    /// Per site; a site without certificates has those of the default one.
-    sites: Vec<Arc<[Arc<CertifiedKey>]>>,
-    /// The first site that has some: for names of no site, and for clients that ask for none.
-    default: Arc<[Arc<CertifiedKey>]>,
-    exact: HashMap<Box<str>, usize>,
-    /// `.example.com` → site.
-    suffixes: HashMap<Box<str>, usize>,
+    names: SiteNames,
+    /// Per site.
+    sites: Vec<OfSite>,
+    /// Per listener, for names of no site that answers there, and for clients that ask for none.
+    listeners: Vec<OfListener>,
     challenges: HashMap<Box<str>, Arc<CertifiedKey>>,
     /// Certificates that were made on demand, by their names.
-    on_demand: HashMap<Box<str>, Arc<[Arc<CertifiedKey>]>>,
-    /// The sites whose names have those; and whether names of no site do.
-    on_demand_sites: Vec<bool>,
-    on_demand_others: bool,
+    on_demand: HashMap<Box<str>, Certificates>,
     /// The names for which there is none yet.
     wanted: Arc<Wanted>,
+}
+
+#[derive(Debug)]
+struct OfSite {
+    own: Certificates,
+    /// It has those of the listener: it has none, and is not to get any. No client is shown another site's certificate only
+    /// because an automatic one is not there yet: the handshake fails.
+    borrows: bool,
+    /// Its names have certificates on demand.
+    on_demand: bool,
+}
+
+#[derive(Debug)]
+struct OfListener {
+    /// Those of the first site that answers there and has some.
+    default: Certificates,
+    /// Names of no site have certificates on demand.
+    on_demand: bool,
+}
+
+/// The certificates for the clients of one listener.
+#[derive(Debug)]
+pub(crate) struct AtListener {
+    all: Arc<Resolver>,
+    listener: u16,
+}
+
+impl AtListener {
+    /// For the listener of this index.
+    pub(crate) fn new(all: &Arc<Resolver>, listener: usize) -> AtListener {
+        AtListener { all: Arc::clone(all), listener: u16::try_from(listener).unwrap_or(u16::MAX) }
+    }
 }
 
 impl Resolver {
@@ -43,31 +73,25 @@ impl Resolver {
         material: &Material,
         wanted: &Arc<Wanted>,
     ) -> Result<Resolver, String> {
-        let mut own = Vec::new();
-        for pairs in &material.sites {
+        let mut sites = Vec::new();
+        for (pairs, site) in material.sites.iter().zip(&config.sites) {
             let certified: Result<Vec<_>, String> =
                 pairs.iter().map(|pair| pair.certified().map(Arc::new)).collect();
             let mut certified = certified?;
             // Stable: within a kind, the order of the file holds.
             certified.sort_by_key(|one| one.key.algorithm() == SignatureAlgorithm::RSA);
-            own.push(Arc::<[_]>::from(certified));
+            let borrows = certified.is_empty() && !site.acme && !site.on_demand;
+            sites.push(OfSite { own: certified.into(), borrows, on_demand: site.on_demand });
         }
-        let some = own.iter().find(|certified| !certified.is_empty());
-        let default = some.cloned().unwrap_or_else(|| Arc::from(Vec::new()));
-        // No client is shown another site's certificate only because an automatic one is not there yet: the handshake fails.
-        let borrows = |own: &Arc<[_]>, site: &Site| own.is_empty() && !site.acme && !site.on_demand;
-        let sites = own.into_iter().zip(&config.sites);
-        let sites = sites.map(|(own, site)| if borrows(&own, site) { Arc::clone(&default) } else { own });
-        let sites = sites.collect();
-        let (mut exact, mut suffixes) = (HashMap::new(), HashMap::new());
-        for (number, site) in config.sites.iter().enumerate() {
-            for host in &site.hosts {
-                match host {
-                    HostPattern::Exact(name) => exact.insert(name.as_str().into(), number),
-                    HostPattern::Suffix(suffix) => suffixes.insert(suffix.as_str().into(), number),
-                };
+        let of_listener = |listener| {
+            let here = || config.sites.iter().zip(&sites).filter(move |(site, _)| site.answers_at(listener));
+            let some = here().map(|(_, of_site)| &of_site.own).find(|own| !own.is_empty());
+            OfListener {
+                default: some.cloned().unwrap_or_else(|| Arc::from(Vec::new())),
+                on_demand: here().any(|(site, _)| site.on_demand && site.hosts.is_empty()),
             }
-        }
+        };
+        let listeners = (0..config.listens.len()).map(of_listener).collect();
         let challenges = material
             .challenges
             .iter()
@@ -77,61 +101,57 @@ impl Resolver {
         let on_demand = on_demand
             .map(|(name, pair)| Ok((name.as_str().into(), Arc::from([Arc::new(pair.certified()?)]))))
             .collect::<Result<_, String>>()?;
-        let on_demand_sites = config.sites.iter().map(|site| site.on_demand).collect();
-        let on_demand_others = config.sites.iter().any(|site| site.on_demand && site.hosts.is_empty());
+        let names = SiteNames::new(&config.sites, config.listens.len());
         let wanted = Arc::clone(wanted);
-        Ok(Resolver {
-            sites,
-            default,
-            exact,
-            suffixes,
-            challenges,
-            on_demand,
-            on_demand_sites,
-            on_demand_others,
-            wanted,
-        })
+        Ok(Resolver { names, sites, listeners, challenges, on_demand, wanted })
     }
 
-    /// Whether a client has to wait: its certificate is one on demand, which is not there, and was asked for.
-    pub(crate) fn awaits(&self, hello: &ClientHello<'_>) -> bool {
+    /// Whether a client of this listener has to wait: its certificate is one on demand, which is not there, and was asked for.
+    pub(crate) fn awaits(&self, listener: u16, hello: &ClientHello<'_>) -> bool {
         let Some(name) = hello.server_name().filter(|_| !is_challenge(hello)) else { return false };
-        let (_, on_demand) = self.site(Some(name));
+        let (_, on_demand) = self.site(listener, Some(name));
         on_demand && !self.on_demand.contains_key(name) && self.wanted.note(name, Instant::now())
     }
 
-    /// The site of a name, and whether its names have certificates on demand.
-    fn site(&self, name: Option<&str>) -> (Option<usize>, bool) {
-        let site = name.and_then(|name| {
-            let parents = || name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(name.get(at..)?));
-            self.exact.get(name).or_else(|| parents().next()).copied()
-        });
-        let on_demand = match site {
-            Some(site) => self.on_demand_sites.get(site).copied().unwrap_or(false),
-            None => self.on_demand_others,
+    /// The site of a name at a listener, and whether the name has a certificate on demand.
+    fn site(&self, listener: u16, name: Option<&str>) -> (Option<&OfSite>, bool) {
+        let found = name.map(|name| self.names.find(Some(listener), name));
+        let site =
+            found.filter(|found| found.named == Named::Here).and_then(|found| self.sites.get(found.site));
+        let of_listener = || self.listeners.get(usize::from(listener)).is_some_and(|of| of.on_demand);
+        let on_demand = match (site, found) {
+            (Some(site), _) => site.on_demand,
+            // Its certificate is not for this listener.
+            (None, Some(found)) if found.named == Named::Elsewhere => false,
+            (None, _) => of_listener(),
         };
         (site, on_demand)
     }
 
-    /// The certificates of the site that this name belongs to: the exact name, then the longest `*.name`, then the default.
-    fn certificates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
-        let (site, on_demand) = self.site(name);
+    /// The certificates of the site at a listener that this name belongs to: the exact name, then the longest `*.name`, then the
+    /// default.
+    fn certificates(&self, listener: u16, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let (site, on_demand) = self.site(listener, name);
         if let (true, Some(name)) = (on_demand, name) {
             return self.on_demand.get(name).map(|own| &own[..]).unwrap_or_else(|| {
                 self.wanted.note(name, Instant::now());
                 &[]
             });
         }
-        site.and_then(|site| self.sites.get(site)).unwrap_or(&self.default)
+        match site.filter(|site| !site.borrows) {
+            Some(site) => &site.own,
+            None => self.listeners.get(usize::from(listener)).map_or(&[], |of| &of.default),
+        }
     }
 
-    /// What a client gets that asks for `name` and can check `schemes`, the best first.
+    /// What a client of a listener gets that asks for `name` and can check `schemes`, the best first.
     pub(super) fn choose(
         &self,
+        listener: u16,
         name: Option<&str>,
         schemes: &[SignatureScheme],
     ) -> Option<Arc<CertifiedKey>> {
-        let certificates = self.certificates(name);
+        let certificates = self.certificates(listener, name);
         certificates.iter().find(|one| one.key.choose_scheme(schemes).is_some()).cloned()
     }
 }
@@ -141,16 +161,16 @@ fn is_challenge(hello: &ClientHello<'_>) -> bool {
     hello.alpn().is_some_and(|mut offered| offered.any(|one| one == ACME_TLS))
 }
 
-impl ResolvesServerCert for Resolver {
+impl ResolvesServerCert for AtListener {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         // rustls gives the name in lower case.
-        let name = hello.server_name();
+        let (all, name) = (&self.all, hello.server_name());
         if is_challenge(&hello) {
-            return self.challenges.get(name?).cloned();
+            return all.challenges.get(name?).cloned();
         }
         // A client that can check none of them is shown the first, so that rustls finds out what is not in common and says
         // handshake_failure (8446-4.4.2.2), not access_denied, which speaks of a client that is not wanted.
-        let any = || self.certificates(name).first().cloned();
-        self.choose(name, hello.signature_schemes()).or_else(any)
+        let any = || all.certificates(self.listener, name).first().cloned();
+        all.choose(self.listener, name, hello.signature_schemes()).or_else(any)
     }
 }

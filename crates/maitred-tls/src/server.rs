@@ -18,7 +18,7 @@ use super::key_log::KeyLogFile;
 use super::ktls;
 use super::material::Material;
 use super::on_demand::Wanted;
-use super::resolver::{ACME_TLS, Resolver};
+use super::resolver::{ACME_TLS, AtListener, Resolver};
 use super::tickets::{NoTickets, Ticketer};
 use crate::quic::endpoint::{self, Bounds, Keys};
 use maitred_base::budget::Budget;
@@ -169,10 +169,10 @@ impl TlsServer {
         self.waiting.max() > 0
     }
 
-    /// Whether a client has to wait: its certificate is one on demand, which is not there, and was asked for.
-    pub fn awaits(&self, hello: &ClientHello<'_>) -> bool {
+    /// Whether a client of this listener has to wait: its certificate is one on demand, which is not there, and was asked for.
+    pub fn awaits(&self, listener: u16, hello: &ClientHello<'_>) -> bool {
         let resolver = self.resolver.read().unwrap_or_else(PoisonError::into_inner);
-        resolver.as_ref().is_some_and(|resolver| resolver.awaits(hello))
+        resolver.as_ref().is_some_and(|resolver| resolver.awaits(listener, hello))
     }
 
     /// How many handshakes wait, and may.
@@ -301,7 +301,7 @@ impl TlsServer {
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)
-            .with_cert_resolver(Arc::clone(resolver) as _);
+            .with_cert_resolver(Arc::new(AtListener::new(resolver, number)));
         config.send_tls13_tickets = if tls.tickets { TICKETS_PER_HANDSHAKE } else { 0 };
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(NoTickets);

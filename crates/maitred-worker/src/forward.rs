@@ -1,7 +1,6 @@
 //! Which parts of a client's request are sent to an application or an HTTP server, and which other protocol it may switch to.
 
-mod identity;
-
+use maitred_http::claims::{self, starts_alike};
 use maitred_http::fields::{FieldEdits, FieldLines, Present};
 use maitred_http::request::{Framing, Method, Request, Version};
 
@@ -183,21 +182,40 @@ fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
     rules.keeps(name.as_bytes(), present) && rules.keeps(alias.as_bytes(), present)
 }
 
-/// Whether a field may be sent on whose name may be another one for an application, or that an application may trust.
+/// Whether a field may be sent on whose name may be another one for an application, or that an application may trust. A trusted
+/// proxy (`proxied`) may say of a client what the pool says that it may, and nothing else.
 #[inline]
 fn passes(name: &str, rules: &RequestHeaders, proxied: bool) -> bool {
     let ambiguous = is_ambiguous(name.as_bytes());
-    let is_claim = || identity::is_identity(name) || is_client_address(name, rules);
-    let refused = ambiguous && !rules.underscores || (ambiguous || !proxied) && is_claim();
+    let of_proxies =
+        !rules.trusted.is_empty() && rules.trusted.iter().any(|known| claims::is_one(name.as_bytes(), known));
+    let of_address = is_client_address(name, rules);
+    let is_claim = of_proxies || of_address || claims::claim(name).is_some();
+    let vouched = proxied && (of_address && !ambiguous || of_proxies && is_vouched_for(name, rules));
+    let refused = !vouched && (ambiguous && !rules.underscores || is_claim);
     !refused || rules.keep.iter().any(|kept| kept.eq_ignore_ascii_case(name))
+}
+
+/// Whether `trusted_fields` has a name as it is spelt: another spelling is not the proxy's.
+#[cold]
+fn is_vouched_for(name: &str, rules: &RequestHeaders) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is = |known: &String| match known.strip_suffix('*') {
+        Some(start) => lower
+            .strip_prefix(start)
+            .is_some_and(|rest| !is_ambiguous(rest.as_bytes()) || is_ambiguous(start.as_bytes())),
+        None => lower == *known,
+    };
+    rules.trusted.iter().any(is)
 }
 
 /// Whether a field has the client's address, by the configuration.
 #[inline]
 fn is_client_address(name: &str, rules: &RequestHeaders) -> bool {
-    rules.client_address.as_deref().is_some_and(|known| {
-        name.len() == known.len() && origin::starts_alike(name.as_bytes(), known.as_bytes())
-    })
+    rules
+        .client_address
+        .as_deref()
+        .is_some_and(|known| name.len() == known.len() && starts_alike(name.as_bytes(), known.as_bytes()))
 }
 
 /// Whether the name may be the same as another one for an application that gets fields as variables. Eight bytes are compared at

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 
 use maitred_handoff::HeadPart;
+use maitred_http::claims::starts_alike;
 use maitred_http::fields::FieldLines;
 use maitred_http::forwarded::{self, Hop};
 use maitred_http::request::Request;
@@ -175,14 +176,6 @@ fn told(name: &str) -> Option<Told> {
         None => return None,
     };
     Some(if name.contains(['_', '.']) { Told::Disguised } else { told })
-}
-
-/// Whether `name` starts with `known`, letter case and the difference of `_`, `.` and `-` aside.
-pub(super) fn starts_alike(name: &[u8], known: &[u8]) -> bool {
-    let alike = |(byte, known): (&u8, &u8)| {
-        byte.to_ascii_lowercase() == *known || *known == b'-' && matches!(byte, b'_' | b'.')
-    };
-    name.len() >= known.len() && name.iter().zip(known).all(alike)
 }
 
 /// Whether a field is about a request's past, so that only [`ForwardedHeaders::tell`] may write it.

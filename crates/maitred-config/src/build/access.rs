@@ -7,6 +7,7 @@ use super::super::access::{
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
 use super::super::values::is_token;
+use super::claims::{self, Decides};
 use super::headers::check_name;
 use super::pools::Known;
 use super::{client_limits, jwt, networks, path};
@@ -198,7 +199,10 @@ fn key_parts(table: &Section<'_>) -> Vec<KeyPart> {
             None if text.value == "method" => Ok(KeyPart::Method),
             None if text.value == "uri" => Ok(KeyPart::Uri),
             None if text.value == "path" => Ok(KeyPart::Path),
-            Some(("header", name)) if is_token(name) => Ok(KeyPart::Header(name.to_ascii_lowercase())),
+            Some(("header", name)) if is_token(name) => {
+                claims::check(table, &text.span, ("key", name), Decides::Client("client"));
+                Ok(KeyPart::Header(name.to_ascii_lowercase()))
+            }
             Some(("cookie", name)) if is_token(name) => Ok(KeyPart::Cookie(name.to_owned())),
             _ => Err(PARTS.to_owned()),
         };

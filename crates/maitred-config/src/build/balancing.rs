@@ -5,6 +5,7 @@ use super::super::finding::At;
 use super::super::meaning::{Source, Sticky};
 use super::super::reader::{Section, shorten};
 use super::super::values::is_token;
+use super::claims::{self, Decides};
 
 /// Keys that only have a meaning with servers.
 const KEYS: [&str; 5] = ["balance", "hash_key", "slow_start", "panic", "outliers"];
@@ -136,5 +137,9 @@ fn hash_key(section: &Section<'_>) -> HashKey {
         }
     };
     let what = format!("`hash_key`: \"{}\" is nothing to hash", shorten(&text.value));
-    section.cx.accept(&text.span, &what, parsed).unwrap_or(HashKey::Client)
+    let key = section.cx.accept(&text.span, &what, parsed).unwrap_or(HashKey::Client);
+    if let HashKey::Header(name) = &key {
+        claims::check(section, &text.span, ("hash_key", name), Decides::Spread("client"));
+    }
+    key
 }

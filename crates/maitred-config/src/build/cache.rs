@@ -8,6 +8,7 @@ use super::super::listen::{ClientAuth, Listen};
 use super::super::meaning::{Route, Site, Target, TryItem};
 use super::super::reader::{Section, shorten};
 use super::super::values::{duration, is_token};
+use super::claims::{self, Decides};
 use super::common::given_time;
 
 /// `[cache]`
@@ -38,6 +39,9 @@ pub(super) fn of(section: &Section<'_>) -> Option<Caching> {
         texts.map(|text| lower(&section, name, &text)).collect::<Vec<_>>()
     };
     let texts = |name| section.texts(name).into_iter().map(|text| text.value).collect::<Vec<_>>();
+    for name in section.texts("key_headers") {
+        claims::check(&section, &name.span, ("key_headers", &name.value), Decides::Cached);
+    }
     let has_lifetime = section.given("ttl").or(section.given("ttl_by_status")).is_some();
     let both = section.given("query_only").and(section.given("query_ignore"));
     if let Some(span) = both {

@@ -9,6 +9,7 @@ use super::super::meaning::{Limits, Pool};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{self, is_token};
+use super::claims::{self, Decides};
 use super::networks;
 use maitred_base::bounds::CLIENT_LIMITS_MAX;
 use maitred_base::rates::Gcra;
@@ -174,5 +175,9 @@ fn key(section: &Section<'_>) -> LimitKey {
         _ => Err("it takes \"address\", \"header:NAME\", \"cookie:NAME\" or \"route\"".to_owned()),
     };
     let what = format!("`key`: \"{}\" is nothing to count by", shorten(&text.value));
-    section.cx.accept(&text.span, &what, parsed).unwrap_or(LimitKey::Address)
+    let key = section.cx.accept(&text.span, &what, parsed).unwrap_or(LimitKey::Address);
+    if let LimitKey::Header(name) = &key {
+        claims::check(section, &text.span, ("key", name), Decides::Client("address"));
+    }
+    key
 }

@@ -1,11 +1,12 @@
 //! `match` of a route.
 
-use super::super::conditions::{ConditionSet, Conditions, Share, ShareKey, ValuePattern};
+use super::super::conditions::{ArrivalCondition, ConditionSet, Conditions, Share, ShareKey, ValuePattern};
 use super::super::finding::At;
 use super::super::reader::{Section, shorten};
 use super::super::template;
 use super::super::values::is_token;
-use super::paths;
+use super::claims::{self, Decides};
+use super::{arrivals, paths};
 
 /// `match`
 pub(super) fn of_route(route: &Section<'_>) -> Conditions {
@@ -24,11 +25,15 @@ pub(super) fn of_route(route: &Section<'_>) -> Conditions {
     Conditions {
         any: section.sections("any").iter().map(set).collect(),
         not: section.sections("not").iter().map(set).collect(),
+        users: section.texts("user").into_iter().map(|user| user.value).collect(),
         all: self::set(&section),
     }
 }
 
 fn set(section: &Section<'_>) -> ConditionSet {
+    for (name, _) in section.map("header") {
+        claims::check(section, &name.span, ("header", &name.value), Decides::Condition);
+    }
     ConditionSet {
         paths: Vec::new(),
         headers: values(section, "header", |name| match is_token(name) {
@@ -42,7 +47,26 @@ fn set(section: &Section<'_>) -> ConditionSet {
         }),
         https: section.choice("scheme").map(|scheme| scheme == "https"),
         clients: super::networks(section, "client"),
+        arrival: arrival(section),
         share: share(section),
+    }
+}
+
+/// `listener`, `local_port`, `tls`, `client_certificate`
+fn arrival(section: &Section<'_>) -> ArrivalCondition {
+    if let Some(span) = section.empty_array("listener") {
+        section.cx.error_with(
+            &span,
+            "`listener` is empty, so that it never holds",
+            "name one, or take it out",
+        );
+    }
+    let flag = |key| section.given(key).map(|_| section.flag(key));
+    ArrivalCondition {
+        listeners: section.given("listener").map(|_| arrivals::named(section, "listener")),
+        port: section.given("local_port").map(|_| section.number("local_port").value),
+        tls: flag("tls"),
+        certificate: flag("client_certificate"),
     }
 }
 
@@ -64,7 +88,11 @@ fn share(section: &Section<'_>) -> Option<Share> {
         Some(text) => {
             let what =
                 format!("`share_by`: \"{}\" is nothing to tell clients apart by", shorten(&text.value));
-            section.cx.accept(&text.span, &what, share_key(&text.value))?
+            let by = section.cx.accept(&text.span, &what, share_key(&text.value))?;
+            if let ShareKey::Header(name) = &by {
+                claims::check(section, &text.span, ("share_by", name), Decides::Spread("client"));
+            }
+            by
         }
     };
     let name = section.text("share_name").map(|name| name.value).unwrap_or_default();

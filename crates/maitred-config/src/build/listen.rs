@@ -1,8 +1,9 @@
 //! `[[listen]]`
 
+use super::super::arrivals::Listeners;
 use super::super::finding::{At, Span};
-use super::super::listen::{Address, Buckets, Listen, TlsVersion, UnixFile};
-use super::super::meaning::AdminAddress;
+use super::super::listen::{Address, Buckets, Listen, Misdirected, TlsVersion, UnixFile};
+use super::super::meaning::{AdminAddress, Pool};
 use super::super::reader::{Section, shorten};
 use super::super::values;
 use super::super::values::Network;
@@ -11,17 +12,11 @@ use super::tls;
 /// Gives back, with each, where what it says about TLS stands.
 pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, tls::Spans)> {
     let sections = root.sections("listen");
-    if sections.is_empty() && root.given("listen").is_none() {
-        root.cx.missing(
-            &root.span,
-            "there is no [[listen]], so that no client could connect",
-            "add [[listen]] with address = \":8080\"",
-        );
-    }
     let mut listens: Vec<(Listen, Span)> = Vec::new();
-    let mut spans = Vec::new();
+    let (mut spans, mut names) = (Vec::new(), Vec::new());
     for section in &sections {
-        for (listen, span) in listen(section, trusted) {
+        let name = name(section, &mut names);
+        for (listen, span) in listen(section, name, trusted) {
             let same = listens
                 .iter()
                 .find(|(other, _)| other.address == listen.address && !listen.address.is_any_port());
@@ -29,11 +24,40 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, t
                 let message = format!("the address {} is listed twice", listen.address);
                 root.cx.conflict(&span, message, "it is first listed here", other);
             }
+            spans.push(tls::Spans::of(section, &span));
             listens.push((listen, span));
-            spans.push(tls::Spans::of(section));
         }
     }
+    let all = listens.iter().map(|(listen, _)| listen.clone()).collect();
+    let names = names.into_iter().map(|name| name.value).collect();
+    root.cx.listeners.replace(Listeners { all, names });
     listens.into_iter().map(|(listen, _)| listen).zip(spans).collect()
+}
+
+/// `name`, which no other entry has.
+fn name(section: &Section<'_>, known: &mut Vec<At<String>>) -> Option<String> {
+    let text = section.text("name")?;
+    if !Pool::is_name(&text.value) {
+        let message = format!("`name`: \"{}\" cannot be the name of a listener", shorten(&text.value));
+        section.cx.error_with(&text.span, message, "it has 1 to 64 letters, digits, `-` and `_`");
+    }
+    if let Some(other) = known.iter().find(|other| other.value == text.value) {
+        let message = format!("two listeners have the name \"{}\"", shorten(&text.value));
+        section.cx.conflict(&text.span, message, "it is first given here", &other.span);
+    }
+    known.push(text.clone());
+    Some(text.value)
+}
+
+/// At least one has to be there.
+pub(super) fn check_any(root: &Section<'_>) {
+    if root.sections("listen").is_empty() && root.given("listen").is_none() {
+        root.cx.missing(
+            &root.span,
+            "there is no [[listen]], so that no client could connect",
+            "add [[listen]] with address = \":8080\"",
+        );
+    }
 }
 
 /// The admin address has a socket of its own.
@@ -55,7 +79,7 @@ pub(super) fn check_admin(
 }
 
 /// One for each address of an entry.
-fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
+fn listen(section: &Section<'_>, name: Option<String>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let buckets = super::pools::buckets(section);
     let steer_by_cpu = section.flag("steer_by_cpu");
     if let (true, Buckets::Number(1), Some(span)) = (steer_by_cpu, buckets, section.given("steer_by_cpu")) {
@@ -72,6 +96,7 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let http2 = section.flag("http2");
     let redirect_http = section.flag("redirect_http");
     let http3 = section.flag("http3");
+    let misdirected = misdirected(section, tls.is_some());
     if let Some(span) = section.empty_array("address") {
         section.cx.error_with(
             &span,
@@ -85,6 +110,7 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
         buckets: if address.path().is_some() { Buckets::Number(1) } else { buckets },
         steer_by_cpu: steer_by_cpu && address.path().is_none(),
         defer_accept: defer_accept || address.path().is_some(),
+        name: name.clone(),
         address,
         unix_file,
         backlog,
@@ -93,6 +119,7 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
         http2,
         redirect_http,
         http3,
+        misdirected,
     };
     let texts = section.texts("address");
     let read = |text: &At<String>| Some((listen(address(section, text)?), text.span.clone()));
@@ -102,6 +129,16 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, Span)> {
         check_http3(section, &found);
     }
     found
+}
+
+/// `misdirected`
+fn misdirected(section: &Section<'_>, tls: bool) -> Misdirected {
+    let chosen = section.choice("misdirected");
+    if let (Some(span), false) = (section.given("misdirected"), tls) {
+        let why = "without `tls`, the default site of this address answers for names that are not here";
+        section.cx.warn(&span, "`misdirected` has no effect", why);
+    }
+    if chosen == Some("default_site") { Misdirected::DefaultSite } else { Misdirected::Refused }
 }
 
 /// What `http3` needs: QUIC is encrypted by TLS 1.3, its datagrams go to UDP ports, and no proxy says before them whose they are.

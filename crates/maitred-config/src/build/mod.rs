@@ -5,8 +5,10 @@
 mod access;
 mod accounts;
 mod acme;
+mod arrivals;
 mod balancing;
 mod cache;
+mod claims;
 mod client_limits;
 mod common;
 mod compress;
@@ -30,6 +32,7 @@ mod modules;
 mod overrides;
 mod paths;
 mod pools;
+mod reach;
 mod retry;
 mod rewrites;
 mod routes;
@@ -59,15 +62,18 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
     let mut client_limits = client_limits::limits(root);
     let mut acme = acme::acme(root);
-    let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.as_ref());
     let section = root.section("server");
     let mut server = server::server(&section);
+    // Sites and conditions name them.
+    let listens = listen::listens(root, &server.trusted_proxies.networks);
+    let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.as_ref());
     for pool in &mut pools {
         pool.request_headers.client_address.clone_from(&server.trusted_proxies.field);
     }
     acme::add_certificates(&mut sites, &server.state);
-    let listens = listen::listens(root, &server.trusted_proxies.networks);
+    listen::check_any(root);
     listen::check_admin(&section, server.admin.as_ref(), &listens);
+    arrivals::check_together(root.cx, &listens, &sites);
     tls::check_together(root.cx, &listens, &sites, &certified);
     let of_server = root.section("limits");
     let limits = limits(&of_server, &server.trusted_proxies.networks);

@@ -68,7 +68,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         isolate,
         mount: mount(section),
         upgrade: upgrade(section, !http2 && !fastcgi),
-        request_headers: request_headers(&section.section("request_headers")),
+        request_headers: request_headers(section),
         as_sent: section.choice("target") == Some("as_sent"),
         encoded_slashes: super::server::encoded_slashes(section),
         early_hints: early_hints(section),
@@ -288,6 +288,7 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
         "start_timeout",
         "upgrade",
         "request_headers",
+        "trusted_fields",
         "request_total_timeout",
         "target",
         "encoded_slashes",
@@ -602,8 +603,9 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
 }
 
-/// `request_headers`
-fn request_headers(section: &Section<'_>) -> RequestHeaders {
+/// `request_headers` and `trusted_fields`
+fn request_headers(pool: &Section<'_>) -> RequestHeaders {
+    let section = &pool.section("request_headers");
     let keep = section.texts("keep");
     for name in &keep {
         let shown = shorten(&name.value);
@@ -615,7 +617,37 @@ fn request_headers(section: &Section<'_>) -> RequestHeaders {
         }
     }
     let keep = keep.into_iter().map(|name| name.value.to_ascii_lowercase()).collect();
-    RequestHeaders { keep, underscores: section.flag("underscores"), client_address: None }
+    let (underscores, trusted) = (section.flag("underscores"), trusted_fields(pool));
+    RequestHeaders { keep, underscores, trusted, client_address: None }
+}
+
+/// `trusted_fields`: names, and beginnings of names with `*` behind them.
+fn trusted_fields(section: &Section<'_>) -> Vec<String> {
+    let mut names = Vec::new();
+    for text in section.texts("trusted_fields") {
+        let (name, shown) = (text.value.strip_suffix('*').unwrap_or(&text.value), shorten(&text.value));
+        if !is_token(name) {
+            section.cx.error_with(
+                &text.span,
+                format!("`trusted_fields`: \"{shown}\" is not the name of a field"),
+                "it takes a name such as \"X-Remote-User\", or the beginning of several with `*` behind it",
+            );
+        } else if maitred_http::claims::is_told(name) {
+            section.cx.error_with(
+                &text.span,
+                format!("`trusted_fields`: \"{shown}\" is written by Maitred"),
+                "what proxies in `trusted_proxies` say there is passed on already",
+            );
+        } else if !maitred_handoff::is_forwardable(name) {
+            section.cx.error_with(
+                &text.span,
+                format!("`trusted_fields`: \"{shown}\" is never passed on as it was sent"),
+                "it is about the connection, or the message itself",
+            );
+        }
+        names.push(text.value.to_ascii_lowercase());
+    }
+    names
 }
 
 /// `upgrade`. Never HTTP itself, or what hides it: its requests would pass routes, limits and the log (h2c smuggling).

@@ -13,7 +13,7 @@ use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
 use super::shadowed::Earlier;
 use super::{
-    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, rewrites,
+    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, reach, rewrites,
     security, sites,
 };
 
@@ -23,13 +23,14 @@ const TARGETS: [&str; 5] = ["root", "redirect", "respond", "pool", "reroute"];
 pub(super) fn routes(
     of_site: &Section<'_>,
     sections: &[Section<'_>],
-    site: &Files,
+    (site, listens): (&Files, Option<&[u16]>),
     pools: &Known<'_>,
 ) -> Vec<Route> {
     let (mut routes, mut before): (Vec<(Route, Span)>, Earlier) = (Vec::new(), Earlier::default());
     for section in sections {
         let regex = path_regex(section);
         let conditions = conditions::of_route(section);
+        reach::check(section, listens, &conditions);
         let patterns = route_paths(section);
         let methods = methods(section);
         let compiled = regex.as_ref().map(|(_, compiled)| compiled);
@@ -62,7 +63,13 @@ pub(super) fn routes(
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
         cache::check(section, of_site, &route);
-        let taken = before.takes_all_of(&route).and_then(|number| routes.get(number));
+        check_users(section, of_site, &route);
+        let includes = |number: usize| {
+            routes.get(number).is_some_and(|(earlier, _)| {
+                reach::includes(section.cx, listens, (&earlier.conditions, &route.conditions))
+            })
+        };
+        let taken = before.takes_all_of(&route, includes).and_then(|number| routes.get(number));
         if let Some((_, earlier)) = taken {
             section.cx.conflict(
                 &span,
@@ -302,6 +309,32 @@ fn mounted_at(pattern: &PathPattern, mount: &str) -> bool {
     match pattern {
         PathPattern::Exact(path) if path == mount => true,
         _ => below(pattern, &format!("{mount}/")),
+    }
+}
+
+/// `user` of `match`: only a gate that asks who the client is can know one.
+fn check_users(section: &Section<'_>, site: &Section<'_>, route: &Route) {
+    if route.conditions.users.is_empty() {
+        return;
+    }
+    let span = section.section("match").given("user").unwrap_or_else(|| section.span.clone());
+    if matches!(route.target, Target::Reroute(_)) {
+        let message = "`user` has no effect on a route with `reroute`: of a request that is routed again, the last route decides";
+        section.cx.error_with(&span, message, "put it at the route that answers");
+    }
+    let access = &route.access;
+    let asks = [
+        (access.basic.is_given(), "basic_auth"),
+        (access.jwt.is_given(), "jwt"),
+        (access.forward.is_given(), "forward_auth"),
+    ];
+    let of_site = |key: &str| site.given(key).is_some() && site.is_table(key);
+    if !asks.iter().any(|(own, key)| own.unwrap_or_else(|| of_site(key))) {
+        section.cx.error_with(
+            &span,
+            "`user`: nothing asks who the client is, so that every request would get 403",
+            "add `basic_auth`, `jwt` or `forward_auth` to the route or its site",
+        );
     }
 }
 

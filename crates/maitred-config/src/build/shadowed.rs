@@ -12,7 +12,7 @@ use super::super::paths::PathPattern;
 /// the same beginning and a star in the middle, there are more; a route that only one of those would cover is not found.
 const CANDIDATES_MAX: usize = 64;
 
-/// The routes of a site so far that take all requests for their paths, but for the method.
+/// The routes of a site so far that take all requests for their paths, but for the method, and for what their conditions ask.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// The methods of each; none is any.
@@ -45,7 +45,7 @@ fn add<K: std::hash::Hash + Eq>(index: &mut Index<K>, key: K, route: usize) {
 impl Earlier {
     /// Adds the route of this number.
     pub(super) fn add(&mut self, number: usize, route: &Route) {
-        if route.path_regex.is_some() || !route.conditions.is_empty() {
+        if route.path_regex.is_some() {
             return;
         }
         self.add_patterns(number, &route.methods, &route.patterns);
@@ -78,8 +78,8 @@ impl Earlier {
     }
 
     /// The number of the first one that takes every request which this route would take. May miss some; is never wrong when it
-    /// says yes.
-    pub(super) fn takes_all_of(&mut self, later: &Route) -> Option<usize> {
+    /// says yes. `includes`: whether the conditions of the route of this number hold for all that meets those of the later one.
+    pub(super) fn takes_all_of(&mut self, later: &Route, includes: impl Fn(usize) -> bool) -> Option<usize> {
         let mut covering: Option<BTreeSet<usize>> = None;
         for pattern in &later.patterns {
             let found = self.covering(pattern);
@@ -96,7 +96,7 @@ impl Earlier {
             self.methods.get(number).is_some_and(|methods| {
                 let named = |method: &String| methods.contains(method);
                 methods.is_empty() || (!later.methods.is_empty() && later.methods.iter().all(named))
-            })
+            }) && includes(*number)
         })
     }
 

@@ -6,8 +6,8 @@ use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route,
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
 use super::{
-    access, acme, cache, compress, cors, expires, files, headers, hosts, modules, overrides, routes,
-    security, tls,
+    access, acme, arrivals, cache, compress, cors, expires, files, headers, hosts, modules, overrides,
+    routes, security, tls,
 };
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is `[acme]`, if there is one.
@@ -24,37 +24,54 @@ pub(super) fn sites(
             "add [[site]] with root = \"public\"",
         );
     }
-    let mut seen: Vec<(HostPattern, Span)> = Vec::new();
-    let (mut sites, mut all_certified) = (Vec::new(), Vec::new());
+    let mut seen: Vec<Seen> = Vec::new();
+    let (mut sites, mut all_certified) = (Vec::<Site>::new(), Vec::new());
     for (index, section) in sections.iter().enumerate() {
-        let hosts = site_hosts(section, &mut seen);
+        let listens = arrivals::of_site(section);
+        let hosts = site_hosts(section, listens.as_deref(), &mut seen);
         let nameless = section.given("hosts").is_none() || section.empty_array("hosts").is_some();
-        if nameless && index > 0 {
+        if nameless && index > 0 && !arrivals::is_first(section.cx, listens.as_deref(), &sites) {
+            let hint = match listens {
+                None => "only the first site can do without: it takes what no other site names",
+                Some(_) => {
+                    "only the first site of a listener can do without: it takes what no other one there names"
+                }
+            };
             root.cx.error_with(
                 &section.span,
                 "this site has no `hosts`, so that no request reaches it",
-                "only the first site can do without: it takes what no other site names",
+                hint,
             );
         }
         let (certificates, certified) = tls::certificates(section, &hosts);
         let automatic = acme::of_site(section, &hosts, acme);
         let on_demand = acme::is_on_demand(section, acme);
-        sites.push(Site { acme: automatic, on_demand, ..site(section, hosts, certificates, pools) });
+        let site = site(section, (hosts, listens), certificates, pools);
+        sites.push(Site { acme: automatic, on_demand, ..site });
         all_certified.push(certified);
     }
     (sites, all_certified)
 }
 
-fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec<HostPattern> {
+/// A name that a site has: where it stands, and the listeners of the site.
+struct Seen {
+    host: HostPattern,
+    span: Span,
+    listens: Option<Vec<u16>>,
+}
+
+/// `hosts`. Sites that answer at the same listener have different ones.
+fn site_hosts(section: &Section<'_>, listens: Option<&[u16]>, seen: &mut Vec<Seen>) -> Vec<HostPattern> {
     let mut hosts = Vec::new();
     for text in section.texts("hosts") {
         let what = format!("`hosts`: \"{}\" is not a host name", shorten(&text.value));
         let Some(host) = section.cx.accept(&text.span, &what, hosts::host(&text.value)) else { continue };
-        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == host) {
+        let same = |other: &&Seen| other.host == host && arrivals::meet(other.listens.as_deref(), listens);
+        if let Some(first) = seen.iter().find(same) {
             let message = format!("the host \"{}\" is named twice", shorten(&text.value));
-            section.cx.conflict(&text.span, message, "it is first named here", first);
+            section.cx.conflict(&text.span, message, "it is first named here", &first.span);
         }
-        seen.push((host.clone(), text.span));
+        seen.push(Seen { host: host.clone(), span: text.span, listens: listens.map(<[u16]>::to_vec) });
         hosts.push(host);
     }
     hosts
@@ -62,7 +79,7 @@ fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec
 
 fn site(
     section: &Section<'_>,
-    hosts: Vec<HostPattern>,
+    (hosts, listens): (Vec<HostPattern>, Option<Vec<u16>>),
     certificates: Vec<Certificate>,
     pools: &Known<'_>,
 ) -> Site {
@@ -71,7 +88,7 @@ fn site(
     let root = super::directory(section, "root");
     let files = root.map(|root| Files { root: root.value, ..options.clone() });
     let sections = routes;
-    let mut routes = routes::routes(section, &sections, &options, pools);
+    let mut routes = routes::routes(section, &sections, (&options, listens.as_deref()), pools);
     let scripts = routes.iter().any(|route| route.scripts.is_some());
     if files.is_none() && section.given("root").is_none() && !scripts {
         without_root(section, &sections);
@@ -90,6 +107,7 @@ fn site(
     compress::check_fields(section, section, compress::is_on(None, compress.as_ref()), siblings);
     Site {
         hosts,
+        listens,
         routes,
         error_pages,
         files,

@@ -20,6 +20,7 @@ const PRELOAD_SECS: u64 = 31_536_000;
 
 /// Where a listener's keys about TLS stand.
 pub(super) struct Spans {
+    pub(super) address: Span,
     tls: Option<Span>,
     redirect_http: Option<Span>,
 }
@@ -35,8 +36,9 @@ pub(super) struct Certified {
 }
 
 impl Spans {
-    pub(super) fn of(section: &Section<'_>) -> Spans {
-        Spans { tls: section.key_span("tls"), redirect_http: section.key_span("redirect_http") }
+    pub(super) fn of(section: &Section<'_>, address: &Span) -> Spans {
+        let (tls, redirect_http) = (section.key_span("tls"), section.key_span("redirect_http"));
+        Spans { address: address.clone(), tls, redirect_http }
     }
 }
 
@@ -408,14 +410,21 @@ pub(super) fn check_together(
 ) {
     let with_tls = listens.iter().filter_map(|(listen, spans)| listen.tls.as_ref().and(spans.tls.as_ref()));
     let first_tls = with_tls.clone().next();
-    let any_certificate = certified.iter().any(|site| site.span.is_some())
-        || sites.iter().any(|site| site.acme || site.on_demand);
-    if let (Some(span), false) = (first_tls, any_certificate) {
-        cx.error_with(
-            span,
-            "`tls` needs a certificate, and no site has one",
-            "add certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }] to a [[site]], or acme = true",
-        );
+    for (index, (listen, spans)) in listens.iter().enumerate() {
+        let here = || sites.iter().zip(certified).filter(|(site, _)| site.answers_at(index));
+        let certifies =
+            |(site, known): (&Site, &Certified)| known.span.is_some() || site.acme || site.on_demand;
+        if let (Some(_), Some(span), false) = (&listen.tls, &spans.tls, here().any(certifies)) {
+            let message = match here().count() == sites.len() {
+                true => "`tls` needs a certificate, and no site has one",
+                false => "`tls` needs a certificate, and no site that answers here has one",
+            };
+            cx.error_with(
+                span,
+                message,
+                "add certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }] to a [[site]], or acme = true",
+            );
+        }
     }
     for (_, spans) in listens.iter().filter(|(listen, _)| listen.redirect_http && listen.tls.is_none()) {
         if let (Some(span), None) = (&spans.redirect_http, first_tls) {
@@ -423,26 +432,30 @@ pub(super) fn check_together(
             cx.error_with(span, message, "add [[listen]] with address = \":443\" and tls = {}");
         }
     }
-    if first_tls.is_none() {
-        for site in certified {
-            for (name, span) in [("certificates", &site.span), ("hsts", &site.hsts)] {
-                if let Some(span) = span {
-                    cx.warn(span, format!("`{name}` has no effect"), "no [[listen]] has `tls`");
-                }
+    let why = match first_tls {
+        None => "no [[listen]] has `tls`",
+        Some(_) => "no listener of this site has `tls`",
+    };
+    let over_tls = |site: &Site| {
+        listens.iter().enumerate().any(|(index, (listen, _))| listen.tls.is_some() && site.answers_at(index))
+    };
+    for (_, known) in sites.iter().zip(certified).filter(|(site, _)| !over_tls(site)) {
+        for (name, span) in [("certificates", &known.span), ("hsts", &known.hsts)] {
+            if let Some(span) = span {
+                cx.warn(span, format!("`{name}` has no effect"), why);
             }
         }
-        return;
     }
-    without_certificates(cx, sites, certified);
+    for (index, _) in listens.iter().enumerate().filter(|(_, (listen, _))| listen.tls.is_some()) {
+        without_certificates(cx, index, sites, certified);
+    }
 }
 
-/// A site without certificates is served with those of the first site that has some: they should be good for it.
-fn without_certificates(cx: &Context<'_>, sites: &[Site], certified: &[Certified]) {
-    let Some(default) = certified.iter().find(|site| !site.leaves.is_empty()) else { return };
-    for (site, known) in sites
-        .iter()
-        .zip(certified)
-        .filter(|(site, known)| known.span.is_none() && !site.acme && !site.on_demand)
+/// A site without certificates is served with those of the first site of the listener that has some: they should be good for it.
+fn without_certificates(cx: &Context<'_>, listener: usize, sites: &[Site], certified: &[Certified]) {
+    let here = || sites.iter().zip(certified).filter(|(site, _)| site.answers_at(listener));
+    let Some((_, default)) = here().find(|(_, site)| !site.leaves.is_empty()) else { return };
+    for (site, known) in here().filter(|(site, known)| known.span.is_none() && !site.acme && !site.on_demand)
     {
         if let Some(missing) = not_covered(&default.leaves, &site.hosts) {
             cx.warn(

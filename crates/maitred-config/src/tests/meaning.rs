@@ -70,6 +70,7 @@ fn every_key_reaches_its_meaning() {
     assert!(!server.path_parameters && server.encoded_slashes == EncodedSlashes::Keep);
     assert!(!server.server_header && !server.seccomp);
     let listen = Listen {
+        name: Some("inner".into()),
         address: "[::1]:8443".parse().unwrap(),
         unix_file: UnixFile::default(),
         buckets: Buckets::PerThread,
@@ -81,8 +82,12 @@ fn every_key_reaches_its_meaning() {
         http2: true,
         redirect_http: false,
         http3: false,
+        misdirected: Misdirected::Refused,
     };
     assert_eq!(config.listens[0], listen);
+    let trusted = ["x-remote-user".to_owned(), "x-auth-request-*".to_owned()];
+    assert!(config.pools.iter().any(|pool| pool.request_headers.trusted == trusted));
+    assert_eq!(config.listens[1].misdirected, Misdirected::DefaultSite);
     the_cache_has_its_meaning(&config);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
@@ -125,6 +130,8 @@ fn a_unix_socket_has_one_queue_and_a_file() {
 #[test]
 fn keys_about_tls_reach_their_meaning() {
     let config = good(EVERYTHING);
+    let listens: Vec<_> = config.sites.iter().map(|site| site.listens.as_deref()).collect();
+    assert_eq!(listens, [None, Some(&[1, 2][..])]);
     let [_, secure, cleartext, _] = &config.listens[..] else { panic!("{:?}", config.listens) };
     assert_eq!((secure.http2, secure.http3, secure.redirect_http), (false, true, false));
     assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
@@ -179,6 +186,12 @@ fn conditions_and_rewrites(pool: &Route, moved: &Route, images: &Route) {
         https: Some(true),
         clients: vec![("10.0.0.0".parse().unwrap(), 8)],
         share: Some(Share { parts: 1250, by: ShareKey::Cookie("id".into()), name: "x".into() }),
+        arrival: ArrivalCondition {
+            listeners: Some(vec![0]),
+            port: Some(8443),
+            tls: Some(false),
+            certificate: Some(false),
+        },
         ..ConditionSet::default()
     };
     let any = ConditionSet {
@@ -187,7 +200,15 @@ fn conditions_and_rewrites(pool: &Route, moved: &Route, images: &Route) {
         ..ConditionSet::default()
     };
     let not = ConditionSet { query: one("no", glob("*")), ..ConditionSet::default() };
-    assert_eq!(pool.conditions, Conditions { all, any: vec![any], not: vec![not] });
+    let secure = ArrivalCondition {
+        listeners: Some(vec![1]),
+        port: Some(443),
+        tls: Some(true),
+        certificate: Some(true),
+    };
+    let not = vec![not, ConditionSet { arrival: secure, ..ConditionSet::default() }];
+    let users = vec!["ann".to_owned(), "bob".to_owned()];
+    assert_eq!(pool.conditions, Conditions { all, any: vec![any], not, users });
     let rewrite = Rewrite {
         strip_prefix: Some("/app/".into()),
         replace_prefix: "/v2/".into(),

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod acme;
+mod arrivals;
 mod balancing;
 mod cache;
 mod client_limits;

@@ -30,6 +30,8 @@ pub enum Decision {
     ToTls,
     /// The server itself: it is about no path.
     NoPath,
+    /// Nothing: the site that it names does not answer where it has come in.
+    Misdirected,
     /// Nothing: it asks for a protocol that its target does not give.
     Misleading,
     /// Nothing: its routes lead to one another without an end.

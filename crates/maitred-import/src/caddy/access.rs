@@ -96,6 +96,9 @@ pub(crate) fn rate_limit(cx: &Shared, directive: &Directive) -> Result<Vec<Strin
         let mut block = Block::new("").from(&zone.place, &zone.shown());
         block.push("rate", format!("{events}/{}", write::time(window.clamp(1, 86_400_000))), None);
         match key.strip_prefix("header.") {
+            Some(field) if maitred_config::is_claim(field) => {
+                return Err("a client writes this field itself: requests are counted by address or by a field of the client".into());
+            }
             Some(field) => block.push("key", format!("header:{field}"), None),
             None if ["remote_host", "remote.host", "client_ip", "vars.client_ip"].contains(&key) => {}
             None => return Err("requests are counted by address or by a field".into()),

@@ -133,6 +133,12 @@ fn one(line: &Directive) -> Result<Selector, String> {
             ..Selector::default()
         }),
         "host" => any_header("Host", args),
+        "header" if maitred_config::is_claim(line.word(1).trim_start_matches('!')) => {
+            Err("a client writes this field itself, so that nothing is decided by it".into())
+        }
+        "header_regexp" if args.iter().rev().nth(1).is_some_and(|name| maitred_config::is_claim(name)) => {
+            Err("a client writes this field itself, so that nothing is decided by it".into())
+        }
         "header" => {
             let name = line.word(1);
             match name.strip_prefix('!') {

@@ -2,12 +2,13 @@ use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
 use super::*;
-use maitred_config::{Buckets, Tls, UnixFile};
+use maitred_config::{Buckets, Misdirected, Tls, UnixFile};
 use maitred_tls::quic::ids::{Ids, Place};
 use maitred_tls::quic::secrets::Secret;
 
 fn listen(address: &str, http3: bool) -> Listen {
     Listen {
+        name: None,
         address: address.parse().unwrap(),
         unix_file: UnixFile::default(),
         buckets: Buckets::Number(1),
@@ -19,6 +20,7 @@ fn listen(address: &str, http3: bool) -> Listen {
         http2: false,
         redirect_http: false,
         http3,
+        misdirected: Misdirected::default(),
     }
 }
 

@@ -2,10 +2,11 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
 use super::*;
-use maitred_config::{Buckets, UnixFile};
+use maitred_config::{Buckets, Misdirected, UnixFile};
 
 fn listen(address: &str, buckets: u16) -> Listen {
     Listen {
+        name: None,
         address: address.parse().unwrap(),
         unix_file: UnixFile::default(),
         buckets: Buckets::Number(buckets),
@@ -17,6 +18,7 @@ fn listen(address: &str, buckets: u16) -> Listen {
         http2: false,
         redirect_http: false,
         http3: false,
+        misdirected: Misdirected::default(),
     }
 }
 

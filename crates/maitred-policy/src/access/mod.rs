@@ -41,6 +41,8 @@ pub struct Gates {
     pub tokens: Option<Tokens>,
     /// `forward_auth`
     pub forward: Option<Forward>,
+    /// `user` of `match`: who may use the route; none is anybody.
+    pub users: Vec<String>,
     /// `module`: those that the plan names.
     pub asks_modules: bool,
     /// `delay`
@@ -55,6 +57,7 @@ impl Gates {
         let limits = Limits::new(site, route);
         let of_route = route.and_then(|route| route.overrides.delay);
         let delay = of_route.or(site.and_then(|site| site.overrides.delay)).filter(|delay| !delay.is_zero());
+        let users = route.map(|route| route.conditions.users.clone()).unwrap_or_default();
         let (site, route) = (site.map(|site| &site.access), route.map(|route| &route.access));
         let of_route = route.and_then(|route| route.addresses.as_ref());
         let of_site = site.and_then(|site| site.addresses.as_ref());
@@ -66,8 +69,9 @@ impl Gates {
         let forward = of_route.forward.or(&of_site.forward).map(Forward::new);
         let satisfy_any = of_route.satisfy_any.or(of_site.satisfy_any).unwrap_or(false);
         let asks_modules = false;
-        let gates = Gates { addresses, limits, basic, tokens, forward, asks_modules, delay, satisfy_any };
-        let bounded = gates.addresses.is_some() || gates.limits.is_some();
+        let gates =
+            Gates { addresses, limits, basic, tokens, forward, users, asks_modules, delay, satisfy_any };
+        let bounded = gates.addresses.is_some() || gates.limits.is_some() || !gates.users.is_empty();
         let any = bounded || gates.authenticate() || gates.delay.is_some();
         any.then(|| Box::new(gates))
     }

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use maitred_http::request::Request;
 use maitred_http::uri;
 
+use crate::arrival::Arrival;
+
 /// What conditions and placeholders look at.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
@@ -12,6 +14,8 @@ pub struct Facts<'a> {
     pub request: &'a Request<'a, 'a>,
     /// Its path, decoded and without dot segments.
     pub path: &'a [u8],
+    /// Where it has come in.
+    pub arrival: &'a Arrival<'a>,
     /// Where it comes from. Few routes ask, and a proxy's fields have to be read for it.
     pub origin: &'a dyn Fn() -> Origin,
 }

@@ -12,7 +12,9 @@ pub(crate) fn with_facts<R>(head: &str, look: impl FnOnce(&Facts<'_>) -> R) -> R
     let request = head.view(&mut room).unwrap();
     let path = uri::normalise(request.path).unwrap();
     let origin = || Origin { client: "192.0.2.1".parse().ok(), https: false, port: 8080 };
-    look(&Facts { request: &request, path: &path, origin: &origin })
+    let local = "192.0.2.9:8080".parse().unwrap();
+    let arrival = Arrival::new(Some(0), Some(&local));
+    look(&Facts { request: &request, path: &path, arrival: &arrival, origin: &origin })
 }
 
 #[test]

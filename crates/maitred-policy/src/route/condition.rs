@@ -7,6 +7,7 @@ use regex::bytes::Regex;
 use siphasher::sip::SipHasher13;
 
 use super::pattern::{glob, matches};
+use crate::arrival::Arrival;
 use crate::rewrite::Facts;
 use maitred_config::{self as config, PathPattern, Share, ShareKey, ValuePattern, is_within};
 
@@ -26,6 +27,7 @@ struct Set {
     cookies: Vec<(String, Value)>,
     https: Option<bool>,
     clients: Vec<config::Network>,
+    arrival: Option<config::ArrivalCondition>,
     share: Option<Share>,
 }
 
@@ -68,13 +70,15 @@ impl Set {
             cookies: values(&set.cookies),
             https: set.https,
             clients: set.clients.clone(),
+            arrival: (!set.arrival.is_empty()).then(|| set.arrival.clone()),
             share: set.share.clone(),
         }
     }
 
     fn holds(&self, facts: &Facts<'_>) -> bool {
         let of_origin = self.https.is_some() || !self.clients.is_empty();
-        (self.paths.is_empty() || self.paths.iter().any(|path| matches(path, facts.path)))
+        self.arrival.as_ref().is_none_or(|condition| has_come_in(condition, facts.arrival))
+            && (self.paths.is_empty() || self.paths.iter().any(|path| matches(path, facts.path)))
             && self.headers.iter().all(|(name, value)| facts.fields(name).any(|found| value.is(found)))
             && self.query.iter().all(|(name, value)| {
                 facts.parameters(name).any(|found| value.is(&maitred_http::uri::decode_parameter(found)))
@@ -93,6 +97,15 @@ impl Set {
         self.https.is_none_or(|https| https == origin.https)
             && (self.clients.is_empty() || origin.client.is_some_and(within))
     }
+}
+
+/// Whether a request has come in there.
+fn has_come_in(condition: &config::ArrivalCondition, arrival: &Arrival<'_>) -> bool {
+    let is_one = |listeners: &Vec<u16>| arrival.listener().is_some_and(|own| listeners.contains(&own));
+    condition.listeners.as_ref().is_none_or(is_one)
+        && condition.port.is_none_or(|port| arrival.local_port() == Some(port))
+        && condition.tls.is_none_or(|tls| arrival.is_tls() == tls)
+        && condition.certificate.is_none_or(|certificate| arrival.has_certificate() == certificate)
 }
 
 /// Whether a request is of a client that the share has. The same number on every machine, in every version and for every
@@ -194,6 +207,43 @@ mod tests {
         assert!(holds(cookie("yes")) && !holds(cookie("no")));
         assert!(holds(scheme(false)) && !holds(scheme(true)));
         assert!(holds(client("192.0.2.0", 24)) && !holds(client("10.0.0.0", 8)));
+    }
+
+    #[test]
+    fn the_connection_says_where_a_request_has_come_in() {
+        use config::ArrivalCondition;
+        let local = "192.0.2.9:8443".parse().unwrap();
+        let clear = Arrival::new(Some(2), Some(&local));
+        let secure = clear.over_tls(true);
+        let none = ArrivalCondition::default();
+        let at = |listeners: &[u16]| ArrivalCondition { listeners: Some(listeners.to_vec()), ..none.clone() };
+        let port = |port| ArrivalCondition { port: Some(port), ..none.clone() };
+        let tls = |tls| ArrivalCondition { tls: Some(tls), ..none.clone() };
+        let certificate = |certificate| ArrivalCondition { certificate: Some(certificate), ..none.clone() };
+        for (condition, in_clear, over_tls) in [
+            (at(&[1, 2]), true, true),
+            (at(&[1]), false, false),
+            (port(8443), true, true),
+            (port(443), false, false),
+            (tls(true), false, true),
+            (tls(false), true, false),
+            (certificate(true), false, true),
+            (certificate(false), true, false),
+            (none.clone(), true, true),
+        ] {
+            assert_eq!(has_come_in(&condition, &clear), in_clear, "{condition:?}");
+            assert_eq!(has_come_in(&condition, &secure), over_tls, "{condition:?}");
+        }
+        // By a listener that the configuration does not have any more.
+        let gone = Arrival::new(None, None);
+        assert!(!has_come_in(&at(&[0]), &gone) && !has_come_in(&port(8443), &gone));
+        // What a client writes is not asked.
+        let conditions = config::Conditions {
+            all: ConditionSet { arrival: port(443), ..ConditionSet::default() },
+            ..config::Conditions::default()
+        };
+        let compiled = Conditions::new(&conditions).unwrap();
+        with_facts("GET / HTTP/1.1\r\nHost: h:443\r\n\r\n", |facts| assert!(!compiled.hold(facts)));
     }
 
     #[test]

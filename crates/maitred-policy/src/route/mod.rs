@@ -10,7 +10,7 @@ mod condition;
 mod modules;
 mod pattern;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use maitred_http::fields::FieldEdits;
@@ -20,6 +20,7 @@ use maitred_http::request::Method;
 use self::condition::Conditions;
 pub use self::modules::Sees;
 use self::pattern::{any_matches, shape};
+use crate::arrival::Arrival;
 use crate::compress::{Constant, Rules};
 use crate::filter::Scope;
 use crate::filter::cache::{Caching, OfPool};
@@ -27,10 +28,9 @@ use crate::filter::expires::Expires;
 use crate::plan::{NamedFiles, Plan};
 use crate::rewrite::{Facts, Rewrite};
 use maitred_base::bounds::CONFIG_TEXT_BYTES_MAX;
-use maitred_config::{self as config, Config, HostPattern, PathPattern, Target, Template, TryItem};
-
-/// Longest host name in octets (RFC 1035 section 2.3.4); a longer one can only be the default site's.
-const HOST_BYTES_MAX: usize = 255;
+use maitred_config::{
+    self as config, Config, Named, PathPattern, SiteFound, SiteNames, Target, Template, TryItem,
+};
 
 /// The configuration's sites, in the form that a lookup needs.
 #[derive(Debug)]
@@ -40,9 +40,7 @@ pub struct Router {
     bare: Plan,
     /// For the admin address.
     admin: Plan,
-    exact: HashMap<Box<[u8]>, usize>,
-    /// `.example.com` → site, longest first, so that the most specific wins.
-    suffixes: Vec<(Box<[u8]>, usize)>,
+    names: SiteNames,
 }
 
 #[derive(Debug)]
@@ -161,17 +159,9 @@ impl Router {
         let bare = Plan::new(0, &Scope { server_header, site: None, route: None });
         let mut admin = Plan::new(0, &Scope { server_header: true, site: None, route: None });
         admin.overrides.limits.body_bytes_max = Some(CONFIG_TEXT_BYTES_MAX);
-        let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
-        let mut router = Router { sites, bare, admin, exact, suffixes };
+        let names = SiteNames::new(&config.sites, config.listens.len());
+        let mut router = Router { sites: Vec::new(), bare, admin, names };
         for (number, site) in config.sites.iter().enumerate() {
-            for host in &site.hosts {
-                match host {
-                    HostPattern::Exact(name) => {
-                        router.exact.insert(name.as_bytes().into(), number);
-                    }
-                    HostPattern::Suffix(suffix) => router.suffixes.push((suffix.as_bytes().into(), number)),
-                }
-            }
             router.sites.push(Site::new(number, site, (server_header, &config.pools), &mut sets));
         }
         let of_server = config.server.encoded_slashes;
@@ -179,7 +169,6 @@ impl Router {
             let slashes = of.encoded_slashes.unwrap_or(of_server).into();
             site.plans().for_each(|plan| plan.slashes = slashes);
         }
-        router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         router.number_plans();
         (router, sets)
     }
@@ -211,19 +200,17 @@ impl Router {
         plans.zip(1..).for_each(|(plan, number)| plan.number = number);
     }
 
-    /// Which site an authority (with or without port) belongs to. Unknown names get the first site.
-    pub fn site(&self, authority: &str) -> usize {
-        if self.sites.len() == 1 {
-            return 0;
+    /// Which site a request is for: by the authority that it names, with or without port, and the listener that it has come in by.
+    pub fn site(&self, arrival: &Arrival<'_>, authority: &str) -> SiteFound {
+        if self.names.are_single() {
+            return SiteFound { site: 0, named: Named::Nowhere };
         }
-        let mut room = [0u8; HOST_BYTES_MAX];
-        let Some(host) = lower_case_host(authority, &mut room) else { return 0 };
-        if let Some(site) = self.exact.get(host) {
-            return *site;
-        }
-        let suffix =
-            self.suffixes.iter().find(|(suffix, _)| host.len() > suffix.len() && host.ends_with(suffix));
-        suffix.map_or(0, |(_, site)| *site)
+        self.names.find(arrival.listener(), authority)
+    }
+
+    /// All sites that an authority may belong to, by one listener or another.
+    pub fn sites_of(&self, authority: &str) -> Vec<usize> {
+        self.names.all(authority)
     }
 
     /// What answers a request to `site`, and the plan that goes with it: the first route decides that matches path, conditions
@@ -471,21 +458,6 @@ fn fallback(target: &Target) -> Option<usize> {
     }
 }
 
-/// The host of an authority in lower case, without port and without the root's final dot.
-fn lower_case_host<'a>(authority: &str, room: &'a mut [u8; HOST_BYTES_MAX]) -> Option<&'a [u8]> {
-    let bytes = authority.as_bytes();
-    let end = match bytes.first()? {
-        b'[' => memchr::memchr(b']', bytes)? + 1,
-        _ => memchr::memchr(b':', bytes).unwrap_or(bytes.len()),
-    };
-    let host = bytes.get(..end)?;
-    let host = host.strip_suffix(b".").unwrap_or(host);
-    let room = room.get_mut(..host.len())?;
-    room.copy_from_slice(host);
-    room.make_ascii_lowercase();
-    Some(room)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,28 +467,16 @@ mod tests {
         Target::Respond { status: 200, body: text.into(), content_type: "text/plain".into() }
     }
 
-    fn site(hosts: &[HostPattern], routes: &[(PathPattern, Target)]) -> Site {
+    fn site(routes: &[(PathPattern, Target)]) -> Site {
         let routes =
             routes.iter().map(|(path, target)| config::Route::new(path.clone(), target.clone())).collect();
-        let site = config::Site { hosts: hosts.to_vec(), routes, ..config::Site::default() };
+        let site = config::Site { routes, ..config::Site::default() };
         Site::new(0, &site, (true, &[]), &mut Vec::new())
     }
 
-    fn router(hosts: &[&[HostPattern]]) -> Router {
+    fn router() -> Router {
         let (bare, admin) = (Plan::default(), Plan::default());
-        let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
-        let mut router = Router { sites, bare, admin, exact, suffixes };
-        for (number, hosts) in hosts.iter().enumerate() {
-            for host in *hosts {
-                match host {
-                    HostPattern::Exact(name) => drop(router.exact.insert(name.as_bytes().into(), number)),
-                    HostPattern::Suffix(suffix) => router.suffixes.push((suffix.as_bytes().into(), number)),
-                }
-            }
-            router.sites.push(site(hosts, &[]));
-        }
-        router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
-        router
+        Router { sites: vec![site(&[])], bare, admin, names: SiteNames::default() }
     }
 
     /// The body of the response that is chosen, or what is chosen instead.
@@ -554,43 +514,14 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_found_by_exact_name_then_longest_suffix_then_default() {
-        let exact = |name: &str| HostPattern::Exact(name.into());
-        let suffix = |name: &str| HostPattern::Suffix(name.into());
-        let router = router(&[
-            &[exact("default.test")],
-            &[suffix(".example.com")],
-            &[suffix(".deep.example.com")],
-            &[exact("www.example.com"), exact("[::1]")],
-        ]);
-        for (authority, expected) in [
-            ("www.example.com", 3),
-            ("WWW.Example.COM:8080", 3),
-            ("www.example.com.", 3),
-            ("a.example.com", 1),
-            ("a.deep.example.com:1", 2),
-            ("example.com", 0),
-            ("badexample.com", 0),
-            ("[::1]:80", 3),
-            ("", 0),
-        ] {
-            assert_eq!(router.site(authority), expected, "{authority}");
-        }
-        assert_eq!(router.site(&"a.".repeat(400)), 0);
-    }
-
-    #[test]
     fn the_first_matching_route_decides() {
-        let mut router = router(&[&[]]);
-        router.sites[0] = site(
-            &[],
-            &[
-                (PathPattern::Exact("/app/health".into()), respond("health")),
-                (PathPattern::Prefix("/app/".into()), respond("app")),
-                (PathPattern::Suffix(".php".into()), respond("php")),
-                (PathPattern::Glob(vec!["/a/".into(), "/b/".into(), ".c".into()]), respond("glob")),
-            ],
-        );
+        let mut router = router();
+        router.sites[0] = site(&[
+            (PathPattern::Exact("/app/health".into()), respond("health")),
+            (PathPattern::Prefix("/app/".into()), respond("app")),
+            (PathPattern::Suffix(".php".into()), respond("php")),
+            (PathPattern::Glob(vec!["/a/".into(), "/b/".into(), ".c".into()]), respond("glob")),
+        ]);
         for (path, expected) in [
             ("/app/health", "health"),
             ("/app/", "app"),
@@ -607,13 +538,13 @@ mod tests {
 
     #[test]
     fn a_route_that_names_its_methods_refuses_others() {
-        let mut router = router(&[&[]]);
-        router.sites[0] = site(&[], &[(PathPattern::All, respond("only GET"))]);
+        let mut router = router();
+        router.sites[0] = site(&[(PathPattern::All, respond("only GET"))]);
         router.sites[0].routes[0].methods = vec!["GET".into()];
         assert_eq!(chosen(&router, "GET", "/"), "only GET");
         assert_eq!(chosen(&router, "HEAD", "/"), "only GET");
         assert_eq!(chosen(&router, "POST", "/"), "NotThisMethod([\"GET\"])");
-        let later = site(&[], &[(PathPattern::All, respond("later"))]);
+        let later = site(&[(PathPattern::All, respond("later"))]);
         router.sites[0].routes.extend(later.routes);
         assert_eq!(chosen(&router, "POST", "/"), "later", "the next route takes it");
     }
@@ -625,8 +556,8 @@ mod tests {
         routes.push((PathPattern::Suffix(".php".into()), respond("php")));
         routes.push((PathPattern::All, respond("rest")));
         routes.push((PathPattern::Exact("/x".into()), respond("never")));
-        let mut router = router(&[&[]]);
-        router.sites[0] = site(&[], &routes);
+        let mut router = router();
+        router.sites[0] = site(&routes);
         for (path, expected) in [
             ("/r7/x", "prefix 7"),
             ("/r77/x.php", "prefix 77"),

@@ -119,8 +119,45 @@ fn the_name_decides_which_certificate_a_client_gets() {
     let resolver = resolver.unwrap();
     let schemes = [S::ECDSA_NISTP256_SHA256];
     for name in [None, Some("no.such.name"), Some("example.com")] {
-        let chosen = resolver.choose(name, &schemes).unwrap();
+        let chosen = resolver.choose(0, name, &schemes).unwrap();
         assert_eq!(names(&chosen.cert[0])[0], "first.example", "{name:?}");
+    }
+}
+
+#[test]
+fn a_site_of_another_listener_shows_no_certificate() {
+    let stage = Stage::new();
+    for (file, name) in
+        [("public", "public.example"), ("internal", "internal.example"), ("own", "both.example")]
+    {
+        stage.make(file, &[name], &PKCS_ECDSA_P256_SHA256);
+    }
+    let site = |host: &str, listen: &str, file: &str| {
+        format!(
+            "[[site]]\nroot = \".\"\nhosts = [\"{host}\"]\nlisten = \"{listen}\"\n\
+             certificates = [{{ certificate = \"{file}.pem\", key = \"{file}-key.pem\" }}]\n"
+        )
+    };
+    let text = ["outside", "inside"].map(|name| format!("{}name = \"{name}\"\n", listen(""))).concat()
+        + &site("public.example", "outside", "public")
+        + &site("internal.example", "inside", "internal")
+        + &site("both.example", "outside", "public")
+        + &site("both.example", "inside", "own");
+    let server = stage.server(&text);
+    let config = server.config.as_ref().unwrap();
+    let resolver = Resolver::new(config, &stage.material(config), &Arc::default()).unwrap();
+    for (listener, name, expected) in [
+        (0, Some("public.example"), "public.example"),
+        (0, Some("internal.example"), "public.example"),
+        (0, Some("both.example"), "public.example"),
+        (0, None, "public.example"),
+        (1, Some("internal.example"), "internal.example"),
+        (1, Some("public.example"), "internal.example"),
+        (1, Some("both.example"), "both.example"),
+        (1, Some("no.such.name"), "internal.example"),
+    ] {
+        let chosen = resolver.choose(listener, name, &[S::ECDSA_NISTP256_SHA256]).unwrap();
+        assert_eq!(names(&chosen.cert[0])[0], expected, "{listener} {name:?}");
     }
 }
 
@@ -145,7 +182,7 @@ fn the_signatures_that_a_client_knows_decide_between_keys() {
         (&[S::RSA_PSS_SHA256], Some("rsa")),
         (&[S::ECDSA_NISTP384_SHA384], None),
     ] {
-        let chosen = resolver.choose(Some("localhost"), schemes);
+        let chosen = resolver.choose(0, Some("localhost"), schemes);
         let name = chosen.map(|chosen| names(&chosen.cert[0])[1].clone());
         assert_eq!(name.as_deref(), expected, "{schemes:?}");
     }

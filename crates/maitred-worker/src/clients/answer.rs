@@ -21,12 +21,13 @@ use crate::origin::{self, Client};
 use crate::step::{RequestInput, Step};
 use crate::upstream::Attempt;
 use crate::upstream::server::mapping;
-use maitred_config::{Address, LogChoice};
+use maitred_config::{LogChoice, Named};
 use maitred_files::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed, Watch};
 use maitred_files::files::FileServer;
 use maitred_files::fixed::{self, Failure};
 use maitred_files::{Served, Summary};
 use maitred_log::access::{Line, RequestLine};
+use maitred_policy::arrival::Arrival;
 use maitred_policy::compress::{Rules, Wish};
 use maitred_policy::filter::cors;
 use maitred_policy::plan::Plan;
@@ -92,11 +93,12 @@ impl Clients {
             let routed = Routed { decision, plan: shared.router.admin_plan() };
             return Route { routed, path: root, rewritten: None };
         }
-        let site = shared.router.site(request.authority);
-        let plan = shared.router.plan(site);
+        let arrival = self.arrival(index);
+        let found = shared.router.site(&arrival, request.authority);
+        let plan = shared.router.plan(found.site);
         let judge = |path| self.judge_path(path, plan);
         let decided = |decision, path| Route { routed: Routed { decision, plan }, path, rewritten: None };
-        if request.https && !connection.secure {
+        if request.https && !arrival.is_tls() {
             return decided(Decision::Refused(MISDIRECTED), root);
         }
         // Their targets are no paths: an asterisk, or an authority.
@@ -105,37 +107,41 @@ impl Clients {
             Ok(path) => path,
             Err(reject) => return decided(Decision::Refused(reject), root),
         };
-        let listen = shared.start.config.listens.get(usize::from(connection.listen));
+        let listen = self.listener_of(&arrival);
         let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
         if redirects && !path.starts_with(redirect::CHALLENGES) {
             return decided(Decision::ToTls, path);
         }
-        if about_no_path {
-            return decided(Decision::NoPath, path);
-        }
         if shared.acme.answer(&path).is_some() {
             return decided(Decision::Challenge, path);
         }
-        self.choose(index, site, request, path)
+        if found.named == Named::Elsewhere && self.refuses_misdirected(&arrival) {
+            let routed = Routed { decision: Decision::Misdirected, plan: shared.router.bare_plan() };
+            return Route { routed, path, rewritten: None };
+        }
+        if about_no_path {
+            return decided(Decision::NoPath, path);
+        }
+        self.choose(index, (found.site, &arrival), request, path)
     }
 
     /// Has the routes of a site asked, once more for each `reroute`, and the target rewritten as the chosen one says.
     fn choose<'p>(
         &self,
         index: u32,
-        site: usize,
+        (site, arrival): (usize, &Arrival<'_>),
         request: &Request<'p, 'p>,
         mut path: Cow<'p, [u8]>,
     ) -> Route<'p> {
         let router = &self.shared.router;
-        if let Some(routed) = self.preflight(index, site, request, &path) {
+        if let Some(routed) = self.preflight(index, (site, arrival), request, &path) {
             return Route { routed, path, rewritten: None };
         }
         let origin = || self.origin(index, request);
         let mut rewritten: Option<Rewritten> = None;
         for _ in 0..=REROUTES_MAX {
             let seen = rewritten.as_ref().map_or(*request, |rewritten| rewritten.over(request));
-            let facts = Facts { request: &seen, path: &path, origin: &origin };
+            let facts = Facts { request: &seen, path: &path, arrival, origin: &origin };
             let (choice, plan) = router.choose(site, &facts);
             let regex = plan.path_regex.as_ref();
             let changed = match (choice, &plan.rewrite) {
@@ -168,10 +174,16 @@ impl Clients {
     }
 
     /// What is decided about a preflight request: the route is asked that the request is for which it announces.
-    fn preflight(&self, index: u32, site: usize, request: &Request<'_, '_>, path: &[u8]) -> Option<Routed> {
+    fn preflight(
+        &self,
+        index: u32,
+        (site, arrival): (usize, &Arrival<'_>),
+        request: &Request<'_, '_>,
+        path: &[u8],
+    ) -> Option<Routed> {
         let method_text = cors::asked_method(request)?;
         let announced = Request { method: Method::from_token(method_text), method_text, ..*request };
-        let facts = Facts { request: &announced, path, origin: &|| self.origin(index, request) };
+        let facts = Facts { request: &announced, path, arrival, origin: &|| self.origin(index, request) };
         let (_, plan) = self.shared.router.choose(site, &facts);
         plan.cors.as_ref()?;
         Some(Routed { decision: Decision::Preflight, plan })
@@ -191,11 +203,7 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let port = self
-            .shared
-            .bound_at(connection.listen)
-            .and_then(Address::port)
-            .unwrap_or(if client.https { 443 } else { 80 });
+        let port = self.arrival(index).local_port().unwrap_or(if client.https { 443 } else { 80 });
         Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
     }
 

@@ -52,7 +52,8 @@ impl Clients {
             Err(failed) => return self.fail_handshake(index, failed),
         };
         let gone = self.connections[index as usize].hung_up;
-        if !gone && self.shared.tls.awaits(&accepted.client_hello()) {
+        if !gone && self.shared.tls.awaits(self.connections[index as usize].listen, &accepted.client_hello())
+        {
             self.ask_for_names();
             if let Some(permit) = self.shared.tls.waiting().take(1) {
                 let waits = WaitingHello { accepted, rest, permit };
@@ -98,7 +99,8 @@ impl Clients {
                 continue;
             }
             let hello = self.waiting_hello(index).map(|hello| hello.accepted.client_hello());
-            match hello.is_some_and(|hello| self.shared.tls.awaits(&hello)) {
+            let listen = self.connections[index as usize].listen;
+            match hello.is_some_and(|hello| self.shared.tls.awaits(listen, &hello)) {
                 true => self.handshakes.push((index, serial)),
                 false => ready.push(index),
             }

@@ -18,6 +18,7 @@
 //! | [`rates`] | how fast a head and a body have to come |
 //! | [`unsent`] | what clients do not take: counted and bounded |
 //! | [`reclaim`] | whether a connection is idle, and since when |
+//! | [`arrival`] | where a request has come in |
 //! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
 //! | [`forwarded`] | what applications and servers are told of a request |
 //! | [`spans`] | what traces say of requests |
@@ -27,6 +28,7 @@
 mod aborted;
 mod altering;
 pub(crate) mod answer;
+mod arrival;
 pub(crate) mod datagrams;
 mod errors;
 mod exchange;

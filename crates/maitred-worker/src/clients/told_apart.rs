@@ -1,46 +1,13 @@
 //! Which clients the cache of responses tells apart: by what gates of the route have said, by certificates, and by what a trusted
 //! proxy says of either.
 
+use maitred_http::claims::{self, Claim};
 use maitred_http::request::Request;
 
 use super::Clients;
 use crate::kept::ToldApart;
-use crate::origin::starts_alike;
 use maitred_policy::filter::cache::{Caching, Digest};
 use maitred_policy::plan::Plan;
-
-/// Fields of trusted proxies that say who a client is, in small letters; with `*` at the end, all that begin so. What they say of
-/// its address, and of the original request, tells no users apart.
-const OF_PROXIES: [&str; 28] = [
-    "x-remote-user",
-    "x-remote-group*",
-    "x-remote-name",
-    "x-remote-email",
-    "x-remote-extra-*",
-    "remote-user",
-    "remote-groups",
-    "remote-name",
-    "remote-email",
-    "x-webauth-*",
-    "x-auth-request-*",
-    "x-authentik-*",
-    "x-authenticated-*",
-    "x-auth-user",
-    "x-auth-email",
-    "x-auth-groups",
-    "x-goog-authenticated-user-*",
-    "x-ms-client-principal*",
-    "x-amzn-oidc-*",
-    "x-amzn-mtls-*",
-    "x-arr-clientcert",
-    "x-client-cert*",
-    "x-client-dn",
-    "cf-access-authenticated-user-email",
-    "client-cert*",
-    "tailscale-user-*",
-    "shib-*",
-    "x-ssl-client-*",
-];
 
 impl Clients {
     /// Whom the response to a request is for. The gates of its route have been asked.
@@ -92,12 +59,8 @@ impl Clients {
         if !self.shared.start.config.server.trusted_proxies.trusts(address) {
             return Vec::new();
         }
-        let is_one = |name: &str| {
-            OF_PROXIES.iter().any(|known| match known.strip_suffix('*') {
-                Some(start) => starts_alike(name.as_bytes(), start.as_bytes()),
-                None => name.len() == known.len() && starts_alike(name.as_bytes(), known.as_bytes()),
-            })
-        };
+        // What it says of the address, and of the original request, tells no users apart.
+        let is_one = |name: &str| matches!(claims::claim(name), Some(Claim::User | Claim::Certificate));
         // A proxy that says that there is nobody tells nobody apart.
         let names_one = |value: &[u8]| !value.is_empty() && !value.eq_ignore_ascii_case(b"none");
         let fields = request.fields.iter().filter(|field| is_one(field.name) && names_one(field.value));

@@ -247,6 +247,11 @@ impl<'a> TlsLookup<'a> {
         secure.or_else(|| self.quic(wire)?.identity.as_deref())
     }
 
+    /// Whether the client has shown a certificate, which was verified.
+    pub(crate) fn has_certificate(self, wire: Wire) -> bool {
+        self.certificate(wire).is_some()
+    }
+
     /// Fields of a request that tell an application about the TLS of the client.
     pub(crate) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
         if let Some(quic) = self.quic(wire) {

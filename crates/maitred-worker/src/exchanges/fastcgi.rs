@@ -43,8 +43,7 @@ impl Exchanges {
         let request = context.request;
         let id = self.forwarded.next_id();
         let across = self.exchange(index).dispatch.begin_outbound(id);
-        let (peer, listen) =
-            (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
+        let peer = &self.connections[index as usize].peer();
         let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut fields = FieldLines::default();
@@ -77,7 +76,7 @@ impl Exchanges {
             mount: &settings.mount,
             script: given.script,
             client,
-            local: self.shared.bound_at(listen).and_then(Address::inet),
+            local: self.arrival(index).local().and_then(Address::inet),
             fields: &fields,
             user: self.identity(index).user(),
             content_length: match (spool, request.framing) {

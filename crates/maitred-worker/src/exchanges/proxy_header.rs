@@ -38,13 +38,13 @@ impl Exchanges {
     /// The address that the client of a request has connected to: of its own socket, or where its listener is bound.
     fn local_address(&self, index: u32) -> Option<SocketAddr> {
         let mut connection = self.connections.get(index as usize)?;
-        let listen = connection.listen;
+        let arrival = self.arrival(index);
         if let Wire::Stream { session, .. } = connection.wire {
             let carrier = self.sessions.get(session as usize)?.index;
             connection = self.connections.get(carrier as usize)?;
         }
         let own = connection.socket.as_ref().and_then(|socket| rustix::net::getsockname(socket).ok());
         let own = own.and_then(|own| SocketAddr::try_from(own).ok());
-        own.or_else(|| self.shared.bound_at(listen).and_then(Address::inet))
+        own.or_else(|| arrival.local().and_then(Address::inet))
     }
 }

@@ -31,21 +31,46 @@ fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
     let rules = |keep: &[&str], underscores| RequestHeaders {
         keep: keep.iter().map(|name| (*name).to_owned()).collect(),
         underscores,
+        trusted: Vec::new(),
         client_address: None,
     };
     assert_eq!(passed(&NAMES, &rules(&[], false), false), ["Accept"]);
     assert_eq!(passed(&NAMES, &rules(&[], true), false), ["Accept", "api_key", "v1.key"]);
-    let trusted = ["Accept", "X-Remote-User", "X-Auth-Request-Email"];
-    assert_eq!(passed(&NAMES, &rules(&[], false), true), trusted, "another spelling is not the proxy's");
+    assert_eq!(passed(&NAMES, &rules(&[], false), true), ["Accept"], "a proxy passes on what clients send");
     let kept = rules(&["api_key", "x-remote-user"], false);
     assert_eq!(passed(&NAMES, &kept, false), ["Accept", "api_key", "X-Remote-User"]);
     assert_eq!(passed(&NAMES, &rules(&["x_remote_user"], true), false)[3], "X_Remote_User");
 }
 
 #[test]
+fn a_trusted_proxy_may_say_what_its_pool_names() {
+    let rules = |trusted: &[&str]| RequestHeaders {
+        keep: Vec::new(),
+        underscores: false,
+        trusted: trusted.iter().map(|name| (*name).to_owned()).collect(),
+        client_address: None,
+    };
+    let known = rules(&["x-remote-user", "x-auth-request-*", "x-own-*"]);
+    let names = [&NAMES[..], &["X-Own-Id", "X_Own_Id", "X-Own-A_b", "X-Owner"]].concat();
+    let trusted = ["Accept", "X-Remote-User", "X-Auth-Request-Email", "X-Own-Id", "X-Owner"];
+    assert_eq!(passed(&names, &known, true), trusted, "another spelling is not the proxy's");
+    assert_eq!(passed(&names, &known, false), ["Accept", "X-Owner"], "what it names is nobody else's to say");
+    let loose = RequestHeaders { underscores: true, ..known };
+    assert_eq!(passed(&["X_Own_Id", "x.remote.user", "api_key"], &loose, true), ["api_key"]);
+    // mod_auth_openidc writes names with `_`.
+    let openidc = rules(&["oidc_claim_*"]);
+    assert_eq!(passed(&["OIDC_CLAIM_sub", "OIDC-CLAIM-sub"], &openidc, true), ["OIDC_CLAIM_sub"]);
+    assert!(passed(&["OIDC_CLAIM_sub", "OIDC-CLAIM-sub"], &openidc, false).is_empty());
+}
+
+#[test]
 fn the_field_with_the_clients_address_is_only_a_proxys() {
-    let mut rules =
-        RequestHeaders { keep: Vec::new(), underscores: true, client_address: Some("x-edge-client".into()) };
+    let mut rules = RequestHeaders {
+        keep: Vec::new(),
+        underscores: true,
+        trusted: Vec::new(),
+        client_address: Some("x-edge-client".into()),
+    };
     let names = ["X-Edge-Client", "X_Edge_Client", "X-Edge-Clients", "x-edge.client"];
     assert_eq!(passed(&names, &rules, false), ["X-Edge-Clients"]);
     assert_eq!(passed(&names, &rules, true), ["X-Edge-Client", "X-Edge-Clients"]);
@@ -56,7 +81,7 @@ fn the_field_with_the_clients_address_is_only_a_proxys() {
 /// Names of what goes on of a request with these fields.
 fn sent_on(fields: &[&str]) -> Vec<String> {
     let (kept, rules) = (
-        RequestHeaders { keep: Vec::new(), underscores: false, client_address: None },
+        RequestHeaders { keep: Vec::new(), underscores: false, trusted: Vec::new(), client_address: None },
         RequestEdits::default(),
     );
     with_request("GET / HTTP/1.1", fields, |request| {
@@ -234,7 +259,8 @@ fn trailers_are_for_clients_that_say_so_or_have_frames() {
 
 /// The fields of a request that go on.
 fn forwarded(fields: &[&str], rules: &RequestEdits, proxied: bool) -> Vec<String> {
-    let kept = RequestHeaders { keep: Vec::new(), underscores: true, client_address: None };
+    let kept =
+        RequestHeaders { keep: Vec::new(), underscores: true, trusted: Vec::new(), client_address: None };
     let mut out = FieldLines::default();
     with_request("GET / HTTP/1.1", fields, |request| {
         append_fields(&mut out, request, (&kept, rules), (proxied, Traced::AsSent));

@@ -31,6 +31,7 @@ impl Requests {
             Decision::ToTls => self.redirect_to_tls(index, request, given),
             Decision::Preflight => self.reply(index, request, given, fixed::preflight),
             Decision::Endless => self.answer_endless(index, request, given),
+            Decision::Misdirected => self.plain_error(index, request, given, 421, &[]),
             Decision::Misleading => self.site_error(index, request, given, (501, &[])),
             Decision::NoPath => {
                 self.reply(index, request, given, |writer| answer_for_no_route(request, writer))
@@ -118,7 +119,7 @@ impl Requests {
         (to, status): (&Template, u16),
     ) -> Step {
         let origin = || self.origin(index, request);
-        let facts = Facts { request, path: given.path, origin: &origin };
+        let facts = Facts { request, path: given.path, arrival: &self.arrival(index), origin: &origin };
         let location = rewrite::location(to, &facts, given.routed.plan.path_regex.as_ref());
         self.reply(index, request, given, |writer| fixed::redirect(location, status, writer))
     }

@@ -279,7 +279,7 @@ impl Requests {
     fn keys_of(&self, url: &Url, request: &Request<'_, '_>) -> Vec<KeyOfUrl> {
         let router = &self.shared.router;
         let mut keys: Vec<KeyOfUrl> = Vec::new();
-        for caching in router.cachings(router.site(&url.authority)) {
+        for caching in router.sites_of(&url.authority).into_iter().flat_map(|site| router.cachings(site)) {
             let has_more = !caching.keys.fields.is_empty() || !caching.keys.cookies.is_empty();
             for client in [ToldApart::NoOne, ToldApart::Someone] {
                 let text = primary_text(&url.target(), request, caching, &client);
@@ -301,7 +301,8 @@ impl Requests {
         let mut room = HeadRoom::default();
         let request = head.view(&mut room).ok_or("no request can be made")?;
         let router = &self.shared.router;
-        let is_cached = router.cachings(router.site(&url.authority)).next().is_some();
+        let is_cached =
+            router.sites_of(&url.authority).into_iter().any(|site| router.cachings(site).next().is_some());
         let keys = self.keys_of(url, &request).into_iter();
         let keys = keys.map(|key| (key.text, key.rules, key.client != ToldApart::NoOne)).collect();
         let now = self.clock.steady_secs();

@@ -8,6 +8,7 @@
 //! | users | `basic_auth`, unless the address is enough (`satisfy = "any"`) | 401; 503 if too many wait |
 //! | token | `jwt`, likewise | 401; 403 if it does not say enough; 503 if there are no keys yet |
 //! | another server | `forward_auth`, likewise | its answer; 502, 503, 504 |
+//! | named users | `user` of `match`, whom one of those three has found | 403 |
 //! | modules | `module`, where the route has something else to answer with | its answer; 500, 503, 504 |
 //! | delay | `delay` ([`delays`](super::delays)) | – |
 //!
@@ -66,6 +67,8 @@ pub(super) enum Gate {
     Token,
     /// `forward_auth`
     Server,
+    /// `user` of `match`
+    Named,
     /// `module`
     Modules,
     /// `delay`
@@ -73,8 +76,16 @@ pub(super) enum Gate {
 }
 
 /// The gates in the order in which they are asked: what costs little and says nothing of the site comes first.
-pub(super) const ORDER: [Gate; 7] =
-    [Gate::Address, Gate::Limits, Gate::Users, Gate::Token, Gate::Server, Gate::Modules, Gate::Delay];
+pub(super) const ORDER: [Gate; 8] = [
+    Gate::Address,
+    Gate::Limits,
+    Gate::Users,
+    Gate::Token,
+    Gate::Server,
+    Gate::Named,
+    Gate::Modules,
+    Gate::Delay,
+];
 
 impl Requests {
     /// Whether gates have to be asked about a request.
@@ -160,8 +171,19 @@ impl Requests {
                 Some(forward) => self.ask_server(index, request, (forward, self.asked(request, routed))),
                 None => Verdict::Pass,
             },
+            Gate::Named if gates.users.is_empty() => Verdict::Pass,
+            Gate::Named => self.ask_for_named(index, &gates.users),
             Gate::Modules => Verdict::Pass,
             Gate::Delay => gates.delay.map_or(Verdict::Pass, |time| self.delay(index, time)),
+        }
+    }
+
+    /// Whether the user that the gates before this one have found is one of the route's. Who has passed by its address alone is none.
+    fn ask_for_named(&self, index: u32, users: &[String]) -> Verdict {
+        let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
+        match gated.and_then(Gated::user).map(User::name) {
+            Some(user) if users.iter().any(|named| named == user) => Verdict::Pass,
+            _ => Verdict::Refuse(Denial::of(403)),
         }
     }
 

@@ -47,7 +47,10 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     ("maitred-log", &[&["access", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),
-    ("maitred-policy", &[&["target"], &["access", "compress", "filter", "rewrite"], &["plan"], &["route"]]),
+    (
+        "maitred-policy",
+        &[&["arrival", "target"], &["access", "compress", "filter", "rewrite"], &["plan"], &["route"]],
+    ),
     (
         "maitred-tls",
         &[

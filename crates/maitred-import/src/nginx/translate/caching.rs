@@ -172,6 +172,7 @@ fn key(cx: &Context<'_>, directive: Option<&Directive>) -> Option<Vec<(String, V
             "http_accept_encoding" => {}
             name => match (name.strip_prefix("cookie_"), name.strip_prefix("http_")) {
                 (Some(cookie), _) => cookies.push(cookie.to_owned()),
+                (None, Some(field)) if maitred_config::is_claim(&values::field_name(field)) => unknown = true,
                 (None, Some(field)) => headers.push(values::field_name(field)),
                 (None, None) => unknown = true,
             },

@@ -169,6 +169,8 @@ fn value_of(variable: &str, value: &str) -> Option<Match> {
             variable.strip_prefix("cookie_"),
             variable.strip_prefix("arg_"),
         ) {
+            // What a client writes decides nothing here.
+            (Some(field), _, _) if maitred_config::is_claim(&values::field_name(field)) => return None,
             (Some(field), _, _) => table.header = pair(values::field_name(field)),
             (_, Some(cookie), _) => table.cookie = pair(cookie.to_owned()),
             (_, _, Some(parameter)) => table.query = pair(parameter.to_owned()),

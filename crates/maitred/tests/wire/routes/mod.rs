@@ -1,5 +1,6 @@
 //! Black-box tests of routes: conditions, and what is done with the target of a request before it is answered.
 
+mod arrivals;
 mod conditions;
 mod logs;
 mod overrides;
