@@ -1,5 +1,7 @@
 //! How responses are named and described in the store of the cache, which knows nothing of HTTP.
 
+use std::borrow::Cow;
+
 use maitred_http::cache::{self, Lifetime, Tag, Target};
 use maitred_http::request::Request;
 
@@ -49,10 +51,13 @@ pub(super) fn origin_of(key: &[u8]) -> &[u8] {
 /// What a request is for, as the rules of the cache name it: by the target that the client has sent, whatever its route makes of
 /// it.
 pub(super) fn target<'a>(request: &Request<'a, 'a>, https: bool) -> Target<'a> {
-    let (path, query) = match request.target.split_once('?') {
-        _ if !request.target.starts_with('/') => (request.path, request.query),
-        Some((path, query)) => (path, Some(query)),
-        None => (request.target, None),
+    let (path, query) = match request.origin_form() {
+        Cow::Borrowed(target) => match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        },
+        // It has no path, and the rest of it is its query.
+        Cow::Owned(_) => ("/", request.target.split_once('?').map(|(_, query)| query)),
     };
     let scheme = if https { "https" } else { "http" };
     Target { scheme, authority: request.authority, path, query }

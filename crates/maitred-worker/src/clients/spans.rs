@@ -73,11 +73,12 @@ impl Clients {
             })
         });
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let target = request.origin_form();
         exporter.push(Span {
             context,
             method: request.method_text.to_owned(),
-            path: request.target.split('?').next().unwrap_or_default().to_owned(),
-            query: request.target.split_once('?').map(|(_, query)| query.to_owned()),
+            path: target.split('?').next().unwrap_or_default().to_owned(),
+            query: target.split_once('?').map(|(_, query)| query.to_owned()),
             scheme: client.scheme(),
             version: match request.version {
                 Version::Http10 => "1.0",
