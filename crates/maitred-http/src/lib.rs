@@ -31,3 +31,4 @@ pub mod response;
 mod section;
 pub mod status;
 pub mod uri;
+pub mod websocket;
