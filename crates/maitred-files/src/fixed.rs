@@ -63,9 +63,7 @@ impl Failure<'_> {
     /// Writes the error as plain text: the status and its reason.
     pub fn write(&self, writer: &mut ResponseWriter<'_>) -> Summary {
         let mut body = Vec::with_capacity(96);
-        body.extend_from_slice(itoa::Buffer::new().format(self.status).as_bytes());
-        body.push(b' ');
-        body.extend_from_slice(status::reason(self.status).as_bytes());
+        body.extend_from_slice(status::text(self.status).as_bytes());
         body.push(b'\n');
         if let Some(id) = self.request_id {
             body.extend_from_slice(b"Request ID: ");
@@ -96,7 +94,7 @@ pub(super) fn redirect_to(
     fields: FieldsRef<'_>,
     writer: &mut ResponseWriter<'_>,
 ) -> Summary {
-    let body = format!("{status} {}\n", status::reason(status));
+    let body = status::text(status) + "\n";
     let sent = if writer.leaves_out(status) { b"" } else { body.as_bytes() };
     writer.make(status, false, sent.is_empty(), |lines| {
         lines.push_number(b"Content-Length", body.len() as u64);

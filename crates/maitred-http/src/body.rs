@@ -1,7 +1,9 @@
-//! Request bodies (9112-6 and 9112-7.1): bytes as they arrive go in, content comes out.
+//! Bodies (9112-6 and 9112-7.1): bytes as they arrive go in, content comes out.
 
 use crate::fields::{FieldLines, is_for_trailers};
-use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_SIZE_DIGITS_MAX, TRAILER_BYTES_MAX, TRAILERS_MAX};
+use crate::limits::{
+    CHUNK_EXTENSION_BYTES_MAX, CHUNK_SIZE_BLANKS_MAX, CHUNK_SIZE_DIGITS_MAX, TRAILER_BYTES_MAX, TRAILERS_MAX,
+};
 use crate::request::{Framing, Reject, is_token_byte};
 
 /// Takes one body out of its framing. Trailer fields are checked; [`Decoder::decode_parts`] gives their bytes.
@@ -17,6 +19,8 @@ pub struct Decoder {
     extension_bytes: u32,
     /// Bytes of the trailer section so far.
     trailer_bytes: u32,
+    /// The body of a response: blanks may stand between a chunk size and the end of its line.
+    of_response: bool,
 }
 
 /// How far one call came.
@@ -37,8 +41,8 @@ enum State {
     Frames,
     /// In a chunk size of which so many digits were read.
     Size { digits: u8 },
-    /// In white space behind a chunk size, which only an extension may follow.
-    SizeEnd,
+    /// In white space behind a chunk size, so many bytes. Only an extension may follow; in a response also the end of the line.
+    SizeEnd { blanks: u8 },
     /// In chunk extensions.
     Extension,
     /// At the LF that ends the line of the chunk size.
@@ -73,7 +77,15 @@ impl Decoder {
             Framing::Length(length) => (State::Length, length),
             Framing::Chunked => (State::Size { digits: 0 }, 0),
         };
-        Self { state, remaining, allowance: body_bytes_max, extension_bytes: 0, trailer_bytes: 0 }
+        let (extension_bytes, trailer_bytes, of_response) = (0, 0, false);
+        Self { state, remaining, allowance: body_bytes_max, extension_bytes, trailer_bytes, of_response }
+    }
+
+    /// A decoder for the chunks of a response. Its content is framed anew for the client, and nothing that a client sends decides
+    /// how its server writes chunk sizes, so that blanks behind them are no way to have two parties see different messages: they
+    /// are dropped, as by other proxies. In a request they are refused.
+    pub fn of_response() -> Self {
+        Self { of_response: true, ..Decoder::new(Framing::Chunked, u64::MAX) }
     }
 
     /// A decoder for a body that comes in frames of HTTP/2: all input is content, until [`Decoder::end`] is called. So it is if
@@ -187,15 +199,14 @@ impl Decoder {
         match (self.state, byte) {
             (State::Size { digits }, _) if byte.is_ascii_hexdigit() => self.size_digit(digits, byte),
             (State::Size { digits: 1.. } | State::Extension, b'\r') => Ok(State::SizeLineFeed),
-            (State::Size { digits: 1.. } | State::SizeEnd, b' ' | b'\t') => {
-                self.extension_byte()?;
-                Ok(State::SizeEnd)
-            }
-            (State::Size { digits: 1.. } | State::SizeEnd, b';') => {
+            (State::Size { digits: 1.. }, b' ' | b'\t') => self.blank(0),
+            (State::SizeEnd { blanks }, b' ' | b'\t') => self.blank(blanks),
+            (State::SizeEnd { .. }, b'\r') if self.of_response => Ok(State::SizeLineFeed),
+            (State::Size { digits: 1.. } | State::SizeEnd { .. }, b';') => {
                 self.extension_byte()?;
                 Ok(State::Extension)
             }
-            (State::Size { .. } | State::SizeEnd, _) => Err(broken("invalid chunk size")),
+            (State::Size { .. } | State::SizeEnd { .. }, _) => Err(broken("invalid chunk size")),
             (State::Extension, _) if is_field_byte(byte) => {
                 self.extension_byte()?;
                 Ok(State::Extension)
@@ -220,6 +231,17 @@ impl Decoder {
         // Sixteen digits of four bits cannot overflow.
         self.remaining = self.remaining << 4 | value;
         Ok(State::Size { digits: digits + 1 })
+    }
+
+    /// A blank behind a chunk size, and behind so many others. Of a response, a body may have any number of them, since each line
+    /// may have some; otherwise they count as a part of an extension.
+    fn blank(&mut self, before: u8) -> Result<State, Reject> {
+        if !self.of_response {
+            self.extension_byte()?;
+        } else if before >= CHUNK_SIZE_BLANKS_MAX {
+            return Err(broken("too many blanks behind a chunk size"));
+        }
+        Ok(State::SizeEnd { blanks: before.saturating_add(1) })
     }
 
     fn extension_byte(&mut self) -> Result<(), Reject> {
@@ -260,6 +282,23 @@ pub fn trailers(section: &[u8]) -> FieldLines {
         fields.for_each(|field| lines.push(field.name.as_bytes(), field.value));
     }
     lines
+}
+
+/// The fields that a request announces for its trailer section (9110-6.6.2), without values, and without those that may not stand
+/// there. `None` if it announces none, or more than [`TRAILERS_MAX`].
+pub fn announced(fields: &[httparse::Header<'_>]) -> Option<FieldLines> {
+    let mut lines = FieldLines::default();
+    for field in fields.iter().filter(|field| field.name.eq_ignore_ascii_case("trailer")) {
+        for name in field.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            if !name.is_empty() && name.iter().all(is_token_byte) && is_for_trailers(name) {
+                lines.push(name, b"");
+            }
+            if lines.len() > TRAILERS_MAX {
+                return None;
+            }
+        }
+    }
+    (lines.len() > 0).then_some(lines)
 }
 
 const fn broken(reason: &'static str) -> Reject {

@@ -32,3 +32,4 @@ pub mod response;
 mod section;
 pub mod status;
 pub mod uri;
+pub mod websocket;

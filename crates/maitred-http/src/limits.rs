@@ -21,6 +21,10 @@ pub const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 /// use them.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 
+/// Blanks behind one chunk size of a response, before the line ends: some servers write sizes into places of a fixed width, of
+/// 8 to 10 bytes (9112-7.1.1 forbids it, and says nothing else against them).
+pub const CHUNK_SIZE_BLANKS_MAX: u8 = 32;
+
 /// Bytes of the trailer section of one body: over HTTP/1 all of them, over HTTP/2 as many as the same fields have there.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 

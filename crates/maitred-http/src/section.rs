@@ -10,9 +10,6 @@ use crate::limits::{TRAILER_BYTES_MAX, TRAILERS_MAX};
 use crate::priority::Priority;
 use crate::request::{Parts, RequestHead, Span, Version, is_token_byte};
 
-/// A key of the right form (RFC 6455 section 4.1); HTTP/2 and HTTP/3 have none, and the answer to it goes nowhere.
-const WEBSOCKET_KEY: &[u8] = b"bWFpdHJlZC1odHRwLTIuMA==";
-
 /// What was found besides the head.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -163,7 +160,11 @@ impl<'h> Translator<'h> {
         if any_below(value, b' ' + 1) {
             return Err("white space or a control character in a pseudo-field");
         }
-        match place.replace(self.head.put(value)) {
+        let put = match name == b":path" && !value.is_ascii() && std::str::from_utf8(value).is_ok() {
+            true => self.head.put_encoded(value),
+            false => self.head.put(value),
+        };
+        match place.replace(put) {
             None => Ok(()),
             Some(_) => Err("pseudo-field more than once"),
         }
@@ -238,6 +239,7 @@ impl<'h> Translator<'h> {
                 self.facts.priority = Some(self.facts.priority.unwrap_or_default().with(value));
             }
             (14, Some(b'c')) if name == b"content-length" => self.take_length(value)?,
+            // HTTP/2 and HTTP/3 have none (8441-5): whoever passes the request on makes one.
             (17, Some(b's')) if name == b"sec-websocket-key" => return Ok(!self.facts.tunnel),
             _ => {}
         }
@@ -306,9 +308,6 @@ impl<'h> Translator<'h> {
         if let Some(protocol) = self.protocol {
             self.head.put_field(b"connection", b"upgrade");
             self.head.put_named(b"upgrade", protocol);
-            if self.head.part(protocol).eq_ignore_ascii_case(b"websocket") {
-                self.head.put_field(b"sec-websocket-key", WEBSOCKET_KEY);
-            }
         } else if self.ended {
             match self.facts.content_length {
                 Some(0) => {}

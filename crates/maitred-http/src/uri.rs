@@ -215,6 +215,27 @@ pub fn canonical_query(query: &str, out: &mut Vec<u8>) {
     query.bytes().for_each(|byte| push_canonical(byte, &CANONICAL_QUERY, out));
 }
 
+/// A target in origin form as a URI reference: bytes that no URI has are encoded, and nothing else is changed.
+pub fn encode_rest(target: &str) -> Cow<'_, str> {
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    };
+    let plain = |byte: u8| byte == b'%' || CANONICAL_PATH[usize::from(byte)];
+    if path.bytes().all(plain)
+        && query.is_none_or(|query| query.bytes().all(|byte| CANONICAL_QUERY[usize::from(byte)]))
+    {
+        return Cow::Borrowed(target);
+    }
+    let mut out = Vec::with_capacity(target.len() + 16);
+    path.bytes().for_each(|byte| if plain(byte) { out.push(byte) } else { push_encoded(byte, &mut out) });
+    if let Some(query) = query {
+        out.push(b'?');
+        canonical_query(query, &mut out);
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
 fn push_canonical(byte: u8, plain: &ByteSet, out: &mut Vec<u8>) {
     if plain[usize::from(byte)] { out.push(byte) } else { push_encoded(byte, out) }
 }

@@ -23,29 +23,19 @@ pub struct Target<'b> {
 impl<'b> Target<'b> {
     /// What a client has asked for, whatever its route has made of that. `slashes`: those of the site.
     pub fn asked(request: &Request<'_, 'b>, slashes: Slashes) -> Target<'b> {
-        match request.target.starts_with('/') {
-            true => {
-                let (path, query) = split(request.target);
-                Target { path, query, whole: Some(request.target), slashes }
+        match request.origin_form() {
+            Cow::Borrowed(text) => {
+                let (path, query) = split(text);
+                Target { path, query, whole: Some(text), slashes }
             }
-            false => Target::of_absolute(request, slashes),
+            // Without a path, the rest of an absolute form is the query.
+            Cow::Owned(_) => Target { path: "/", query: split(request.target).1, whole: None, slashes },
         }
     }
 
     /// The text that the client has sent, in any form: for the access log, which says what came, and for nothing that decides.
     pub fn sent(request: &Request<'_, 'b>) -> &'b str {
         request.target
-    }
-
-    #[cold]
-    fn of_absolute(request: &Request<'_, 'b>, slashes: Slashes) -> Target<'b> {
-        let rest = request.target.split_once("://").map_or("", |(_, rest)| rest);
-        let rest = rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or_default();
-        let (path, query) = split(rest);
-        match path.is_empty() {
-            true => Target { path: "/", query, whole: None, slashes },
-            false => Target { path, query, whole: Some(rest), slashes },
-        }
     }
 
     /// What a request is for after its route has rewritten it, if it does.

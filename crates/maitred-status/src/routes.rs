@@ -29,7 +29,7 @@ pub struct RouteRow {
 impl RouteRow {
     /// One response more.
     pub fn answered(&self, status: u16) {
-        if let Some(cell) = self.responses.get(usize::from(status / 100).wrapping_sub(1)) {
+        if let Some(cell) = class_of(status).and_then(|class| self.responses.get(class)) {
             cell.add(1);
         }
     }
@@ -38,6 +38,12 @@ impl RouteRow {
     pub fn sent(&self, body_bytes: u64) {
         self.body_bytes.add(body_bytes);
     }
+}
+
+/// The class by which a response is counted, 0 for 1xx. What is beyond 599 counts as 5xx, for which clients have to take it
+/// (9110-15).
+pub fn class_of(status: u16) -> Option<usize> {
+    usize::from(status / 100).min(5).checked_sub(1)
 }
 
 /// The rows of all threads.

@@ -1,6 +1,7 @@
 //! `redirect_http`: where a cleartext listener sends its clients.
 
 use maitred_config::Listen;
+use maitred_http::uri;
 
 /// Below this path, a listener with `redirect_http` answers as ever: certificate authorities come there in cleartext
 /// (RFC 8555 section 8.3).
@@ -22,8 +23,8 @@ pub fn port(listens: &[Listen], bound: impl Fn(usize) -> Option<u16>) -> Option<
 }
 
 /// The value of `Location`. `authority` is the request's host, with or without a port, already judged to be one; `target` is
-/// path and query, and begins with `/`. `None` if there is no host, or the target is no path: the client did not say where it
-/// is.
+/// path and query, and begins with `/`. Bytes that no URI has are encoded, and everything else stays as it was sent. `None` if
+/// there is no host, or the target is no path: the client did not say where it is.
 pub fn location(authority: &str, target: &str, port: u16) -> Option<String> {
     let end = match authority.rfind(']') {
         Some(bracket) => bracket + 1,
@@ -33,6 +34,7 @@ pub fn location(authority: &str, target: &str, port: u16) -> Option<String> {
     if !target.starts_with('/') {
         return None;
     }
+    let target = uri::encode_rest(target);
     Some(match port {
         443 => format!("https://{host}{target}"),
         _ => format!("https://{host}:{port}{target}"),
@@ -54,6 +56,10 @@ mod tests {
         ] {
             assert_eq!(location(authority, "/a?b", port).as_deref(), Some(expected), "{authority}");
         }
+        assert_eq!(
+            location("a.example", "/%7e|{x}/..?a=\"<b>\"|%zz", 443).as_deref(),
+            Some("https://a.example/%7e%7C%7Bx%7D/..?a=%22%3Cb%3E%22%7C%zz")
+        );
         for (authority, target) in [("", "/"), (":80", "/"), ("a.example", "*"), ("a.example", "")] {
             assert_eq!(location(authority, target, 443), None, "{authority} {target}");
         }

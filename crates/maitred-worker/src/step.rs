@@ -24,6 +24,8 @@ pub(super) enum Stop {
     TlsSession,
     /// The connection is to move to this thread, with all that was received, for this pool.
     Moves(u16, usize),
+    /// The target of the next request has text that is not encoded.
+    NotEncoded,
     /// The connection is gone.
     Gone,
 }

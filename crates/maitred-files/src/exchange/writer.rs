@@ -267,7 +267,7 @@ impl<'t> ResponseWriter<'t> {
         if said.all().get(b"grpc-status").is_none() {
             lines.push_number(b"Grpc-Status", grpc::status_of(status).into());
             let mut message = Vec::new();
-            grpc::put_message(&format!("{status} {}", status::reason(status)), &mut message);
+            grpc::put_message(&status::text(status), &mut message);
             lines.push(b"Grpc-Message", &message);
         }
         for (name, value) in said.all().iter() {

@@ -235,3 +235,63 @@ proptest! {
         fuzzing::chunked(body.as_bytes());
     }
 }
+
+/// What becomes of the chunks of a response: whether they are whole, and their content.
+fn response(input: &[u8]) -> Result<(bool, Vec<u8>), Reject> {
+    let mut out = Vec::new();
+    let progress = Decoder::of_response().decode(input, &mut out)?;
+    Ok((progress.complete, out))
+}
+
+#[test]
+fn blanks_behind_chunk_sizes_are_of_responses_only() {
+    for body in
+        ["5  \r\nhello\r\n0\r\n\r\n", "5\t\r\nhello\r\n0 \t \r\n\r\n", "5 ;a=b \r\nhello\r\n0\r\n\r\n"]
+    {
+        assert_eq!(response(body.as_bytes()), Ok((true, b"hello".to_vec())), "{body:?}");
+        let extended = body.contains(';');
+        assert_eq!(status(body.as_bytes()), if extended { 200 } else { 400 }, "{body:?}");
+    }
+    for bad in [
+        " 5\r\nhello\r\n0\r\n\r\n",
+        "5 6\r\nhello\r\n0\r\n\r\n",
+        "5 \nhello\r\n0\r\n\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\n0\r\n\r\n",
+        "5 \x0b\r\nhello\r\n0\r\n\r\n",
+        "\r\n",
+    ] {
+        assert!(response(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn blanks_are_bounded_for_each_chunk_size_and_not_for_a_body() {
+    let line = |blanks: usize| format!("1{}\r\na\r\n", " ".repeat(blanks));
+    let most = usize::from(CHUNK_SIZE_BLANKS_MAX);
+    let many = CHUNK_EXTENSION_BYTES_MAX as usize;
+    let body = line(most).repeat(many) + "0\r\n\r\n";
+    assert_eq!(response(body.as_bytes()), Ok((true, vec![b'a'; many])));
+    assert!(response(line(most + 1).as_bytes()).is_err());
+}
+
+#[test]
+fn trailers_are_announced_by_their_names() {
+    let told = |values: &[&str]| {
+        let fields: Vec<_> = values
+            .iter()
+            .map(|value| httparse::Header { name: "Trailer", value: value.as_bytes() })
+            .chain([httparse::Header { name: "X", value: b"y" }])
+            .collect();
+        let lines = announced(&fields)?;
+        let names = lines.all().iter().map(|(name, _)| String::from_utf8_lossy(name).into_owned());
+        Some(names.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(told(&["X-Sum"]).as_deref(), Some("X-Sum"));
+    assert_eq!(told(&["X-Sum , ,y", "Z"]).as_deref(), Some("X-Sum y Z"));
+    for nothing in ["", ",", "content-length", "Transfer-Encoding, Host", "a b", "x:"] {
+        assert_eq!(told(&[nothing]), None, "{nothing:?}");
+    }
+    let many = |count: usize| (0..count).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
+    assert!(told(&[&many(TRAILERS_MAX)]).is_some() && told(&[&many(TRAILERS_MAX + 1)]).is_none());
+}

@@ -39,6 +39,8 @@ fn judge_status(wanted: &Wanted, status: u16) -> Result<(), Why> {
         ..200 => Err(Why::Interim),
         206 => Err(Why::Partial),
         304 => Err(Why::NotModified),
+        // Clients take it for an error of the server, and what it means only those know who made it up (9110-15).
+        status::BEYOND.. => Err(Why::Beyond),
         // 416 and others are about the range; a whole response is one to keep.
         _ if wanted.range && status != 200 => Err(Why::Range),
         _ => Ok(()),
@@ -100,7 +102,7 @@ fn judge_directives(
     let allows = said.public || said.must_revalidate || said.s_maxage.is_some();
     match () {
         // Where the status is known `must-understand` stands above `no-store` (9111-5.2.2.3).
-        () if said.must_understand && status::reason(head.status) == "Unknown" => Err(Why::NotUnderstood),
+        () if said.must_understand && !status::is_understood(head.status) => Err(Why::NotUnderstood),
         () if said.no_store && !said.must_understand => Err(Why::NoStore),
         () if said.private => Err(Why::Private),
         () if wanted.authorization && !rules.store_authorization && !allows => Err(Why::Authorization),

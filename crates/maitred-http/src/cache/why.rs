@@ -25,6 +25,8 @@ pub enum Why {
     NotModified,
     /// What answered a request with `Range` is not what answers one without.
     Range,
+    /// A status beyond those of HTTP.
+    Beyond,
     /// `must-understand` with a status that is not known.
     NotUnderstood,
     /// `no-store` of the response.
@@ -60,6 +62,7 @@ impl Why {
             Why::Partial => "partial responses (206) are not stored",
             Why::NotModified => "a 304 is about a response that is not stored",
             Why::Range => "the response is about the Range of its request",
+            Why::Beyond => "the status is none of HTTP (600 to 999)",
             Why::NotUnderstood => "the response says must-understand, and its status is not known",
             Why::NoStore => "the response says no-store",
             Why::Private => "the response says private",

@@ -3,6 +3,7 @@
 use crate::bytes::{ByteSet, byte_set};
 use crate::limits::ResponseBounds;
 use crate::response::Bad;
+use crate::status::MAX;
 
 /// The bytes of a field name: those of a token (9110-5.6.2).
 const NAME: ByteSet = byte_set(&[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')], b"!#$%&'*+-.^_`|~");
@@ -12,7 +13,7 @@ const VALUE: ByteSet = byte_set(&[(b' ', b'~'), (0x80, 0xff)], b"\t");
 /// A response header. What is for the server only has been read, and is not among the [`fields`](Head::fields).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'b> {
-    /// 200 to 599: from `Status` (6.3.3); without it 302 if there is a `Location` for the client, otherwise 200.
+    /// 200 to 999: from `Status` (6.3.3); without it 302 if there is a `Location` for the client, otherwise 200.
     pub status: u16,
     /// The phrase behind the number in `Status`; empty if there is none. It may stand in a status line.
     pub reason: &'b [u8],
@@ -30,11 +31,12 @@ pub struct Head<'b> {
 impl<'b> Head<'b> {
     /// Names and values of the fields that are for the client, in their order, `Content-Type` and `Location` included: names are
     /// tokens, values have only bytes that a field may have, and no space around them. Left out are `Status`, `Content-Length`
-    /// ([`Head::content_length`]), fields of one hop (6.3.4, 9110-7.6.1), and `X-CGI-*`, which are for the server (6.3.5).
+    /// ([`Head::content_length`]), fields of one hop (6.3.4, 9110-7.6.1), `X-CGI-*`, which are for the server (6.3.5), and an empty
+    /// `Content-Type`, by which PHP says that there is none.
     pub fn fields(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + Clone + use<'b> {
         // Every line has been checked.
         let all = Lines { rest: self.lines }.filter_map(field);
-        all.filter(|(name, _)| is_for_the_client(name.as_bytes()))
+        all.filter(|(name, value)| is_for_the_client(name.as_bytes(), value))
     }
 
     /// The first value of a field of this name, in any case, among [`Head::fields`].
@@ -177,9 +179,12 @@ fn judge(bytes: &[u8], fields_max: u16) -> Result<Head<'_>, Bad> {
             14 if is("content-length") => (&mut seen.content_length, "Content-Length more than once"),
             _ => continue,
         };
-        if slot.replace(value).is_some() {
+        match slot.replace(value) {
+            None => {}
+            // The same length again says nothing (9110-8.6).
+            Some(before) if name.len() == 14 && before == value => {}
             // 6.3: no CGI field may come twice. Which of them a client would use is not known.
-            return Err(Bad::Syntax(twice));
+            Some(_) => return Err(Bad::Syntax(twice)),
         }
     }
     let content_length = seen.content_length.map(number).transpose()?;
@@ -223,7 +228,7 @@ fn parse_status(value: &[u8]) -> Result<(u16, &[u8]), Bad> {
     }
     let status = digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0'));
     match status {
-        200..=599 => Ok((status, rest.trim_ascii())),
+        200..=MAX => Ok((status, rest.trim_ascii())),
         _ => Err(Bad::Status(status)),
     }
 }
@@ -245,7 +250,7 @@ fn number(value: &[u8]) -> Result<u64, Bad> {
     std::str::from_utf8(value).ok().and_then(|value| value.parse().ok()).ok_or(BAD)
 }
 
-fn is_for_the_client(name: &[u8]) -> bool {
+fn is_for_the_client(name: &[u8], value: &[u8]) -> bool {
     const NOT: [&[u8]; 9] = [
         b"status",
         b"content-length",
@@ -258,5 +263,6 @@ fn is_for_the_client(name: &[u8]) -> bool {
         b"upgrade",
     ];
     let extension = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"x-cgi-"));
-    !extension && !NOT.iter().any(|not| name.eq_ignore_ascii_case(not))
+    let says_nothing = value.is_empty() && name.eq_ignore_ascii_case(b"content-type");
+    !extension && !says_nothing && !NOT.iter().any(|not| name.eq_ignore_ascii_case(not))
 }

@@ -35,12 +35,14 @@ pub struct Variables<'a> {
     /// Where `document_root` stands among the paths of the server: empty for the root, otherwise `/blog`. `SCRIPT_NAME` and
     /// `DOCUMENT_URI` begin with it.
     pub mount: &'a [u8],
-    /// `SCRIPT_NAME`, `PATH_INFO`, and with the root `SCRIPT_FILENAME` and `PATH_TRANSLATED`; both together are `DOCUMENT_URI`.
-    /// For an application without files, `name` is empty, and `path_info` is the path behind `mount`.
+    /// `SCRIPT_NAME`, which is `DOCUMENT_URI` as well, `PATH_INFO`, and with the root `SCRIPT_FILENAME` and `PATH_TRANSLATED`.
+    /// For an application without files, `name` is empty, and `path_info` is the path behind `mount`; `DOCUMENT_URI` is both.
     pub script: Script<'a>,
     /// `CONTENT_LENGTH`: bytes of content, if there is content (4.1.2). PHP reads no more than this, and nothing without
     /// it: content of unknown length has to be collected first.
     pub content_length: Option<u64>,
+    /// The client has said that length itself, so that it is `HTTP_CONTENT_LENGTH` as well.
+    pub length_sent: bool,
     /// `AUTH_TYPE` and `REMOTE_USER`, if the server has authenticated the client (4.1.1, 4.1.11). The former is left out if it is
     /// empty: another server has found out the user, and has not said how.
     pub authenticated: Option<(&'a str, &'a str)>,
@@ -62,6 +64,7 @@ impl Default for Variables<'_> {
             mount: b"",
             script: Script::default(),
             content_length: None,
+            length_sent: false,
             authenticated: None,
         }
     }
@@ -75,9 +78,12 @@ impl Default for Variables<'_> {
 ///
 /// - `Proxy`: as `HTTP_PROXY` it would be taken for the proxy of the application's own requests (httpoxy, CVE-2016-5385);
 /// - names with anything but letters, digits and hyphens: `X_User` would collide with `X-User`, and in PHP `X.User` too;
-/// - `Content-Type` and `Content-Length`, which have variables of their own; the latter is
+/// - `Content-Type` and `Content-Length` among the `fields`, but for the first `Content-Type`; the length is
 ///   [`Variables::content_length`];
 /// - fields of one hop (9110-7.6.1). Those that `Connection` names are the caller's to leave out.
+///
+/// The type is `CONTENT_TYPE` and `HTTP_CONTENT_TYPE`, and a length that the client has sent is `CONTENT_LENGTH` and
+/// `HTTP_CONTENT_LENGTH`, as nginx sends them: applications look for either.
 ///
 /// No field can set a variable that is not `HTTP_*` or `CONTENT_TYPE`; so no client can say `PHP_VALUE` to PHP.
 pub fn put<'f, F>(params: &mut Params<'_>, variables: &Variables<'_>, fields: F)
@@ -89,6 +95,10 @@ where
     put_connection(params, variables);
     if let Some((_, value)) = fields.clone().find(|field| is(field.0, "content-type")) {
         params.put(b"CONTENT_TYPE", value);
+        params.put(b"HTTP_CONTENT_TYPE", value);
+    }
+    if let Some(bytes) = variables.content_length.filter(|_| variables.length_sent) {
+        params.put(b"HTTP_CONTENT_LENGTH", itoa::Buffer::new().format(bytes).as_bytes());
     }
     put_fields(params, fields);
 }
@@ -117,7 +127,9 @@ fn put_script(params: &mut Params<'_>, variables: &Variables<'_>) {
     let Script { name, index, path_info } = variables.script;
     let mount = variables.mount;
     params.put_parts(b"SCRIPT_NAME", &[mount, name, index]);
-    params.put_parts(b"DOCUMENT_URI", &[mount, name, index, path_info]);
+    // nginx's `$document_uri` is the script wherever `try_files` has looked for that, as in `fastcgi-php.conf` of Debian.
+    let document = if name.is_empty() && index.is_empty() { path_info } else { b"" };
+    params.put_parts(b"DOCUMENT_URI", &[mount, name, index, document]);
     params.put(b"PATH_INFO", path_info);
     let Some(root) = variables.document_root else { return };
     params.put(b"DOCUMENT_ROOT", root);

@@ -77,7 +77,7 @@ fn head(bytes: &[u8]) -> (u16, Fields, Vec<u8>) {
     let status_line = lines[0].strip_prefix(b"HTTP/1.1 ").expect("the version");
     assert!(status_line.len() >= 4 && status_line[3] == b' ', "no space before the phrase");
     let status: u16 = std::str::from_utf8(&status_line[..3]).expect("digits").parse().expect("a status");
-    assert!((100..=599).contains(&status));
+    assert!((100..=999).contains(&status));
     let fields = lines[1..].iter().map(|line| {
         let colon = line.iter().position(|byte| *byte == b':').expect("a colon");
         let (name, value) = line.split_at(colon);

@@ -233,7 +233,7 @@ fn check_head(data: &[u8], whole: Result<Option<(head::Head<'_>, usize)>, respon
     match (whole, parsed) {
         (Ok(Some((head, end))), Ok(httparse::Status::Complete((parsed_end, headers)))) => {
             assert_eq!(end, parsed_end);
-            assert!((200..=599).contains(&head.status));
+            assert!((200..=999).contains(&head.status));
             let fields: Vec<_> = head.fields().collect();
             let mut headers = headers.iter();
             for (name, value) in fields {
@@ -297,7 +297,7 @@ fn fields(data: &[u8]) {
     let mut names: Vec<&[u8]> = pairs.iter().map(|pair| pair.0.as_slice()).collect();
     for name in &names {
         assert!(name.iter().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_')));
-        assert!(![&b"HTTP_PROXY"[..], b"HTTP_CONTENT_LENGTH", b"HTTP_CONTENT_TYPE", b"HTTP_"].contains(name));
+        assert!(![&b"HTTP_PROXY"[..], b"HTTP_CONTENT_LENGTH", b"HTTP_"].contains(name));
     }
     let count = names.len();
     names.sort_unstable();

@@ -1,7 +1,10 @@
 //! A checked head that is kept beyond the bytes it was parsed from: of a request that waits, or that the access log needs
 //! later.
 
-use super::{Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early, judge};
+use super::{
+    Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early,
+    encode_beyond_ascii, judge,
+};
 use crate::limits::FIELDS_MAX;
 
 /// Fields of which a [`HeadRoom`] has the places on the stack; browsers send about 20.
@@ -334,6 +337,14 @@ impl RequestHead {
     pub(crate) fn put(&mut self, part: &[u8]) -> Span {
         let start = self.bytes.len() as u32;
         self.bytes.extend_from_slice(part);
+        Span { start, end: self.bytes.len() as u32 }
+    }
+
+    /// Appends a part, with its text beyond ASCII encoded.
+    #[cold]
+    pub(crate) fn put_encoded(&mut self, part: &[u8]) -> Span {
+        let start = self.bytes.len() as u32;
+        encode_beyond_ascii(part, &mut self.bytes);
         Span { start, end: self.bytes.len() as u32 }
     }
 

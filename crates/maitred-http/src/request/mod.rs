@@ -15,6 +15,8 @@ mod value;
 pub use head::{HeadRoom, RequestHead};
 pub(crate) use head::{Parts, Span};
 pub use list::List;
+pub(crate) use target::encode_beyond_ascii;
+pub use target::{NOT_ENCODED, encode_text};
 pub(crate) use value::is_token_byte;
 pub use value::{Framing, HeadLimits, Known, MISDIRECTED, Method, Reject, Request, Version};
 

@@ -20,10 +20,12 @@ pub enum Bad {
     TooManyOptions,
     /// A head that is not well-formed (9112-4, 9112-5), in words.
     Syntax(&'static str),
-    /// A status outside 100 to 599.
+    /// A status below 100, or where there are no interim responses (CGI) below 200.
     Status(u16),
     /// 101: nothing was asked for that could be switched to, or it names another protocol than the one that was.
     SwitchingProtocols,
+    /// 101 that is no answer to the handshake of a WebSocket (6455-4.1), in words.
+    Handshake(&'static str),
     /// A success to an extended CONNECT that is no 101: the client would take it for one (8441-5).
     NotSwitched,
     /// More interim responses than
@@ -52,6 +54,7 @@ impl fmt::Display for Bad {
             Self::Syntax(reason) => write!(f, "response head: {reason}"),
             Self::Status(status) => write!(f, "response with status {status:03}"),
             Self::SwitchingProtocols => f.write_str("101 to a protocol that was not asked for"),
+            Self::Handshake(reason) => f.write_str(reason),
             Self::NotSwitched => f.write_str("a success without 101 to an extended CONNECT"),
             Self::TooManyInterim => write!(f, "more than {INTERIM_RESPONSES_MAX} interim responses"),
             Self::InterimTooBig => write!(f, "interim response over {INTERIM_HEAD_BYTES_MAX} bytes"),

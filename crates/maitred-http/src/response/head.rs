@@ -9,6 +9,8 @@ use crate::bytes::is_name;
 use crate::fastcgi;
 use crate::fields::{FieldLines, NameBits};
 use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MANY};
+use crate::status;
+use crate::websocket::Handshake;
 
 /// How the body that follows a head is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,36 +51,70 @@ pub(super) enum Head {
     },
 }
 
+/// What a response may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'h> {
+    pub(super) policy: ResponsePolicy,
+    /// What a 101 has to say besides.
+    pub(super) handshake: Option<&'h Handshake>,
+}
+
 /// Gives to `out` what the client gets of the head that `bytes` start with. Returns what it was and how many bytes it took,
 /// `None` if it is incomplete. After an error nothing was given.
 #[inline]
 pub(super) fn take(
     bytes: &[u8],
-    wanted: ResponsePolicy,
+    wanted: Wanted<'_>,
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
     if bytes.first().is_some_and(|byte| *byte != b'H') {
         // The parser would skip empty lines.
         return Err(Bad::Syntax("no status line"));
     }
-    let window = bytes.get(..wanted.bounds.head_bytes_max as usize).unwrap_or(bytes);
-    let most = usize::from(wanted.bounds.fields_max);
+    let bounds = wanted.policy.bounds;
+    let window = bytes.get(..bounds.head_bytes_max as usize).unwrap_or(bytes);
+    let most = usize::from(bounds.fields_max);
     let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; RESPONSE_FIELDS_MANY];
     match take_within(window, wanted, room.get_mut(..most.min(RESPONSE_FIELDS_MANY)).unwrap_or_default(), out)
     {
         Err(Bad::TooManyFields(_)) if most > RESPONSE_FIELDS_MANY => take_many(window, wanted, out),
+        Err(Bad::Syntax(VERSION)) if is_later_minor(window) => take_later_minor(window, wanted, out),
         taken => taken,
     }
 }
 
+/// What is said of a version that is not spoken.
+const VERSION: &str = "HTTP version other than 1.0 and 1.1";
+
+/// Whether a head is of a version 1 that is later than 1.1.
+#[cold]
+fn is_later_minor(window: &[u8]) -> bool {
+    match window {
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9', rest @ ..] => matches!(rest, [] | [b' ', ..]),
+        _ => false,
+    }
+}
+
+/// Takes a head whose version is a later one of HTTP/1 for one of HTTP/1.1: what is not known there is no field of the framing
+/// (9110-2.5). No such version exists, and servers say it all the same.
 #[cold]
 #[inline(never)]
-fn take_many(
+fn take_later_minor(
     window: &[u8],
-    wanted: ResponsePolicy,
+    wanted: Wanted<'_>,
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
-    let mut room = vec![const { MaybeUninit::uninit() }; usize::from(wanted.bounds.fields_max)];
+    let mut copy = window.to_vec();
+    if let Some(minor) = copy.get_mut(b"HTTP/1.".len()) {
+        *minor = b'1';
+    }
+    take_many(&copy, wanted, out)
+}
+
+#[cold]
+#[inline(never)]
+fn take_many(window: &[u8], wanted: Wanted<'_>, out: &mut impl Encode) -> Result<Option<(Head, usize)>, Bad> {
+    let mut room = vec![const { MaybeUninit::uninit() }; usize::from(wanted.policy.bounds.fields_max)];
     take_within(window, wanted, &mut room, out)
 }
 
@@ -86,20 +122,21 @@ fn take_many(
 #[inline(always)]
 fn take_within<'b>(
     window: &'b [u8],
-    wanted: ResponsePolicy,
+    wanted: Wanted<'_>,
     room: &mut [MaybeUninit<httparse::Header<'b>>],
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
-    let bounds = wanted.bounds;
+    let bounds = wanted.policy.bounds;
     let mut parsed = httparse::Response::new(&mut []);
-    let parser = httparse::ParserConfig::default();
+    let mut parser = httparse::ParserConfig::default();
+    parser.allow_multiple_spaces_in_response_status_delimiters(true);
     match parser.parse_response_with_uninit_headers(&mut parsed, window, room) {
         Ok(httparse::Status::Complete(head_bytes)) => {
             let bytes = window.get(..head_bytes).unwrap_or_default();
             let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
                 return Err(Bad::Syntax("no status line"));
             };
-            let (http10, trailers) = (minor == 0, wanted.trailers);
+            let (http10, trailers) = (minor == 0, wanted.policy.trailers);
             let source = Source { bytes, status, http10, trailers, fields: parsed.headers };
             Ok(Some((source.pass(parsed.reason, wanted, out)?, head_bytes)))
         }
@@ -115,7 +152,7 @@ fn take_within<'b>(
 fn refusal(error: httparse::Error, fields_max: u16) -> Bad {
     match error {
         httparse::Error::TooManyHeaders => Bad::TooManyFields(fields_max),
-        httparse::Error::Version => Bad::Syntax("HTTP version other than 1.0 and 1.1"),
+        httparse::Error::Version => Bad::Syntax(VERSION),
         httparse::Error::HeaderName => Bad::Syntax("invalid byte in a field name, or a folded line"),
         httparse::Error::HeaderValue => Bad::Syntax("invalid byte in a field value"),
         httparse::Error::NewLine => Bad::Syntax("invalid line end"),
@@ -153,26 +190,41 @@ struct Seen {
     close: bool,
     /// Whether `Connection` says `keep-alive`.
     keep_alive: bool,
+    /// A line ends in a bare LF, so that the head is written anew.
+    bare_lf: bool,
 }
 
 impl Source<'_, '_> {
     #[inline]
-    fn pass(&self, reason: Option<&str>, wanted: ResponsePolicy, out: &mut impl Encode) -> Result<Head, Bad> {
+    fn pass(&self, reason: Option<&str>, wanted: Wanted<'_>, out: &mut impl Encode) -> Result<Head, Bad> {
+        let Wanted { policy: wanted, handshake } = wanted;
         match self.status {
             101 if !self.switches_to(wanted.switch) || self.http10 => return Err(Bad::SwitchingProtocols),
             200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
-            100..=599 => {}
+            100..=status::MAX => {}
             status => return Err(Bad::Status(status)),
+        }
+        if self.status == 101
+            && let Some(handshake) = handshake
+        {
+            handshake.judge(self.fields).map_err(Bad::Handshake)?;
         }
         let mut dropped = Dropped::default();
         let seen = self.judge(&mut dropped)?;
-        let framing = self.framing(&seen, wanted)?;
-        let fields = Fields::Received(Received {
-            bytes: self.bytes,
-            fields: self.fields,
-            dropped: &dropped,
-            names: seen.names,
-        });
+        let framing = self.framing(&seen, wanted);
+        let received =
+            Received { bytes: self.bytes, fields: self.fields, dropped: &dropped, names: seen.names };
+        let mut lines = FieldLines::default();
+        let fields = match seen.bare_lf || !self.is_plainly_begun() {
+            false => Fields::Received(received),
+            true => {
+                // The bytes that came cannot be copied.
+                let head =
+                    ResponseHead { status: self.status, reason: None, fields: Fields::Received(received) };
+                head.for_each(|name, value| lines.push(name, value));
+                Fields::Own(lines.all())
+            }
+        };
         let head = ResponseHead { status: self.status, reason: reason.map(str::as_bytes), fields };
         if self.status == 101 {
             let ending = Ending { dated: true, ..Ending::of(Persistence::Switched) };
@@ -185,6 +237,12 @@ impl Source<'_, '_> {
         let lasts = !seen.close && (seen.keep_alive || !self.http10);
         let told = Told { dated: seen.date, upgrade: seen.upgrade, lasts, over: false };
         Ok(pass_final(&head, framing, told, wanted, out))
+    }
+
+    /// Whether the status stands where it is expected, behind one space.
+    #[inline]
+    fn is_plainly_begun(&self) -> bool {
+        self.bytes.get(b"HTTP/1.1 ".len()).is_some_and(u8::is_ascii_digit)
     }
 
     /// Passes an interim response on, or not. Mostly a 100 was not asked for: the application gets the request as a whole, and no
@@ -214,17 +272,33 @@ impl Source<'_, '_> {
         let mut seen = Seen::default();
         for (at, field) in self.fields.iter().enumerate() {
             let start = field.name.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
-            check_line_end(bytes, start)?;
+            seen.bare_lf |= !is_line_end(bytes, start);
             if !self.goes_on(field, &mut seen)? {
                 dropped.set(at);
             }
         }
         // Where the empty line starts, unless it is a bare LF; then no line ends here.
-        check_line_end(bytes, bytes.len().saturating_sub(2))?;
+        seen.bare_lf |= !is_line_end(bytes, bytes.len().saturating_sub(2));
         if seen.named {
             self.drop_named(dropped, &mut seen);
         }
+        if seen.chunked && (seen.length.is_some() || self.http10) {
+            self.drop_length(dropped, &mut seen);
+        }
         Ok(seen)
+    }
+
+    /// `Transfer-Encoding` says where the body ends, and what is said besides is dropped, be it a length or a version that has no
+    /// such field (9112-6.1, 9112-6.3). Whether the server means the same is not known, so that its connection is not used again:
+    /// what it sends behind this response is nobody's.
+    #[cold]
+    fn drop_length(&self, dropped: &mut Dropped, seen: &mut Seen) {
+        for (at, field) in self.fields.iter().enumerate() {
+            if field.name.eq_ignore_ascii_case("content-length") {
+                dropped.set(at);
+            }
+        }
+        (seen.length, seen.close) = (None, true);
     }
 
     /// Notes the fields that `Connection` names.
@@ -265,9 +339,17 @@ impl Source<'_, '_> {
                 }
                 return Ok(false);
             }
+            // An empty one says nothing (9110-8.3), and clients do not guess beside it. PHP sends it for `default_mimetype = ""`.
+            (12, b'c') if is(b"content-type") => return Ok(!value.is_empty()),
             (14, b'c') if is(b"content-length") => {
-                if seen.length.replace(number(value)?).is_some() {
-                    return Err(Bad::Framing("Content-Length more than once"));
+                let length = number(value)?;
+                match seen.length.replace(length) {
+                    // The same again says nothing, and the client gets it once (9110-8.6).
+                    Some(before) if before == length => return Ok(false),
+                    Some(_) => {
+                        return Err(Bad::Framing("Content-Length more than once, with different values"));
+                    }
+                    None => {}
                 }
                 // 9110-8.6; that of a 205 is written anew.
                 return Ok(self.status >= 200 && !matches!(self.status, 204 | 205));
@@ -312,22 +394,16 @@ impl Source<'_, '_> {
 
     /// How the body is delimited, once all fields were seen (9112-6.3).
     #[inline]
-    fn framing(&self, seen: &Seen, wanted: ResponsePolicy) -> Result<Framing, Bad> {
-        if seen.chunked && seen.length.is_some() {
-            return Err(Bad::Framing("Content-Length together with Transfer-Encoding"));
-        }
-        if seen.chunked && self.http10 {
-            return Err(Bad::Framing("Transfer-Encoding in HTTP/1.0"));
-        }
+    fn framing(&self, seen: &Seen, wanted: ResponsePolicy) -> Framing {
         if wanted.head_request || matches!(self.status, 100..200 | 204 | 304) {
-            return Ok(Framing::None);
+            return Framing::None;
         }
-        Ok(match seen.length {
+        match seen.length {
             Some(0) => Framing::None,
             Some(length) => Framing::Length(length),
             None if seen.chunked => Framing::Chunked,
             None => Framing::UntilEnd,
-        })
+        }
     }
 }
 
@@ -418,14 +494,20 @@ pub(super) fn take_framed(
     match status {
         200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
         101 => return Err(Bad::SwitchingProtocols),
-        100..=599 => {}
+        100..=status::MAX => {}
         status => return Err(Bad::Status(status)),
     }
     let mut lines = FieldLines::default();
     let mut dated = false;
     for (name, value) in framed.fields.all().iter() {
         dated |= name == b"date";
-        if name != b"trailer" || wanted.trailers {
+        let passes = match name {
+            b"trailer" => wanted.trailers,
+            b"content-type" => !value.is_empty(),
+            b"te" => false,
+            _ => true,
+        };
+        if passes {
             lines.push(name, value);
         }
     }
@@ -461,14 +543,13 @@ pub(super) fn take_framed(
     ))
 }
 
-/// Refuses a line that ends in a bare LF before `end`, which `httparse` lets pass. It leaves nothing between
-/// one field and the next but a line end.
+const LINE_END: &[u8] = b"\r\n";
+
+/// Whether the line before `end` ends in CRLF, and not in a bare LF, which `httparse` lets pass, as other proxies do in the heads of
+/// servers (9112-2.2). It leaves nothing between one field and the next but a line end.
 #[inline]
-fn check_line_end(bytes: &[u8], end: usize) -> Result<(), Bad> {
-    match end.checked_sub(2).and_then(|start| bytes.get(start..end)) {
-        Some(b"\r\n") => Ok(()),
-        _ => Err(Bad::Syntax("line ends in a bare LF")),
-    }
+fn is_line_end(bytes: &[u8], end: usize) -> bool {
+    end.checked_sub(LINE_END.len()).and_then(|start| bytes.get(start..end)) == Some(LINE_END)
 }
 
 /// Whether an option of `Connection` may be the name of a field that would go on without it.

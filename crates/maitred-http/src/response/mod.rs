@@ -15,14 +15,14 @@ pub use policy::ResponsePolicy;
 pub(crate) use value::Dropped;
 pub use value::{Fields, FramedHead, Received, ResponseHead};
 
-use head::{Framing, Head};
+use head::{Framing, Head, Wanted};
 
 use crate::body::{self, Decoder};
 use crate::fastcgi;
 use crate::fields::FieldLines;
 use crate::h1;
 use crate::limits::{INTERIM_RESPONSES_MAX, ResponseBounds};
-use crate::request;
+use crate::websocket::Handshake;
 
 /// How far one call came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct Filter {
     lasts: bool,
     /// What came behind the content.
     trailers: Option<Box<FieldLines>>,
+    /// What a 101 has to say, where this server is the client of the handshake.
+    handshake: Option<Box<Handshake>>,
 }
 
 /// What the next byte is part of.
@@ -87,7 +89,7 @@ struct Sink {
     body_bytes: u64,
 }
 
-const _: () = assert!(size_of::<Filter>() <= 120, "one of them is in each relay");
+const _: () = assert!(size_of::<Filter>() <= 128, "one of them is in each relay");
 
 impl Filter {
     /// A filter for one response.
@@ -104,7 +106,13 @@ impl Filter {
             keep: false,
             lasts: false,
             trailers: None,
+            handshake: None,
         }
+    }
+
+    /// The same for the handshake of a WebSocket that this server has made a key for.
+    pub fn expecting(self, handshake: Option<Box<Handshake>>) -> Filter {
+        Filter { handshake, ..self }
     }
 
     /// What the head of the response may have.
@@ -114,8 +122,8 @@ impl Filter {
 
     /// The same for another response to the request: nothing of this one is with the client.
     pub fn renew(&mut self) {
-        let (informed, interim) = (self.informed, self.interim);
-        *self = Filter { informed, interim, ..Filter::new(self.wanted) };
+        let (informed, interim, handshake) = (self.informed, self.interim, self.handshake.take());
+        *self = Filter { informed, interim, handshake, ..Filter::new(self.wanted) };
     }
 
     /// The trailers of a complete response, for a client whose connection has frames of its own: they follow the content.
@@ -315,7 +323,7 @@ impl Filter {
         let mut rest = input;
         while matches!(self.state, State::Head) && !rest.is_empty() {
             let taken = if self.buffered.is_empty() {
-                head::take(rest, self.wanted, out)?
+                head::take(rest, self.wanted(), out)?
             } else {
                 self.more_of_a_head(rest, out)?
             };
@@ -342,11 +350,16 @@ impl Filter {
             // No line ends here, let alone a head. That keeps single bytes from costing a pass each.
             return Ok(None);
         }
-        let taken = head::take(&self.buffered, self.wanted, out)?;
+        let taken = head::take(&self.buffered, self.wanted(), out)?;
         Ok(taken.map(|(head, head_bytes)| {
             self.buffered = Vec::new();
             (head, head_bytes.saturating_sub(before))
         }))
+    }
+
+    #[inline]
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { policy: self.wanted, handshake: self.handshake.as_deref() }
     }
 
     /// The state behind a head.
@@ -371,7 +384,7 @@ impl Filter {
         self.state = match framing {
             Framing::None => State::Complete,
             Framing::Length(length) => State::Length(length),
-            Framing::Chunked => State::Chunked(Decoder::new(request::Framing::Chunked, u64::MAX)),
+            Framing::Chunked => State::Chunked(Decoder::of_response()),
             Framing::UntilEnd => State::UntilEnd,
         };
         Ok(())

@@ -18,7 +18,7 @@ pub struct ResponseHead<'a> {
 /// bytes that a field may have, and there is none of the connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FramedHead {
-    /// 100 to 599, but not 101.
+    /// 100 to 999, but not 101.
     pub status: u16,
     /// `content-length`, which is not among the fields.
     pub content_length: Option<u64>,

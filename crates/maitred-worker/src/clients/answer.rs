@@ -12,7 +12,7 @@ use maitred_http::uri;
 
 use super::Clients;
 use crate::connection::dispatch::ResponseTraits;
-use crate::connection::refusal::RETRY_SOON;
+use crate::connection::refusal::{NOWHERE, PLAIN, PLAIN_TEXT, RETRY_SOON};
 use crate::connection::wire::Wire;
 use crate::connection::{After, State};
 use crate::forward;
@@ -34,6 +34,7 @@ use maitred_policy::plan::Plan;
 use maitred_policy::rewrite::{self, Facts, Origin, Rewritten};
 use maitred_policy::route::Choice;
 use maitred_policy::target::Target;
+use maitred_status::routes::class_of;
 use maitred_tls::redirect;
 
 /// How often a request may be sent through the routes again, as nginx bounds its internal redirects.
@@ -98,6 +99,9 @@ impl Clients {
         let plan = shared.router.plan(found.site);
         let judge = |path| self.judge_path(path, plan);
         let decided = |decision, path| Route { routed: Routed { decision, plan }, path, rewritten: None };
+        if connection.plain_at_tls {
+            return decided(Decision::Refused(PLAIN), root);
+        }
         if request.https && !arrival.is_tls() {
             return decided(Decision::Refused(MISDIRECTED), root);
         }
@@ -109,7 +113,9 @@ impl Clients {
         };
         let listen = self.listener_of(&arrival);
         let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
-        if redirects && !path.starts_with(redirect::CHALLENGES) {
+        // What is asked of the server itself, or of another one, is answered as everywhere: there is no place to lead to.
+        let about_server = request.path == "*" || request.method == Method::Connect;
+        if redirects && !about_server && !path.starts_with(redirect::CHALLENGES) {
             return decided(Decision::ToTls, path);
         }
         if shared.acme.answer(&path).is_some() {
@@ -454,7 +460,7 @@ impl Clients {
                 let to = Field::of("Location", to);
                 self.plain_error(index, request, given, redirect::STATUS, &[to])
             }
-            None => self.plain_error(index, request, given, 400, &[]),
+            None => self.answer_bad_target(index, request, given, NOWHERE),
         }
     }
 
@@ -628,8 +634,7 @@ impl Clients {
         if connection.is_admin() || connection.internal {
             return;
         }
-        let class = usize::from(status / 100).saturating_sub(1);
-        if let Some(cell) = self.row.responses.get(class) {
+        if let Some(cell) = class_of(status).and_then(|class| self.row.responses.get(class)) {
             cell.add(1);
         }
         if let Some(route) = self.routes.get(plan.number) {
@@ -681,7 +686,14 @@ impl Clients {
         reject: Reject,
     ) -> Step {
         self.note_refusal(index, reject);
-        match self.plain_error(index, request, RequestInput { last: true, ..given }, reject.status, &[]) {
+        let given = RequestInput { last: true, ..given };
+        let step = match reject == PLAIN {
+            true => self.reply(index, request, given, |writer| {
+                fixed::respond(PLAIN.status, PLAIN_TEXT, "text/plain; charset=utf-8", writer)
+            }),
+            false => self.plain_error(index, request, given, reject.status, &[]),
+        };
+        match step {
             Step::Last(_) => Step::Last(After::Linger),
             step => step,
         }

@@ -1,7 +1,10 @@
 //! What applications and servers are told of a request besides its method and its target, in whatever form they get it.
 
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use maitred_http::body;
 use maitred_http::fields::FieldLines;
-use maitred_http::request::{Framing, Request};
+use maitred_http::request::{Framing, Request, Version};
+use maitred_http::websocket::{self, Handshake};
 
 use super::Clients;
 use crate::connection::gated::Gated;
@@ -38,8 +41,14 @@ pub(crate) struct Outbound<'a> {
 
 impl Clients {
     /// Appends the fields of a request: those that the client has sent, as the route changes them, and those that say who the
-    /// client is.
-    pub(crate) fn append_outbound(&mut self, index: u32, head: &mut impl PutField, outbound: Outbound<'_>) {
+    /// client is. Gives back what the answer to the handshake of a WebSocket has to be, if the client has left it to this server
+    /// to make a key.
+    pub(crate) fn append_outbound(
+        &mut self,
+        index: u32,
+        head: &mut impl PutField,
+        outbound: Outbound<'_>,
+    ) -> Option<Box<Handshake>> {
         let Outbound { request, rules, settings, peer, client, id, .. } = outbound;
         let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
         let host = match (&rules.host, &settings.external.host) {
@@ -62,6 +71,7 @@ impl Clients {
             head.small_field(TRACEPARENT, &context.field());
         }
         append_switch(head, outbound.switch);
+        let handshake = self.append_key(head, request, outbound.switch);
         let connection = &self.connections[index as usize];
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         lookup.fields(connection.wire, |name, value| head.field(name, value));
@@ -75,6 +85,22 @@ impl Clients {
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
         self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+        handshake
+    }
+
+    /// Appends a key for a WebSocket of HTTP/2 or HTTP/3, which has none: a new one for each (6455-4.1).
+    fn append_key(
+        &mut self,
+        head: &mut impl PutField,
+        request: &Request<'_, '_>,
+        switch: Option<&str>,
+    ) -> Option<Box<Handshake>> {
+        let framed = matches!(request.version, Version::Http2 | Version::Http3);
+        switch.filter(|protocol| framed && protocol.eq_ignore_ascii_case("websocket"))?;
+        let key = websocket::key(self.forwarded.next_id());
+        head.small_field("sec-websocket-key", key.as_bytes());
+        let digest = digest(&SHA1_FOR_LEGACY_USE_ONLY, &websocket::challenge(&key));
+        Some(Box::new(Handshake::new(digest.as_ref(), request.fields)))
     }
 
     /// Who the client of a connection's request is.
@@ -103,6 +129,22 @@ impl Clients {
         let proxied =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies).proxied;
         let passed = passed_trailers(trailers, request, (&settings.request_headers, rules), proxied);
+        (!passed.is_empty()).then_some(passed)
+    }
+
+    /// What may come behind the body of a request that goes on while it comes, by what its client has announced; without values.
+    pub(crate) fn announced_trailers(
+        &self,
+        request: &Request<'_, '_>,
+        client: &Client,
+        settings: &Pool,
+        rules: &RequestEdits,
+    ) -> Option<FieldLines> {
+        if request.framing != Framing::Chunked {
+            return None;
+        }
+        let announced = body::announced(request.fields)?;
+        let passed = passed_trailers(&announced, request, (&settings.request_headers, rules), client.proxied);
         (!passed.is_empty()).then_some(passed)
     }
 }

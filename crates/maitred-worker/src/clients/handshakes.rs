@@ -40,6 +40,10 @@ impl Clients {
         rx: &mut Vec<u8>,
     ) -> Received {
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return Received::Broken };
+        if secure.begins_in_plain(bytes) {
+            rx.extend_from_slice(bytes);
+            return self.go_on_in_plain(index, session, more);
+        }
         let Some(hello) = secure.hello.as_mut() else { return Received::Broken };
         let (accepted, rest) = match hello.take(bytes) {
             Ok(Some(complete)) => complete,

@@ -106,6 +106,11 @@ impl Clients {
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
             Err(_) => return Received::Broken,
         };
+        let ciphertext = self.buffers.ciphertext.get(..received).unwrap_or_default();
+        if secure.begins_in_plain(ciphertext) {
+            rx.extend_from_slice(ciphertext);
+            return self.go_on_in_plain(index, session, more);
+        }
         let before = rx.len();
         let taken = secure.take(self.buffers.ciphertext.get(..received).unwrap_or_default(), rx);
         self.follow_records(index, session, taken, rx.len() > before, more)
@@ -131,8 +136,23 @@ impl Clients {
         if secure.hello.is_some() {
             return self.take_hello(index, session, received, more, rx);
         }
+        if secure.begins_in_plain(received) {
+            rx.extend_from_slice(received);
+            return self.go_on_in_plain(index, session, more);
+        }
         let taken = secure.take(received, rx);
         self.follow_records(index, session, taken, !rx.is_empty(), more)
+    }
+
+    /// A client speaks HTTP where TLS is spoken. It has its request read and refused in what it speaks, since an alert of TLS would
+    /// tell it, and its user, nothing.
+    #[cold]
+    pub(super) fn go_on_in_plain(&mut self, index: u32, session: u32, more: bool) -> Received {
+        let _ = self.tls_sessions.try_remove(session as usize);
+        let connection = &mut self.connections[index as usize];
+        (connection.wire, connection.secure, connection.plain_at_tls) = (Wire::Clear, false, true);
+        self.row.tls_failures.add(1);
+        Received::Bytes { more }
     }
 
     /// Acts on received records. `bytes`: they had content for the layer above.

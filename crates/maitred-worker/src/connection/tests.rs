@@ -123,7 +123,8 @@ fn memory_that_a_client_has_yet_to_take_is_counted_where_it_is() {
         assert_eq!((counted(&found), found.holds_something()), (expected, expected > 0), "{sent} sent");
     }
     let dialect = Dialect::Http1(Ending::default());
-    let call = Call::new(0, Written { out: vec![0; 32], start: 0, dialect, host: None }, false);
+    let call =
+        Call::new(0, Written { out: vec![0; 32], start: 0, dialect, host: None, handshake: None }, false);
     let attempt = Attempt::new(filter(), true, None, By::Server(call), Instant::now());
     let asking = Connection { state: State::Upstream(Box::new(attempt)), ..with(Exchange::default()) };
     assert_eq!((counted(&asking), asking.holds_something()), (32, true));

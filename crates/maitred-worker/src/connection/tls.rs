@@ -39,6 +39,8 @@ fn cipher(suite: CipherSuite) -> Option<&'static str> {
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     pub(crate) tls: ServerConnection,
+    /// Something has come.
+    touched: bool,
     /// It is known which protocol follows, because the handshake is over, or early data has come.
     pub(crate) begun: bool,
     /// The handshake is over. What came before may be a recording that an attacker has sent again (RFC 8446 section 8).
@@ -88,6 +90,7 @@ impl TlsSession {
         let sender = if noted { Sender::Noted(None) } else { Sender::Session };
         TlsSession {
             tls,
+            touched: false,
             begun: false,
             settled: false,
             closed: false,
@@ -96,6 +99,13 @@ impl TlsSession {
             hello,
             sender,
         }
+    }
+
+    /// Whether these, the first bytes of a client, are no TLS but what HTTP begins with: no record of TLS, of whatever version, has
+    /// a type that is a letter (RFC 8446 section 5.1, RFC 5246 appendix E.2).
+    #[inline]
+    pub(crate) fn begins_in_plain(&mut self, received: &[u8]) -> bool {
+        !std::mem::replace(&mut self.touched, true) && received.first().is_some_and(u8::is_ascii_alphabetic)
     }
 
     /// Whether the kernel encrypts what is sent.

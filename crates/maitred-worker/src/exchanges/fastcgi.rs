@@ -60,7 +60,8 @@ impl Exchanges {
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
-        self.append_outbound(index, &mut fields, outbound);
+        // It switches to nothing.
+        let _ = self.append_outbound(index, &mut fields, outbound);
         self.exchange(index).dispatch.across = across;
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let passes = self.passes_body(index);
@@ -84,6 +85,7 @@ impl Exchanges {
                 (None, Framing::Length(length)) if passes => Some(length),
                 (None, _) => content_length(request, given.body),
             },
+            length_sent: request.framing != Framing::Chunked,
         };
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
         let inline = (spool.is_none() && !passes).then_some(given.body);

@@ -39,6 +39,12 @@ fn place_of_host(head: &[u8], start: usize, settings: &Pool, rules: &RequestEdit
     head.get(field..end)?.starts_with(NAME).then_some(field + NAME.len()..end)
 }
 
+/// The value of `Trailer` (9110-6.6.2).
+fn names_of(trailers: &FieldLines) -> Vec<u8> {
+    let names: Vec<&[u8]> = trailers.all().iter().map(|(name, _)| name).collect();
+    names.join(&b", "[..])
+}
+
 /// Ends a head whose body has trailers, and appends that as one chunk (9112-7.1), unless it is spooled. Gives back what comes
 /// behind a spooled body, otherwise nothing; `None` if all of it is larger than `payload_bytes_max`.
 #[cold]
@@ -49,8 +55,7 @@ fn append_chunk(
     trailers: &FieldLines,
     payload_bytes_max: u32,
 ) -> Option<Vec<u8>> {
-    let names: Vec<&[u8]> = trailers.all().iter().map(|(name, _)| name).collect();
-    head.field("trailer", &names.join(&b", "[..]));
+    head.field("trailer", &names_of(trailers));
     head.field("transfer-encoding", b"chunked");
     let mut part = head.body(None);
     let (mut start, mut ending) = (Vec::new(), Vec::new());
@@ -142,7 +147,7 @@ impl Exchanges {
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
-        self.append_outbound(index, &mut head, outbound);
+        let handshake = self.append_outbound(index, &mut head, outbound);
         if outbound.switch.is_none() {
             put_connection(&mut head, request, settings);
         }
@@ -154,15 +159,23 @@ impl Exchanges {
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
-        let trailers = self.outbound_trailers(index, request, settings, outbound.rules).filter(|_| chunked);
-        let ending = match trailers {
-            _ if self.passes_body(index) => end_head(head, request, most).then_some(Vec::new()),
+        let passes = self.passes_body(index);
+        let trailers = match passes {
+            true => self.announced_trailers(request, client, settings, outbound.rules),
+            false => self.outbound_trailers(index, request, settings, outbound.rules),
+        };
+        if let Some(trailers) = trailers.as_ref().filter(|_| passes || !chunked) {
+            // There are servers that give no others to their applications: those written in Go, over HTTP/2.
+            head.field("trailer", &names_of(trailers));
+        }
+        let ending = match trailers.filter(|_| chunked) {
+            _ if passes => end_head(head, request, most).then_some(Vec::new()),
             None => append_body(head, request, given.body, spool, most).then_some(Vec::new()),
             Some(trailers) => append_chunk(head, given.body, spool, &trailers, most),
         };
         self.exchange(index).dispatch.across = across;
         let dialect = Dialect::Http1(Ending::new(ending?));
         let host = place_of_host(&out, REQUEST_PREFIX_BYTES, settings, &given.routed.plan.requests);
-        Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect, host })
+        Some(Written { out, start: REQUEST_PREFIX_BYTES, dialect, host, handshake })
     }
 }

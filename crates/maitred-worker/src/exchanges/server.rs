@@ -70,7 +70,7 @@ impl Exchanges {
         let request = context.request;
         let claimed = self.claim_place(index, pool, request)?;
         let settings = &self.shared.start.config.pools[pool];
-        let written = match self.write_request(index, settings, context, given) {
+        let mut written = match self.write_request(index, settings, context, given) {
             Ok(written) => written,
             Err(status) => {
                 claimed.held.into_iter().for_each(|slot| self.give_back((pool as u16, slot)));
@@ -83,6 +83,7 @@ impl Exchanges {
         let keep = self.persistence(index, request, given.last && !passes) != Persistence::Close;
         let given = RequestInput { last: given.last || passes, ..given };
         let filter = Filter::new(self.wanted(index, request, keep, settings));
+        let filter = filter.expecting(written.handshake.take());
         let (now, queue_us) = (self.clock.now, self.waited_us(index));
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
@@ -152,7 +153,8 @@ impl Exchanges {
         match &settings.source {
             PoolSource::FastCgi(fastcgi) => {
                 let out = self.write_fastcgi(index, (settings, fastcgi), context, given)?;
-                Ok(Written { out, start: 0, dialect: Dialect::FastCgi(Box::default()), host: None })
+                let dialect = Dialect::FastCgi(Box::default());
+                Ok(Written { out, start: 0, dialect, host: None, handshake: None })
             }
             PoolSource::Http(_) if settings.http2 => self.write_http2(index, settings, context, given),
             // Application processes have no dialect: requests reach them over their channels.

@@ -25,6 +25,9 @@ use maitred_files::exchange::Routed;
 /// Requests that one connection may have answered in one turn, so that the others get their turn.
 const REQUESTS_PER_TURN_MAX: u32 = 256;
 
+/// Requests whose targets are encoded in one turn of one connection: each moves what has come behind it.
+const NOT_ENCODED_PER_TURN_MAX: usize = 16;
+
 /// Whether bytes start with the client's preface of HTTP/2 (9113-3.4), or are the first part of it.
 fn http2_preface(bytes: &[u8]) -> Option<bool> {
     if bytes.starts_with(PREFACE_LINE) {
@@ -107,7 +110,18 @@ impl Requests {
     /// Acts on all requests in `rx`, sends what was answered, and keeps what is left.
     pub(crate) fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
         let mut at = 0;
-        let stop = self.take_requests(index, &rx, &mut at);
+        let mut stop = self.take_requests(index, &rx, &mut at);
+        for _ in 0..NOT_ENCODED_PER_TURN_MAX {
+            if stop != Stop::NotEncoded {
+                break;
+            }
+            request::encode_text(&mut rx, at);
+            stop = self.take_requests(index, &rx, &mut at);
+        }
+        if stop == Stop::NotEncoded {
+            // It is encoded in another turn.
+            stop = Stop::Flush;
+        }
         if stop == Stop::TlsSession {
             let ciphertext = rx.split_off(at);
             let received = self.begin_secure(index, &ciphertext, more, &mut rx);
@@ -202,6 +216,7 @@ impl Requests {
             let mut room = request::field_room();
             match request::parse(rest, &mut room, &self.head_limits) {
                 Ok(None) => return self.wait_for_head(index, rest.len()),
+                Err(request::NOT_ENCODED) => return Stop::NotEncoded,
                 Err(reject) => return self.refuse(index, rest, reject),
                 Ok(Some((request, head_bytes))) => {
                     if self.connections[index as usize].is(Phase::Idle) {
@@ -228,7 +243,7 @@ impl Requests {
         let connection = &self.connections[index as usize];
         let listens = &self.shared.start.config.listens;
         let on = listens.get(usize::from(connection.listen)).is_some_and(|listen| listen.http2);
-        on && connection.wire == Wire::Clear && connection.requests == 0
+        on && connection.wire == Wire::Clear && connection.requests == 0 && !connection.plain_at_tls
     }
 
     /// Answers one request whose head is complete. `None` to go on with the next.

@@ -242,6 +242,8 @@ pub(crate) struct Asked<'a> {
     pub user: Option<&'a User>,
     /// Bytes of content, if there is content.
     pub content_length: Option<u64>,
+    /// The client has said so itself.
+    pub length_sent: bool,
 }
 
 /// Appends a request, and its content if that is `inline`. For other content, the caller writes the records and the empty one
@@ -279,6 +281,7 @@ pub(crate) fn write_request(
         mount: asked.mount.as_bytes(),
         script: asked.script.copied().unwrap_or(whole),
         content_length: asked.content_length,
+        length_sent: asked.length_sent,
         authenticated: asked.user.map(|user| (user.source().auth_type(), user.name())),
     };
     let fields = asked.fields.all().iter();

@@ -8,6 +8,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::h2::head_bytes;
 use maitred_http::mapping::Mapping;
 use maitred_http::request::Framing;
+use maitred_http::websocket::Handshake;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 
@@ -70,6 +71,8 @@ pub(crate) struct Written {
     pub(crate) dialect: Dialect,
     /// Where in `out` the host stands, if it is to be that of the server which gets the request.
     pub(crate) host: Option<Range<usize>>,
+    /// What the answer has to be, if it is the handshake of a WebSocket that this server has made the key for.
+    pub(crate) handshake: Option<Box<Handshake>>,
 }
 
 impl Written {
@@ -187,7 +190,7 @@ pub(crate) struct Call {
 impl Call {
     /// A request that no server has yet.
     pub(crate) fn new(pool: u16, written: Written, safe: bool) -> Call {
-        let Written { out, start, dialect, host } = written;
+        let Written { out, start, dialect, host, .. } = written;
         Call {
             dialect,
             pool,

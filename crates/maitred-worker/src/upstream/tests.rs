@@ -12,7 +12,11 @@ const FINAL: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const HINTS: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
 
 fn call(dialect: Dialect) -> Call {
-    Call::new(0, Written { out: b"GET / HTTP/1.1\r\n\r\n".to_vec(), start: 0, dialect, host: None }, false)
+    Call::new(
+        0,
+        Written { out: b"GET / HTTP/1.1\r\n\r\n".to_vec(), start: 0, dialect, host: None, handshake: None },
+        false,
+    )
 }
 
 fn changed(change: impl FnOnce(&mut Call)) -> By {

@@ -8,6 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rustix::net::{AddressFamily, SocketType};
 
 use crate::support::TIMEOUT;
@@ -56,6 +59,14 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The answer to the key of a WebSocket (6455-4.2.2).
+    pub(crate) fn accept(&self) -> String {
+        let key = self.field("sec-websocket-key").expect("a key");
+        let challenge = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+        let sha1 = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, challenge.as_bytes());
+        STANDARD.encode(sha1)
     }
 
     pub(crate) fn target(&self) -> &str {

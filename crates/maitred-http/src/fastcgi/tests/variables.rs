@@ -55,6 +55,7 @@ fn a_script_of_php_gets_all_of_them() {
         mount: b"",
         script: Script { name: b"/app.php", index: b"", path_info: b"/page one" },
         content_length: Some(12),
+        length_sent: true,
         authenticated: Some(("Basic", "ann")),
     };
     let found = map(
@@ -72,12 +73,14 @@ fn a_script_of_php_gets_all_of_them() {
             ("QUERY_STRING", "x=%31"),
             ("REDIRECT_STATUS", "200"),
             ("CONTENT_TYPE", "text/plain"),
+            ("HTTP_CONTENT_TYPE", "text/plain"),
             ("CONTENT_LENGTH", "12"),
+            ("HTTP_CONTENT_LENGTH", "12"),
             ("AUTH_TYPE", "Basic"),
             ("REMOTE_USER", "ann"),
             ("SCRIPT_NAME", "/app.php"),
             ("SCRIPT_FILENAME", "/srv/www/app.php"),
-            ("DOCUMENT_URI", "/app.php/page one"),
+            ("DOCUMENT_URI", "/app.php"),
             ("DOCUMENT_ROOT", "/srv/www"),
             ("PATH_INFO", "/page one"),
             ("PATH_TRANSLATED", "/srv/www/page one"),
@@ -232,12 +235,16 @@ fn fields_of_one_hop_are_not_passed() {
 }
 
 #[test]
-fn what_the_client_says_of_content_has_no_second_variable() {
+fn what_the_client_says_of_content_has_two_names_and_one_value() {
     let fields = [("Content-Type", "a/b"), ("content-length", "7"), ("Content-Type", "c/d")];
     let found = map(&Variables::default(), &fields);
-    assert_eq!(found["CONTENT_TYPE"], "a/b");
-    assert!(!found.contains_key("CONTENT_LENGTH"), "the server says it, not the field");
-    assert_eq!(of_fields(&fields), []);
+    assert_eq!((found["CONTENT_TYPE"].as_str(), found["HTTP_CONTENT_TYPE"].as_str()), ("a/b", "a/b"));
+    let lengths = ["CONTENT_LENGTH", "HTTP_CONTENT_LENGTH"];
+    assert_eq!(lengths.map(|name| found.get(name)), [None, None], "the server says it, not the field");
+    for (length_sent, second) in [(true, Some("9")), (false, None)] {
+        let found = map(&Variables { content_length: Some(9), length_sent, ..Variables::default() }, &fields);
+        assert_eq!(lengths.map(|name| found.get(name).map(String::as_str)), [Some("9"), second]);
+    }
 }
 
 #[test]

@@ -287,9 +287,13 @@ impl ResponseLines {
             return Err("invalid byte in a field value");
         }
         if name == b"content-length" {
-            return match self.content_length.replace(section::length(value)?) {
-                None => Ok(()),
-                Some(_) => Err("content-length more than once"),
+            let length = section::length(value)?;
+            return match self.content_length.replace(length) {
+                // The same again says nothing (9110-8.6).
+                Some(before) if before != length => {
+                    Err("content-length more than once, with different values")
+                }
+                _ => Ok(()),
             };
         }
         self.fields.push(name, value);
@@ -298,7 +302,7 @@ impl ResponseLines {
 
     fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Judgement {
         let known = self.status.is_some() || !self.fields.is_empty();
-        let [hundreds @ b'1'..=b'5', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else {
+        let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else {
             return Err("a status that is no number of three digits");
         };
         if name != b":status" || known {

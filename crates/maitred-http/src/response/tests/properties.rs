@@ -138,7 +138,7 @@ proptest! {
         let chunked = framing != 1 && !http10;
         let mut got = Vec::new();
         if chunked {
-            let mut decoder = Decoder::new(request::Framing::Chunked, u64::MAX);
+            let mut decoder = Decoder::new(crate::request::Framing::Chunked, u64::MAX);
             prop_assert!(decoder.decode(&body, &mut got).unwrap().complete);
         } else {
             got = body;

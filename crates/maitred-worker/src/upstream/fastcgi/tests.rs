@@ -284,6 +284,7 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
         fields,
         user: None,
         content_length: case.inline.map(|content| content.len() as u64),
+        length_sent: case.inline.is_some(),
     };
     let mut out = b"before".to_vec();
     let result = write_request(&mut out, &asked, case.inline);
@@ -323,7 +324,9 @@ fn a_request_is_written_as_records() {
         ("SCRIPT_FILENAME", "/srv/www/dir/a.php"),
         ("DOCUMENT_ROOT", "/srv/www"),
         ("CONTENT_LENGTH", "5"),
+        ("HTTP_CONTENT_LENGTH", "5"),
         ("CONTENT_TYPE", "text/plain"),
+        ("HTTP_CONTENT_TYPE", "text/plain"),
         ("HTTPS", "on"),
         ("SERVER_NAME", "a.example"),
         ("SERVER_ADDR", "::1"),

@@ -16,7 +16,11 @@ const HEAD: &[u8] = b"POST / HTTP/1.1\r\n\r\n";
 
 fn call(dialect: Dialect) -> Call {
     // What is before the start belongs to another request.
-    Call::new(3, Written { out: [b"before", HEAD].concat(), start: 6, dialect, host: None }, false)
+    Call::new(
+        3,
+        Written { out: [b"before", HEAD].concat(), start: 6, dialect, host: None, handshake: None },
+        false,
+    )
 }
 
 fn http1() -> Dialect {
@@ -157,7 +161,7 @@ fn what_comes_behind_a_spooled_body_is_sent_once_in_each_attempt() {
 #[test]
 fn each_server_gets_its_own_name() {
     let out = b"before GET / HTTP/1.1\r\nhost: a:1\r\nx: y\r\n\r\n".to_vec();
-    let written = |host| Written { out: out.clone(), start: 7, dialect: http1(), host };
+    let written = |host| Written { out: out.clone(), start: 7, dialect: http1(), host, handshake: None };
     let config =
         config("[pool.p]\nconnect = [\"http://127.0.0.1:80\", \"http+unix:/a\", \"http://[::1]:8\"]\n");
     let servers = config.pools[0].source.servers().unwrap();

@@ -26,6 +26,10 @@ impl Asked {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.params.get(name).map(String::as_str)
     }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.params.keys().map(String::as_str)
+    }
 }
 
 /// Type and content of the next record.
@@ -175,6 +179,7 @@ fn an_application_without_files_gets_every_path() {
     assert_eq!(client.post("/app/", b"body").text(), "hello");
     let asked = seen.recv().unwrap();
     assert_eq!((asked.get("CONTENT_LENGTH"), &asked.content[..]), (Some("4"), &b"body"[..]));
+    assert_eq!(asked.get("HTTP_CONTENT_LENGTH"), Some("4"));
     assert_eq!(upstream.connections(), 2, "one for each");
     drop(client);
     server.stop();

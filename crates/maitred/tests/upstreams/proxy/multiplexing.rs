@@ -9,6 +9,7 @@ use crate::proxy::secure::{self, Authority};
 use crate::support::framed::{self, Came, Far, field, head};
 use crate::support::h2::Connection;
 use crate::support::h2::frame::{self, code, setting};
+use crate::support::h2::hpack;
 use crate::support::upstream::Upstream;
 use crate::support::{Server, Setup, TIMEOUT, eventually};
 
@@ -92,6 +93,59 @@ fn a_request_becomes_a_stream() {
     let (fields, content) = asked.recv_timeout(TIMEOUT).unwrap();
     assert_eq!((field(&fields, "transfer-encoding"), content.as_slice()), (None, &b"some"[..]));
     server.stop();
+}
+
+/// Servers written in Go give their applications no trailers that were not announced (`Trailer`, 9110-6.6.2).
+#[test]
+fn trailers_of_a_request_are_announced_to_the_server() {
+    let (sender, asked) = channel();
+    let upstream = framed::start(&[], move |far| {
+        loop {
+            // The request as a whole, and its trailers, which are another head.
+            let mut heads = Vec::new();
+            let id = loop {
+                match far.next()? {
+                    Came::Head { id, fields, ended } => {
+                        heads.push(fields);
+                        if ended {
+                            break id;
+                        }
+                    }
+                    Came::Data { id, ended: true, .. } => break id,
+                    _ => {}
+                }
+            };
+            sender.send(heads).unwrap();
+            far.answer(id, "ok")?;
+        }
+    });
+    for buffering in ["auto", "off"] {
+        let server = setup(&[&upstream], &format!("request_buffering = \"{buffering}\""), "").start();
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: x-hop\r\n";
+        let body = "4\r\nsome\r\n0\r\nX-Sum: 1\r\nX-Hop: 2\r\nX-B: 3\r\n\r\n";
+        let announced = "Trailer: X-Sum, X-Hop, Content-Length, a b\r\nTrailer: x-b\r\n\r\n";
+        assert_eq!(server.connect().ask(format!("{head}{announced}{body}")).text(), "ok");
+        let heads = asked.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!(field(&heads[0], "trailer"), Some("x-sum, x-b"), "{buffering}");
+        assert_eq!((field(&heads[1], "x-sum"), field(&heads[1], "x-b")), (Some("1"), Some("3")));
+        assert_eq!(field(&heads[1], "x-hop"), None, "{buffering}");
+
+        let mut connection = Connection::new(server.address);
+        let id = connection.request("POST", "/", &[("trailer", "x-sum"), ("te", "trailers")], false);
+        connection.send(frame::data(id, b"some", false));
+        connection.send(frame::headers(id, &hpack::block(&[("x-sum", "17")]), true));
+        assert_eq!(connection.response(id).text(), "ok");
+        let heads = asked.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!(field(&heads[0], "trailer"), Some("x-sum"), "{buffering} over HTTP/2");
+        assert_eq!(field(&heads[1], "x-sum"), Some("17"), "{buffering} over HTTP/2");
+
+        // One that has none announces none.
+        assert_eq!(server.connect().post("/", b"some").text(), "ok");
+        let heads = asked.recv_timeout(TIMEOUT).unwrap();
+        assert_eq!((field(&heads[0], "trailer"), heads.len()), (None, 1), "{buffering}");
+        drop(connection);
+        server.stop();
+    }
 }
 
 #[test]

@@ -108,8 +108,12 @@ fn streams_of_http2_go_on_while_they_come() {
         .site("request_buffering = \"off\"\n")
         .start();
     let mut client = Connection::new(server.address);
-    let id = client.request("POST", "/a", &[("te", "trailers")], false);
-    assert!(hear(&said).contains("transfer-encoding: chunked\r\n"));
+    let id = client.request("POST", "/a", &[("te", "trailers"), ("trailer", "x-sum, te")], false);
+    let head = hear(&said);
+    assert!(
+        head.contains("transfer-encoding: chunked\r\n") && head.contains("\r\ntrailer: x-sum\r\n"),
+        "{head}"
+    );
     client.send(frame::data(id, b"first", false));
     assert_eq!(hear(&said), "5\r\nfirst\r\n");
     client.send(frame::data(id, b"second", false));

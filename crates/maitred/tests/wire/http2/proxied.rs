@@ -230,10 +230,11 @@ fn echo() -> Upstream {
         if asked.field("upgrade") != Some("websocket") || !asked.line.starts_with("GET ") || !key {
             return peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
         }
-        peer.send(
+        let accept = asked.accept();
+        peer.send(format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: c3VyZWx5IG5vdCByaWdodCBhdCBhbGw=\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello",
-        )?;
+             Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello"
+        ))?;
         peer.echo()
     })
 }
@@ -305,6 +306,51 @@ fn a_server_may_refuse_a_websocket() {
         assert_eq!(connection.response(id).status, 501, "a protocol that is not for this pool: {protocol}");
     }
     assert_eq!(upstream.requests(), 2, "it is not passed on as something else");
+    server.stop();
+}
+
+/// 6455-4.1: whoever passes the handshake on is the client of the server. It makes a new key each time, and checks the answer.
+#[test]
+fn a_handshake_has_a_key_of_its_own_and_the_right_answer() {
+    let (sender, keys) = channel();
+    let upstream = Upstream::start(move |peer| {
+        let asked = peer.request()?;
+        sender.send(asked.field("sec-websocket-key").unwrap().to_owned()).unwrap();
+        let good = format!("Sec-WebSocket-Accept: {}\r\n", asked.accept());
+        let fields = match asked.target() {
+            "/none" => String::new(),
+            "/wrong" => "Sec-WebSocket-Accept: c3VyZWx5IG5vdCByaWdodCBhdCBhbGw=\r\n".to_owned(),
+            "/constant" => "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n".to_owned(),
+            "/twice" => good.repeat(2),
+            "/protocol" => format!("{good}Sec-WebSocket-Protocol: other\r\n"),
+            "/protocols" => format!("{good}Sec-WebSocket-Protocol: chat, chat\r\n"),
+            "/extension" => format!("{good}Sec-WebSocket-Extensions: permessage-deflate\r\n"),
+            _ => good,
+        };
+        peer.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{fields}\r\nhello"
+        ))?;
+        peer.echo()
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    for path in ["/none", "/wrong", "/constant", "/twice", "/protocol", "/protocols", "/extension"] {
+        let id = connection.websocket(path);
+        assert_eq!(connection.response(id).status, 502, "{path}");
+    }
+    server.wait_for("without Sec-WebSocket-Accept");
+    let ids: Vec<u32> = (0..5).map(|_| connection.websocket("/good")).collect();
+    for id in ids {
+        assert_eq!(connection.head(id).status, 200);
+        connection.content(id, 5);
+    }
+    let mut all: Vec<String> = keys.try_iter().collect();
+    assert!(all.len() >= 12 && all.iter().all(|key| key.len() == 24 && key.ends_with("==")), "{all:?}");
+    all.sort();
+    let made = all.len();
+    all.dedup();
+    assert_eq!(all.len(), made, "each has its own");
+    drop(connection);
     server.stop();
 }
 

@@ -119,10 +119,11 @@ fn echo() -> Upstream {
         if asked.field("upgrade") != Some("websocket") || !asked.line.starts_with("GET ") || !key {
             return peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
         }
-        peer.send(
+        let accept = asked.accept();
+        peer.send(format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Accept: c3VyZWx5IG5vdCByaWdodCBhdCBhbGw=\r\n\r\nhello",
-        )?;
+             Sec-WebSocket-Accept: {accept}\r\n\r\nhello"
+        ))?;
         peer.echo()
     })
 }
@@ -142,6 +143,30 @@ fn websocket(client: &mut Guest, path: &str) -> Incoming {
     let mut incoming = Incoming::new(stream);
     incoming.wait(client, |incoming| incoming.status.is_some()).unwrap();
     incoming
+}
+
+/// 6455-4.1
+#[test]
+fn a_wrong_answer_to_a_handshake_is_no_websocket() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        let accept = match asked.target() {
+            "/good" => asked.accept(),
+            _ => "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned(),
+        };
+        peer.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\n\r\n"
+        ))?;
+        peer.echo()
+    });
+    let server = start(&upstream);
+    let mut client = connect(&server);
+    client.wait(|client| client.settings()).unwrap();
+    assert_eq!(websocket(&mut client, "/wrong").status, Some(502));
+    assert_eq!(websocket(&mut client, "/good").status, Some(200));
+    drop(client);
+    server.stop();
 }
 
 #[test]

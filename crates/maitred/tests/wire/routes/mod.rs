@@ -6,6 +6,7 @@ mod logs;
 mod overrides;
 mod protocols;
 mod rewriting;
+mod targets;
 
 use crate::support::{Client, Server, Setup};
 

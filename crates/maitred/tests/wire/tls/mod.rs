@@ -9,6 +9,7 @@ mod kernel;
 mod keys;
 mod memory;
 mod names;
+mod plain;
 mod racing;
 mod rates;
 mod redirect;

@@ -38,6 +38,44 @@ fn cleartext_leads_to_the_same_place_over_tls() {
     server.stop();
 }
 
+/// 9112-3.2.2: a server accepts the absolute form, which proxies send; its authority counts, whatever `Host` says. What is asked of
+/// the server as a whole has no place that it could lead to.
+#[test]
+fn every_form_of_a_target_is_accepted() {
+    let authority = Authority::new();
+    let server = start(&authority);
+    let port = server.address_of("https").port();
+    let mut connection = Client::connect(server.address_of("http"));
+    for (method, target, place) in [
+        ("GET", "http://localhost/x", "localhost:PORT/x"),
+        ("GET", "HTTP://localhost:80/x/../y?a=%7e&b=|", "localhost:PORT/x/../y?a=%7e&b=%7C"),
+        ("GET", "http://a.example/?u=http://b.example/", "a.example:PORT/?u=http://b.example/"),
+        ("HEAD", "http://localhost", "localhost:PORT/"),
+        ("GET", "http://localhost?x=/y", "localhost:PORT/?x=/y"),
+        ("POST", "http://[::1]:8080/x", "[::1]:PORT/x"),
+        ("OPTIONS", "http://localhost/x", "localhost:PORT/x"),
+        ("TRACE", "/x", "localhost:PORT/x"),
+        ("GET", "/a|b{c}?d=\"<\"", "localhost:PORT/a%7Cb%7Bc%7D?d=%22%3C%22"),
+        ("GET", "/caf\u{e9}?\u{e9}", "localhost:PORT/caf%C3%A9?%C3%A9"),
+    ] {
+        let response = connection.method(method, target, "Content-Length: 0\r\n");
+        assert_eq!(response.status, 308, "{method} {target}");
+        let place = format!("https://{}", place.replace("PORT", &port.to_string()));
+        assert_eq!(response.need("location"), place, "{method} {target}");
+    }
+    let challenge = connection.get("http://localhost/.well-known/acme-challenge/token");
+    assert_eq!((challenge.status, challenge.text()), (200, "challenge\n"));
+    for target in ["*", "http://localhost"] {
+        let options = connection.method("OPTIONS", target, "");
+        assert_eq!((options.status, options.field("location")), (204, None), "{target}");
+    }
+    let nowhere = Client::connect(server.address_of("http")).ask("GET /x HTTP/1.0\r\n\r\n");
+    assert_eq!(nowhere.status, 400, "there is no host that it could lead to");
+    server.wait_for("the request names no host");
+    drop(connection);
+    server.stop();
+}
+
 /// Neither does it ask for the body of an upload, nor wait for it: nothing of it is to cross the network in cleartext.
 #[test]
 fn an_upload_is_sent_to_tls_before_it_begins() {
