@@ -61,7 +61,7 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// That only root and `owner` decide what a path leads to. A group of which nobody else is a member counts as they do: where each
+/// That only root and `owner` decide what a path leads to. A group without other members counts as they do: where each
 /// account has a group of its own, files are often writable for that.
 ///
 /// # Errors
@@ -205,7 +205,7 @@ mod tests {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// A directory of the account of this test, with a file `a/lib.so` that nobody else may write.
+    /// A directory of the account of this test, with a file `a/lib.so` that no other account may write.
     fn scene() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         mode(dir.path(), 0o755);
@@ -262,7 +262,7 @@ mod tests {
         assert!(!private(1000, 0), "the group of another");
         assert!(!private(50, 1000), "the first group of another");
         assert!(!private(60, 1000), "another is a member");
-        assert!(!private(90, 1000), "nobody knows who has it");
+        assert!(!private(90, 1000), "its members are not known");
     }
 
     #[test]

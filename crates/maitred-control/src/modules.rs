@@ -163,7 +163,7 @@ impl Modules {
     }
 }
 
-/// Loads one, if nobody but root and the account that starts the server can decide what it is.
+/// Loads one, if root and the account that starts the server alone can decide what it is.
 ///
 /// # Errors
 /// Why it cannot be used, with its name.

@@ -137,7 +137,7 @@ enum Missing {
     Leave,
 }
 
-/// Where lines go that are for nobody: other servers' configurations turn logs off by this name.
+/// Where lines go that are not kept: other servers' configurations turn logs off by this name.
 const NOWHERE: &str = "/dev/null";
 
 /// Whether this process may make a file of this name, in a directory that is there.

@@ -219,7 +219,7 @@ struct Shell<'a> {
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
-    /// There may be children that have ended, and that nobody here has started.
+    /// There may be children that have ended, and that were not started here.
     orphans: Orphans,
     /// Where the executable is found when it is to be replaced.
     executable: Option<PathBuf>,

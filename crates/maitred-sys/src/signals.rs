@@ -68,7 +68,7 @@ impl Signals {
         // SAFETY: sigemptyset(3) initialises the set, sigaddset(3) changes an initialised one, and the calls that
         // follow only read it.
         let queue = unsafe {
-            // A parent may have had it ignored, and children would be gone before anybody has asked how they ended.
+            // A parent may have had it ignored, and children would be gone before it is known how they ended.
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigemptyset(set.as_mut_ptr());
             for (_, number, _) in TABLE {

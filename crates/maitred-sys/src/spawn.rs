@@ -238,7 +238,7 @@ impl<'fd> Command<'fd> {
         drop(writer);
         // Nothing may be delivered to the child while it still has our handlers; it sets its own mask at the end.
         let blocked = BlockAll::new()?;
-        // From the fork on, it is somebody's to wait for.
+        // From the fork on, its `Child` waits for it.
         let mut waited_for = waited_for();
         // SAFETY: the child only calls async-signal-safe functions on memory prepared before (fork(2), signal-safety(7)),
         // and ends in exec or _exit.

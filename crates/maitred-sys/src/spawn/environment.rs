@@ -1,7 +1,7 @@
 //! What a program that is started gets of this process's environment.
 //!
 //! This process may have been given secrets by its environment, and the program may be another account's, or may show its
-//! environment to others. So there is a list, and what is not in it is passed on only if somebody has said so.
+//! environment to others. So there is a list, and what is not in it is passed on only if it is named.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

@@ -1,10 +1,10 @@
-//! Children that nobody here has started.
+//! Children that were not started here.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The children that a [`Child`](super::Child) stands for: whoever has that waits for them, and nobody else may.
+/// The children that a [`Child`](super::Child) stands for: its owner waits for them, and no other code may.
 static WAITED_FOR: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 pub(super) fn waited_for() -> MutexGuard<'static, BTreeSet<i32>> {

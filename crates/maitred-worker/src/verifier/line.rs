@@ -1,4 +1,4 @@
-//! Who is next: a line for each address, and each in its turn. So one address gets as many places as nobody else wants, and one
+//! Who is next: a line for each address, and each in its turn. So one address gets as many places as others leave, and one
 //! that guesses passwords from a thousand connections keeps another waiting for one check at a time.
 
 use std::collections::{HashMap, VecDeque};
@@ -90,7 +90,7 @@ mod tests {
         for number in 0..4 {
             assert_eq!(line.push(address(1), number, 4), Ok(None));
         }
-        assert_eq!(line.push(address(1), 4, 4), Err(4), "nobody else has any");
+        assert_eq!(line.push(address(1), 4, 4), Err(4), "no other has any");
         assert_eq!(line.push(address(2), 10, 4), Ok(Some(3)), "the last one that came");
         assert_eq!(line.push(None, 20, 4), Ok(Some(2)));
         assert_eq!(line.push(address(2), 11, 4), Err(11), "each would have two, or one and two");
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_nobody_is_starved(steps in prop::collection::vec((0_u32..6, prop::bool::weighted(0.7)), 0..400)) {
+        fn nothing_is_lost_and_no_address_is_starved(steps in prop::collection::vec((0_u32..6, prop::bool::weighted(0.7)), 0..400)) {
             const PLACES: usize = 8;
             let (mut line, mut inside) = (Line::default(), Vec::new());
             for (number, (from, pushes)) in steps.into_iter().enumerate() {

@@ -4,8 +4,10 @@ use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::support::stage::{self, Authority};
-use crate::support::{Setup, binary, skip_here};
+use crate::support::{Setup, binary, eventually, skip_here};
 
 /// What `maitred check` says of the configuration of a setup, which is written.
 fn check(setup: &Setup) -> (bool, String) {
@@ -79,7 +81,13 @@ fn logs_are_judged_as_they_are_opened() {
     taken("new files", log("new.log").log("error_file = \"new-errors.log\""));
     taken("nothing is kept", log("/dev/null"));
     taken("nothing is kept of the main log", Setup::with_files().log("access_file = \"/dev/null\""));
-    taken("no errors are kept", Setup::with_files().log("error_file = \"/dev/null\"\nlevel = \"warn\""));
+    let quiet = Setup::with_files().log("error_file = \"/dev/null\"");
+    let (good, said) = check(&quiet);
+    assert!(good, "{said}");
+    // Where it listens is not said, either.
+    let server = quiet.launch();
+    eventually("it runs", || server.command(&["status"]).0.success());
+    assert!(server.terminate(Signal::TERM).status.success());
 }
 
 #[test]
@@ -88,8 +96,8 @@ fn a_log_where_an_account_of_the_server_may_write_is_refused_by_both() {
         return skip_here("without root, there are no other accounts");
     }
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
-    let nobody = accounts.lines().find(|line| line.starts_with("nobody:")).unwrap();
-    let uid: u32 = nobody.split(':').nth(2).unwrap().parse().unwrap();
+    let stranger = accounts.lines().find(|line| line.starts_with("nobody:")).unwrap();
+    let uid: u32 = stranger.split(':').nth(2).unwrap().parse().unwrap();
     let why = "the account nobody may write the directory";
     let theirs = |setup: Setup| {
         let logs = setup.directory.path().join("logs");
@@ -105,7 +113,7 @@ fn a_log_where_an_account_of_the_server_may_write_is_refused_by_both() {
     refused("pid_file", of_pool(Setup::with_files().server("pid_file = \"logs/pid\"")), why);
     let worker = Setup::with_files().server("user = \"nobody\"").log("access_file = \"logs/a.log\"");
     refused("the worker process", theirs(worker), why);
-    // As root of the server itself, and nobody else.
+    // No other account may write there.
     let own = Setup::with_files().log("access_file = \"own/a.log\"");
     let directory = own.directory.path().join("own");
     std::fs::create_dir(&directory).unwrap();
@@ -130,7 +138,7 @@ fn sockets_and_files_of_the_server_are_judged_as_they_are_made() {
     refused("pid_file", setup().server("pid_file = \"root\""), "Is a directory");
     let token = "admin = \"127.0.0.1:0\"\nadmin_token = \"none/token\"";
     refused("admin_token", setup().server(token), "No such file or directory");
-    // TEST-NET-1 (RFC 5737) is nobody's.
+    // TEST-NET-1 (RFC 5737) belongs to no machine.
     refused("an address", setup().replacing_address("192.0.2.1:0"), "this machine does not have it");
     let pool = "[pool.own]\ncommand = [\"true\"]\nlisten = \"192.0.2.1:0\"\n";
     refused("an address of a pool", setup().table(pool), "this machine does not have it");

@@ -1,4 +1,4 @@
-//! What a library may do from its first instruction on, whoever loads it; and libraries that others may write.
+//! What a library may do from its first instruction on, whatever loads it; and libraries that others may write.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -83,15 +83,15 @@ fn take_record(server: &Server) -> Vec<String> {
     lines
 }
 
-/// The number of the account `nobody`.
-fn nobody() -> u32 {
+/// The number of the account of that name.
+fn stranger() -> u32 {
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
     let line = accounts.lines().find(|line| line.starts_with("nobody:")).unwrap();
     line.split(':').nth(2).unwrap().parse().unwrap()
 }
 
 #[test]
-fn whoever_loads_a_library_gives_it_the_rights_of_a_worker_process() {
+fn each_way_to_load_a_library_gives_it_the_rights_of_a_worker_process() {
     if !rustix::process::geteuid().is_root() {
         return skip_here("it takes root to have more rights than a worker process");
     }
@@ -100,7 +100,7 @@ fn whoever_loads_a_library_gives_it_the_rights_of_a_worker_process() {
     mode(&setup.directory.path().join("secret"), 0o600);
     let library = witness(setup.directory.path());
     let server = setup.server("user = \"nobody\"").route("/x", &module(&library, "", "")).start();
-    let wanted = format!("uid={0} euid={0} secret=closed seccomp=2 no_new_privs=1", nobody());
+    let wanted = format!("uid={0} euid={0} secret=closed seccomp=2 no_new_privs=1", stranger());
     let judge = |what: &str| {
         let noted = take_record(&server);
         assert!(!noted.is_empty(), "{what}: nothing was loaded");
@@ -183,11 +183,11 @@ fn a_library_of_another_account_is_refused_whatever_its_mode() {
     let setup = Setup::with_files();
     let library =
         library_of(setup.directory.path(), "witness", &format!("#define DIRECTORY \"/none\"\n{WITNESS}"));
-    std::os::unix::fs::chown(&library, Some(nobody()), None).unwrap();
+    std::os::unix::fs::chown(&library, Some(stranger()), None).unwrap();
     let server = setup.route("/x", &module(&library, "", "")).launch();
     let stopped = server.wait_for_exit();
     assert_eq!(stopped.status.code(), Some(1), "{:?}", stopped.said);
-    let named = format!("it belongs to the account {}", nobody());
+    let named = format!("it belongs to the account {}", stranger());
     let path = library.display().to_string();
     assert!(
         stopped.said.iter().any(|line| line.contains(&named) && line.contains(&path)),

@@ -117,11 +117,11 @@ fn processes_of_another_account_are_at_home_there() {
     assert!(copied.unwrap().success());
     let server = start_with(setup, &GIVEN);
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap();
-    let nobody: Vec<&str> =
+    let stranger: Vec<&str> =
         accounts.lines().find(|line| line.starts_with("nobody:")).unwrap().split(':').collect();
     let shown = around(&server);
     let env = &shown["env"];
-    assert_eq!((&env["HOME"], &env["SHELL"]), (&json!(nobody[5]), &json!(nobody[6])), "{env}");
+    assert_eq!((&env["HOME"], &env["SHELL"]), (&json!(stranger[5]), &json!(stranger[6])), "{env}");
     assert_eq!((&env["USER"], &env["LOGNAME"]), (&json!("nobody"), &json!("nobody")), "{env}");
     assert_eq!(env["SECRET_TOKEN"], "hunter2", "all of it is passed on, as the configuration says");
     // The worker process is not dumpable: its environment is for root to see.

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::support::{Server, Setup, binary, eventually, skip_here};
 
-/// Starts the server with a small file system at `small`, which nobody else sees. `None` where that takes more rights.
+/// Starts the server with a small file system at `small`, which no other process sees. `None` where that takes more rights.
 fn start(setup: Setup, bytes: usize) -> Option<Server> {
     if !rustix::process::geteuid().is_root() {
         skip_here("it takes root to mount a file system");
