@@ -20,7 +20,7 @@ pub struct RequestHeaders {
     pub underscores: bool,
     /// `trusted_fields`: names in small letters, or their beginnings with `*` behind them. Passed on if a trusted proxy has sent
     /// them, and from no other peer.
-    pub trusted: Vec<String>,
+    pub trusted: Option<Vec<String>>,
     /// `client_address_from` of `[server]`, in small letters: passed on likewise.
     pub client_address: Option<String>,
 }
@@ -146,11 +146,11 @@ pub(super) const TRUSTED_FIELDS: Key = Key::new(
     Kind::Texts(
         "names of fields, such as `\"X-Remote-User\"`, or their beginnings with `*`, such as `\"X-Auth-Request-*\"`",
     ),
-    Default::Texts(&[]),
+    Default::Absent("what is usual"),
     "Fields in which proxies in `trusted_proxies` tell the application who the client is, and which are passed on from these. From \
      any other peer, applications get neither these nor any of the [fields of proxies, gateways and login \
      services](proxies.md#fields-that-only-a-proxy-may-send) that are known; from trusted proxies, they get of those only what \
-     stands here.",
+     stands here, or, where the key is not given, those that are marked there as usual.",
 );
 
 /// `encoded_slashes`

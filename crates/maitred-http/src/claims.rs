@@ -277,6 +277,83 @@ const TOLD: Names = &[
     "x-ssl-*",
 ];
 
+/// What trusted proxies say where a pool does not name what they may: users, addresses and original requests by the fields of
+/// authenticating proxies and of content delivery networks that are documented best.
+const USUAL: Names = &[
+    "x-remote-*",
+    "x-webauth-*",
+    "x-auth-request-*",
+    "x-authentik-*",
+    "x-authenticated-*",
+    "x-auth-user",
+    "x-auth-email",
+    "x-auth-groups",
+    "x-goog-authenticated-user-*",
+    "x-ms-client-principal*",
+    "x-amzn-oidc-*",
+    "x-amzn-mtls-*",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-forwarded",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-appengine-*",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-envoy-external-address",
+    "x-envoy-internal",
+    "x-vercel-forwarded-for",
+    "x-nf-client-connection-ip",
+    "x-original-url",
+    "x-original-uri",
+    "x-original-host",
+    "x-original-method",
+    "x-rewrite-url",
+    "x-envoy-original-*",
+    "x-script-name",
+    "x-host",
+    "x-http-host-override",
+    "x-scheme",
+    "x-url-scheme",
+    "x-https",
+    "x-arr-ssl",
+    "x-arr-clientcert",
+    "x-client-cert*",
+    "x-client-dn",
+    "x-client-verify",
+    "x-sendfile-type",
+    "x-accel-*",
+    "x-middleware-subrequest*",
+    "cf-connecting-*",
+    "cf-pseudo-ipv4",
+    "cf-visitor",
+    "cf-access-authenticated-user-email",
+    "cloudfront-forwarded-proto",
+    "cloudfront-viewer-address",
+    "client-cert",
+    "client-cert-chain",
+    "client-ip",
+    "do-connecting-ip",
+    "front-end-https",
+    "fastly-client-ip",
+    "fastly-ssl",
+    "fly-client-ip",
+    "fly-forwarded-*",
+    "forwarded-for",
+    "incap-client-ip",
+    "remote-*",
+    "ssl-client-*",
+    "shib-*",
+    "true-client-ip",
+    "tailscale-user-*",
+];
+
+/// Whether a trusted proxy may say a field of this name where nobody has named what it may say.
+#[cold]
+pub fn is_usual(name: &str) -> bool {
+    USUAL.iter().any(|known| is_one(name.as_bytes(), known))
+}
+
 /// Whether Maitred itself writes a field of this name, in whatever spelling.
 pub fn is_told(name: &str) -> bool {
     TOLD.iter().any(|told| is_one(name.as_bytes(), told))

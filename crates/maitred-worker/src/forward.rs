@@ -183,15 +183,17 @@ fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
 }
 
 /// Whether a field may be sent on whose name may be another one for an application, or that an application may trust. A trusted
-/// proxy (`proxied`) may say of a client what the pool says that it may, and nothing else.
+/// proxy (`proxied`) may say of a client what the pool says that it may, and nothing else; where the pool says nothing, what is
+/// usual.
 #[inline]
 fn passes(name: &str, rules: &RequestHeaders, proxied: bool) -> bool {
     let ambiguous = is_ambiguous(name.as_bytes());
-    let of_proxies =
-        !rules.trusted.is_empty() && rules.trusted.iter().any(|known| claims::is_one(name.as_bytes(), known));
+    let of_proxies = rules.trusted.iter().flatten().any(|known| claims::is_one(name.as_bytes(), known));
     let of_address = is_client_address(name, rules);
     let is_claim = of_proxies || of_address || claims::claim(name).is_some();
-    let vouched = proxied && (of_address && !ambiguous || of_proxies && is_vouched_for(name, rules));
+    let usual = || rules.trusted.is_none() && !ambiguous && claims::is_usual(name);
+    let vouched = proxied
+        && (of_address && !ambiguous || of_proxies && is_vouched_for(name, rules) || is_claim && usual());
     let refused = !vouched && (ambiguous && !rules.underscores || is_claim);
     !refused || rules.keep.iter().any(|kept| kept.eq_ignore_ascii_case(name))
 }
@@ -206,7 +208,7 @@ fn is_vouched_for(name: &str, rules: &RequestHeaders) -> bool {
             .is_some_and(|rest| !is_ambiguous(rest.as_bytes()) || is_ambiguous(start.as_bytes())),
         None => lower == *known,
     };
-    rules.trusted.iter().any(is)
+    rules.trusted.iter().flatten().any(is)
 }
 
 /// Whether a field has the client's address, by the configuration.

@@ -617,7 +617,8 @@ fn request_headers(pool: &Section<'_>) -> RequestHeaders {
         }
     }
     let keep = keep.into_iter().map(|name| name.value.to_ascii_lowercase()).collect();
-    let (underscores, trusted) = (section.flag("underscores"), trusted_fields(pool));
+    let trusted = pool.given("trusted_fields").map(|_| trusted_fields(pool));
+    let underscores = section.flag("underscores");
     RequestHeaders { keep, underscores, trusted, client_address: None }
 }
 

@@ -86,7 +86,7 @@ fn every_key_reaches_its_meaning() {
     };
     assert_eq!(config.listens[0], listen);
     let trusted = ["x-remote-user".to_owned(), "x-auth-request-*".to_owned()];
-    assert!(config.pools.iter().any(|pool| pool.request_headers.trusted == trusted));
+    assert!(config.pools.iter().any(|pool| pool.request_headers.trusted.as_deref() == Some(&trusted[..])));
     assert_eq!(config.listens[1].misdirected, Misdirected::DefaultSite);
     the_cache_has_its_meaning(&config);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);

@@ -99,7 +99,7 @@ impl Clients {
         let plan = shared.router.plan(found.site);
         let judge = |path| self.judge_path(path, plan);
         let decided = |decision, path| Route { routed: Routed { decision, plan }, path, rewritten: None };
-        if connection.plain_at_tls {
+        if self.is_plain_at_tls(index) {
             return decided(Decision::Refused(PLAIN), root);
         }
         if request.https && !arrival.is_tls() {

@@ -2,6 +2,7 @@
 
 use super::Clients;
 use crate::connection::tls::TlsLookup;
+use crate::connection::wire::Wire;
 use crate::shared::NO_LISTEN;
 use maitred_config::{Listen, Misdirected};
 use maitred_policy::arrival::Arrival;
@@ -18,6 +19,13 @@ impl Clients {
         }
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         arrival.over_tls(lookup.has_certificate(connection.wire))
+    }
+
+    /// Whether a client has begun with HTTP where TLS is spoken: all that it gets is a refusal.
+    pub(crate) fn is_plain_at_tls(&self, index: u32) -> bool {
+        let connection = &self.connections[index as usize];
+        let in_clear = connection.wire == Wire::Clear && !connection.secure && !connection.internal;
+        in_clear && self.shared.tls.config(usize::from(connection.listen)).is_some()
     }
 
     /// What the configuration says of that listener.

@@ -150,7 +150,7 @@ impl Clients {
     pub(super) fn go_on_in_plain(&mut self, index: u32, session: u32, more: bool) -> Received {
         let _ = self.tls_sessions.try_remove(session as usize);
         let connection = &mut self.connections[index as usize];
-        (connection.wire, connection.secure, connection.plain_at_tls) = (Wire::Clear, false, true);
+        (connection.wire, connection.secure) = (Wire::Clear, false);
         self.row.tls_failures.add(1);
         Received::Bytes { more }
     }

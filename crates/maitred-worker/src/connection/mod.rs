@@ -142,8 +142,6 @@ pub(crate) struct Connection {
     pub awaits_proxy: bool,
     /// The client's side is encrypted.
     pub secure: bool,
-    /// The client has begun with HTTP where TLS is spoken: all that it gets is a refusal.
-    pub plain_at_tls: bool,
     /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
     pub internal: bool,
     /// How long it may be idle, by the last request that began on it.
@@ -227,7 +225,6 @@ impl Connection {
             ended: false,
             awaits_proxy: false,
             secure,
-            plain_at_tls: false,
             internal: false,
             idle: IdleTime::default(),
             cached: Cached::default(),

@@ -31,12 +31,15 @@ fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
     let rules = |keep: &[&str], underscores| RequestHeaders {
         keep: keep.iter().map(|name| (*name).to_owned()).collect(),
         underscores,
-        trusted: Vec::new(),
+        trusted: None,
         client_address: None,
     };
     assert_eq!(passed(&NAMES, &rules(&[], false), false), ["Accept"]);
     assert_eq!(passed(&NAMES, &rules(&[], true), false), ["Accept", "api_key", "v1.key"]);
-    assert_eq!(passed(&NAMES, &rules(&[], false), true), ["Accept"], "a proxy passes on what clients send");
+    let trusted = ["Accept", "X-Remote-User", "X-Auth-Request-Email"];
+    assert_eq!(passed(&NAMES, &rules(&[], false), true), trusted, "another spelling is not the proxy's");
+    let others = ["X-Consumer-Username", "OIDC-CLAIM-sub", "IV-User", "X-Vouch-User"];
+    assert!(passed(&others, &rules(&[], false), true).is_empty(), "a proxy passes on what clients send");
     let kept = rules(&["api_key", "x-remote-user"], false);
     assert_eq!(passed(&NAMES, &kept, false), ["Accept", "api_key", "X-Remote-User"]);
     assert_eq!(passed(&NAMES, &rules(&["x_remote_user"], true), false)[3], "X_Remote_User");
@@ -47,7 +50,7 @@ fn a_trusted_proxy_may_say_what_its_pool_names() {
     let rules = |trusted: &[&str]| RequestHeaders {
         keep: Vec::new(),
         underscores: false,
-        trusted: trusted.iter().map(|name| (*name).to_owned()).collect(),
+        trusted: Some(trusted.iter().map(|name| (*name).to_owned()).collect()),
         client_address: None,
     };
     let known = rules(&["x-remote-user", "x-auth-request-*", "x-own-*"]);
@@ -68,7 +71,7 @@ fn the_field_with_the_clients_address_is_only_a_proxys() {
     let mut rules = RequestHeaders {
         keep: Vec::new(),
         underscores: true,
-        trusted: Vec::new(),
+        trusted: None,
         client_address: Some("x-edge-client".into()),
     };
     let names = ["X-Edge-Client", "X_Edge_Client", "X-Edge-Clients", "x-edge.client"];
@@ -81,7 +84,7 @@ fn the_field_with_the_clients_address_is_only_a_proxys() {
 /// Names of what goes on of a request with these fields.
 fn sent_on(fields: &[&str]) -> Vec<String> {
     let (kept, rules) = (
-        RequestHeaders { keep: Vec::new(), underscores: false, trusted: Vec::new(), client_address: None },
+        RequestHeaders { keep: Vec::new(), underscores: false, trusted: None, client_address: None },
         RequestEdits::default(),
     );
     with_request("GET / HTTP/1.1", fields, |request| {
@@ -259,8 +262,7 @@ fn trailers_are_for_clients_that_say_so_or_have_frames() {
 
 /// The fields of a request that go on.
 fn forwarded(fields: &[&str], rules: &RequestEdits, proxied: bool) -> Vec<String> {
-    let kept =
-        RequestHeaders { keep: Vec::new(), underscores: true, trusted: Vec::new(), client_address: None };
+    let kept = RequestHeaders { keep: Vec::new(), underscores: true, trusted: None, client_address: None };
     let mut out = FieldLines::default();
     with_request("GET / HTTP/1.1", fields, |request| {
         append_fields(&mut out, request, (&kept, rules), (proxied, Traced::AsSent));

@@ -243,7 +243,7 @@ impl Requests {
         let connection = &self.connections[index as usize];
         let listens = &self.shared.start.config.listens;
         let on = listens.get(usize::from(connection.listen)).is_some_and(|listen| listen.http2);
-        on && connection.wire == Wire::Clear && connection.requests == 0 && !connection.plain_at_tls
+        on && connection.wire == Wire::Clear && connection.requests == 0 && !self.is_plain_at_tls(index)
     }
 
     /// Answers one request whose head is complete. `None` to go on with the next.

@@ -301,8 +301,9 @@ fn names_that_an_application_could_mistake_are_removed() {
         (underscores, false, &["api_key", "v1.key", "X-Own"]),
         (keep, false, &["api_key", "X-Remote-User", "X-Own"]),
         (both, false, &["api_key", "v1.key", "X_Remote_User", "X-Own"]),
+        ("", true, &["X-Remote-User", "X-Own"]),
         // A proxy passes on what its clients send, too.
-        ("", true, &["X-Own"]),
+        ("trusted_fields = [\"X-Other\"]", true, &["X-Own"]),
         ("trusted_fields = [\"X-Remote-User\"]", true, &["X-Remote-User", "X-Own"]),
         ("trusted_fields = [\"X-Remote-*\", \"x-own\"]", true, &["X-Remote-User", "X-Own"]),
         ("trusted_fields = [\"X-Remote-*\", \"x-own\"]", false, &[]),
