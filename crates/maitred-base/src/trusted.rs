@@ -140,7 +140,8 @@ fn check_with(path: &Path, owner: u32, private: impl Fn(u32) -> bool) -> Result<
             present = next;
         }
     }
-    // What a library needs may be sought beside it, by names that are not there yet: in a directory like /tmp, by those of others.
+    // What a library needs may be sought beside it, by names that are not there yet: in a directory like /tmp, by those of
+    // others.
     let Some(directory) = present.parent() else { return Ok(()) };
     let found = look(directory)?;
     match writer(&found, owner, false, &private) {
@@ -254,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_group_is_private_if_no_other_account_has_it() {
-        let accounts = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nbob:x:1001:50::/home/bob:/bin/sh\n";
+        let accounts =
+            "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/srv/ann:/bin/sh\nbob:x:1001:50::/srv/bob:/bin/sh\n";
         let groups =
             "root:x:0:\nann:x:1000:\nstaff:x:50:\nboth:x:60:ann,bob\nadmins:x:70:ann,root\nempty:x:80:\n";
         let private = |gid, owner| is_private(accounts, groups, gid, owner);

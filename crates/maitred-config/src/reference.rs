@@ -16,9 +16,10 @@ const PREAMBLE: &str = "\
 
 This page lists every table and key of Maitred's configuration, with the default, the range and the meaning of each. A
 configuration is a file in [TOML](https://toml.io), or [several](configuration-files.md). `maitred run -c FILE` runs it, and `maitred check -c FILE` says
-what is wrong with it, all at once, without touching anything: it says ok if `maitred run` would start, on this machine and with this
-account. Only addresses in use are not looked at, since the server that is to be reloaded uses them. Without `-c`, both take `maitred.toml` in the current
-directory. A reload (`maitred reload`, or `SIGHUP`) reads the file again; a file with an error changes nothing.
+what is wrong with it, all at once, without touching anything: it says ok if `maitred run` would start, on this machine and
+with this account. Only addresses in use are not looked at, since the server that is to be reloaded uses them. Without `-c`,
+both take `maitred.toml` in the current directory. A reload (`maitred reload`, or `SIGHUP`) reads the file again; a file with an
+error changes nothing.
 
 The smallest file that does something:
 

@@ -56,9 +56,9 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// Gives up all other rights, for good: account, capabilities, system calls, programs, ports, other processes. Of files, it has
-    /// those of its account, because a module opens its files when it begins; a worker process gives these up after that. Call it
-    /// before the process has other threads, which would not be confined.
+    /// Gives up all other rights, for good: account, capabilities, system calls, programs, ports, other processes. Of files, it
+    /// has those of its account, because a module opens its files when it begins; a worker process gives these up after that.
+    /// Call it before the process has other threads, which would not be confined.
     ///
     /// Also says what the kernel does not have, as a worker process does without it as well.
     ///

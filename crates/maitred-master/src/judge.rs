@@ -1,6 +1,6 @@
 //! What a start would refuse, found out without it: `maitred check` says that a configuration is good if, and only if, a start
-//! with the same account on this machine would succeed. Each part is judged by the code that carries it out, or beside it. Nothing
-//! is bound, made or written.
+//! with the same account on this machine would succeed. Each part is judged by the code that carries it out, or beside it.
+//! Nothing is bound, made or written.
 //!
 //! What cannot be known is left to the start: whether an address is in use, since it is by the server that is to be reloaded.
 

@@ -23,9 +23,9 @@ use maitred_control::{RunAs, SlotId, Start, account};
 
 /// This program, whatever has become of its file since.
 pub(super) const SELF: &str = "/proc/self/exe";
-/// What processes of this program need of the master's environment besides what every program gets: how errors are written (in the
-/// form of journald, in colours, with a trace of calls), where libraries are that it was started with, and how names are resolved
-/// and certificates of others found.
+/// What processes of this program need of the master's environment besides what every program gets: how errors are written (in
+/// the form of journald, in colours, with a trace of calls), where libraries are that it was started with, and how names are
+/// resolved and certificates of others found.
 const OF_OWN_PROGRAM: [&str; 11] = [
     "JOURNAL_STREAM",
     "NO_COLOR",
@@ -264,8 +264,8 @@ fn pin(child: &Child, cpus: &[u16]) {
     }
 }
 
-/// Gives a program that is not this one its account, and an environment: what every program gets, who it is and where it is at home
-/// (as `User=` of systemd.exec(5) does), what patterns name of the master's environment, and what is `set`.
+/// Gives a program that is not this one its account, and an environment: what every program gets, who it is and where it is at
+/// home (as `User=` of systemd.exec(5) does), what patterns name of the master's environment, and what is `set`.
 pub(super) fn surround(
     command: &mut Command<'_>,
     user: Option<&Identity>,

@@ -219,7 +219,7 @@ struct Shell<'a> {
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
-    /// There may be children that have ended, and that were not started here.
+    /// There may be children that have ended, and that were not started here; at first, those of an image before.
     orphans: Orphans,
     /// Where the executable is found when it is to be replaced.
     executable: Option<PathBuf>,
@@ -309,17 +309,21 @@ fn surroundings(
     })
 }
 
+/// One that goes on where the image before was, or a new one.
+fn machine(upgrade_state: &mut Option<UpgradeState>) -> Master {
+    match upgrade_state {
+        Some(before) => Master::resume(Instant::now(), std::mem::take(&mut before.inherited_state)),
+        None => Master::new(),
+    }
+}
+
 impl<'a> Shell<'a> {
     fn new(source: Source<'a>, options: Options) -> Result<Self, String> {
         let signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
         let (mut upgrade_state, mut unpacker) = (UpgradeState::find()?, Unpacker::default());
         let around = surroundings(&mut upgrade_state, &mut unpacker)?;
-        let machine = match &mut upgrade_state {
-            Some(before) => Master::resume(Instant::now(), std::mem::take(&mut before.inherited_state)),
-            None => Master::new(),
-        };
         let mut shell = Shell {
-            machine,
+            machine: machine(&mut upgrade_state),
             source,
             options,
             signals,
@@ -352,7 +356,6 @@ impl<'a> Shell<'a> {
             replaced: None,
             hooks: Vec::new(),
             ended_children: Vec::new(),
-            // Those of an image before.
             orphans: Orphans::Perhaps,
             executable: maitred_base::upgrade::executable(),
             check: None,

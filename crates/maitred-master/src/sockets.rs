@@ -93,8 +93,9 @@ pub(crate) fn bind_all(
     Ok(bound)
 }
 
-/// Whether this process could bind the address, if nothing else uses it: the machine has it, and the port is not for others. Binds
-/// nothing but a port that the kernel chooses, for an instant: the port itself may be about to be bound by a server that starts.
+/// Whether this process could bind the address, if nothing else uses it: the machine has it, and the port is not for others.
+/// Binds nothing but a port that the kernel chooses, for an instant: the port itself may be about to be bound by a server that
+/// starts.
 ///
 /// # Errors
 /// What [`bind_all`] would say.

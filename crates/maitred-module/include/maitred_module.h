@@ -182,9 +182,9 @@ typedef struct maitred_module {
   uint32_t bytes;
   /* MAITRED_MODULE_VERSION */
   uint32_t version;
-  /* Called once for each different `config`, an object of JSON, before the process is confined to its files: others can be opened here, and no
-   * thread may be started. 0 if all is well, and then `instance`, which the server has filled with zeros, says what to call.
-   * Otherwise `reason` says what is wrong. */
+  /* Called once for each different `config`, an object of JSON, before the process is confined to its files: others can be
+   * opened here, and no thread may be started. 0 if all is well, and then `instance`, which the server has filled with zeros, says
+   * what to call. Otherwise `reason` says what is wrong. */
   int (*init)(const maitred_server *, maitred_text config, maitred_instance *instance, maitred_reason *reason);
 } maitred_module;
 

@@ -33,9 +33,9 @@ use maitred_sys::counter_file::CounterFile;
 pub struct Counters(CounterFile);
 
 impl Counters {
-    /// Opens so many counters; a file that is not there is created (mode 0600), and one that is shorter made longer. To be called
-    /// where a module begins: a confined process may not open it any more. `maitred check` creates the file, too, with the account
-    /// of the worker process if it can.
+    /// Opens so many counters; a file that is not there is created (mode 0600), and one that is shorter made longer. To be
+    /// called where a module begins: a confined process may not open it any more. `maitred check` creates the file, too, with
+    /// the account of the worker process if it can.
     ///
     /// # Errors
     /// `InvalidInput` for none, or more than 1,048,576 of them. `PermissionDenied` for a file that other accounts may write.

@@ -184,8 +184,8 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Flags of clone(2) that make a namespace, in which the process would have all capabilities, and with them much of the kernel that
-/// it cannot reach otherwise. `CLONE_NEWTIME` is for clone3(2) alone.
+/// Flags of clone(2) that make a namespace, in which the process would have all capabilities, and with them much of the kernel
+/// that it cannot reach otherwise. `CLONE_NEWTIME` is for clone3(2) alone.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWNET

@@ -20,7 +20,8 @@ pub enum Orphans {
     Perhaps,
 }
 
-/// Reaps the children that have ended and that no [`Child`](super::Child) stands for. Process 1 of a container and a child subreaper (prctl(2),
+/// Reaps the children that have ended and that no [`Child`](super::Child) stands for. Process 1 of a container and a child
+/// subreaper (prctl(2),
 /// `PR_SET_CHILD_SUBREAPER`) get the children of processes that have ended, and each stays as a zombie until it is reaped. Other
 /// processes have no such children. Does not wait.
 ///

@@ -24,8 +24,8 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Line<T> {
-    /// Adds something. When all places are taken, it takes the last place of the address that has most, if that has more than this
-    /// one would have then; what has lost it is given back. An error, with what was to be added, if there is none to take.
+    /// Adds something. When all places are taken, it takes the last place of the address that has most, if that has more than
+    /// this one would have then; what has lost it is given back. An error, with what was to be added, if there is none to take.
     pub(super) fn push(&mut self, from: From, what: T, places: usize) -> Result<Option<T>, T> {
         let own = self.lines.get(&from).map_or(0, VecDeque::len);
         let mut lost = None;
@@ -101,7 +101,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_no_address_is_starved(steps in prop::collection::vec((0_u32..6, prop::bool::weighted(0.7)), 0..400)) {
+        fn nothing_is_lost_and_no_address_is_starved(
+            steps in prop::collection::vec((0_u32..6, prop::bool::weighted(0.7)), 0..400),
+        ) {
             const PLACES: usize = 8;
             let (mut line, mut inside) = (Line::default(), Vec::new());
             for (number, (from, pushes)) in steps.into_iter().enumerate() {

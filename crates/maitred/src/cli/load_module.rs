@@ -30,8 +30,8 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 /// This program, whatever has become of its file since.
 const SELF: &str = "/proc/self/exe";
 
-/// Loads a module of a configuration, which an inherited document has, with the rights of a worker process; says on standard output
-/// what is wrong with it.
+/// Loads a module of a configuration, which an inherited document has, with the rights of a worker process; says on standard
+/// output what is wrong with it.
 pub fn run() -> ExitCode {
     match load() {
         Ok(()) => Exit::Done.into(),

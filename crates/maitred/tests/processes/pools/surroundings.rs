@@ -76,7 +76,7 @@ const GIVEN: [(&str, &str); 10] = [
     ("APP_TWO", "2"),
     ("APP", "0"),
     ("WATCHDOG_USEC", "100000000"),
-    ("HOME", "/home/of-the-master"),
+    ("HOME", "/srv/of-the-master"),
     ("USER", "of-the-master"),
     ("BASH_ENV", "/nonexistent"),
 ];
@@ -95,7 +95,7 @@ fn processes_get_what_is_listed_of_the_servers_environment_and_no_secrets() {
         assert_eq!(env[name], value, "{name}: {env}");
     }
     // The account is the master's, and so is its home.
-    assert_eq!((&env["HOME"], &env["USER"]), (&json!("/home/of-the-master"), &json!("of-the-master")));
+    assert_eq!((&env["HOME"], &env["USER"]), (&json!("/srv/of-the-master"), &json!("of-the-master")));
     for name in ["SECRET_TOKEN", "APP", "WATCHDOG_USEC", "BASH_ENV", "NO_SUCH_VARIABLE"] {
         assert!(env.get(name).is_none(), "{name}: {env}");
     }
