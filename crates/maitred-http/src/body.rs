@@ -298,7 +298,7 @@ pub fn announced(fields: &[httparse::Header<'_>]) -> Option<FieldLines> {
             }
         }
     }
-    (lines.len() > 0).then_some(lines)
+    (!lines.is_empty()).then_some(lines)
 }
 
 const fn broken(reason: &'static str) -> Reject {

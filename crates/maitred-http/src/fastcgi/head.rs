@@ -31,8 +31,8 @@ pub struct Head<'b> {
 impl<'b> Head<'b> {
     /// Names and values of the fields that are for the client, in their order, `Content-Type` and `Location` included: names are
     /// tokens, values have only bytes that a field may have, and no space around them. Left out are `Status`, `Content-Length`
-    /// ([`Head::content_length`]), fields of one hop (6.3.4, 9110-7.6.1), `X-CGI-*`, which are for the server (6.3.5), and an empty
-    /// `Content-Type`, by which PHP says that there is none.
+    /// ([`Head::content_length`]), fields of one hop (6.3.4, 9110-7.6.1), `X-CGI-*`, which are for the server (6.3.5), and an
+    /// empty `Content-Type`, by which PHP says that there is none.
     pub fn fields(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + Clone + use<'b> {
         // Every line has been checked.
         let all = Lines { rest: self.lines }.filter_map(field);

@@ -124,8 +124,8 @@ fn forbidden(target: &str) -> Reject {
 /// A target whose only fault is text beyond ASCII, which [`encode_text`] mends.
 pub const NOT_ENCODED: Reject = bad_request("target with text beyond ASCII that is not encoded");
 
-/// Encodes text beyond ASCII in the target of the request line that `bytes` have at `at`. Many clients send the UTF-8 of what a user
-/// has typed, and other servers take it for the same text, encoded: so it is encoded where it arrives, once, and everything (the
+/// Encodes text beyond ASCII in the target of the request line that `bytes` have at `at`. Many clients send the UTF-8 of what a
+/// user has typed, and other servers take it for the same text, encoded: so it is encoded where it arrives, once, and everything (the
 /// rules for targets, routes, gates, caches, logs, applications) sees the encoded form.
 pub fn encode_text(bytes: &mut Vec<u8>, at: usize) {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
@@ -133,7 +133,7 @@ pub fn encode_text(bytes: &mut Vec<u8>, at: usize) {
     // Empty lines may come before it.
     let start = at + line.iter().take_while(|byte| is_end(byte)).count();
     let line = bytes.get(start..).unwrap_or_default();
-    let end = start + line.iter().position(|byte| is_end(byte)).unwrap_or(line.len());
+    let end = start + line.iter().position(is_end).unwrap_or(line.len());
     let mut encoded = Vec::with_capacity(end - start + 64);
     encode_beyond_ascii(bytes.get(start..end).unwrap_or_default(), &mut encoded);
     bytes.splice(start..end, encoded);

@@ -545,8 +545,8 @@ pub(super) fn take_framed(
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// Whether the line before `end` ends in CRLF, and not in a bare LF, which `httparse` lets pass, as other proxies do in the heads of
-/// servers (9112-2.2). It leaves nothing between one field and the next but a line end.
+/// Whether the line before `end` ends in CRLF, and not in a bare LF, which `httparse` lets pass, as other proxies do in the heads
+/// of servers (9112-2.2). It leaves nothing between one field and the next but a line end.
 #[inline]
 fn is_line_end(bytes: &[u8], end: usize) -> bool {
     end.checked_sub(LINE_END.len()).and_then(|start| bytes.get(start..end)) == Some(LINE_END)

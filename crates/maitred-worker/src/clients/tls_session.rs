@@ -144,8 +144,8 @@ impl Clients {
         self.follow_records(index, session, taken, !rx.is_empty(), more)
     }
 
-    /// A client speaks HTTP where TLS is spoken. It has its request read and refused in what it speaks, since an alert of TLS would
-    /// tell it, and its user, nothing.
+    /// A client speaks HTTP where TLS is spoken. It has its request read and refused in what it speaks, since an alert of TLS
+    /// would tell it, and its user, nothing.
     #[cold]
     pub(super) fn go_on_in_plain(&mut self, index: u32, session: u32, more: bool) -> Received {
         let _ = self.tls_sessions.try_remove(session as usize);

@@ -101,8 +101,8 @@ impl TlsSession {
         }
     }
 
-    /// Whether these, the first bytes of a client, are no TLS but what HTTP begins with: no record of TLS, of whatever version, has
-    /// a type that is a letter (RFC 8446 section 5.1, RFC 5246 appendix E.2).
+    /// Whether these, the first bytes of a client, are no TLS but what HTTP begins with: no record of TLS, of whatever version,
+    /// has a type that is a letter (RFC 8446 section 5.1, RFC 5246 appendix E.2).
     #[inline]
     pub(crate) fn begins_in_plain(&mut self, received: &[u8]) -> bool {
         !std::mem::replace(&mut self.touched, true) && received.first().is_some_and(u8::is_ascii_alphabetic)

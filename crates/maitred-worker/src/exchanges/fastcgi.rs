@@ -60,7 +60,6 @@ impl Exchanges {
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
-        // It switches to nothing.
         let _ = self.append_outbound(index, &mut fields, outbound);
         self.exchange(index).dispatch.across = across;
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
@@ -89,7 +88,6 @@ impl Exchanges {
         };
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
         let inline = (spool.is_none() && !passes).then_some(given.body);
-        write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
-        Ok(out)
+        write_request(&mut out, &asked, inline).map_or(Err(431), |()| Ok(out))
     }
 }

@@ -398,7 +398,6 @@ impl Requests {
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
-        // The answer of a process is a part of this server's.
         let _ = clients.append_outbound(index, &mut head, outbound);
         let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
         let fits = way.end(head, request, (given.body, spool.as_deref()), most);

@@ -38,8 +38,8 @@ fn cleartext_leads_to_the_same_place_over_tls() {
     server.stop();
 }
 
-/// 9112-3.2.2: a server accepts the absolute form, which proxies send; its authority counts, whatever `Host` says. What is asked of
-/// the server as a whole has no place that it could lead to.
+/// 9112-3.2.2: a server accepts the absolute form, which proxies send; its authority counts, whatever `Host` says. What is asked
+/// of the server as a whole has no place that it could lead to.
 #[test]
 fn every_form_of_a_target_is_accepted() {
     let authority = Authority::new();

@@ -67,7 +67,7 @@ const HTTP: &[Case] = &[
     ("chunked-twice", Is::Bad, |_| {
         text("Transfer-Encoding: chunked, chunked\r\n", "a\r\n0123456789\r\n0\r\n\r\n")
     }),
-    ("chunked-in-1.0", Is::Bad, |_| {
+    ("chunked-in-1.0", Is::Good, |_| {
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n".to_vec()
     }),
     ("other-version", Is::Bad, |_| b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()),
