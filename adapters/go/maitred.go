@@ -99,9 +99,9 @@ func Mount(r *http.Request) string {
 	return mount
 }
 
-// User returns the name of the user, if basic_auth, jwt or forward_auth of Maitred's site or route has found out who that is, and how:
-// scheme is "Basic", "Bearer" or "forward_auth". Without one ok is false. No client can set it, whatever fields it sends, and no
-// process that Maitred has not started has one.
+// User returns the name of the user, if basic_auth, jwt or forward_auth of Maitred's site or route has found out who that is,
+// and how: scheme is "Basic", "Bearer" or "forward_auth". Without one ok is false. No client can set it, whatever fields it
+// sends, and no process that Maitred has not started has one.
 func User(r *http.Request) (name, scheme string, ok bool) {
 	found, _ := r.Context().Value(userKey{}).(user)
 	if found.name == "" {

@@ -28,6 +28,12 @@ function address(text) {
   };
 }
 
+/** `request.maitred`: one object for all requests of this user on the connection, which is never another one's. */
+function identityOf(values) {
+  const user = values.get('user') || null;
+  return Object.freeze({ user, authType: (user && values.get('auth_type')) || null });
+}
+
 function parseMeta(text) {
   const values = new Map();
   for (const line of text.split('\n')) {
@@ -43,8 +49,7 @@ function parseMeta(text) {
     trailers: values.get('trailers') === '1',
     continues: values.get('continue') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
-    // One object for all requests of this user on the connection; it is never another one's.
-    identity: Object.freeze({ user: values.get('user') || null, authType: (values.get('user') && values.get('auth_type')) || null }),
+    identity: identityOf(values),
   };
 }
 

@@ -314,8 +314,8 @@ pub(super) const FORWARD_TABLE: Table = Table {
             Kind::Texts("field names"),
             Default::Texts(&[]),
             "Fields of the answer that the request's own pool gets. What a client sends of these names is removed, on all routes of \
-             the site. The first one whose name ends in `user`, or else in `username`, is the user: applications get it as `REMOTE_USER`, \
-             or as their interface has it, and the access log has it.",
+             the site. The first one whose name ends in `user`, or else in `username`, is the user: applications get it as \
+             `REMOTE_USER`, or as their interface has it, and the access log has it.",
         ),
         Key::new(
             "sign_in",

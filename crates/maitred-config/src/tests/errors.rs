@@ -369,6 +369,25 @@ fn the_root_of_files_to_send_is_a_directory_and_absolute() {
     }
 }
 
+/// With the root of files they share the meta part of a frame.
+#[test]
+fn a_mount_and_the_name_of_a_user_are_short_and_plain() {
+    let mount = |mount: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nmount = \"{mount}\"\n");
+    good(&mount(&format!("/{}", "a".repeat(1023))));
+    for bad in [format!("/{}", "a".repeat(1024)), "/a\\nuser=root".to_owned()] {
+        let expected = "5:9 `mount`: it takes up to 1024 bytes, without control characters";
+        assert_eq!(brief(&mount(&bad)), [expected], "{bad}");
+    }
+    let hash = "$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.";
+    let site = "listen = [{ address = \":8080\" }]\n[[site]]\nroot = \"www\"\n";
+    let users = |name: &str| format!("{site}basic_auth = {{ users = {{ \"{name}\" = \"{hash}\" }} }}\n");
+    good(&users(&"a".repeat(1024)));
+    for bad in ["a".repeat(1025), "a\\nb".to_owned(), " a".to_owned(), "a:b".to_owned()] {
+        let shown = brief(&users(&bad));
+        assert!(shown.len() == 1 && shown[0].contains("cannot be the name of a user"), "{bad}: {shown:?}");
+    }
+}
+
 #[test]
 fn what_leads_clients_is_a_cookie_or_an_address() {
     let with = |sticky: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nsticky = {sticky}\n");

@@ -80,8 +80,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`, and so is its [`User`]. `None`
-    /// if the crate `http` does not take it.
+    /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`, and so is its
+    /// [`User`]. `None` if the crate `http` does not take it.
     pub(crate) fn request(
         sent: &maitred_handoff::Request<'_>,
         file: Option<File>,

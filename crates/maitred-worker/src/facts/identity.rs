@@ -1,9 +1,9 @@
 //! Who the client of a request is, as far as that was proved to this server.
 //!
-//! | | made | by |
+//! | what | made | by |
 //! |---|---|---|
-//! | a [`User`] | when a gate lets the request pass, by `Gated::identify` alone | `basic_auth`, `jwt`, `forward_auth` |
-//! | a certificate | at the end of the handshake of the connection | `tls.client_auth` |
+//! | user | when a gate lets the request pass, by `Gated::identify` alone | `basic_auth`, `jwt`, `forward_auth` |
+//! | certificate | at the end of the handshake of the connection | `tls.client_auth` |
 //!
 //! What a client says of itself (`Authorization` that was not checked, `X-Remote-User`) never becomes one. Everything that
 //! depends on who the client is takes it from here: `REMOTE_USER` of FastCGI, the meta lines of the handoff protocol,

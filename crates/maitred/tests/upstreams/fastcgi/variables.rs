@@ -9,6 +9,7 @@ use crate::fastcgi::site::{FRONT, files, json, on_both, setup, with_tls};
 use crate::support::h2;
 use crate::support::php::{Kind, Php};
 use crate::support::stage::Authority;
+use crate::support::upstream::Upstream;
 use crate::support::{Client, Server};
 
 /// Variables by their name.
@@ -224,7 +225,15 @@ fn clients_set_no_variables() {
 fn an_application_knows_the_user_that_a_gate_has_found() {
     let Some(php) = Php::fpm(2) else { return };
     let users = "users = { ann = \"$2y$05$rghXMw387UPLDQBml3anFOiGL5e4WhS1Evoq2xew3jrq52ZayqZQ.\" }";
+    let guard = Upstream::start(|peer| {
+        loop {
+            peer.request()?;
+            peer.send("HTTP/1.1 200 OK\r\nRemote-User: cat\r\nContent-Length: 0\r\n\r\n")?;
+        }
+    });
+    let asked = format!("forward_auth = {{ url = \"{}/\", copy_headers = [\"Remote-User\"] }}", guard.name());
     let server = files()
+        .route("/caf\u{e9}/*", &format!("pool = \"php\"\n{asked}"))
         .route("/sub/*", &format!("pool = \"php\"\nbasic_auth = {{ {users} }}"))
         .route("/shop/*", &format!("pool = \"php\"\nbasic_auth = {{ {users}, remove_authorization = true }}"))
         .route("/*", "pool = \"php\"")
@@ -247,5 +256,10 @@ fn an_application_knows_the_user_that_a_gate_has_found() {
         assert_eq!(told(&variables, "HTTP_REMOTE_USER"), None, "{target}");
         assert_eq!(server.connect().method("GET", target, lies).status, 401, "{target}");
     }
+    let variables = seen("/caf%C3%A9/a%20b.php", &format!("{lies}{ann}"));
+    assert_eq!(told(&variables, "REMOTE_USER").as_deref(), Some("cat"));
+    assert_eq!(told(&variables, "AUTH_TYPE").as_deref(), Some("forward_auth"));
+    assert_eq!(told(&variables, "HTTP_REMOTE_USER").as_deref(), Some("cat"));
+    assert_eq!(told(&variables, "HTTP_X_REMOTE_USER"), None);
     server.stop();
 }
