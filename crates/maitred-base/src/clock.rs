@@ -44,8 +44,13 @@ mod tests {
     #[test]
     fn ages_go_on_when_the_clock_is_set_back_and_follow_it_ahead() {
         let begin = Instant::now();
-        let mut clock =
-            Clock { now: begin, unix_secs: 1000, unix_micros: 5, steady_us: 1_000_000_005, http_date: [0; 29] };
+        let mut clock = Clock {
+            now: begin,
+            unix_secs: 1000,
+            unix_micros: 5,
+            steady_us: 1_000_000_005,
+            http_date: [0; 29],
+        };
         let mut turn = |passed: u64, unix_secs: u64| {
             let before = clock.now;
             clock.now = begin + Duration::from_secs(passed);
@@ -55,6 +60,10 @@ mod tests {
         };
         assert_eq!(turn(7, 1007), 1007);
         assert_eq!([turn(10, 10), turn(20, 20), turn(20, 3)], [1010, 1020, 1020], "it was set back");
-        assert_eq!([turn(21, 5000), turn(31, 5010)], [5000, 5010], "it was set ahead, or the machine has slept");
+        assert_eq!(
+            [turn(21, 5000), turn(31, 5010)],
+            [5000, 5010],
+            "it was set ahead, or the machine has slept"
+        );
     }
 }

@@ -11,7 +11,13 @@ const DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// A clock that stands at [`DATE`].
 pub(super) fn clock() -> Clock {
-    Clock { now: std::time::Instant::now(), unix_secs: 784_111_777, unix_micros: 0, steady_us: 0, http_date: DATE }
+    Clock {
+        now: std::time::Instant::now(),
+        unix_secs: 784_111_777,
+        unix_micros: 0,
+        steady_us: 0,
+        http_date: DATE,
+    }
 }
 
 /// What is written to a client of HTTP/1.

@@ -147,7 +147,10 @@ pub(super) fn check(section: &Section<'_>, of_site: &Section<'_>, route: &Route)
         ),
         Some(gate) if !rules.key_identity => cx.warn(
             &span,
-            format!("`cache` behind `{gate}` keeps only what says `public`, `s-maxage` or `must-revalidate`, for all whom that admits"),
+            format!(
+                "`cache` behind `{gate}` keeps only what says `public`, `s-maxage` or `must-revalidate`, for all whom that \
+                 admits"
+            ),
             "write key_identity = true for responses of each client's own, or cache = false",
         ),
         None if rules.key_identity && module().is_some() => cx.warn(
@@ -164,8 +167,8 @@ pub(super) fn check(section: &Section<'_>, of_site: &Section<'_>, route: &Route)
     if !rules.response_control && rules.cookies && rules.key_cookies.is_empty() && has_lifetime(&rules) {
         cx.warn(
             &span,
-            "`response_control = false` with `cookies = true` gives every client what one with a session has got, even if it says \
-             `private`",
+            "`response_control = false` with `cookies = true` gives every client what one with a session has got, even if it \
+             says `private`",
             "leave `cookies` out, or name the cookies that distinguish responses in `key_cookies`",
         );
     }
@@ -177,17 +180,14 @@ fn has_lifetime(rules: &CacheRules) -> bool {
 
 /// The same for certificates of clients, which are asked for at addresses, and not by sites.
 pub(super) fn check_certificates(root: &Section<'_>, listens: &[Listen]) {
-    let asks = |listen: &Listen| {
-        listen.tls.as_ref().is_some_and(|tls| !matches!(tls.client_auth, ClientAuth::Off))
-    };
+    let asks =
+        |listen: &Listen| listen.tls.as_ref().is_some_and(|tls| !matches!(tls.client_auth, ClientAuth::Off));
     if !listens.iter().any(asks) {
         return;
     }
     for site in root.sections("site") {
         for section in std::iter::once(&site).chain(&site.sections("route")) {
-            let keeps = |caching: &Caching| {
-                matches!(caching, Caching::On(rules) if !rules.key_identity && !rules.authorization)
-            };
+            let keeps = |caching: &Caching| matches!(caching, Caching::On(rules) if !rules.key_identity && !rules.authorization);
             if let (Some(span), Some(true)) = (section.key_span("cache"), of(section).as_ref().map(keeps)) {
                 section.cx.warn(
                     &span,

@@ -45,7 +45,9 @@ impl Lifetime {
 
     fn whole_age(&self, now: u64) -> u64 {
         match self.response_time.saturating_sub(now) {
-            0..=AHEAD_SECS_MAX => now.saturating_sub(self.response_time).saturating_add(self.initial_age.into()),
+            0..=AHEAD_SECS_MAX => {
+                now.saturating_sub(self.response_time).saturating_add(self.initial_age.into())
+            }
             _ => u64::from(SECONDS_MAX),
         }
     }

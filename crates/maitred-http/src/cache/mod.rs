@@ -67,7 +67,8 @@ pub(crate) use structured::members;
 pub use tags::{TAG_BYTES_MAX, TAGS_MAX, Tag, for_each_tag};
 pub use target::Target;
 pub use update::{
-    Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, split_fields, updates,
+    Asked, CONDITIONAL_FIELDS, HeadUpdate, freshen, head_updates, merge, put_conditions, split_fields,
+    updates,
 };
 pub use vary::{VARIANT_VALUES_MAX, VARY_NAMES_MAX, Vary, put_variant_key, vary};
 pub use why::Why;
@@ -196,8 +197,8 @@ impl Wanted {
 /// with their middleware, Express' method-override, ASP.NET, Google's and Microsoft's APIs.
 const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// The method that a request asks its application to take it for. Names with `_` or `.` count, too: an application that gets fields
-/// as variables knows no difference (RFC 3875 section 4.1.18).
+/// The method that a request asks its application to take it for. Names with `_` or `.` count, too: an application that gets
+/// fields as variables knows no difference (RFC 3875 section 4.1.18).
 pub fn overridden(request: &Request<'_, '_>) -> Option<Method> {
     let alike = |name: &str, other: &str| {
         let plain = |byte: u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };
@@ -205,7 +206,9 @@ pub fn overridden(request: &Request<'_, '_>) -> Option<Method> {
     };
     // For most fields, the first letter and the length are enough.
     let may_be = |name: &str| {
-        name.len() >= 13 && name.len() <= 22 && name.as_bytes().first().is_some_and(|first| first | 0x20 == b'x')
+        name.len() >= 13
+            && name.len() <= 22
+            && name.as_bytes().first().is_some_and(|first| first | 0x20 == b'x')
     };
     let named = |name: &str| may_be(name) && OVERRIDES.iter().any(|other| alike(name, other));
     let field = request.fields.iter().find(|field| named(field.name))?;

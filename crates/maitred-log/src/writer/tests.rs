@@ -11,7 +11,13 @@ use maitred_base::clock::Clock;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn clock(now: Instant) -> Clock {
-    Clock { now, unix_secs: 784_111_777, unix_micros: 0, steady_us: 0, http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT" }
+    Clock {
+        now,
+        unix_secs: 784_111_777,
+        unix_micros: 0,
+        steady_us: 0,
+        http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
+    }
 }
 
 fn push(log: &mut ThreadLog, now: Instant, target: &str) {

@@ -52,7 +52,8 @@ impl Clients {
         }
         let mut head = RequestHead::default();
         head.copy_from(&exchange.head);
-        let of_head = plan.cache.as_deref().filter(|_| request.method == Method::Head && method == Method::Head);
+        let of_head =
+            plan.cache.as_deref().filter(|_| request.method == Method::Head && method == Method::Head);
         let update = of_head.map(|caching| {
             let client = self.told_apart(index, &request, plan, caching);
             let key = store.key(&primary_text(&kept::target(&request, https), &request, caching, &client));
@@ -60,8 +61,10 @@ impl Clients {
         });
         let taken = self.clock.now.saturating_duration_since(connection.began);
         let (wall, kept_at) = (self.clock.unix_secs, self.clock.steady_secs());
-        let times = Times { request_time: wall.saturating_sub(taken.as_secs()), response_time: wall, kept_at };
-        let cachings = if update.is_some() { Vec::new() } else { self.shared.router.cachings(plan.site).collect() };
+        let times =
+            Times { request_time: wall.saturating_sub(taken.as_secs()), response_time: wall, kept_at };
+        let cachings =
+            if update.is_some() { Vec::new() } else { self.shared.router.cachings(plan.site).collect() };
         Some(Watched { store, cachings, head, method, https, times, update, jobs: Vec::new() })
     }
 

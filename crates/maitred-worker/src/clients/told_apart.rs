@@ -73,7 +73,8 @@ impl Clients {
         }
         // Fields that gates have added are what the application knows the client by.
         let fields = gated.map(|gated| gated.fields.all()).unwrap_or_default();
-        let of_client = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
+        let of_client =
+            request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
         let of_client = of_client.filter(|_| !plan.requests.fields.drops("authorization"));
         let of_client = of_client.map(|field| (field.name.as_bytes(), field.value));
         for part in [fields.iter().collect(), of_client.collect(), told] as [Vec<(&[u8], &[u8])>; 3] {

@@ -32,6 +32,7 @@ use crate::connection::body::RequestBody;
 use crate::connection::gated::Gated;
 use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
+use crate::kept::sent_query;
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
@@ -179,8 +180,7 @@ impl Exchanges {
         caching: &Caching,
         stale: Option<&Entry>,
     ) -> Option<(RequestHead, bool)> {
-        let sent = request.target.split_once('?').map(|(_, query)| query);
-        let reduced = reduced(request, sent, &caching.keys);
+        let reduced = reduced(request, sent_query(request), &caching.keys);
         let target = match &reduced.query {
             None => request.path.to_owned(),
             Some(query) => format!("{}?{query}", request.path),
@@ -474,8 +474,8 @@ impl Exchanges {
         false
     }
 
-    /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to the
-    /// pool.
+    /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to
+    /// the pool.
     fn wants_of(&self, index: u32, filling: &Filling) -> Wants {
         let mut room = HeadRoom::default();
         let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));

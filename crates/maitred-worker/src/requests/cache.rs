@@ -304,7 +304,8 @@ impl Requests {
             .exchange_of(index)
             .and_then(|exchange| exchange.dispatch.cached.as_deref())
             .is_some_and(|note| note.collapsed);
-        let coded = match self.coding_of_kept(index, request, given, (entry, said.whole, said.own.as_deref())) {
+        let coded = match self.coding_of_kept(index, request, given, (entry, said.whole, said.own.as_deref()))
+        {
             Chosen::Given(coded) => coded,
             Chosen::OnDisk(job) => {
                 let reply = self.reply_context(index, request, given);

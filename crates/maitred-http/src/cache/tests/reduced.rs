@@ -94,7 +94,8 @@ fn a_request_may_stand_for_another_method() {
 
 #[test]
 fn what_connection_names_is_in_no_key() {
-    let keys = KeyRules { fields: names(&["x-a", "x-b"]), answered_by: "pool app 0".into(), ..KeyRules::default() };
+    let keys =
+        KeyRules { fields: names(&["x-a", "x-b"]), answered_by: "pool app 0".into(), ..KeyRules::default() };
     let (text, mut room, mut key) =
         (head_text("GET /", "X-A: 1 | X-B: 2 | Connection: close, x-a"), field_room(), Vec::new());
     let request = read(&text, &mut room);
@@ -108,9 +109,13 @@ fn what_connection_names_is_in_no_key() {
 
 #[test]
 fn hosts_have_one_spelling() {
-    for (authority, canonical) in
-        [("A.Test", "a.test"), ("a.test:443", "a.test"), ("a.test:", "a.test"), ("a.test:80", "a.test:80"), ("[::A]:443", "[::a]")]
-    {
+    for (authority, canonical) in [
+        ("A.Test", "a.test"),
+        ("a.test:443", "a.test"),
+        ("a.test:", "a.test"),
+        ("a.test:80", "a.test:80"),
+        ("[::A]:443", "[::a]"),
+    ] {
         assert_eq!(canonical_authority("https", authority), canonical);
     }
 }

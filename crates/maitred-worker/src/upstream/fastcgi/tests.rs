@@ -256,7 +256,8 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
     };
     let mut room = request::field_room();
     let (request, _) = request::parse(case.head.as_bytes(), &mut room, &limits).unwrap().unwrap();
-    let clock = Clock { now: std::time::Instant::now(), unix_secs: 0, unix_micros: 0, steady_us: 0, http_date: DATE };
+    let clock =
+        Clock { now: std::time::Instant::now(), unix_secs: 0, unix_micros: 0, steady_us: 0, http_date: DATE };
     let context =
         RequestContext { request: &request, path: case.path.as_bytes(), clock: &clock, warmed: false };
     let settings = FastCgi {

@@ -7,4 +7,4 @@ mod kept;
 mod oauth2_proxy;
 mod provider;
 mod tokens;
-mod users;
+pub(crate) mod users;

@@ -2,6 +2,7 @@
 
 use rcgen::PKCS_ECDSA_P256_SHA256;
 
+use crate::access::users::{BCRYPT, field};
 use crate::cache::lasting::reload;
 use crate::cache::origin::{Origin, response};
 use crate::cache::{HIT, STORED, status};
@@ -52,7 +53,10 @@ fn routes_with_different_conditions_share_nothing() {
         ("header = { X-Beta = \"1\" }", "X-Beta: 1\r\n"),
         ("cookie = { beta = \"1\" }", "Cookie: beta=1\r\n"),
         ("scheme = \"https\"", "X-Forwarded-Proto: https\r\n"),
-        ("share = \"100%\", share_by = \"header:X-Who\", client = [\"10.9.9.9\"]", "X-Forwarded-For: 10.9.9.9\r\n"),
+        (
+            "share = \"100%\", share_by = \"header:X-Who\", client = [\"10.9.9.9\"]",
+            "X-Forwarded-For: 10.9.9.9\r\n",
+        ),
     ] {
         let (one, other) = (Origin::numbered(FRESH), Origin::numbered(FRESH));
         let server = two_routes(condition, &one, &other).start();
@@ -304,6 +308,30 @@ fn those_who_wait_get_no_response_of_another_client() {
         assert_eq!(bob.response("GET").text(), "bob", "{cache}");
         steps.allow();
         assert_eq!(ann.response("GET").text(), "ann", "{cache}");
+        server.stop();
+    }
+}
+
+/// The user of a password, of a token, and of another server are not one, though they have one name.
+#[test]
+fn users_of_passwords_are_told_apart() {
+    for (cache, asked) in [("true", 4), ("{ key_identity = true }", 2)] {
+        let origin = telling("app", "max-age=600");
+        let users = format!("ann = \"{BCRYPT}\", bob = \"{BCRYPT}\"");
+        let server = Setup::with_files()
+            .site(&format!("basic_auth = {{ users = {{ {users} }}, remove_authorization = true }}"))
+            .route("/*", &format!("pool = \"app\"\ncache = {cache}"))
+            .table("[cache]\ndirectory = \"store\"\n")
+            .table(&format!("[pool.app]\nconnect = [\"{}\"]\n", origin.name()))
+            .start();
+        for _ in 0..2 {
+            for user in ["ann", "bob"] {
+                let text = get(&server, "/page", &field(user, "secret"));
+                assert!(text.contains(&format!(" {user}--")), "{cache}: {text}");
+            }
+        }
+        assert_eq!(origin.count(), asked, "{cache}");
+        assert_eq!(server.connect().get("/page").status, 401);
         server.stop();
     }
 }

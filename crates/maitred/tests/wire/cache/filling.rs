@@ -97,11 +97,19 @@ fn fields_of_the_hop_end_here_and_are_in_no_key() {
 /// To an application that follows them, these requests are of another method.
 #[test]
 fn what_stands_for_another_method_is_neither_kept_nor_answered_from_what_is() {
-    for field in ["X-HTTP-Method-Override: POST", "x-http-method: DELETE", "X-Method-Override: GET", "X-HTTP-Method-Override: post"] {
+    for field in [
+        "X-HTTP-Method-Override: POST",
+        "x-http-method: DELETE",
+        "X-Method-Override: GET",
+        "X-HTTP-Method-Override: post",
+    ] {
         let fields = format!("{field}\r\n");
         let origin = echo(FRESH);
         let server = start(&origin, "true");
-        assert_eq!((get(&server, "/", &fields), get(&server, "/", &fields)), ("/ - - 1".into(), "/ - - 2".into()));
+        assert_eq!(
+            (get(&server, "/", &fields), get(&server, "/", &fields)),
+            ("/ - - 1".into(), "/ - - 2".into())
+        );
         let stored = server.connect().get("/");
         assert_eq!((stored.text(), status(&stored).as_str()), ("/ - - 3", STORED), "{field}");
         assert_eq!(get(&server, "/", &fields), "/ - - 4");

@@ -65,7 +65,8 @@ fn fields_for_one_client_do_not_reach_those_who_wait() {
 
 #[test]
 fn the_fields_of_a_304_reach_the_client_that_has_asked() {
-    let origin = Origin::start(|peer, asked| match asked.field("if-none-match") {
+    let origin = Origin::start(|peer, asked| {
+        match asked.field("if-none-match") {
         None => {
             let fields = "Cache-Control: max-age=10\r\nAge: 20\r\nETag: \"one\"\r\n";
             peer.send(response(fields, "kept"))
@@ -74,6 +75,7 @@ fn the_fields_of_a_304_reach_the_client_that_has_asked() {
             "HTTP/1.1 304 Not Modified\r\nETag: \"one\"\r\nCache-Control: max-age=600, no-cache=\"Set-Cookie\"\r\n\
              Set-Cookie: session=ann\r\n\r\n",
         ),
+    }
     });
     let server = start(&origin, "true");
     assert_eq!(server.connect().get("/a").text(), "kept");
@@ -156,8 +158,10 @@ fn what_the_first_client_gets_does_not_depend_on_timing() {
 
 #[test]
 fn something_that_is_not_kept_is_asked_for_once() {
-    for (pieces, control) in [(false, "private"), (true, "private"), (false, "no-store"), (true, "max-age=0")] {
-        let kept = format!("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nCache-Control: {control}, no-store\r\n{MEASURED}");
+    for (pieces, control) in [(false, "private"), (true, "private"), (false, "no-store"), (true, "max-age=0")]
+    {
+        let kept =
+            format!("HTTP/1.1 200 OK\r\nETag: \"one\"\r\nCache-Control: {control}, no-store\r\n{MEASURED}");
         let head: &'static str = kept.leak();
         for (fields, expected) in [
             ("Range: bytes=2-4\r\n", (206, "234")),
@@ -181,11 +185,13 @@ fn something_that_is_not_kept_is_asked_for_once() {
 /// What lies far behind the beginning is asked of the pool, which need not send what comes before.
 #[test]
 fn a_part_far_behind_the_beginning_is_asked_of_the_pool() {
-    let origin = Origin::start(|peer, asked| match asked.field("range") {
+    let origin = Origin::start(|peer, asked| {
+        match asked.field("range") {
         None => peer.send("HTTP/1.1 200 OK\r\nCache-Control: private\r\nContent-Length: 100000000\r\n\r\n"),
         Some(_) => peer.send(
             "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 90000000-90000001/100000000\r\nContent-Length: 2\r\n\r\nab",
         ),
+    }
     });
     let server = start(&origin, "true");
     let part = server.connect().method("GET", "/a", "Range: bytes=90000000-90000001\r\n");
@@ -204,4 +210,28 @@ fn what_is_stale_and_cannot_be_validated_is_said_to_be_stale() {
         said == "maitred; fwd=stale; stored"
     });
     server.stop();
+}
+
+/// Short text whose length the head does not say is compressed as it comes, whether it comes with the head or after it.
+#[test]
+fn codings_of_the_first_client_do_not_depend_on_timing() {
+    for (length, body, coded) in [
+        (CHUNKED, &b"a\r\n0123456789\r\n0\r\n\r\n"[..], Some("gzip".to_owned())),
+        (MEASURED, b"0123456789", None),
+    ] {
+        let fields = "Cache-Control: max-age=600\r\nContent-Type: text/plain\r\n";
+        let head: &'static str = format!("HTTP/1.1 200 OK\r\n{fields}{length}").leak();
+        for pieces in [false, true] {
+            let steps = Steps::default();
+            let origin = in_pieces(head, body, pieces, &steps);
+            let server = crate::support::Setup::with_files()
+                .route("/*", "pool = \"app\"\ncache = true\ncompress = true")
+                .table("[cache]\ndirectory = \"store\"\n")
+                .table(&format!("[pool.app]\nconnect = [\"{}\"]\n", origin.name()))
+                .start();
+            let first = ask(&server, "Accept-Encoding: gzip\r\n", &steps);
+            assert_eq!(first.field("content-encoding").map(str::to_owned), coded, "{length:?} {pieces}");
+            server.stop();
+        }
+    }
 }
