@@ -255,8 +255,8 @@ pub(super) const TABLE: Table = Table {
             "authorization",
             Kind::Flag,
             Default::Flag(false),
-            "Keep responses to requests with `Authorization`, or of clients that a gate or a certificate has told apart, too, although \
-             they do not say that others may have them: all clients get what one has got.",
+            "Keep responses to requests with `Authorization`, or of clients that a gate or a certificate has told apart, too, \
+             although they do not say that others may have them: all clients get what one has got.",
         ),
         Key::new(
             "response_control",
@@ -310,9 +310,9 @@ pub(super) const TABLE: Table = Table {
             "key_identity",
             Kind::Flag,
             Default::Flag(false),
-            "Whether each client that `basic_auth`, `jwt`, `forward_auth` or a certificate has told apart has responses of its own. \
-             Otherwise what such a client gets is kept only if it says `public`, `s-maxage` or `must-revalidate`, and is given to all \
-             of them ([caching](caching.md#responses-for-one-client)).",
+            "Whether each client that `basic_auth`, `jwt`, `forward_auth` or a certificate has told apart has responses of its \
+             own. Otherwise what such a client gets is kept only if it says `public`, `s-maxage` or `must-revalidate`, and is given \
+             to all of them ([caching](caching.md#responses-for-one-client)).",
         ),
         Key::new(
             "cookies",

@@ -35,12 +35,18 @@ pub(super) fn besides(request: &Request<'_, '_>, caching: &Caching, client: &Tol
         text.extend([b"client ", known.as_bytes(), b"\n"].concat());
     }
     if caching.by_target {
-        let (between, query) = request.query.map_or(("", ""), |query| ("?", query));
+        let query = cache::reduced(request, sent_query(request), &caching.keys).query;
+        let (between, query) = query.as_deref().map_or(("", ""), |query| ("?", query));
         text.extend(
             [b"target ", request.path.as_bytes(), between.as_bytes(), query.as_bytes(), b"\n"].concat(),
         );
     }
     text
+}
+
+/// The query as the client has sent it, whatever its route has made of it.
+pub(super) fn sent_query<'a>(request: &Request<'_, 'a>) -> Option<&'a str> {
+    policy::target::Target::asked(request, Slashes::Keep).query()
 }
 
 /// The text of the key of a target, without what its response varies with.

@@ -151,7 +151,10 @@ pub(super) fn check(section: &Section<'_>, of_site: &Section<'_>, route: &Route)
         ),
         Some(gate) if !rules.key_identity => cx.warn(
             &span,
-            format!("`cache` behind `{gate}` keeps only what says `public`, `s-maxage` or `must-revalidate`, for all whom that admits"),
+            format!(
+                "`cache` behind `{gate}` keeps only what says `public`, `s-maxage` or `must-revalidate`, for all whom that \
+                 admits"
+            ),
             "write key_identity = true for responses of each client's own, or cache = false",
         ),
         None if rules.key_identity && module().is_some() => cx.warn(
@@ -168,8 +171,8 @@ pub(super) fn check(section: &Section<'_>, of_site: &Section<'_>, route: &Route)
     if !rules.response_control && rules.cookies && rules.key_cookies.is_empty() && has_lifetime(&rules) {
         cx.warn(
             &span,
-            "`response_control = false` with `cookies = true` gives every client what one with a session has got, even if it says \
-             `private`",
+            "`response_control = false` with `cookies = true` gives every client what one with a session has got, even if it \
+             says `private`",
             "leave `cookies` out, or name the cookies that distinguish responses in `key_cookies`",
         );
     }

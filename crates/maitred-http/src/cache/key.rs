@@ -10,8 +10,8 @@ pub const PARAMETERS_MAX: usize = 256;
 /// What of a request makes its key, besides scheme, host and path.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct KeyRules {
-    /// What tells apart what answers requests for one URL, such as the route and its pool: a line, without its end. Nothing, if it
-    /// is empty.
+    /// What tells apart what answers requests for one URL, such as the route and its pool: a line, without its end. Nothing, if
+    /// it is empty.
     pub answered_by: Box<str>,
     /// Which part of the query.
     pub query: QueryRule,

@@ -197,8 +197,8 @@ impl Wanted {
 /// with their middleware, Express' method-override, ASP.NET, Google's and Microsoft's APIs.
 const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// The method that a request asks its application to take it for. Names with `_` or `.` count, too: an application that gets fields
-/// as variables knows no difference (RFC 3875 section 4.1.18).
+/// The method that a request asks its application to take it for. Names with `_` or `.` count, too: an application that gets
+/// fields as variables knows no difference (RFC 3875 section 4.1.18).
 pub fn overridden(request: &Request<'_, '_>) -> Option<Method> {
     let alike = |name: &str, other: &str| {
         let plain = |byte: u8| if matches!(byte, b'_' | b'.') { b'-' } else { byte.to_ascii_lowercase() };

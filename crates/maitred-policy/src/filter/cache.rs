@@ -87,9 +87,9 @@ impl<'c> From<&'c config::Pool> for OfPool<'c> {
 }
 
 impl Caching {
-    /// Notes what answers requests of a route, so that no other route, and no other pool, gets what is kept for it. The line is the
-    /// same after a reload or a restart that changes nothing of it: numbers of pools and routes are not in it, and what a route
-    /// does not say is not, either.
+    /// Notes what answers requests of a route, so that no other route, and no other pool, gets what is kept for it. The line is
+    /// the same after a reload or a restart that changes nothing of it: numbers of pools and routes are not in it, and what a
+    /// route does not say is not, either.
     pub(crate) fn note_route(
         &mut self,
         site: &config::Site,

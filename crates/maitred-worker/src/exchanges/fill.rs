@@ -31,6 +31,7 @@ use super::ask::{Copied, Inner, POLICY, Sent, head_of};
 use crate::connection::body::RequestBody;
 use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
+use crate::kept::sent_query;
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
@@ -177,7 +178,7 @@ impl Exchanges {
         caching: &Caching,
         stale: Option<&Entry>,
     ) -> Option<(RequestHead, bool)> {
-        let reduced = reduced(request, Target::asked(request, Slashes::Keep).query(), &caching.keys);
+        let reduced = reduced(request, sent_query(request), &caching.keys);
         let target = match &reduced.query {
             None => request.path.to_owned(),
             Some(query) => format!("{}?{query}", request.path),
@@ -471,8 +472,8 @@ impl Exchanges {
         false
     }
 
-    /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to the
-    /// pool.
+    /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to
+    /// the pool.
     fn wants_of(&self, index: u32, filling: &Filling) -> Wants {
         let mut room = HeadRoom::default();
         let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));

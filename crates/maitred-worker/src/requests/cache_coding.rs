@@ -35,8 +35,8 @@ pub(super) enum Chosen {
 }
 
 impl Requests {
-    /// The coding of a response that is kept, by what a request accepts. `unmeasured`: the head of the response did not say how long
-    /// it is, and the request is the one that has fetched it. It gets what it would have got had the content come later.
+    /// The coding of a response that is kept, by what a request accepts. `unmeasured`: the head of the response did not say how
+    /// long it is, and the request is the one that has fetched it. It gets what it would have got had the content come later.
     pub(super) fn coding_of_kept(
         &mut self,
         index: u32,

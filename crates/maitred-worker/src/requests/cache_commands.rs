@@ -274,8 +274,8 @@ impl Requests {
         }
     }
 
-    /// The keys that a URL has by the routes of its site, each once: whichever route and pool it leads to, for clients that are told
-    /// apart, and for all others.
+    /// The keys that a URL has by the routes of its site, each once: whichever route and pool it leads to, for clients that are
+    /// told apart, and for all others.
     fn keys_of(&self, url: &Url, request: &Request<'_, '_>) -> Vec<KeyOfUrl> {
         let router = &self.shared.router;
         let mut keys: Vec<KeyOfUrl> = Vec::new();

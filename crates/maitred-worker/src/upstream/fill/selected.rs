@@ -12,8 +12,8 @@ use maitred_http::response::{Bad, Encode, Filter, FramedHead};
 use super::keeping::Taken;
 use maitred_files::kept::RANGES_MAX;
 
-/// Content that is read and dropped before a part of it, for a response that is not kept. What lies further behind is asked of the
-/// pool again, which may begin there: that costs less.
+/// Content that is read and dropped before a part of it, for a response that is not kept. What lies further behind is asked of
+/// the pool again, which may begin there: that costs less.
 pub(crate) const SKIPPED_BYTES_MAX: u64 = 16 << 20;
 
 /// The head that a request gets in place of this one, and which part of the content; `None` if it gets all. `now` is in seconds

@@ -2,6 +2,7 @@
 
 use rcgen::PKCS_ECDSA_P256_SHA256;
 
+use crate::access::users::{BCRYPT, field};
 use crate::cache::lasting::reload;
 use crate::cache::origin::{Origin, response};
 use crate::cache::{HIT, STORED, status};
@@ -307,6 +308,30 @@ fn those_who_wait_get_no_response_of_another_client() {
         assert_eq!(bob.response("GET").text(), "bob", "{cache}");
         steps.allow();
         assert_eq!(ann.response("GET").text(), "ann", "{cache}");
+        server.stop();
+    }
+}
+
+/// The user of a password, of a token, and of another server are not one, though they have one name.
+#[test]
+fn users_of_passwords_are_told_apart() {
+    for (cache, asked) in [("true", 4), ("{ key_identity = true }", 2)] {
+        let origin = telling("app", "max-age=600");
+        let users = format!("ann = \"{BCRYPT}\", bob = \"{BCRYPT}\"");
+        let server = Setup::with_files()
+            .site(&format!("basic_auth = {{ users = {{ {users} }}, remove_authorization = true }}"))
+            .route("/*", &format!("pool = \"app\"\ncache = {cache}"))
+            .table("[cache]\ndirectory = \"store\"\n")
+            .table(&format!("[pool.app]\nconnect = [\"{}\"]\n", origin.name()))
+            .start();
+        for _ in 0..2 {
+            for user in ["ann", "bob"] {
+                let text = get(&server, "/page", &field(user, "secret"));
+                assert!(text.contains(&format!(" {user}--")), "{cache}: {text}");
+            }
+        }
+        assert_eq!(origin.count(), asked, "{cache}");
+        assert_eq!(server.connect().get("/page").status, 401);
         server.stop();
     }
 }

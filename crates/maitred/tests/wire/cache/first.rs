@@ -211,3 +211,27 @@ fn what_is_stale_and_cannot_be_validated_is_said_to_be_stale() {
     });
     server.stop();
 }
+
+/// Short text whose length the head does not say is compressed as it comes, whether it comes with the head or after it.
+#[test]
+fn codings_of_the_first_client_do_not_depend_on_timing() {
+    for (length, body, coded) in [
+        (CHUNKED, &b"a\r\n0123456789\r\n0\r\n\r\n"[..], Some("gzip".to_owned())),
+        (MEASURED, b"0123456789", None),
+    ] {
+        let fields = "Cache-Control: max-age=600\r\nContent-Type: text/plain\r\n";
+        let head: &'static str = format!("HTTP/1.1 200 OK\r\n{fields}{length}").leak();
+        for pieces in [false, true] {
+            let steps = Steps::default();
+            let origin = in_pieces(head, body, pieces, &steps);
+            let server = crate::support::Setup::with_files()
+                .route("/*", "pool = \"app\"\ncache = true\ncompress = true")
+                .table("[cache]\ndirectory = \"store\"\n")
+                .table(&format!("[pool.app]\nconnect = [\"{}\"]\n", origin.name()))
+                .start();
+            let first = ask(&server, "Accept-Encoding: gzip\r\n", &steps);
+            assert_eq!(first.field("content-encoding").map(str::to_owned), coded, "{length:?} {pieces}");
+            server.stop();
+        }
+    }
+}
