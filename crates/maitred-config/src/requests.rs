@@ -150,7 +150,7 @@ pub(super) const TRUSTED_FIELDS: Key = Key::new(
     "Fields in which proxies in `trusted_proxies` tell the application who the client is, and which are passed on from these. From \
      any other peer, applications get neither these nor any of the [fields of proxies, gateways and login \
      services](proxies.md#fields-that-only-a-proxy-may-send) that are known; from trusted proxies, they get of those only what \
-     stands here, or, where the key is not given, those that are marked there as usual.",
+     stands here, or, where the key is not given, those that are named there as usual.",
 );
 
 /// `encoded_slashes`

@@ -474,7 +474,7 @@ fn the_examples_about_proxies_are_good() {
     let manual = include_str!("../../../../docs/proxies.md");
     let examples: Vec<_> =
         manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 10);
+    assert_eq!(examples.len(), 11);
     examples.into_iter().for_each(|example| drop(good(example)));
 }
 
