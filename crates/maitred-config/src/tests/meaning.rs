@@ -147,9 +147,14 @@ fn keys_about_tls_reach_their_meaning() {
         add: pair("Link", "</a>"),
         remove: vec!["x-powered-by".into()],
         if_absent: pair("X-C", "d"),
+        ..ResponseHeaders::default()
     };
     assert_eq!(site.response_headers, rules);
-    let requests = RequestHeaderRules { set: pair("Host", "inner"), remove: vec!["cookie".into()] };
+    let requests = RequestHeaderRules {
+        set: pair("Host", "inner"),
+        remove: vec!["cookie".into()],
+        ..RequestHeaderRules::default()
+    };
     assert_eq!(site.request_headers, requests);
     let files = Certificate::Files {
         certificate: "/etc/maitred/cert.pem".into(),

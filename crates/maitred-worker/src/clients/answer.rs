@@ -11,7 +11,7 @@ use maitred_http::response::ResponseHead;
 use maitred_http::uri;
 
 use super::Clients;
-use crate::connection::dispatch::ResponseTraits;
+use crate::connection::dispatch::{Dispatch, ResponseTraits};
 use crate::connection::refusal::RETRY_SOON;
 use crate::connection::wire::Wire;
 use crate::connection::{After, State};
@@ -21,7 +21,7 @@ use crate::origin::{self, Client};
 use crate::step::{RequestInput, Step};
 use crate::upstream::Attempt;
 use crate::upstream::server::mapping;
-use maitred_config::{Address, LogChoice};
+use maitred_config::LogChoice;
 use maitred_files::exchange::{Coding, Decision, Field, ReplyContext, ResponseWriter, Routed, Watch};
 use maitred_files::files::FileServer;
 use maitred_files::fixed::{self, Failure};
@@ -30,7 +30,7 @@ use maitred_log::access::{Line, RequestLine};
 use maitred_policy::compress::{Rules, Wish};
 use maitred_policy::filter::cors;
 use maitred_policy::plan::Plan;
-use maitred_policy::rewrite::{self, Facts, Origin, Rewritten};
+use maitred_policy::rewrite::{self, Facts, Rewritten};
 use maitred_policy::route::Choice;
 use maitred_tls::redirect;
 
@@ -77,6 +77,9 @@ impl Clients {
         let exchange = self.connections[index as usize].exchange.as_deref();
         if let Some(gated) = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()) {
             out.extend(gated.cookies.all());
+        }
+        if !given.routed.plan.filled.is_empty() {
+            self.put_filled(index, request, given.routed.plan, out);
         }
     }
 
@@ -184,29 +187,6 @@ impl Clients {
         }
     }
 
-    /// Where a request comes from, as routes see it.
-    pub(crate) fn origin(&self, index: u32, request: &Request<'_, '_>) -> Origin {
-        let connection = &self.connections[index as usize];
-        let client =
-            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let port = self
-            .shared
-            .bound_at(connection.listen)
-            .and_then(Address::port)
-            .unwrap_or(if client.https { 443 } else { 80 });
-        Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
-    }
-
-    /// The path of a request in its canonical form.
-    fn canonical_path(&self, request: &Request<'_, '_>) -> String {
-        let slashes = self.shared.start.config.server.encoded_slashes;
-        let mut canonical = Vec::new();
-        match uri::canonical_path(request.path, slashes.into(), &mut canonical) {
-            Ok(()) => String::from_utf8_lossy(&canonical).into_owned(),
-            Err(_) => request.path.to_owned(),
-        }
-    }
-
     /// The context of the response to this request: what its head depends on besides the content. Fields that are about the
     /// request are in `buffers`.
     pub(crate) fn reply_context<'r>(
@@ -236,6 +216,7 @@ impl Clients {
         if !plan.depends_on_requests() {
             return context;
         }
+        self.settle_id(index, plan);
         let mut fields = std::mem::take(&mut self.buffers.further);
         fields.clear();
         self.put_further(index, request, given, &mut fields);
@@ -250,6 +231,7 @@ impl Clients {
         let plan = given.routed.plan;
         let depends = plan.depends_on_requests() || plan.compress.is_some();
         if depends && !self.connections[index as usize].internal {
+            self.settle_id(index, plan);
             let mut fields = FieldLines::default();
             self.put_further(index, request, given, &mut fields);
             let expiry = plan.expires.as_ref().map(|expires| expires.for_later(request.method, given.path));
@@ -736,8 +718,9 @@ impl Clients {
             target: request.target,
             version: request.version,
         };
-        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some());
-        let id = exchange.and_then(|exchange| exchange.dispatch.request_id()).map(origin::hexadecimal);
+        let dispatch = connection.exchange.as_deref().map(|exchange| &exchange.dispatch);
+        let named = dispatch.filter(|dispatch| dispatch.pool.is_some() || dispatch.keeps_id);
+        let id = named.and_then(Dispatch::request_id).map(origin::hexadecimal);
         let line = Line {
             remote: client.remote.bytes(),
             request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),

@@ -19,6 +19,8 @@
 //! | [`reclaim`] | whether a connection is idle, and since when |
 //! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
 //! | [`forwarded`] | what applications and servers are told of a request |
+//! | [`filled`] | fields of responses whose values have placeholders |
+//! | [`told`] | what placeholders and conditions look at, besides heads |
 //! | [`spans`] | what traces say of requests |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
@@ -29,6 +31,7 @@ pub(crate) mod answer;
 pub(crate) mod datagrams;
 mod errors;
 mod exchange;
+mod filled;
 pub(crate) mod forwarded;
 mod handshakes;
 mod http2;
@@ -41,6 +44,7 @@ mod table;
 mod throttle;
 mod tls_kernel;
 mod tls_session;
+mod told;
 mod unsent;
 mod wire;
 

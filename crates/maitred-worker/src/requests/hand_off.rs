@@ -360,20 +360,19 @@ impl Requests {
         let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
         let way = BodyWay::of(streams, spool.as_deref(), channel.sockets_only);
         let flags = flags_of(request, sent.keep, way, switch.is_some());
-        let queue_us = sent.queue_us;
+        let (queue_us, local) = (sent.queue_us, shared.locals.get(usize::from(connection.listen)));
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
         let peer = &connection.peer();
         let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
-        let local = shared.locals.get(usize::from(connection.listen));
         let tagged = connection_number | channel.tag;
         if let Some(trailers) = trailers {
             append_trailers(channel.out(), tagged, number, &trailers);
         }
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
-        let mut head =
-            meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
+        let target = canonical_target(context, &shared.start.config.server);
+        let mut head = meta.head(request.method_text, &target);
         let outbound = Outbound {
             request,
             rules,
@@ -382,6 +381,7 @@ impl Requests {
             switch,
             peer,
             client,
+            target: &target,
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
@@ -405,7 +405,8 @@ impl Requests {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
         let (across, spool) = (exchange.dispatch.across.take(), exchange.body.spool.take());
-        let id = across.as_deref().map_or(new_id, |across| across.request_id);
+        let id =
+            across.as_deref().map_or_else(|| exchange.dispatch.id_or(new_id), |across| across.request_id);
         exchange.dispatch.set_request_id(id);
         (across, spool, id)
     }

@@ -46,7 +46,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     ("maitred-log", &[&["access", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),
-    ("maitred-policy", &[&["access", "compress", "filter", "rewrite"], &["plan"], &["route"]]),
+    ("maitred-policy", &[&["rewrite"], &["access", "compress", "filter"], &["plan"], &["route"]]),
     (
         "maitred-tls",
         &[
