@@ -44,6 +44,34 @@ pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server
     Cow::Owned(String::from_utf8_lossy(&target).into_owned())
 }
 
+/// Path and query as the client has sent them, whatever a route has made of them since. A path that leads elsewhere for an
+/// application that does not resolve dot segments than for the routes is given in its canonical form.
+pub(super) fn sent_uri(target: &str, slashes: uri::Slashes) -> Cow<'_, str> {
+    // In absolute form, scheme and authority stand before it.
+    let sent = match target.split_once("://") {
+        Some((_, rest)) if !target.starts_with('/') => {
+            rest.find(['/', '?']).and_then(|at| rest.get(at..)).unwrap_or_default()
+        }
+        _ => target,
+    };
+    let (path, query) = sent.split_once('?').map_or((sent, None), |(path, query)| (path, Some(query)));
+    let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
+    let mut segments = uri::decode_parameter(path);
+    segments.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+    if path.starts_with('/') && !segments.split(|byte| *byte == b'/').any(is_dots) {
+        return Cow::Borrowed(sent);
+    }
+    let mut canonical = Vec::with_capacity(sent.len() + 1);
+    if path.is_empty() || uri::canonical_path(path, slashes, &mut canonical).is_err() {
+        canonical.push(b'/');
+    }
+    if let Some(query) = query {
+        canonical.push(b'?');
+        uri::canonical_query(query, &mut canonical);
+    }
+    Cow::Owned(String::from_utf8_lossy(&canonical).into_owned())
+}
+
 /// The protocol that the client may switch to: the first of those in its `Upgrade` that the pool allows; only in a request of
 /// version 1.1 that ends with its head (9110-7.8). Names are compared without case, and sent in the pool's spelling.
 ///

@@ -15,17 +15,21 @@
 //! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection
 //! that is open, idle or not.
 
+use std::borrow::Cow;
+
 use maitred_http::fields::FieldLines;
-use maitred_http::request::Framing;
+use maitred_http::request::{Framing, Request};
 
 use super::Exchanges;
 use crate::clients::forwarded::Outbound;
-use crate::forward::{canonical_target, content_length};
-use crate::origin::Client;
+use crate::forward::{canonical_target, content_length, sent_uri};
+use crate::origin::{Client, hexadecimal};
 use crate::step::RequestInput;
 use crate::upstream::fastcgi::{Asked, write_request};
-use maitred_config::{Address, FastCgi, Pool};
+use maitred_config::{Address, FastCgi, Pool, Template};
 use maitred_files::RequestContext;
+use maitred_policy::plan::Plan;
+use maitred_policy::rewrite::put_variable;
 
 impl Exchanges {
     /// The request as an application gets it, without a body that is spooled.
@@ -40,14 +44,13 @@ impl Exchanges {
         given: RequestInput<'_>,
     ) -> Result<Vec<u8>, u16> {
         let request = context.request;
-        let id = self.forwarded.next_id();
-        let across = self.exchange(index).dispatch.begin_outbound(id);
+        let new_id = self.forwarded.next_id();
+        let (id, across) = self.exchange(index).dispatch.begin_outbound(new_id);
         let (peer, listen) =
             (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
         let target = canonical_target(context, &self.shared.start.config.server);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        let mut fields = FieldLines::default();
-        let rules = &given.routed.plan.requests;
+        let (mut fields, rules) = (FieldLines::default(), &given.routed.plan.requests);
         let outbound = Outbound {
             request,
             rules,
@@ -57,6 +60,7 @@ impl Exchanges {
             switch: None,
             peer,
             client,
+            target: &target,
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
@@ -66,20 +70,20 @@ impl Exchanges {
         let passes = self.passes_body(index);
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
         let user = gated.and_then(|gated| Some((gated.scheme.name(), gated.user.clone()?)));
+        let uri = self.request_uri(fastcgi, request, (given.routed.plan, &target));
+        let params = self.fastcgi_params(index, &fastcgi.params, request, (&target, client, id));
         let asked = Asked {
             context,
             target: &target,
-            host: rules
-                .host
-                .as_deref()
-                .and_then(|host| std::str::from_utf8(host).ok())
-                .unwrap_or(request.authority),
+            uri: &uri,
+            host: rules.host_text().unwrap_or(request.authority),
             settings: fastcgi,
             mount: &settings.mount,
             script: given.script,
             client,
             local: self.shared.bound_at(listen).and_then(Address::inet),
             fields: &fields,
+            params: &params,
             user: user.as_ref().map(|(scheme, user)| (*scheme, &**user)),
             content_length: match (spool, request.framing) {
                 (Some(spool), _) => Some(spool.bytes),
@@ -88,8 +92,43 @@ impl Exchanges {
             },
         };
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
-        let inline = (spool.is_none() && !passes).then_some(given.body);
-        write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
+        let inline = spool.is_none() && !passes;
+        write_request(&mut out, &asked, inline.then_some(given.body)).map_err(|_| 431_u16)?;
         Ok(out)
+    }
+
+    /// `REQUEST_URI`: `target`, or what the client has sent.
+    fn request_uri<'r>(
+        &self,
+        fastcgi: &FastCgi,
+        request: &Request<'r, 'r>,
+        (plan, target): (&Plan, &'r str),
+    ) -> Cow<'r, str> {
+        match fastcgi.uri_as_sent || plan.front_controller.is_some() {
+            true => sent_uri(request.target, self.shared.start.config.server.encoded_slashes.into()),
+            false => Cow::Borrowed(target),
+        }
+    }
+
+    /// The variables of the operator's.
+    fn fastcgi_params<'p>(
+        &self,
+        index: u32,
+        params: &'p [(String, Template)],
+        request: &Request<'_, '_>,
+        (target, client, id): (&str, &Client, u128),
+    ) -> Vec<(&'p str, Vec<u8>)> {
+        if params.is_empty() {
+            return Vec::new();
+        }
+        let (origin, id) = (|| self.origin(index, request), hexadecimal(id));
+        let request_id = client.given_request_id(request).unwrap_or(&id);
+        let told = self.told(index, request, (&origin, target, request_id));
+        let filled = params.iter().map(|(name, value)| {
+            let mut out = Vec::new();
+            put_variable(value, &told, &mut out);
+            (name.as_str(), out)
+        });
+        filled.collect()
     }
 }

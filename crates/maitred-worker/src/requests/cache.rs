@@ -16,6 +16,7 @@ use maitred_http::cache::{
     put_variant_key,
 };
 use maitred_http::request::{Method, Request};
+use maitred_http::uri;
 
 use super::Requests;
 use super::cache_coding::Chosen;
@@ -23,6 +24,7 @@ use crate::connection::cached::Cached;
 use crate::exchanges::fill::Begun;
 use crate::exchanges::follow::CACHE_NAME;
 use crate::fills::{Fill, How, Joined, Phase};
+use crate::forward::sent_uri;
 use crate::kept::{lifetime_of, target, variant_key};
 use crate::step::{RequestInput, Step};
 use maitred_cache::{Entry, Found, Key, Kind, Store};
@@ -82,7 +84,7 @@ impl Requests {
             self.row.response_cache_bypassed.add(1);
             return None;
         }
-        let primary = self.primary_key(index, store, request, caching);
+        let primary = self.primary_key(index, store, request, (caching, self.sees_spelling(pool, given)));
         let looked = self.look(store, &primary, request, caching);
         let asked = Asked { caching, wanted, primary, variant: None, pool };
         match looked {
@@ -113,11 +115,39 @@ impl Requests {
     }
 
     /// The key of what a request is for, without what its response varies with.
-    fn primary_key(&self, index: u32, store: &Store, request: &Request<'_, '_>, caching: &Caching) -> Key {
+    fn primary_key(
+        &self,
+        index: u32,
+        store: &Store,
+        request: &Request<'_, '_>,
+        (caching, sees_spelling): (&Caching, bool),
+    ) -> Key {
         let https = self.origin(index, request).https;
         let mut text = Vec::with_capacity(256);
         put_key(&target(request, https), request, (&caching.keys, &caching.rules), &mut text);
+        if sees_spelling {
+            self.put_spelling(request, &mut text);
+        }
         store.key(&text)
+    }
+
+    /// Whether the application sees how the client has spelled the path.
+    fn sees_spelling(&self, pool: usize, given: RequestInput<'_>) -> bool {
+        let settings = self.shared.start.config.pools.get(pool).and_then(|pool| pool.source.fastcgi());
+        given.routed.plan.front_controller.is_some() || settings.is_some_and(|settings| settings.uri_as_sent)
+    }
+
+    /// Adds the path to a key, if it is not in its canonical form: what is made for it is for no other spelling.
+    fn put_spelling(&self, request: &Request<'_, '_>, key: &mut Vec<u8>) {
+        let slashes = self.shared.start.config.server.encoded_slashes.into();
+        let sent = sent_uri(request.target, slashes);
+        let path = sent.split_once('?').map_or(&*sent, |(path, _)| path);
+        let mut canonical = Vec::with_capacity(path.len());
+        if uri::canonical_path(path, slashes, &mut canonical).is_err() || canonical != path.as_bytes() {
+            key.extend_from_slice(b"path ");
+            key.extend_from_slice(path.as_bytes());
+            key.push(b'\n');
+        }
     }
 
     /// What the store has for a request.

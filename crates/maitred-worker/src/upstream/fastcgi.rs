@@ -223,6 +223,8 @@ pub(crate) struct Asked<'a> {
     pub context: &'a RequestContext<'a>,
     /// The target, in its one form.
     pub target: &'a str,
+    /// `REQUEST_URI`: that, or the one that the client has sent.
+    pub uri: &'a str,
     /// The authority that the application gets: the client's, or what the route sets instead.
     pub host: &'a str,
     /// The settings of the pool.
@@ -239,6 +241,8 @@ pub(crate) struct Asked<'a> {
     pub fields: &'a FieldLines,
     /// How the server has found out who the user is, and who that is.
     pub user: Option<(&'a str, &'a str)>,
+    /// Variables of the operator's.
+    pub params: &'a [(&'a str, Vec<u8>)],
     /// Bytes of content, if there is content.
     pub content_length: Option<u64>,
 }
@@ -261,7 +265,7 @@ pub(crate) fn write_request(
     let whole = Script { path_info: below, ..Script::default() };
     let variables = Variables {
         method: request.method_text,
-        target: asked.target,
+        target: asked.uri,
         query: asked.target.split_once('?').map_or("", |(_, query)| query),
         protocol: match request.version {
             Version::Http10 => "HTTP/1.0",
@@ -278,6 +282,8 @@ pub(crate) fn write_request(
         mount: asked.mount.as_bytes(),
         script: asked.script.copied().unwrap_or(whole),
         content_length: asked.content_length,
+        program: asked.settings.script_filename.as_deref().map(|program| program.as_os_str().as_bytes()),
+        further: asked.params,
         authenticated: asked.user,
     };
     let fields = asked.fields.all().iter();
