@@ -27,7 +27,7 @@ const NEEDED: &[(&str, Sign, &str)] = &[
     ("tests counts", Program("strace"), "strace"),
     ("tests instructions", Program("valgrind"), "valgrind"),
     ("go h2spec tests programs go-frameworks http3 dist", Program("go"), "golang-go"),
-    ("rules", Program("git"), "git"),
+    ("rules tests", Program("git"), "git"),
     ("python", Program("python3"), "python3"),
     ("programs python-frameworks http2 http3 cache-tests dist installed trials", Module("ensurepip"), "python3-venv"),
     ("programs http2 http3 trials", Program("chromium"), "chromium"),
@@ -48,6 +48,7 @@ const NEEDED: &[(&str, Sign, &str)] = &[
     ("tests programs", Program("php-cgi"), "php-cgi"),
     // Debian's name of the program ends with PHP's version.
     ("tests apache-sites", File("/usr/sbin", "php-fpm", ""), "php-fpm"),
+    ("tests", Program("fcgiwrap"), "fcgiwrap"),
     ("tests programs", Program("nginx"), "nginx-light"),
     ("tests node node-frameworks programs cache-tests installed", Program("node"), "nodejs"),
     ("node node-frameworks programs cache-tests installed", Program("npm"), "npm"),

@@ -14,8 +14,8 @@ const EXPANDED_BYTES_MAX: usize = 4 << 20;
 const DEPTH_MAX: usize = 4;
 
 /// Below these keys a value can be a secret: nothing shows it, neither a log, nor the status, nor the list of processes.
-const SECRET_KEYS: [&str; 9] =
-    ["secret", "env", "set", "add", "if_absent", "header", "cookie", "query", "users"];
+const SECRET_KEYS: [&str; 10] =
+    ["secret", "env", "set", "add", "if_absent", "header", "cookie", "query", "users", "params"];
 
 const FORMS: &str = "it takes `${NAME}`, `${NAME:-default}` or `${file:/path}`; `$${` stands for `${` itself";
 
@@ -123,7 +123,7 @@ impl Expansion<'_> {
         if !self.keys.iter().any(|key| SECRET_KEYS.contains(&key.as_str())) {
             let key = self.keys.last().map(String::as_str).unwrap_or_default();
             let message = format!("`{}` takes no secret", shorten(key));
-            let hint = "it can be seen in logs, in the status, or by other accounts; `${file:…}` goes into `env`, the \
+            let hint = "it can be seen in logs, in the status, or by other accounts; `${file:…}` goes into `env`, `params`, the \
                         fields of `request_headers` and `response_headers`, and conditions of `match`";
             self.wrong(&written, message, hint.into());
             return String::new();

@@ -1,10 +1,54 @@
 //! Keys of a pool about what its servers are told, and what becomes of their responses.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use maitred_http::proxy_protocol::Version;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
 use super::retry::Retry;
+
+/// Where an external server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Upstream {
+    /// `http://host:port` or `fastcgi://host:port`, resolved when the configuration was read.
+    Tcp {
+        /// As it was written, for the `Host` field where none is given, and for messages.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// `http+unix:/path` or `fastcgi+unix:/path`
+    Unix(PathBuf),
+}
+
+impl Upstream {
+    /// Where it listens, in words.
+    pub fn address(&self) -> String {
+        match self {
+            Upstream::Tcp { address, .. } => address.to_string(),
+            Upstream::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// What `Host` says to it if it is to be its own (9110-7.2).
+    pub fn authority(&self) -> &str {
+        match self {
+            Upstream::Tcp { name, .. } => name,
+            Upstream::Unix(_) => "localhost",
+        }
+    }
+
+    /// The host that it was written with, without its port and brackets; empty for a socket.
+    pub fn host(&self) -> &str {
+        let Upstream::Tcp { name, .. } = self else { return "" };
+        match name.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => name.split(':').next().unwrap_or_default(),
+        }
+    }
+}
 
 /// What only a pool of servers has (`connect = "http://…"`, `"https://…"`, `"fastcgi://…"`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, std::default::Default)]

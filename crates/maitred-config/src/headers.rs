@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
+use super::template::Template;
 
 /// `response_headers`: what is changed in the fields of every response. Names and values are valid (9110-5); no name is one of
 /// [`FRAMING_FIELDS`](maitred_http::fields::FRAMING_FIELDS).
@@ -10,8 +11,12 @@ use super::keys::{Default, Key, Kind, Table};
 pub struct ResponseHeaders {
     /// Fields that take the place of all of their name.
     pub set: Vec<(String, String)>,
+    /// The same with placeholders in their values.
+    pub set_filled: Vec<(String, Template)>,
     /// Fields that come beside others of their name.
     pub add: Vec<(String, String)>,
+    /// The same with placeholders in their values.
+    pub add_filled: Vec<(String, Template)>,
     /// Names, in lower case.
     pub remove: Vec<String>,
     /// Fields that come where there is none of their name.
@@ -23,6 +28,8 @@ pub struct ResponseHeaders {
 pub struct RequestHeaderRules {
     /// Fields that take the place of all of their name.
     pub set: Vec<(String, String)>,
+    /// The same with placeholders in their values; none is `Host`.
+    pub set_filled: Vec<(String, Template)>,
     /// Names, in lower case.
     pub remove: Vec<String>,
 }
@@ -46,9 +53,11 @@ pub(super) const REQUEST_KEY: Key = Key::new(
 
 const SET: Key = Key::new(
     "set",
-    Kind::Map("name = value"),
+    Kind::Map("name = value, with placeholders"),
     Default::Absent("none"),
-    "Fields to set; those of the name that are there are replaced.",
+    "Fields to set; those of the name that are there are replaced. Values can have the placeholders `{client}`, `{scheme}`, \
+     `{host}`, `{port}`, `{uri}`, `{user}` and `{request_id}`, which `docs/headers.md` describes; a brace is written twice: `{{` \
+     and `}}`.",
 );
 
 /// `response_headers`
@@ -65,9 +74,9 @@ pub(super) const RESPONSE: Table = Table {
         SET,
         Key::new(
             "add",
-            Kind::Map("name = value"),
+            Kind::Map("name = value, with placeholders"),
             Default::Absent("none"),
-            "Fields to add beside those of the name that are there.",
+            "Fields to add beside those of the name that are there. Values are as those of `set`.",
         ),
         Key::new(
             "remove",
@@ -79,7 +88,8 @@ pub(super) const RESPONSE: Table = Table {
             "if_absent",
             Kind::Map("name = value"),
             Default::Absent("none"),
-            "Fields to add to responses that have none of the name. At most 26.",
+            "Fields to add to responses that have none of the name. At most 26. Values have no placeholders; a brace is written \
+             twice, as in `set`.",
         ),
     ],
 };
@@ -90,6 +100,6 @@ pub(super) const REQUEST: Table = Table {
     doc: "Header fields of requests of a site or a route, as its pool gets them. `Host` can be set; fields that delimit the message, \
           and those in which Maitred says who the client is (`X-Forwarded-For` and its like), cannot be named.",
     example: "[pool.api]\nconnect = \"http://127.0.0.1:3000\"\n\n[[site]]\n\n[[site.route]]\npath = \"/api/*\"\npool = \"api\"\n\
-              request_headers = { set = { \"X-Tenant\" = \"blue\" }, remove = [\"Cookie\"] }\n",
+              request_headers = { set = { \"X-Tenant\" = \"blue\", \"X-Peer\" = \"{client}\" }, remove = [\"Cookie\"] }\n",
     keys: &[SET, Key::new("remove", Kind::Texts("field names"), Default::Texts(&[]), "Fields to remove.")],
 };

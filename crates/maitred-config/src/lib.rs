@@ -94,6 +94,7 @@ pub use directory::user_runtime_dir;
 pub use discovery::{Discovery, Found, Name, Query};
 pub use expires::{Expires, ExpiresFor};
 pub use external::{External, HostRule, MapRedirects, ProxyProtocol};
+pub use fastcgi::FastCgi;
 pub use finding::Origin;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use health::{Health, Question};

@@ -23,6 +23,8 @@ use super::cors::Cors;
 use super::discovery::Discovery;
 use super::expires::Expires;
 use super::external::External;
+pub use super::external::Upstream;
+use super::fastcgi::FastCgi;
 use super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::health::Health;
 use super::identity::Identity;
@@ -295,6 +297,8 @@ pub struct Route {
     pub target: Target,
     /// For a pool with scripts: its `root`, with the options that the site has for files.
     pub scripts: Option<Files>,
+    /// `front_controller`: the one that answers all requests, as a path below that; begins with `/`.
+    pub front_controller: Option<String>,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
     /// `expires`; `None` where it is not given.
@@ -360,6 +364,7 @@ impl Route {
             rewrite: Rewrite::default(),
             target,
             scripts: None,
+            front_controller: None,
             expires: None,
             cors: None,
             security_headers: None,
@@ -600,21 +605,6 @@ impl Source {
     }
 }
 
-/// A pool of FastCGI applications.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FastCgi {
-    /// Where they listen; not empty unless others are found ([`Pool::discovery`]).
-    pub servers: Vec<Upstream>,
-    /// `root`: the directory of the scripts here, absolute, without a slash at its end. `None`: the application has no files.
-    pub root: Option<PathBuf>,
-    /// `script_root`: the same as the application sees it; there if `root` is.
-    pub script_root: Option<PathBuf>,
-    /// `index`: the script of a directory.
-    pub index: String,
-    /// `php`: whether files below `root` are served, and `index` gets all other paths; there is a `root` then.
-    pub php: bool,
-}
-
 /// How the processes of a listen pool share its sockets, and how they begin and end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sharing {
@@ -639,47 +629,6 @@ pub enum StopSignal {
     Usr1,
     Usr2,
     Winch,
-}
-
-/// Where an external server listens.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Upstream {
-    /// `http://host:port` or `fastcgi://host:port`, resolved when the configuration was read.
-    Tcp {
-        /// As it was written, for the `Host` field where none is given, and for messages.
-        name: String,
-        /// The address.
-        address: SocketAddr,
-    },
-    /// `http+unix:/path` or `fastcgi+unix:/path`
-    Unix(PathBuf),
-}
-
-impl Upstream {
-    /// Where it listens, in words.
-    pub fn address(&self) -> String {
-        match self {
-            Upstream::Tcp { address, .. } => address.to_string(),
-            Upstream::Unix(path) => format!("unix:{}", path.display()),
-        }
-    }
-
-    /// What `Host` says to it if it is to be its own (9110-7.2).
-    pub fn authority(&self) -> &str {
-        match self {
-            Upstream::Tcp { name, .. } => name,
-            Upstream::Unix(_) => "localhost",
-        }
-    }
-
-    /// The host that it was written with, without its port and brackets; empty for a socket.
-    pub fn host(&self) -> &str {
-        let Upstream::Tcp { name, .. } = self else { return "" };
-        match name.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => name.split(':').next().unwrap_or_default(),
-        }
-    }
 }
 
 /// `transport = "auto" | "direct" | "relay"`

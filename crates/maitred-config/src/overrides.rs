@@ -200,7 +200,8 @@ pub(super) const LIMITS: Table = Table {
             "body_bytes_max",
             Kind::Size { min: 0, max: 64 * GIB },
             AROUND,
-            "Bytes of a request body. A longer one gets 413. Not more than `bodies_disk_bytes_max` of `[limits]`.",
+            "Bytes of a request body. A longer one gets 413. Not more than `bodies_disk_bytes_max` of `[limits]`, unless such bodies \
+             go on while they come (`request_buffering`).",
         ),
         Key::new(
             "body_memory_bytes_max",

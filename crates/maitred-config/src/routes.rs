@@ -2,8 +2,8 @@
 
 use super::keys::{Default, Key, Kind, Table};
 use super::{
-    access, cache, client_limits, compress, conditions, cors, expires, files, headers, jwt, media, mirror,
-    modules, overrides, response_buffering, rewrites, security,
+    access, cache, client_limits, compress, conditions, cors, expires, fastcgi, files, headers, jwt, media,
+    mirror, modules, overrides, response_buffering, rewrites, security,
 };
 
 /// `error_pages`
@@ -72,6 +72,7 @@ pub(super) const ROUTE: Table = Table {
         rewrites::REPLACE_PREFIX,
         rewrites::REWRITE,
         rewrites::QUERY_KEY,
+        fastcgi::FRONT_CONTROLLER,
         files::INDEX,
         files::LISTING,
         files::HIDDEN,

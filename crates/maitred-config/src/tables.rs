@@ -658,6 +658,9 @@ pub(crate) const POOL: Table = Table {
         fastcgi::SCRIPT_ROOT,
         fastcgi::INDEX,
         fastcgi::PHP,
+        fastcgi::SCRIPT_FILENAME,
+        fastcgi::PARAMS,
+        fastcgi::REQUEST_URI,
     ],
 };
 

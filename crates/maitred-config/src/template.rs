@@ -1,4 +1,7 @@
-//! Texts with placeholders, of redirects and of rewritten targets.
+//! Texts with placeholders: of redirects and rewritten targets, of fields, and of variables of FastCGI.
+//!
+//! A brace that begins no placeholder is written twice. What a placeholder's value looks like depends on where it stands, and is
+//! decided when it is filled in (`maitred_policy::rewrite`).
 
 use regex::bytes::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -37,41 +40,99 @@ pub enum Part {
     Header(String),
     /// `{query.X}`: the first parameter of the name, as it was sent.
     Parameter(String),
+    /// `{user}`: the user that a gate has found; empty without one.
+    User,
+    /// `{request_id}`: the id of the request.
+    RequestId,
 }
 
 impl Template {
-    /// Parses a text; `regex` is what `{capture.…}` refers to.
+    /// Parses a text that stands for a target or a place to redirect to; `regex` is what `{capture.…}` refers to.
     ///
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str, regex: Option<&Regex>) -> Result<Template, String> {
-        let (mut parts, mut rest) = (Vec::new(), text);
-        while let Some((before, from)) = rest.split_once('{') {
-            let (name, after) = from
-                .split_once('}')
-                .ok_or("a placeholder has no end: `{` stands only at the start of one")?;
-            push_text(&mut parts, before)?;
-            parts.push(placeholder(name, regex)?);
-            rest = after;
-        }
-        push_text(&mut parts, rest)?;
-        Ok(Template(parts))
+        cut(text, |name| placeholder(name, regex))
     }
 
-    /// Whether it has parts that come from the request.
+    /// Parses the value of a field or of a variable, which is filled in when the request has passed its gates.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse_value(text: &str) -> Result<Template, String> {
+        cut(text, value_placeholder)
+    }
+
+    /// A text as it is.
+    pub fn plain(text: &str) -> Template {
+        Template(vec![Part::Text(text.to_owned())])
+    }
+
+    /// Whether it has no parts that come from the request.
     pub fn is_plain(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Text(_)))
     }
+
+    /// The text of one that [is plain](Template::is_plain).
+    pub fn as_plain(&self) -> Option<String> {
+        let texts = self.0.iter().map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// The same text written so that nothing in it is a placeholder.
+    pub fn escape(text: &str) -> String {
+        text.replace('{', "{{").replace('}', "}}")
+    }
 }
 
-fn push_text(parts: &mut Vec<Part>, text: &str) -> Result<(), String> {
-    if text.contains('}') {
-        return Err("`}` stands only at the end of a placeholder".into());
+/// Cuts a text at its placeholders.
+fn cut(text: &str, part: impl Fn(&str) -> Result<Part, String>) -> Result<Template, String> {
+    let (mut parts, mut plain, mut rest) = (Vec::new(), String::new(), text);
+    while let Some((before, from)) = rest.find(['{', '}']).and_then(|at| rest.split_at_checked(at)) {
+        plain.push_str(before);
+        if let Some(after) = from.strip_prefix("{{").or_else(|| from.strip_prefix("}}")) {
+            plain.push_str(from.get(..1).unwrap_or_default());
+            rest = after;
+            continue;
+        }
+        let Some(inner) = from.strip_prefix('{') else {
+            return Err("`}` stands only at the end of a placeholder; write `}}` for a brace".into());
+        };
+        let (name, after) = inner
+            .split_once('}')
+            .ok_or("a placeholder has no end: `{` stands only at the start of one; write `{{` for a brace")?;
+        push_text(&mut parts, std::mem::take(&mut plain));
+        parts.push(part(name)?);
+        rest = after;
     }
+    plain.push_str(rest);
+    push_text(&mut parts, plain);
+    Ok(Template(parts))
+}
+
+fn push_text(parts: &mut Vec<Part>, text: String) {
     if !text.is_empty() {
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(Part::Text(text));
     }
-    Ok(())
+}
+
+fn value_placeholder(name: &str) -> Result<Part, String> {
+    Ok(match name {
+        "client" => Part::Client,
+        "scheme" => Part::Scheme,
+        "host" => Part::Host,
+        "port" => Part::Port,
+        "uri" => Part::Uri,
+        "user" => Part::User,
+        "request_id" => Part::RequestId,
+        _ => {
+            let known = "{client}, {scheme}, {host}, {port}, {uri}, {user} and {request_id}";
+            return Err(format!("the placeholders are {known}; a brace is written twice: `{{{{` and `}}}}`"));
+        }
+    })
 }
 
 fn placeholder(name: &str, regex: Option<&Regex>) -> Result<Part, String> {
@@ -81,6 +142,11 @@ fn placeholder(name: &str, regex: Option<&Regex>) -> Result<Part, String> {
         let number = group.parse().ok().filter(|number| *number < regex.captures_len()).or_else(by_name);
         let number = number.ok_or_else(|| format!("`path_regex` has no group `{group}`"))?;
         return Ok(Part::Capture(number as u16));
+    }
+    if matches!(name, "user" | "request_id") {
+        return Err(format!(
+            "`{{{name}}}` is for fields and variables: users and ids are not known yet when a target is made"
+        ));
     }
     Ok(match name {
         "path" => Part::Path,
@@ -150,6 +216,36 @@ mod tests {
             assert!(found.contains(why), "{wrong}: {found}");
         }
         assert!(Template::parse("{capture.1}", None).is_err_and(|why| why.contains("does not have")));
+    }
+
+    #[test]
+    fn braces_are_written_twice() {
+        let text = |text: &str| Part::Text(text.into());
+        for (given, parts) in [
+            (r#"{{"a":{{}}}}"#, vec![text(r#"{"a":{}}"#)]),
+            ("{{{host}}}", vec![text("{"), Part::Host, text("}")]),
+            ("", vec![]),
+        ] {
+            assert_eq!(Template::parse_value(given).map(|template| template.0), Ok(parts), "{given}");
+        }
+        for plain in ["", "{", "}}{", "{host}", "a{{b}"] {
+            let parsed = Template::parse_value(&Template::escape(plain)).unwrap();
+            assert_eq!(parsed.as_plain().as_deref(), Some(plain));
+        }
+        assert_eq!(Template::parse_value("{host}").unwrap().as_plain(), None);
+    }
+
+    #[test]
+    fn values_have_placeholders_of_their_own() {
+        let parts = vec![Part::User, Part::Text("@".into()), Part::RequestId];
+        assert_eq!(Template::parse_value("{user}@{request_id}").map(|template| template.0), Ok(parts));
+        for wrong in [r#"{"group":"a"}"#, "{path}", "{capture.1}", "{header.X}", "{}"] {
+            assert!(Template::parse_value(wrong).is_err_and(|why| why.contains("written twice")), "{wrong}");
+        }
+        for wrong in ["{user}", "{request_id}"] {
+            let why = Template::parse(wrong, None).expect_err(wrong);
+            assert!(why.contains("are not known yet"), "{why}");
+        }
     }
 
     #[test]

@@ -255,6 +255,30 @@ pub fn encode_component(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a value for one item of a query, whatever takes that apart: but for what a URI has in no other meaning there, all is
+/// encoded. `+` would be a space, `&`, `;` and `=` ends of names and values, `#` that of the query.
+pub fn encode_query(value: &[u8], out: &mut Vec<u8>) {
+    for byte in value {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            b'/' | b':' | b'@' | b',' | b'!' | b'$' | b'(' | b')' | b'*' => out.push(*byte),
+            _ => push_encoded(*byte, out),
+        }
+    }
+}
+
+/// Appends a value for a part of a field: what ends a field, a quoted text, or an item of a list (RFC 9110 section 5.6) is
+/// encoded, and so is `%`.
+pub fn encode_in_field(value: &[u8], out: &mut Vec<u8>) {
+    for byte in value {
+        match byte {
+            b'%' | b'"' | b'\\' | b',' | b';' => push_encoded(*byte, out),
+            b'!'..=b'~' => out.push(*byte),
+            _ => push_encoded(*byte, out),
+        }
+    }
+}
+
 /// A name or a value of a query, decoded as forms are encoded: `+` is a space. What is no encoding stays as it is.
 pub fn decode_parameter(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());

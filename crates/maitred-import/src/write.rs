@@ -231,7 +231,8 @@ fn rules(headers: &[Header]) -> Option<Value> {
         for header in headers.iter().filter(|header| header.how == how) {
             // The last one counts: a table has each name once.
             pairs.retain(|(name, _)| !name.eq_ignore_ascii_case(&header.name));
-            pairs.push((header.name.clone(), header.value.as_str().into()));
+            // A brace that begins no placeholder is written twice.
+            pairs.push((header.name.clone(), maitred_config::Template::escape(&header.value).into()));
         }
         pairs
     };

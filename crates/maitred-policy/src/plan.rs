@@ -13,7 +13,7 @@ use crate::filter::cache::{Caching, OfPool};
 use crate::filter::cors::Cors;
 use crate::filter::expires::Expires;
 use crate::filter::{self, Scope};
-use crate::rewrite::Rewrite;
+use crate::rewrite::{Filled, Rewrite};
 use maitred_config::{Overrides, RequestHeaderRules, Route, Site};
 
 /// How long a connection may be idle after a request, in two bytes, because each connection has one: 12 bits, and by how many
@@ -70,6 +70,8 @@ pub struct Plan {
     pub error_pages: Vec<(u16, String)>,
     /// The file set of the scripts of the route's pool.
     pub script_set: Option<usize>,
+    /// The one of them that answers all requests of the route.
+    pub front_controller: Option<Box<[u8]>>,
     /// `path_regex`, whose groups placeholders refer to.
     pub path_regex: Option<Regex>,
     /// What is asked whether a request may be answered at all.
@@ -106,6 +108,8 @@ pub struct Plan {
     pub may_throttle: bool,
     /// Changes of requests that go to a pool.
     pub requests: RequestEdits,
+    /// Fields of responses whose values depend on the request.
+    pub filled: Vec<Filled>,
     /// Changes of responses in cleartext.
     clear: FieldEdits,
     /// Changes of responses over TLS.
@@ -171,9 +175,16 @@ pub struct RequestEdits {
     pub host: Option<Box<[u8]>>,
     /// All other fields.
     pub fields: FieldEdits,
+    /// Fields whose values depend on the request; [`RequestEdits::fields`] removes what the client sends of their names.
+    pub filled: Vec<Filled>,
 }
 
 impl RequestEdits {
+    /// What `Host` says instead of what the client has sent, as text.
+    pub fn host_text(&self) -> Option<&str> {
+        self.host.as_deref().and_then(|host| std::str::from_utf8(host).ok())
+    }
+
     fn new(scope: &Scope<'_>) -> RequestEdits {
         let of_site = scope.site.map(|site| &site.request_headers);
         let of_route = scope.route.map(|route| &route.request_headers);
@@ -184,19 +195,32 @@ impl RequestEdits {
             let names = identity_fields(routes.chain([&site.access]));
             let modules = site.modules.iter().chain(site.routes.iter().flat_map(|route| &route.modules));
             let given = modules.flat_map(|module| &module.request_fields);
-            names.iter().chain(given).for_each(|name| edits.fields.remove(name));
+            names.iter().chain(given).for_each(|name| edits.remove(name));
         }
         edits
     }
 
     fn apply(&mut self, rules: &RequestHeaderRules) {
-        rules.remove.iter().for_each(|name| self.fields.remove(name));
+        rules.remove.iter().for_each(|name| self.remove(name));
         for (name, value) in &rules.set {
             match name.eq_ignore_ascii_case("host") {
                 true => self.host = Some(value.as_bytes().into()),
-                false => self.fields.set(name, value.as_bytes()),
+                false => {
+                    self.remove(name);
+                    self.fields.set(name, value.as_bytes());
+                }
             }
         }
+        for (name, value) in &rules.set_filled {
+            self.remove(name);
+            self.filled.push(Filled::new(name, value));
+        }
+    }
+
+    /// No field of this name goes on, whoever has set it.
+    fn remove(&mut self, name: &str) {
+        self.fields.remove(name);
+        self.filled.retain(|filled| !filled.name.eq_ignore_ascii_case(name));
     }
 }
 
@@ -213,7 +237,7 @@ impl Plan {
         let mut requests = RequestEdits::new(scope);
         let gates = Gates::new(scope.site, scope.route);
         if gates.as_ref().is_some_and(|gates| gates.remove_authorization()) {
-            requests.fields.remove("authorization");
+            requests.remove("authorization");
         }
         let sets_cookies = gates
             .as_deref()
@@ -226,6 +250,7 @@ impl Plan {
             error_set: None,
             error_pages: compiled.error_pages,
             script_set: None,
+            front_controller: None,
             path_regex: None,
             gates,
             rewrite: None,
@@ -244,6 +269,7 @@ impl Plan {
             sets_cookies,
             may_throttle: overrides.limits.is_throttled(),
             requests,
+            filled: compiled.filled,
             clear: compiled.always,
             tls,
             only_tls,
@@ -293,7 +319,7 @@ impl Plan {
     /// Whether anything in a response depends on its request, beyond its route.
     #[inline]
     pub fn depends_on_requests(&self) -> bool {
-        self.expires.is_some() || self.cors.is_some() || self.sets_cookies
+        self.expires.is_some() || self.cors.is_some() || self.sets_cookies || !self.filled.is_empty()
     }
 
     /// What is changed in the fields of a response.

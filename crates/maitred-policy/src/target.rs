@@ -115,6 +115,18 @@ impl<'b> Target<'b> {
         self.text()
     }
 
+    /// The target as it was sent, for an application that wants that of a request which its route has rewritten. A path that leads
+    /// elsewhere for an application that does not resolve dot segments than for the routes is given in its canonical form.
+    pub fn as_asked(&self) -> Cow<'b, str> {
+        let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
+        let mut segments = uri::decode_parameter(self.path);
+        segments.iter_mut().filter(|byte| **byte == b'\\').for_each(|byte| *byte = b'/');
+        match segments.split(|byte| *byte == b'/').any(is_dots) {
+            true => self.canonical(),
+            false => self.text(),
+        }
+    }
+
     fn text(&self) -> Cow<'b, str> {
         match (self.whole, self.query) {
             (Some(whole), _) => Cow::Borrowed(whole),

@@ -34,6 +34,10 @@ pub(super) fn besides(request: &Request<'_, '_>, caching: &Caching, client: &Tol
         let known = if let ToldApart::By(digest) = client { digest } else { "" };
         text.extend([b"client ", known.as_bytes(), b"\n"].concat());
     }
+    if caching.by_spelling {
+        let asked = policy::target::Target::asked(request, Slashes::Keep);
+        text.extend([b"path ", asked.encoded_path().as_bytes(), b"\n"].concat());
+    }
     if caching.by_target {
         let query = cache::reduced(request, sent_query(request), &caching.keys).query;
         let (between, query) = query.as_deref().map_or(("", ""), |query| ("?", query));

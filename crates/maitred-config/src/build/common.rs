@@ -99,3 +99,22 @@ pub(super) fn user(section: &Section<'_>) -> Option<Identity> {
     }
     found
 }
+
+/// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the
+/// other down with it, so that only what was written can be wrong.
+pub(super) fn not_above(section: &Section<'_>, (small, value): (&str, u64), (large, bound): (&str, u64)) {
+    if value <= bound {
+        return;
+    }
+    let (Some(span), Some(other)) = (
+        section.given(small).or_else(|| section.given(large)),
+        section.given(large).or_else(|| section.given(small)),
+    ) else {
+        return;
+    };
+    let message = format!("`{small}` is above `{large}`");
+    match span == other {
+        true => section.cx.error_with(&span, message, format!("set `{small}` and `{large}` together")),
+        false => section.cx.conflict(&span, message, &format!("`{large}` is set here"), &other),
+    }
+}

@@ -4,6 +4,7 @@ use super::super::finding::At;
 use super::super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::super::meaning::HeaderRules;
 use super::super::reader::{Section, shorten};
+use super::super::template::Template;
 use super::super::values::{is_field_value, is_token};
 
 /// Fields that frame a message, or belong to one connection (RFC 9110 section 7.6.1): only the server sets them.
@@ -33,22 +34,27 @@ const TOLD: [&str; 8] = [
 
 /// `headers`
 pub(super) fn of_files(section: &Section<'_>) -> HeaderRules {
-    let set = pairs(section, "set", check_name);
-    let remove = names(section, &[&set], check_name);
+    let set: Vec<_> =
+        pairs(section, "set", check_name).into_iter().map(|(name, at)| (name, at.value)).collect();
+    let remove = names(section, &[named(&set)], check_name);
     HeaderRules { set, remove }
 }
 
 /// `response_headers`
 pub(super) fn of_responses(section: &Section<'_>) -> ResponseHeaders {
-    let pairs = |key| pairs(section, key, check_name);
-    let (set, add, if_absent) = (pairs("set"), pairs("add"), pairs("if_absent"));
+    let values = |key| values(section, key, pairs(section, key, check_name));
+    let ((set, set_filled), (add, add_filled)) = (values("set"), values("add"));
+    let (if_absent, filled) = values("if_absent");
+    if let (false, Some(span)) = (filled.is_empty(), section.key_span("if_absent")) {
+        section.cx.error(&span, "values of `if_absent` have no placeholders, which `set` and `add` can have");
+    }
     // Those of the site and of the route come together, and those of `security_headers`, `hsts` and `server_header`.
     let most = maitred_http::fields::IF_ABSENT_MAX / 2 - 6;
     if let (true, Some(span)) = (if_absent.len() > most, section.key_span("if_absent")) {
         section.cx.error(&span, format!("`if_absent` has more than {most} fields"));
     }
-    let remove = names(section, &[&set, &if_absent], check_name);
-    ResponseHeaders { set, add, remove, if_absent }
+    let remove = names(section, &[named(&set), named(&set_filled), named(&if_absent)], check_name);
+    ResponseHeaders { set, set_filled, add, add_filled, remove, if_absent }
 }
 
 /// `request_headers`
@@ -60,15 +66,38 @@ pub(super) fn of_requests(section: &Section<'_>) -> RequestHeaderRules {
     });
     let authority = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     for (name, value) in &set {
-        let valid = !value.is_empty() && value.bytes().all(authority);
-        if let (true, false, Some(span)) = (name.eq_ignore_ascii_case("host"), valid, section.key_span("set"))
-        {
-            let message = format!("`Host` cannot be \"{}\"", shorten(value));
-            section.cx.error_with(&span, message, "a host name, with or without a port");
+        let valid = !value.value.is_empty() && value.value.bytes().all(authority);
+        if let (true, false) = (name.eq_ignore_ascii_case("host"), valid) {
+            let message = format!("`Host` cannot be \"{}\"", shorten(&value.value));
+            section.cx.error_with(&value.span, message, "a host name, with or without a port");
         }
     }
-    let remove = names(section, &[&set], check_request_name);
-    RequestHeaderRules { set, remove }
+    let (set, set_filled) = values(section, "set", set);
+    let remove = names(section, &[named(&set), named(&set_filled)], check_request_name);
+    RequestHeaderRules { set, set_filled, remove }
+}
+
+/// Values as they are, and those with placeholders.
+type Values = (Vec<(String, String)>, Vec<(String, Template)>);
+
+fn values(section: &Section<'_>, key: &str, pairs: Vec<(String, At<String>)>) -> Values {
+    let (mut plain, mut filled) = Values::default();
+    for (name, value) in pairs {
+        let what = format!("`{key}`: this cannot be the value of `{}`", shorten(&name));
+        let Some(template) = section.cx.accept(&value.span, &what, Template::parse_value(&value.value))
+        else {
+            continue;
+        };
+        match template.as_plain() {
+            Some(text) => plain.push((name, text)),
+            None => filled.push((name, template)),
+        }
+    }
+    (plain, filled)
+}
+
+fn named<V>(pairs: &[(String, V)]) -> Vec<&str> {
+    pairs.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// Names that are Maitred's own towards pools, in whatever spelling: for applications that see fields as variables (RFC 3875
@@ -96,8 +125,8 @@ pub(super) fn check_request_name(section: &Section<'_>, name: &At<String>) {
 
 type Check = fn(&Section<'_>, &At<String>);
 
-fn pairs(section: &Section<'_>, key: &'static str, check: Check) -> Vec<(String, String)> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
+fn pairs(section: &Section<'_>, key: &'static str, check: Check) -> Vec<(String, At<String>)> {
+    let mut pairs: Vec<(String, At<String>)> = Vec::new();
     for (name, value) in section.map(key) {
         check(section, &name);
         if !is_field_value(&value.value) {
@@ -110,17 +139,17 @@ fn pairs(section: &Section<'_>, key: &'static str, check: Check) -> Vec<(String,
         if pairs.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
             section.cx.error(&name.span, format!("`{key}` has `{}` twice", shorten(&name.value)));
         }
-        pairs.push((name.value, value.value));
+        pairs.push((name.value, value));
     }
     pairs
 }
 
-fn names(section: &Section<'_>, given: &[&Vec<(String, String)>], check: Check) -> Vec<String> {
+fn names(section: &Section<'_>, given: &[Vec<&str>], check: Check) -> Vec<String> {
     let mut removed = Vec::new();
     for name in section.texts("remove") {
         check(section, &name);
         let lower = name.value.to_ascii_lowercase();
-        if given.iter().any(|given| given.iter().any(|(other, _)| other.eq_ignore_ascii_case(&lower))) {
+        if given.iter().flatten().any(|other| other.eq_ignore_ascii_case(&lower)) {
             let message = format!("`{}` is both set and removed", shorten(&name.value));
             section.cx.error_with(&name.span, message, "`set` replaces what is there already");
         }

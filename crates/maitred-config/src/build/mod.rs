@@ -48,7 +48,7 @@ mod upstream_tls;
 use super::meaning::{Config, Limits, Network};
 use super::networks::LOOPBACK;
 use super::reader::Section;
-use common::{directory, given_time, networks, path, user};
+use common::{directory, given_time, networks, not_above, path, user};
 
 pub(super) use accounts::DEFAULT_USER;
 pub(super) use server::{admin, admin_address, admin_token};
@@ -179,7 +179,6 @@ fn check_limits(section: &Section<'_>, limits: &Limits) {
         "bodies_memory_bytes_max",
         limits.bodies_memory_bytes_max,
     );
-    not_above("body_bytes_max", limits.body_bytes_max, "bodies_disk_bytes_max", limits.bodies_disk_bytes_max);
     not_above(
         "unsent_connection_bytes_max",
         limits.unsent_connection_bytes_max,
@@ -206,24 +205,5 @@ fn exempt(section: &Section<'_>, trusted: &[Network]) -> Vec<Network> {
     match section.given("connections_per_address_exempt") {
         Some(_) => networks,
         None => LOOPBACK.iter().chain(trusted).copied().collect(),
-    }
-}
-
-/// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the
-/// other down with it, so that only what was written can be wrong.
-fn not_above(section: &Section<'_>, (small, value): (&str, u64), (large, bound): (&str, u64)) {
-    if value <= bound {
-        return;
-    }
-    let (Some(span), Some(other)) = (
-        section.given(small).or_else(|| section.given(large)),
-        section.given(large).or_else(|| section.given(small)),
-    ) else {
-        return;
-    };
-    let message = format!("`{small}` is above `{large}`");
-    match span == other {
-        true => section.cx.error_with(&span, message, format!("set `{small}` and `{large}` together")),
-        false => section.cx.conflict(&span, message, &format!("`{large}` is set here"), &other),
     }
 }

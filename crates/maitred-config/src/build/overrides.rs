@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::super::finding::Span;
-use super::super::meaning::{Limits, Pool};
+use super::super::meaning::{Limits, Pool, Source};
 use super::super::overrides::{Buffering, LimitOverrides, LogChoice, Overrides};
 use super::super::reader::{Section, shorten};
 use super::super::response_buffering::ResponseBuffering;
 use super::super::suggest::nearest;
 use super::super::values::{show_bytes, show_duration};
-use super::common::given_time;
+use super::common::{given_time, not_above};
 use super::mirror;
 use super::pools::Known;
 
@@ -65,17 +65,43 @@ fn limits(section: &Section<'_>) -> LimitOverrides {
 
 /// Checks `limits` of sites and routes against those of the server that bound them.
 pub(super) fn check(root: &Section<'_>, of_server: &Section<'_>, limits: &Limits, pools: &[Pool]) {
+    let bodies = (limits.body_bytes_max, limits.bodies_disk_bytes_max);
+    let streams = root.sections("site").iter().any(|site| site_passes(site, pools));
+    if !streams {
+        not_above(of_server, ("body_bytes_max", bodies.0), ("bodies_disk_bytes_max", bodies.1));
+    }
     for site in root.sections("site") {
         let routes = site.sections("route");
-        let of_site = buffering(&site);
         for section in std::iter::once(&site).chain(&routes) {
             let own = section.section("limits");
-            // What goes on while it comes needs no room.
-            let passes = buffering(section).or(of_site) == Some(Buffering::Off);
+            let passes = match std::ptr::eq(section, &site) {
+                true => site_passes(&site, pools),
+                false => route_passes(section, &site, pools),
+            };
             sizes(&own, of_server, limits, passes);
             times(&own, limits);
         }
         routes.iter().for_each(|route| translates(route, pools));
+    }
+}
+
+/// Whether a body to something of a site may go on while it comes.
+fn site_passes(site: &Section<'_>, pools: &[Pool]) -> bool {
+    buffering(site) == Some(Buffering::Off)
+        || site.sections("route").iter().any(|route| route_passes(route, site, pools))
+}
+
+/// Whether a body to a route may go on while it comes, so that it needs no room here: with `auto` that is one to HTTP servers
+/// whose length is announced.
+fn route_passes(route: &Section<'_>, site: &Section<'_>, pools: &[Pool]) -> bool {
+    match buffering(route).or(buffering(site)).unwrap_or_default() {
+        Buffering::Off => true,
+        Buffering::On => false,
+        Buffering::Auto => {
+            let name = route.text("pool");
+            let pool = name.and_then(|name| pools.iter().find(|pool| pool.name == name.value));
+            pool.is_some_and(|pool| matches!(pool.source, Source::Http(_)))
+        }
     }
 }
 

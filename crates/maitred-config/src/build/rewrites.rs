@@ -88,9 +88,14 @@ pub(super) fn location(text: &str, regex: Option<&Regex>) -> Result<Template, St
         return Err("a URI has only printable ASCII characters and no spaces; encode others as `%XX`".into());
     }
     let template = Template::parse(text, regex)?;
-    let plain = |part: &Part| if let Part::Text(text) = part { text.contains(' ') } else { false };
-    if template.0.iter().any(plain) {
+    let has = |bad: &[char]| {
+        template.0.iter().any(|part| if let Part::Text(text) = part { text.contains(bad) } else { false })
+    };
+    if has(&[' ']) {
         return Err("a URI has no spaces; encode them as `%20`".into());
+    }
+    if has(&['{', '}']) {
+        return Err("a URI has no braces; encode them as `%7B` and `%7D`".into());
     }
     let mut parts = template.0.iter();
     let first = match parts.next() {
@@ -162,6 +167,7 @@ mod tests {
             "https://",
             "x",
             "/a b",
+            "/{{a}}",
             "/{nothing}",
             "/\r\nA: b",
             "https://example.com{capture.1}",

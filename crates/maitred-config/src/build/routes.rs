@@ -3,18 +3,20 @@
 use regex::bytes::Regex;
 
 use super::super::access::KEYS;
+use super::super::cache::Caching;
 use super::super::finding::{At, Span};
+use super::super::headers::RequestHeaderRules;
 use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
-use super::super::template;
+use super::super::template::{self, Part};
 use super::super::values::{is_field_value, is_token};
 use super::paths::{below, patterns, strip_prefix};
 use super::pools::Known;
 use super::shadowed::Earlier;
 use super::{
-    access, cache, compress, conditions, cors, expires, files, headers, modules, overrides, reach, rewrites,
-    security, sites,
+    access, cache, compress, conditions, cors, expires, fastcgi, files, headers, modules, overrides, reach,
+    rewrites, security, sites,
 };
 
 /// The keys that say what answers.
@@ -39,13 +41,15 @@ pub(super) fn routes(
         let (false, Some(target)) = (patterns.is_empty(), target) else { continue };
         let span = patterns.first().map_or(section.span.clone(), |first| first.span.clone());
         let cache = cache::of_route(section, &target);
+        let scripts = scripts(&target, site, pools);
         let route = Route {
             patterns: patterns.into_iter().map(|pattern| pattern.value).collect(),
             path_regex: regex.map(|(text, _)| text),
             conditions,
             methods,
             rewrite,
-            scripts: scripts(&target, site, pools),
+            front_controller: fastcgi::front_controller(section, scripts.as_ref()),
+            scripts,
             target,
             response_headers: headers::of_responses(&section.section("response_headers")),
             expires: expires::of(section),
@@ -59,6 +63,7 @@ pub(super) fn routes(
             error_pages: sites::error_pages(section, of_site),
             overrides: overrides::of(section, pools),
         };
+        warn_of_told(section, &route);
         let on = compress::is_on(route.compress.as_ref(), compress::of(of_site).as_ref());
         let siblings = matches!(&route.target, Target::Files(files) if !files.precompressed.is_empty());
         compress::check_fields(section, of_site, on, siblings);
@@ -82,6 +87,24 @@ pub(super) fn routes(
         routes.push((route, span));
     }
     routes.into_iter().map(|(route, _)| route).collect()
+}
+
+/// Fields that tell an application who asks are no part of the key of a cache.
+fn warn_of_told(section: &Section<'_>, route: &Route) {
+    let tells = |rules: &RequestHeaderRules| {
+        let mut parts = rules.set_filled.iter().flat_map(|(_, value)| &value.0);
+        parts.any(|part| matches!(part, Part::Client | Part::User | Part::RequestId))
+    };
+    let Some(span) = section.given("cache").filter(|_| matches!(route.cache, Some(Caching::On(_)))) else {
+        return;
+    };
+    if tells(&route.request_headers) {
+        section.cx.warn(
+            &span,
+            "the pool is told who asks (`request_headers`), and its responses are kept for all",
+            "take `{client}`, `{user}` and `{request_id}` out of `set`, unless no response depends on them",
+        );
+    }
 }
 
 /// `path`; all paths, if the route has other conditions. Nothing, if it is missing or has no pattern.
@@ -157,7 +180,7 @@ fn target(
     }
     only_with(section, chosen, &["redirect"], &["status"]);
     only_with(section, chosen, &["root", "pool"], &["strip_prefix", "rewrite"]);
-    only_with(section, chosen, &["pool"], &["replace_prefix", "query"]);
+    only_with(section, chosen, &["pool"], &["replace_prefix", "query", "front_controller"]);
     only_with(section, chosen, &["root"], &files::KEYS);
     only_with(section, chosen, &["pool"], &["request_headers"]);
     // Of a request that is routed again, the last route decides.
@@ -247,7 +270,8 @@ fn pool_target(section: &Section<'_>, pools: &Known<'_>, patterns: &[At<PathPatt
     let name = section.text("pool")?;
     let index = pools.takes_requests(section, &name)?;
     let pool = pools.pools.get(index)?;
-    let changed = ["strip_prefix", "rewrite"].iter().any(|key| section.given(key).is_some());
+    let changed =
+        ["strip_prefix", "rewrite", "front_controller"].iter().any(|key| section.given(key).is_some());
     let elsewhere = patterns.iter().find(|pattern| !mounted_at(&pattern.value, &pool.mount));
     if let Some(pattern) = elsewhere.filter(|_| !changed) {
         let message = format!(

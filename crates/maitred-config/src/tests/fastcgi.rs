@@ -25,6 +25,9 @@ fn addresses_of_fastcgi_are_known() {
         script_root: None,
         index: "index.php".into(),
         php: false,
+        script_filename: None,
+        params: Vec::new(),
+        uri_as_sent: false,
     };
     assert_eq!(config.pools[0].source, Source::FastCgi(expected));
     assert_eq!(config.pools[0].source.servers().map(<[_]>::len), Some(3));
@@ -110,6 +113,93 @@ fn scripts_need_a_directory_that_exists() {
             )]
         );
     }
+}
+
+#[test]
+fn a_program_is_run_for_all_requests_instead_of_scripts() {
+    let config = good(&with("script_filename = \"/usr/lib/cgi-bin/a b\""));
+    assert_eq!(fastcgi(&config).script_filename, Some("/usr/lib/cgi-bin/a b".into()));
+    assert_eq!(
+        brief(&with("script_filename = \"cgi-bin/a\"")),
+        [
+            "5:19 `script_filename`: \"cgi-bin/a\" is not an absolute path | it starts with `/`, and Maitred need not have the \
+             program"
+        ]
+    );
+    assert_eq!(
+        brief(&with("root = \"www\"\nscript_filename = \"/a\"")),
+        [
+            "6:19 [pool.php]: `script_filename` is one program for all requests, and `root` a directory of scripts | take one of \
+             the two out"
+        ]
+    );
+}
+
+#[test]
+fn variables_have_names_and_values_of_the_operator() {
+    let config = good(&with(
+        "params = { GIT_HTTP_EXPORT_ALL = \"\", user_2 = \"<{user}> {{\", PHP_VALUE = \"a=1\\nb=2\" }",
+    ));
+    let user = Template::parse_value("<{user}> {{").unwrap();
+    let of = |name: &str| {
+        let params = &fastcgi(&config).params;
+        params.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone())
+    };
+    assert_eq!(of("user_2"), Some(user));
+    assert_eq!(of("GIT_HTTP_EXPORT_ALL"), Some(Template::default()));
+    assert_eq!(of("PHP_VALUE"), Some(Template::plain("a=1\nb=2")));
+    for (param, why) in [
+        ("SCRIPT_FILENAME = \"/a\"", "`SCRIPT_FILENAME` is written by Maitred | `script_filename` names"),
+        ("script_name = \"/a\"", "`script_name` is written by Maitred | `mount` says"),
+        ("HTTP_PROXY = \"\"", "`HTTP_PROXY` is written by Maitred | fields of the request"),
+        ("REMOTE_USER = \"{user}\"", "`REMOTE_USER` is written by Maitred | it is there where"),
+        ("HTTPS = \"on\"", "`HTTPS` is written by Maitred | `trusted_proxies`"),
+        ("GATEWAY_INTERFACE = \"\"", "`GATEWAY_INTERFACE` is written by Maitred | applications rely"),
+        ("\"A-B\" = \"\"", "\"A-B\" is not the name of a variable"),
+        ("1A = \"\"", "\"1A\" is not the name of a variable"),
+        ("A = \"{path}\"", "this cannot be the value of `A` | the placeholders are {client}"),
+        ("A = \"a\\u0000b\"", "this cannot be the value of `A` | it has a NUL byte"),
+        ("PHP_ADMIN_VALUE = \"a={user}\"", "`PHP_ADMIN_VALUE` | settings of PHP have no placeholders"),
+    ] {
+        let found = brief(&with(&format!("params = {{ {param} }}")));
+        assert!(found.len() == 1 && found[0].contains(why), "{param}: {found:?}");
+    }
+}
+
+#[test]
+fn a_front_controller_is_a_script_of_the_pool() {
+    let route = |pool: &str, keys: &str| {
+        format!(
+            "listen = [{{ address = \":8080\" }}]\n{POOL}{pool}\n[[site]]\n[[site.route]]\npath = \"/wiki/*\"\n{keys}\n"
+        )
+    };
+    let of =
+        |name: &str| route("root = \"www\"\n", &format!("pool = \"php\"\nfront_controller = \"{name}\""));
+    for name in ["index.php", "w/index.php"] {
+        let text = of(name);
+        let config = good(&text);
+        let site = config.sites.last().unwrap();
+        assert_eq!(site.routes[0].front_controller.as_deref(), Some(&*format!("/{name}")));
+    }
+    for name in [
+        "",
+        "/index.php",
+        "index.html",
+        "../index.php",
+        ".php",
+        "a.php/b.php",
+        "w/.x/a.php",
+        "a.PHP",
+        "a.php/",
+    ] {
+        let found = brief(&of(name));
+        assert!(found.len() == 1 && found[0].contains("is not the path of a script"), "{name}: {found:?}");
+    }
+    let found = brief(&route("", "pool = \"php\"\nfront_controller = \"index.php\""));
+    assert!(found[0].contains("needs a pool with"), "{found:?}");
+    let found =
+        brief(&route("root = \"www\"\n", "respond = { status = 200 }\nfront_controller = \"index.php\""));
+    assert!(found[0].contains("`front_controller` goes with `pool`"), "{found:?}");
 }
 
 #[test]

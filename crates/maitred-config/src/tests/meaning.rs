@@ -155,9 +155,14 @@ fn keys_about_tls_reach_their_meaning() {
         add: pair("Link", "</a>"),
         remove: vec!["x-powered-by".into()],
         if_absent: pair("X-C", "d"),
+        ..ResponseHeaders::default()
     };
     assert_eq!(site.response_headers, rules);
-    let requests = RequestHeaderRules { set: pair("Host", "inner"), remove: vec!["cookie".into()] };
+    let requests = RequestHeaderRules {
+        set: pair("Host", "inner"),
+        remove: vec!["cookie".into()],
+        ..RequestHeaderRules::default()
+    };
     assert_eq!(site.request_headers, requests);
     let files = Certificate::Files {
         certificate: "/etc/maitred/cert.pem".into(),
@@ -221,6 +226,23 @@ fn conditions_and_rewrites(pool: &Route, moved: &Route, images: &Route) {
     assert_eq!(images.rewrite.to, Some(template("/img{path}")));
 }
 
+fn values_with_placeholders(wiki: &Route) {
+    let filled = |name: &str, value: &str| vec![(name.to_owned(), Template::parse_value(value).unwrap())];
+    assert_eq!(wiki.front_controller.as_deref(), Some("/w/index.php"));
+    let requests = RequestHeaderRules {
+        set: vec![("X-Json".into(), "{}".into())],
+        set_filled: filled("X-Peer", "{client}"),
+        ..RequestHeaderRules::default()
+    };
+    assert_eq!(wiki.request_headers, requests);
+    let responses = ResponseHeaders {
+        set_filled: filled("X-Id", "{request_id}"),
+        add_filled: filled("Link", "<{scheme}://{host}/>"),
+        ..ResponseHeaders::default()
+    };
+    assert_eq!(wiki.response_headers, responses);
+}
+
 #[test]
 fn sites_and_routes_reach_their_meaning() {
     let config = good(EVERYTHING);
@@ -242,10 +264,11 @@ fn sites_and_routes_reach_their_meaning() {
     let headers = HeaderRules { set: vec![("X-A".into(), "1".into())], remove: vec!["etag".into()] };
     assert_eq!(files.headers, headers);
 
-    let [first, redirect, respond, pool, moved, images, last] = site.routes.as_slice() else {
+    let [first, redirect, respond, pool, moved, images, wiki, last] = site.routes.as_slice() else {
         panic!("{:?}", site.routes)
     };
     conditions_and_rewrites(pool, moved, images);
+    values_with_placeholders(wiki);
     let Target::Files(inherited) = &first.target else { panic!("{first:?}") };
     assert_eq!(
         (inherited.strip_prefix.as_str(), inherited.listing, inherited.hidden),
@@ -364,6 +387,22 @@ fn sites_and_routes_reach_their_meaning() {
                 script_root: Some("/app".into()),
                 index: "app.php".into(),
                 php: true,
+                script_filename: None,
+                params: vec![
+                    ("APP_MODE".into(), Template::parse_value("a {user}").unwrap()),
+                    ("SECRET".into(), Template::plain("{x}")),
+                ],
+                uri_as_sent: true,
+            }),
+            Source::FastCgi(FastCgi {
+                servers: vec![Upstream::Unix("/run/fcgiwrap.sock".into())],
+                root: None,
+                script_root: None,
+                index: "index.php".into(),
+                php: false,
+                script_filename: Some("/usr/lib/git-core/git-http-backend".into()),
+                params: Vec::new(),
+                uri_as_sent: false,
             }),
             Source::Http(secure),
             Source::Listen {

@@ -147,6 +147,27 @@ fn a_size_of_a_site_has_room_within_the_bounds_of_the_server() {
             .replace("limits = {", &format!("request_buffering = \"{value}\", limits = {{"))
     };
     good(&passed("off"));
+    // So does what is announced to be long, by itself.
+    let to_server = |keys: &str| {
+        format!(
+            "listen = [{{ address = \":1\" }}]\n[pool.api]\nconnect = \"http://127.0.0.1:1\"\n[pool.own]\ncommand = [\"x\"]\n\
+             [[site]]\n[[site.route]]\npath = \"/*\"\n{keys}\n"
+        )
+    };
+    good(&to_server("pool = \"api\"\nlimits = { body_bytes_max = \"10g\" }"));
+    good(&format!("{}[limits]\nbody_bytes_max = \"10g\"\n", to_server("pool = \"api\"")));
+    for kept in ["pool = \"api\"\nrequest_buffering = \"on\"", "pool = \"own\""] {
+        let found = brief(&to_server(&format!("{kept}\nlimits = {{ body_bytes_max = \"10g\" }}")));
+        assert!(
+            found.len() == 1 && found[0].contains("is above `bodies_disk_bytes_max`"),
+            "{kept}: {found:?}"
+        );
+        let found = brief(&format!("{}[limits]\nbody_bytes_max = \"10g\"\n", to_server(kept)));
+        assert!(
+            found.len() == 1 && found[0].contains("is above `bodies_disk_bytes_max`"),
+            "{kept}: {found:?}"
+        );
+    }
     assert_eq!(brief(&passed("on")).len(), 1);
     assert_eq!(
         brief(&within("body_memory_bytes_max = \"2m\"", "bodies_memory_bytes_max = \"1m\"")),

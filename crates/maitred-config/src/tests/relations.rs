@@ -313,6 +313,50 @@ fn limits_are_held_against_each_other() {
 }
 
 #[test]
+fn values_of_fields_have_known_placeholders() {
+    let of = |keys: &str| {
+        format!(
+            "listen = [{{ address = \":1\" }}]\n[pool.app]\nconnect = \"http://127.0.0.1:1\"\n[[site]]\n[[site.route]]\npath = \"/*\"\n\
+             pool = \"app\"\n{keys}\n"
+        )
+    };
+    for (keys, why) in [
+        (
+            "request_headers = { set = { X-A = \"{path}\" } }",
+            "`set`: this cannot be the value of `X-A` | the placeholders are {client}",
+        ),
+        (
+            "response_headers = { set = { NEL = '{\"a\":1}' } }",
+            "cannot be the value of `NEL` | the placeholders are",
+        ),
+        (
+            "response_headers = { add = { X-A = \"a}\" } }",
+            "`add`: this cannot be the value of `X-A` | `}` stands only",
+        ),
+        (
+            "response_headers = { if_absent = { X-A = \"{host}\" } }",
+            "values of `if_absent` have no placeholders",
+        ),
+        ("request_headers = { set = { Host = \"{host}\" } }", "`Host` cannot be \"{host}\""),
+        ("request_headers = { set = { X-Forwarded-For = \"{client}\" } }", "says who the client is"),
+        (
+            "request_headers = { set = { X-A = \"{client}\" }, remove = [\"x-a\"] }",
+            "`x-a` is both set and removed",
+        ),
+    ] {
+        let found = brief(&of(keys));
+        assert!(found.len() == 1 && found[0].contains(why), "{keys}: {found:?}");
+    }
+    let warned = |keys: &str| {
+        let (_, warnings) = read_as(&of(keys), false).unwrap();
+        warnings.iter().any(|warning| one_line(&warning.0).contains("the pool is told who asks"))
+    };
+    assert!(warned("cache = true\nrequest_headers = { set = { X-A = \"{user}\" } }"));
+    assert!(!warned("cache = true\nrequest_headers = { set = { X-A = \"{uri}\" } }"));
+    assert!(!warned("request_headers = { set = { X-A = \"{user}\" } }"));
+}
+
+#[test]
 fn warnings_do_not_stop_anything() {
     let text = format!(
         "{COMPLETE}[server]\nuser = \"www-data\"\n[log]\naccess = \"off\"\naccess_file = \"a.log\"\n[pool.web]\ncommand = [\"missing\"]\n"

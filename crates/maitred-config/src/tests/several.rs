@@ -214,7 +214,7 @@ fn imports_that_lead_nowhere_are_refused() {
         (
             "\"${file:good.toml}\"",
             "etc/main.toml:1:11 `import` takes no secret | it can be seen in logs, in the status, or by other accounts; `${file:…}` \
-             goes into `env`, the fields of `request_headers` and `response_headers`, and conditions of `match`",
+             goes into `env`, `params`, the fields of `request_headers` and `response_headers`, and conditions of `match`",
         ),
     ] {
         let tree = Tree::new(&[

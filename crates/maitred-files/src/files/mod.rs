@@ -205,7 +205,8 @@ impl FileServer {
             Ok(scripts::Found::AddSlash) => self.add_slash(set, context, writer),
             Err(Miss::WouldWait) => {
                 let (path, index) = (path.into(), rules.index.into());
-                let wanted = WantedScript { path, index, php: rules.php, gets };
+                let front = rules.front.map(Into::into);
+                let wanted = WantedScript { path, index, php: rules.php, front, gets };
                 self.blocked(set, Wanted::Script(wanted), writer)
             }
             Err(Miss::Status(status)) => self.refuse(set, (status, None), context, writer),
@@ -432,8 +433,8 @@ pub(super) fn warm(
     inline_bytes_max: u32,
     read: &mut dyn FnMut(BorrowedFd<'_>, u64) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    if let Wanted::Script(WantedScript { path, index, php, gets }) = wanted {
-        let rules = ScriptRules { index, php: *php };
+    if let Wanted::Script(WantedScript { path, index, php, front, gets }) = wanted {
+        let rules = ScriptRules { index, php: *php, front: front.as_deref() };
         let found = scripts::find(set, rules, (path, *gets), MayWait::ForDisk, &mut || false);
         if !matches!(found, Ok(scripts::Found::File)) {
             return Ok(());

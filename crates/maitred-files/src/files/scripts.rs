@@ -1,5 +1,7 @@
 //! Directories in which scripts stand beside files: what a path stands for, and which names are never served.
 //!
+//! With a front controller of the route, that runs for every path, if it is there: nothing of the path is looked at. Otherwise:
+//!
 //! | path, below the mount | stands there | runs |
 //! |---|---|---|
 //! | names a script (`/a.php`, `/a.php/x`) | the script | it |
@@ -28,6 +30,8 @@ pub struct ScriptRules<'s> {
     pub index: &'s [u8],
     /// Files are served, and everything else is given to `index`.
     pub php: bool,
+    /// The script that answers all requests of the route, as a path below the root that begins with `/`.
+    pub front: Option<&'s [u8]>,
 }
 
 /// What helper threads look for: the same, for longer.
@@ -39,6 +43,8 @@ pub struct WantedScript {
     pub index: Box<[u8]>,
     /// [`ScriptRules::php`]
     pub php: bool,
+    /// [`ScriptRules::front`]
+    pub front: Option<Box<[u8]>>,
     /// The method is one that gets files.
     pub gets: bool,
 }
@@ -64,6 +70,12 @@ pub(super) fn find<'p>(
     wait: MayWait,
     is_cached: &mut dyn FnMut() -> bool,
 ) -> Result<Found<'p>, Miss> {
+    if let Some(name) = rules.front {
+        return match is_file(set, &[name], wait)? {
+            true => Ok(Found::Script(Script { name, index: b"", path_info: b"" })),
+            false => Err(NOT_FOUND),
+        };
+    }
     let prefix = set.files().strip_prefix.as_bytes();
     let Some(below) = below_prefix(path, prefix) else {
         // The prefix without its slash stands for the directory that is mounted there.

@@ -12,7 +12,7 @@ use super::script::Script;
 pub struct Variables<'a> {
     /// `REQUEST_METHOD`
     pub method: &'a str,
-    /// `REQUEST_URI`: path and query as the client sent them, encoded.
+    /// `REQUEST_URI`: path and query, encoded.
     pub target: &'a str,
     /// `QUERY_STRING`: what is behind the `?`, encoded; empty without one. Always sent (4.1.7).
     pub query: &'a str,
@@ -43,6 +43,10 @@ pub struct Variables<'a> {
     pub content_length: Option<u64>,
     /// The client has said that length itself, so that it is `HTTP_CONTENT_LENGTH` as well.
     pub length_sent: bool,
+    /// `SCRIPT_FILENAME` for an application without `document_root`: the program that a wrapper runs.
+    pub program: Option<&'a [u8]>,
+    /// Variables of the operator's, none of which [is the server's own](is_own): names and values.
+    pub further: &'a [(&'a str, Vec<u8>)],
     /// `AUTH_TYPE` and `REMOTE_USER`, if the server has authenticated the client (4.1.1, 4.1.11). The former is left out if it is
     /// empty: another server has found out the user, and has not said how.
     pub authenticated: Option<(&'a str, &'a str)>,
@@ -65,6 +69,8 @@ impl Default for Variables<'_> {
             script: Script::default(),
             content_length: None,
             length_sent: false,
+            program: None,
+            further: &[],
             authenticated: None,
         }
     }
@@ -93,6 +99,9 @@ where
     put_request(params, variables);
     put_script(params, variables);
     put_connection(params, variables);
+    for (name, value) in variables.further {
+        params.put(name.as_bytes(), value);
+    }
     if let Some((_, value)) = fields.clone().find(|field| is(field.0, "content-type")) {
         params.put(b"CONTENT_TYPE", value);
         params.put(b"HTTP_CONTENT_TYPE", value);
@@ -101,6 +110,37 @@ where
         params.put(b"HTTP_CONTENT_LENGTH", itoa::Buffer::new().format(bytes).as_bytes());
     }
     put_fields(params, fields);
+}
+
+/// Whether a variable, by its name in capitals, is one that [`put`] puts, or may put: applications rely on them.
+pub fn is_own(name: &str) -> bool {
+    const OWN: [&str; 24] = [
+        "AUTH_TYPE",
+        "CONTENT_LENGTH",
+        "CONTENT_TYPE",
+        "DOCUMENT_ROOT",
+        "DOCUMENT_URI",
+        "GATEWAY_INTERFACE",
+        "HTTPS",
+        "PATH_INFO",
+        "PATH_TRANSLATED",
+        "QUERY_STRING",
+        "REDIRECT_STATUS",
+        "REMOTE_ADDR",
+        "REMOTE_PORT",
+        "REMOTE_USER",
+        "REQUEST_METHOD",
+        "REQUEST_SCHEME",
+        "REQUEST_URI",
+        "SCRIPT_FILENAME",
+        "SCRIPT_NAME",
+        "SERVER_ADDR",
+        "SERVER_NAME",
+        "SERVER_PORT",
+        "SERVER_PROTOCOL",
+        "SERVER_SOFTWARE",
+    ];
+    name.starts_with("HTTP_") || OWN.contains(&name)
 }
 
 fn put_request(params: &mut Params<'_>, variables: &Variables<'_>) {
@@ -131,7 +171,12 @@ fn put_script(params: &mut Params<'_>, variables: &Variables<'_>) {
     let document = if name.is_empty() && index.is_empty() { path_info } else { b"" };
     params.put_parts(b"DOCUMENT_URI", &[mount, name, index, document]);
     params.put(b"PATH_INFO", path_info);
-    let Some(root) = variables.document_root else { return };
+    let Some(root) = variables.document_root else {
+        if let Some(program) = variables.program {
+            params.put(b"SCRIPT_FILENAME", program);
+        }
+        return;
+    };
     params.put(b"DOCUMENT_ROOT", root);
     params.put_parts(b"SCRIPT_FILENAME", &[root, name, index]);
     // 4.1.6: nothing to translate, nothing sent.

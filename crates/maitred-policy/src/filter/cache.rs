@@ -23,6 +23,8 @@ pub struct Caching {
     pub key_identity: bool,
     /// What the pool is asked for depends on more of a request than its URL, so that this belongs to the key, too.
     pub by_target: bool,
+    /// The application sees how a client has spelled the path, and may tell apart what is one target to the key.
+    pub by_spelling: bool,
     /// Requests with `Cookie` are answered from the cache, too.
     pub cookies: bool,
     /// Larger responses are not kept.
@@ -77,12 +79,14 @@ impl std::fmt::Debug for Digest {
 pub(crate) struct OfPool<'c> {
     name: &'c str,
     as_sent: bool,
+    uri_as_sent: bool,
     encoded_slashes: Option<config::EncodedSlashes>,
 }
 
 impl<'c> From<&'c config::Pool> for OfPool<'c> {
     fn from(pool: &'c config::Pool) -> OfPool<'c> {
-        OfPool { name: &pool.name, as_sent: pool.as_sent, encoded_slashes: pool.encoded_slashes }
+        let uri_as_sent = pool.source.fastcgi().is_some_and(|fastcgi| fastcgi.uri_as_sent);
+        OfPool { name: &pool.name, as_sent: pool.as_sent, uri_as_sent, encoded_slashes: pool.encoded_slashes }
     }
 }
 
@@ -118,12 +122,14 @@ impl Caching {
         add("key_identity", self.key_identity, &self.key_identity);
         add("set_cookie", self.rules.store_set_cookie, &self.rules.store_set_cookie);
         add("authorization", self.rules.store_authorization, &self.rules.store_authorization);
-        add("as_sent", pool.as_sent, &pool.as_sent);
+        add("as_sent", pool.as_sent || pool.uri_as_sent, &(pool.as_sent, pool.uri_as_sent));
         let slashes = pool.encoded_slashes.or(site.encoded_slashes);
         add("encoded_slashes", slashes.is_some(), &slashes);
+        add("front_controller", route.front_controller.is_some(), &route.front_controller);
         self.keys.answered_by = format!("pool {} {}", pool.name, digest.hex(8)).into();
-        // An application that gets targets as they were sent may tell apart what is one target to the key.
-        self.by_target = pool.as_sent || self.depends_on_more(site, route);
+        let as_sent = pool.as_sent || pool.uri_as_sent || route.front_controller.is_some();
+        self.by_spelling = as_sent;
+        self.by_target = self.depends_on_more(site, route);
     }
 
     /// Whether the target that a pool gets depends on more of a request than its URL: by the route itself, or by one of its site
@@ -181,6 +187,7 @@ impl Caching {
             keys,
             key_identity: settings.key_identity,
             by_target: false,
+            by_spelling: false,
             cookies: settings.cookies,
             object_bytes_max: settings.object_bytes_max,
             collapse_timeout: settings.collapse_timeout,
@@ -236,7 +243,7 @@ mod tests {
         };
         let (mut caching, site) = (Caching::new(&rules), Site::default());
         let gates = Gates::new(Some(&site), Some(&route));
-        let pool = OfPool { name: pool, as_sent: false, encoded_slashes: None };
+        let pool = OfPool { name: pool, as_sent: false, uri_as_sent: false, encoded_slashes: None };
         caching.note_route(&site, &route, pool, gates.as_deref());
         (caching.keys.answered_by.to_string(), caching.by_target)
     }

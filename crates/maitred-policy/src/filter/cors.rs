@@ -34,7 +34,7 @@ pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.cors.as_ref());
     let of_site = scope.site.and_then(|site| site.cors.as_ref());
     let Some(rules) = of_route.or(of_site) else { return };
-    FIELDS.iter().for_each(|name| compiled.always.remove(name));
+    FIELDS.iter().for_each(|name| compiled.remove(name));
     if !rules.origins.contains(&OriginPattern::Any) {
         // Caches must not give one origin what was said to another, or to none (Fetch, section 3.2.5).
         compiled.always.add("Vary", b"Origin");

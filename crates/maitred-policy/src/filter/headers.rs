@@ -1,6 +1,7 @@
 //! `response_headers`: fields that the operator sets, adds, removes, or fills in, on a site and on a route.
 
 use super::scope::{Compiled, Scope};
+use crate::rewrite::Filled;
 use maitred_config::ResponseHeaders;
 
 /// A route's rules come behind those of its site: they take precedence.
@@ -14,9 +15,20 @@ pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
 
 fn apply(rules: &ResponseHeaders, compiled: &mut Compiled) {
     compiled.needs_response |= *rules != ResponseHeaders::default();
+    rules.remove.iter().for_each(|name| compiled.remove(name));
+    for (name, value) in &rules.set {
+        compiled.remove(name);
+        compiled.always.set(name, value.as_bytes());
+    }
+    for (name, value) in &rules.set_filled {
+        compiled.remove(name);
+        compiled.filled.push(Filled::new(name, value));
+    }
+    for (name, value) in &rules.add_filled {
+        compiled.always.leave_out(name);
+        compiled.filled.push(Filled::new(name, value));
+    }
     let edits = &mut compiled.always;
-    rules.remove.iter().for_each(|name| edits.remove(name));
-    rules.set.iter().for_each(|(name, value)| edits.set(name, value.as_bytes()));
     rules.add.iter().for_each(|(name, value)| edits.add(name, value.as_bytes()));
     rules.if_absent.iter().for_each(|(name, value)| edits.add_if_absent(name, value.as_bytes()));
 }
@@ -26,9 +38,43 @@ mod tests {
     use maitred_http::fields::FieldLines;
 
     use super::*;
+    use maitred_config::Template;
 
     fn pairs(fields: &[(&str, &str)]) -> Vec<(String, String)> {
         fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn fields_with_placeholders_are_replaced_as_others_are() {
+        let filled = |name: &str| vec![(name.to_owned(), Template::parse_value("{client}").unwrap())];
+        let names = |compiled: &Compiled| -> Vec<String> {
+            compiled.filled.iter().map(|filled| filled.name.to_string()).collect()
+        };
+        for (route, left, dropped) in [
+            (ResponseHeaders::default(), vec!["X-A"], true),
+            (ResponseHeaders { set: pairs(&[("x-a", "route")]), ..ResponseHeaders::default() }, vec![], true),
+            (ResponseHeaders { remove: vec!["x-a".into()], ..ResponseHeaders::default() }, vec![], true),
+            (ResponseHeaders { set_filled: filled("x-A"), ..ResponseHeaders::default() }, vec!["x-A"], true),
+            (
+                ResponseHeaders { add_filled: filled("x-a"), ..ResponseHeaders::default() },
+                vec!["X-A", "x-a"],
+                true,
+            ),
+        ] {
+            let site = ResponseHeaders { set_filled: filled("X-A"), ..ResponseHeaders::default() };
+            let mut compiled = Compiled::default();
+            apply(&site, &mut compiled);
+            apply(&route, &mut compiled);
+            assert_eq!(
+                (names(&compiled), compiled.always.drops("x-a")),
+                (left.into_iter().map(str::to_owned).collect(), dropped)
+            );
+            assert!(compiled.needs_response);
+        }
+        let mut compiled = Compiled::default();
+        apply(&ResponseHeaders { add_filled: filled("X-A"), ..ResponseHeaders::default() }, &mut compiled);
+        compiled.always.add_if_absent("X-B", b"");
+        assert!(!compiled.always.drops("x-a"), "it comes beside those of the application");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use maitred_http::fields::FieldEdits;
 
+use crate::rewrite::Filled;
 use maitred_config as config;
 
 /// What a filter is compiled for: the settings of one route.
@@ -20,6 +21,8 @@ pub struct Scope<'c> {
 pub struct Compiled {
     /// Changes of every response.
     pub always: FieldEdits,
+    /// Fields whose values depend on the request; [`Compiled::always`] removes others of their names, where they replace those.
+    pub filled: Vec<Filled>,
     /// Changes of responses over TLS, besides.
     pub over_tls: FieldEdits,
     /// What is said about caches; and what is filled in where that says nothing.
@@ -34,4 +37,12 @@ pub struct Compiled {
     pub error_pages: Vec<(u16, String)>,
     /// Responses have to pass here: no application may write to the client's socket itself.
     pub needs_response: bool,
+}
+
+impl Compiled {
+    /// No field of this name goes on, whoever has set it.
+    pub(super) fn remove(&mut self, name: &str) {
+        self.always.remove(name);
+        self.filled.retain(|filled| !filled.name.eq_ignore_ascii_case(name));
+    }
 }

@@ -57,7 +57,11 @@ impl<'a> Facts<'a> {
 
     /// The host that the request is for, without its port.
     pub(crate) fn host(&self) -> &'a str {
-        let authority = self.request.authority;
+        Facts::host_of(self.request.authority)
+    }
+
+    /// An authority without its port.
+    pub(crate) fn host_of(authority: &'a str) -> &'a str {
         match authority.rfind(':') {
             Some(at) if !authority.ends_with(']') => authority.get(..at).unwrap_or_default(),
             _ => authority,

@@ -1,9 +1,10 @@
 //! Placeholders filled in, and targets of requests rewritten.
 
 mod facts;
+mod place;
+mod values;
 
 use std::borrow::Cow;
-use std::io::Write as _;
 
 use maitred_http::request::Request;
 use maitred_http::uri;
@@ -12,6 +13,8 @@ use regex::bytes::{Captures, Regex};
 #[cfg(test)]
 pub(crate) use self::facts::testing;
 pub use self::facts::{Facts, Origin, cookie, parameters};
+use self::place::{Place, Value, with_origin};
+pub use self::values::{Filled, Told, put_variable};
 use maitred_config::{self as config, Part, Template};
 
 /// The longest target that a rewrite may make, in bytes: as that of a request line at most (`limits.target_bytes_max`).
@@ -26,7 +29,7 @@ pub struct Rewritten {
     pub query: Option<String>,
 }
 
-/// What placeholders are filled in with: the facts, and the groups of the route's `path_regex`.
+/// What placeholders of targets are filled in with: the facts, and the groups of the route's `path_regex`.
 struct Filling<'f, 'a> {
     facts: &'f Facts<'a>,
     groups: Option<Captures<'a>>,
@@ -37,64 +40,61 @@ impl<'f, 'a> Filling<'f, 'a> {
         Filling { facts, groups: regex.and_then(|regex| regex.captures(facts.path)) }
     }
 
-    fn put(&self, template: &Template, out: &mut Vec<u8>) {
-        let facts = self.facts;
+    /// Appends a template that begins at this place.
+    fn put(&self, template: &Template, mut place: Place, out: &mut Vec<u8>) {
         for part in &template.0 {
-            match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Path => uri::encode_path(facts.path, out),
-                Part::Query => put_query(facts, out),
-                Part::Uri => {
-                    uri::encode_path(facts.path, out);
-                    if facts.request.query.is_some() {
-                        out.push(b'?');
-                        put_query(facts, out);
-                    }
-                }
-                Part::Host => put_host(facts.host(), out),
-                Part::Port => {
-                    let _ = write!(out, "{}", (facts.origin)().port);
-                }
-                Part::Scheme => {
-                    let https = (facts.origin)().https;
-                    out.extend_from_slice(if https { b"https" } else { b"http" });
-                }
-                Part::Client => {
-                    if let Some(address) = (facts.origin)().client {
-                        let _ = write!(out, "{}", address.to_canonical());
-                    }
-                }
-                Part::Capture(number) => {
-                    let group = self.groups.as_ref().and_then(|groups| groups.get(usize::from(*number)));
-                    uri::encode_path(group.map_or(b"", |group| group.as_bytes()), out);
-                }
-                Part::Header(name) => {
-                    uri::encode_component(facts.fields(name).next().unwrap_or_default(), out);
-                }
-                Part::Parameter(name) => {
-                    let sent = facts.parameters(name).next().unwrap_or_default();
-                    uri::encode_component(&uri::decode_parameter(sent), out);
-                }
+            if let Part::Text(text) = part {
+                place.put_text(text, out);
+                place = place.behind_text(text);
+                continue;
             }
+            self.with_value(part, &mut |value| {
+                place.put(value, out);
+                place = place.behind(value);
+            });
         }
     }
-}
 
-fn put_query(facts: &Facts<'_>, out: &mut Vec<u8>) {
-    uri::canonical_query(facts.request.query.unwrap_or_default(), out);
-}
-
-/// What is no host is left out: it would move the end of the authority.
-fn put_host(host: &str, out: &mut Vec<u8>) {
-    if host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~[]:%".contains(&byte)) {
-        out.extend_from_slice(host.as_bytes());
+    /// Gives `take` what a placeholder stands for.
+    fn with_value(&self, part: &Part, take: &mut dyn FnMut(Value<'_>)) {
+        let facts = self.facts;
+        let query = |out: &mut Vec<u8>| uri::canonical_query(facts.request.query.unwrap_or_default(), out);
+        let mut room = Vec::new();
+        match part {
+            // Users and ids are known when a request has passed its gates: the configuration refuses them here.
+            Part::Text(_) | Part::User | Part::RequestId => {}
+            Part::Path => take(Value::Segments(facts.path)),
+            Part::Query => {
+                query(&mut room);
+                take(Value::Query(&room));
+            }
+            Part::Uri => {
+                uri::encode_path(facts.path, &mut room);
+                if facts.request.query.is_some() {
+                    room.push(b'?');
+                    query(&mut room);
+                }
+                take(Value::Uri(&room));
+            }
+            Part::Host => take(Value::Host(facts.host())),
+            Part::Port | Part::Scheme | Part::Client => with_origin((facts.origin)(), part, take),
+            Part::Capture(number) => {
+                let group = self.groups.as_ref().and_then(|groups| groups.get(usize::from(*number)));
+                take(Value::Segments(group.map_or(b"", |group| group.as_bytes())));
+            }
+            Part::Header(name) => take(Value::One(facts.fields(name).next().unwrap_or_default())),
+            Part::Parameter(name) => {
+                let sent = facts.parameters(name).next().unwrap_or_default();
+                take(Value::One(&uri::decode_parameter(sent)));
+            }
+        }
     }
 }
 
 /// The place that a redirect leads to.
 pub fn location(template: &Template, facts: &Facts<'_>, regex: Option<&Regex>) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + facts.request.path.len());
-    Filling::new(facts, regex).put(template, &mut out);
+    Filling::new(facts, regex).put(template, Place::of_uri(template), &mut out);
     out
 }
 
@@ -195,15 +195,7 @@ impl Rewrite {
             begin_item(&mut out);
             uri::encode_component(name.as_bytes(), &mut out);
             out.push(b'=');
-            match value.is_plain() {
-                // What the operator has written is a value, and not a part of a URI.
-                true => value.0.iter().for_each(|part| {
-                    if let Part::Text(text) = part {
-                        uri::encode_component(text.as_bytes(), &mut out);
-                    }
-                }),
-                false => filling.put(value, &mut out),
-            }
+            filling.put(value, Place::Parameter, &mut out);
         }
         (!out.is_empty()).then(|| String::from_utf8_lossy(&out).into_owned())
     }
@@ -247,6 +239,17 @@ mod tests {
             ("/{header.x-a}{header.none}", "/a%2Fb%3Fc"),
             ("/?y={query.y}&z={query.z}", "/?y=%26&z="),
             ("/?{query}", "/?x=1&utm_a=2&y=%26"),
+            ("/?a=1&{query}", "/?a=1&x=1&utm_a=2&y=%26"),
+            ("/?from={query}", "/?from=x%3D1%26utm_a%3D2%26y%3D%2526"),
+            ("/{query}", "/x%3D1%26utm_a%3D2%26y%3D%2526"),
+            (
+                "https://a.example/?from={uri}",
+                "https://a.example/?from=/user/17/a%2520b%3Fx%3D1%26utm_a%3D2%26y%3D%2526",
+            ),
+            ("https://{host}{uri}", "https://example.com/user/17/a%20b?x=1&utm_a=2&y=%26"),
+            ("https://{host}?{path}", "https://example.com?/user/17/a%20b"),
+            ("/x#{path}", "/x#/user/17/a%20b"),
+            ("/?a={client}&b={header.x-a}", "/?a=192.0.2.1&b=a/b%3Fc"),
         ] {
             let found =
                 with_facts(HEAD, |facts| location(&template(text, regex.as_ref()), facts, regex.as_ref()));
@@ -267,6 +270,63 @@ mod tests {
                 with_facts(HEAD, |facts| target(&template(text, regex.as_ref()), facts, regex.as_ref()));
             let expected = Rewritten { path: path.into(), query: query.map(str::to_owned) };
             assert_eq!(found, Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_sends_ends_no_value() {
+        let regex = config::regex(r"^/r/(?<rest>.*)$").ok();
+        let set = |text: &str| config::Rewrite {
+            set_query: vec![("t".into(), template(text, None))],
+            ..config::Rewrite::default()
+        };
+        for (sent, encoded) in [
+            ("C%2B%2B", "C%2B%2B"),
+            ("a+b", "a%2Bb"),
+            ("a;b&c=d", "a%3Bb%26c%3Dd"),
+            ("a%23b%3Fc%25d", "a%23b%3Fc%25d"),
+            ("a%20b%22%27%3Ce", "a%20b%22%27%3Ce"),
+            ("%C3%A9", "%C3%A9"),
+            ("User:A/b@c,d", "User:A/b@c,d"),
+        ] {
+            let head = format!("GET /r/{sent}?q={sent} HTTP/1.1\r\nHost: h\r\nX-T: 1&2;3+4\r\n\r\n");
+            with_facts(&head, |facts| {
+                let rewritten =
+                    target(&template("/i.php?t={capture.1}&a=b", regex.as_ref()), facts, regex.as_ref());
+                assert_eq!(rewritten.unwrap().query.unwrap(), format!("t={encoded}&a=b"), "{sent}");
+                let set = Rewrite::new(&set("x&{header.X-T}")).unwrap().apply(facts, "/", None).unwrap();
+                assert!(set.query.unwrap().ends_with("t=x%261%262%3B3%2B4"));
+            });
+        }
+    }
+
+    /// As an application takes a query apart that was encoded as forms are.
+    fn taken_apart(query: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let decoded = uri::decode_parameter;
+        parameters(Some(query)).map(|(name, value)| (decoded(name), decoded(value))).collect()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn an_application_gets_the_bytes_that_were_captured(
+            bytes in proptest::collection::vec(1_u8.., 0..40),
+        ) {
+            let regex = config::regex(r"(?s)^/r/(.*)$").ok();
+            let path = [b"/r/", &bytes[..]].concat();
+            with_facts("GET / HTTP/1.1\r\nHost: h\r\n\r\n", |facts| {
+                let facts = Facts { path: &path, ..*facts };
+                let of = |text: &str| target(&template(text, regex.as_ref()), &facts, regex.as_ref()).unwrap();
+                let query = of("/i.php?a=1&t={capture.1}&{capture.1}=x").query.unwrap();
+                let mut expected = vec![(b"a".to_vec(), b"1".to_vec()), (b"t".to_vec(), bytes.clone())];
+                expected.push((bytes.clone(), b"x".to_vec()));
+                assert_eq!(taken_apart(&query), expected, "{query}");
+                assert!(!query.contains([';', '#', '+', '?', ' ']), "{query}");
+                let path = of("/p/{capture.1}").path;
+                // In a path, `+` is itself.
+                let decoded = uri::decode_parameter(&path.replace('+', "%2B"));
+                assert_eq!(decoded, [b"/p/", &bytes[..]].concat(), "{path}");
+                assert!(!path.contains(['?', '#', ';', '&', ' ']), "{path}");
+            });
         }
     }
 
@@ -293,7 +353,7 @@ mod tests {
             ..config::Rewrite::default()
         };
         let rewritten = apply(query, "/user/17");
-        assert_eq!(rewritten.query.as_deref(), Some("y=%26&x=a%2Fb%3Fc&n=a%20b%26"));
+        assert_eq!(rewritten.query.as_deref(), Some("y=%26&x=a/b%3Fc&n=a%20b%26"));
         assert_eq!(rewritten.path, "/user/17");
         assert!(Rewrite::new(&config::Rewrite::default()).is_none());
     }

@@ -342,6 +342,7 @@ impl Site {
             let pages = files.filter(|_| !route.error_pages.is_empty());
             plan.error_set = pages.map(|files| set(files, &plan)).or(plan.error_set);
             plan.script_set = route.scripts.as_ref().map(|files| set(files, &plan));
+            plan.front_controller = route.front_controller.as_ref().map(|path| path.as_bytes().into());
             plan.path_regex = route.path_regex.as_ref().and_then(|text| config::regex(text).ok());
             plan.rewrite = Rewrite::new(&route.rewrite);
             plan.fallback = fallback(&route.target);

@@ -11,7 +11,7 @@ use maitred_http::response::ResponseHead;
 use maitred_http::uri;
 
 use super::Clients;
-use crate::connection::dispatch::ResponseTraits;
+use crate::connection::dispatch::{Dispatch, ResponseTraits};
 use crate::connection::refusal::{NOWHERE, PLAIN, PLAIN_TEXT, RETRY_SOON};
 use crate::connection::wire::Wire;
 use crate::connection::{After, State};
@@ -31,7 +31,7 @@ use maitred_policy::arrival::Arrival;
 use maitred_policy::compress::{Rules, Wish};
 use maitred_policy::filter::cors;
 use maitred_policy::plan::Plan;
-use maitred_policy::rewrite::{self, Facts, Origin, Rewritten};
+use maitred_policy::rewrite::{self, Facts, Rewritten};
 use maitred_policy::route::Choice;
 use maitred_policy::target::Target;
 use maitred_status::routes::class_of;
@@ -80,6 +80,9 @@ impl Clients {
         let exchange = self.connections[index as usize].exchange.as_deref();
         if let Some(gated) = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()) {
             out.extend(gated.cookies.all());
+        }
+        if !given.routed.plan.filled.is_empty() {
+            self.put_filled(index, request, given.routed.plan, out);
         }
     }
 
@@ -204,15 +207,6 @@ impl Clients {
         }
     }
 
-    /// Where a request comes from, as routes see it.
-    pub(crate) fn origin(&self, index: u32, request: &Request<'_, '_>) -> Origin {
-        let connection = &self.connections[index as usize];
-        let client =
-            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let port = self.arrival(index).local_port().unwrap_or(if client.https { 443 } else { 80 });
-        Origin { client: client.remote.address.map(|address| address.ip()), https: client.https, port }
-    }
-
     /// The context of the response to this request: what its head depends on besides the content. Fields that are about the
     /// request are in `buffers`.
     pub(crate) fn reply_context<'r>(
@@ -242,6 +236,7 @@ impl Clients {
         if !plan.depends_on_requests() {
             return context;
         }
+        self.settle_id(index, plan);
         let mut fields = std::mem::take(&mut self.buffers.further);
         fields.clear();
         self.put_further(index, request, given, &mut fields);
@@ -256,6 +251,7 @@ impl Clients {
         let plan = given.routed.plan;
         let depends = plan.depends_on_requests() || plan.compress.is_some();
         if depends && !self.connections[index as usize].internal {
+            self.settle_id(index, plan);
             let mut fields = FieldLines::default();
             self.put_further(index, request, given, &mut fields);
             let expiry = plan.expires.as_ref().map(|expires| expires.for_later(request.method, given.path));
@@ -748,8 +744,9 @@ impl Clients {
             target: Target::sent(request),
             version: request.version,
         };
-        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some());
-        let id = exchange.and_then(|exchange| exchange.dispatch.request_id()).map(origin::hexadecimal);
+        let dispatch = connection.exchange.as_deref().map(|exchange| &exchange.dispatch);
+        let named = dispatch.filter(|dispatch| dispatch.pool.is_some() || dispatch.keeps_id);
+        let id = named.and_then(Dispatch::request_id).map(origin::hexadecimal);
         let line = Line {
             remote: client.remote.bytes(),
             request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),

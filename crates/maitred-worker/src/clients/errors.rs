@@ -25,6 +25,8 @@ use crate::step::{RequestInput, Step};
 use maitred_files::exchange::Field;
 use maitred_files::fixed::Failure;
 use maitred_files::{RequestContext, Served};
+use maitred_policy::plan::Plan;
+use maitred_policy::rewrite::Filled;
 
 impl Clients {
     /// An error of the site that the request is for.
@@ -85,6 +87,17 @@ impl Clients {
         exchange.dispatch.pool = Some(pool as u16);
         if exchange.dispatch.request_id().is_none() {
             exchange.dispatch.set_request_id(id);
+        }
+    }
+
+    /// A response that has the id of its request in a field: the request has it from now on, wherever it goes.
+    pub(super) fn settle_id(&mut self, index: u32, plan: &Plan) {
+        if plan.filled.iter().any(Filled::has_id) {
+            let new_id = self.forwarded.next_id();
+            let dispatch = &mut self.exchange(index).dispatch;
+            if !std::mem::replace(&mut dispatch.keeps_id, true) {
+                dispatch.set_request_id(new_id);
+            }
         }
     }
 

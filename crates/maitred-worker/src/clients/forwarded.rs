@@ -11,7 +11,7 @@ use crate::connection::gated::Gated;
 use crate::connection::tls::TlsLookup;
 use crate::facts::identity::{Identity, Source};
 use crate::forward::{Traced, append_fields, append_switch, passed_trailers};
-use crate::origin::{Arrival, Client, Peer, PutField};
+use crate::origin::{Arrival, Client, Peer, PutField, hexadecimal};
 use maitred_config::{HostRule, Pool};
 use maitred_log::trace::context::TRACEPARENT;
 use maitred_policy::plan::RequestEdits;
@@ -33,6 +33,8 @@ pub(crate) struct Outbound<'a> {
     pub(crate) peer: &'a Peer,
     /// The client.
     pub(crate) client: &'a Client,
+    /// Path and query, as they are passed on.
+    pub(crate) target: &'a str,
     /// Its id.
     pub(crate) id: u128,
     /// What another thread has said of the client's TLS, which is not here.
@@ -67,6 +69,9 @@ impl Clients {
             Some(_) => Traced::Begun,
         };
         append_fields(head, request, (&settings.request_headers, rules), (client.proxied, traced));
+        if !rules.filled.is_empty() {
+            self.append_filled(index, head, outbound);
+        }
         if let Some(context) = context {
             head.small_field(TRACEPARENT, &context.field());
         }
@@ -110,6 +115,20 @@ impl Clients {
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         let user = exchange.and_then(|exchange| exchange.dispatch.user());
         Identity::new(user, lookup.certificate(connection.wire))
+    }
+
+    /// Appends the fields whose values have placeholders.
+    #[cold]
+    fn append_filled(&self, index: u32, head: &mut impl PutField, outbound: Outbound<'_>) {
+        let Outbound { request, rules, client, target, id, .. } = outbound;
+        let (origin, id) = (|| self.origin(index, request), hexadecimal(id));
+        let request_id = client.given_request_id(request).unwrap_or(&id);
+        let told = self.told(index, request, (&origin, target, request_id));
+        let mut value = Vec::new();
+        for filled in &rules.filled {
+            filled.fill(&told, &mut value);
+            head.field(&filled.name, &value);
+        }
     }
 
     /// What came behind the body of a request, as far as applications and servers are told of it; `None` if nothing is left.

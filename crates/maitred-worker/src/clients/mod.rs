@@ -21,6 +21,8 @@
 //! | [`arrival`] | where a request has come in |
 //! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
 //! | [`forwarded`] | what applications and servers are told of a request |
+//! | [`filled`] | fields of responses whose values have placeholders |
+//! | [`told`] | what placeholders and conditions look at, besides heads |
 //! | [`spans`] | what traces say of requests |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
@@ -32,6 +34,7 @@ mod arrival;
 pub(crate) mod datagrams;
 mod errors;
 mod exchange;
+mod filled;
 pub(crate) mod forwarded;
 mod handshakes;
 mod http2;
@@ -44,6 +47,7 @@ mod table;
 mod throttle;
 mod tls_kernel;
 mod tls_session;
+mod told;
 mod told_apart;
 mod unsent;
 mod wire;

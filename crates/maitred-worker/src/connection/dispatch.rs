@@ -21,6 +21,8 @@ pub(crate) struct Dispatch {
     pub pool: Option<u16>,
     /// The id that the request got when it was handed off, in the order of its digits: as a number it would take twice the room.
     pub request_id: Option<[u8; 16]>,
+    /// It has the id from before that, because its response has it in a field.
+    pub keeps_id: bool,
     /// Since when the request, all of which is there, waits for an application process.
     pub waits_since: Option<Instant>,
     /// How long it has waited, in microseconds; the largest number for an hour and more.
@@ -122,10 +124,17 @@ impl Dispatch {
         self.request_id.map(u128::from_be_bytes)
     }
 
-    /// A request is written to a server, under this id: what another thread has said of it, to be put back behind that.
-    pub(crate) fn begin_outbound(&mut self, id: u128) -> Option<Box<RemoteRequest>> {
+    /// A request is written to a server, under this id unless it keeps another: that, and what another thread has said of it,
+    /// to be put back behind that.
+    pub(crate) fn begin_outbound(&mut self, new_id: u128) -> (u128, Option<Box<RemoteRequest>>) {
+        let id = self.id_or(new_id);
         self.set_request_id(id);
-        self.across.take()
+        (id, self.across.take())
+    }
+
+    /// The id that it is given away under: a new one, unless the client is told one.
+    pub(crate) fn id_or(&self, new_id: u128) -> u128 {
+        self.request_id().filter(|_| self.keeps_id).unwrap_or(new_id)
     }
 
     /// Notes it.
@@ -137,6 +146,7 @@ impl Dispatch {
     pub(crate) fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
+        self.keeps_id = false;
         (self.file_edits, self.served, self.cached) = (None, Served::default(), None);
     }
 

@@ -15,17 +15,21 @@
 //! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection
 //! that is open, idle or not.
 
+use std::borrow::Cow;
+
 use maitred_http::fields::FieldLines;
-use maitred_http::request::Framing;
+use maitred_http::request::{Framing, Request};
 
 use super::Exchanges;
 use crate::clients::forwarded::Outbound;
 use crate::forward::content_length;
-use crate::origin::Client;
+use crate::origin::{Client, hexadecimal};
 use crate::step::RequestInput;
 use crate::upstream::fastcgi::{Asked, write_request};
-use maitred_config::{Address, FastCgi, Pool};
+use maitred_config::{Address, FastCgi, Pool, Template};
 use maitred_files::RequestContext;
+use maitred_policy::plan::Plan;
+use maitred_policy::rewrite::put_variable;
 use maitred_policy::target::Target;
 
 impl Exchanges {
@@ -41,13 +45,12 @@ impl Exchanges {
         given: RequestInput<'_>,
     ) -> Result<Vec<u8>, u16> {
         let request = context.request;
-        let id = self.forwarded.next_id();
-        let across = self.exchange(index).dispatch.begin_outbound(id);
+        let new_id = self.forwarded.next_id();
+        let (id, across) = self.exchange(index).dispatch.begin_outbound(new_id);
         let peer = &self.connections[index as usize].peer();
         let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        let mut fields = FieldLines::default();
-        let rules = &given.routed.plan.requests;
+        let (mut fields, rules) = (FieldLines::default(), &given.routed.plan.requests);
         let outbound = Outbound {
             request,
             rules,
@@ -57,6 +60,7 @@ impl Exchanges {
             switch: None,
             peer,
             client,
+            target: &target,
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
@@ -64,20 +68,20 @@ impl Exchanges {
         self.exchange(index).dispatch.across = across;
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let passes = self.passes_body(index);
+        let uri = request_uri(fastcgi, request, (given.routed.plan, &target));
+        let params = self.fastcgi_params(index, &fastcgi.params, request, (&target, client, id));
         let asked = Asked {
             context,
             target: &target,
-            host: rules
-                .host
-                .as_deref()
-                .and_then(|host| std::str::from_utf8(host).ok())
-                .unwrap_or(request.authority),
+            uri: &uri,
+            host: rules.host_text().unwrap_or(request.authority),
             settings: fastcgi,
             mount: &settings.mount,
             script: given.script,
             client,
             local: self.arrival(index).local().and_then(Address::inet),
             fields: &fields,
+            params: &params,
             user: self.identity(index).user(),
             content_length: match (spool, request.framing) {
                 (Some(spool), _) => Some(spool.bytes),
@@ -89,5 +93,39 @@ impl Exchanges {
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
         let inline = (spool.is_none() && !passes).then_some(given.body);
         write_request(&mut out, &asked, inline).map_or(Err(431), |()| Ok(out))
+    }
+
+    /// The variables of the operator's.
+    fn fastcgi_params<'p>(
+        &self,
+        index: u32,
+        params: &'p [(String, Template)],
+        request: &Request<'_, '_>,
+        (target, client, id): (&str, &Client, u128),
+    ) -> Vec<(&'p str, Vec<u8>)> {
+        if params.is_empty() {
+            return Vec::new();
+        }
+        let (origin, id) = (|| self.origin(index, request), hexadecimal(id));
+        let request_id = client.given_request_id(request).unwrap_or(&id);
+        let told = self.told(index, request, (&origin, target, request_id));
+        let filled = params.iter().map(|(name, value)| {
+            let mut out = Vec::new();
+            put_variable(value, &told, &mut out);
+            (name.as_str(), out)
+        });
+        filled.collect()
+    }
+}
+
+/// `REQUEST_URI`: `target`, or what the client has sent.
+fn request_uri<'r>(
+    fastcgi: &FastCgi,
+    request: &Request<'r, 'r>,
+    (plan, target): (&Plan, &'r str),
+) -> Cow<'r, str> {
+    match fastcgi.uri_as_sent || plan.front_controller.is_some() {
+        true => Target::asked(request, plan.slashes).as_asked(),
+        false => Cow::Borrowed(target),
     }
 }

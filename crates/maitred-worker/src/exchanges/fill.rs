@@ -42,10 +42,8 @@ use crate::upstream::remote_thread::Remote;
 use maitred_cache::{Entry, Key};
 use maitred_files::DiskJob;
 use maitred_files::exchange::{Decision, Routed};
-use maitred_http::uri::Slashes;
 use maitred_policy::filter::cache::Caching;
 use maitred_policy::route::Choice;
-use maitred_policy::target::Target;
 
 /// Content that is kept in memory before it goes to a file: as much as a short response has.
 const MEMORY_BYTES_MAX: u64 = 64 * 1024;

@@ -59,6 +59,7 @@ impl Exchanges {
         let now = self.clock.now;
         let leads = id.is_some();
         let id = id.unwrap_or_else(|| self.forwarded.next_id());
+        let id = self.exchange(index).dispatch.id_or(id);
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.last = given.last;

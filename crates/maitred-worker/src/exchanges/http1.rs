@@ -127,8 +127,8 @@ impl Exchanges {
         chunked: bool,
     ) -> Option<Written> {
         let request = context.request;
-        let id = self.forwarded.next_id();
-        let across = self.exchange(index).dispatch.begin_outbound(id);
+        let new_id = self.forwarded.next_id();
+        let (id, across) = self.exchange(index).dispatch.begin_outbound(new_id);
         let peer = &self.connections[index as usize].peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut out = self.upstreams.take_buffer();
@@ -144,6 +144,7 @@ impl Exchanges {
             switch: protocol(request, settings),
             peer,
             client,
+            target: &target,
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };

@@ -61,7 +61,8 @@ impl Exchanges {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let filter = Filter::new(self.wanted(index, &request, keep, settings));
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
-        let id = self.forwarded.next_id();
+        let new_id = self.forwarded.next_id();
+        let id = self.exchange(index).dispatch.id_or(new_id);
         let across = self.remote_request(index, &request, settings, id);
         let remote = Remote::new(across.heard.clone(), across.began);
         (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));

@@ -395,6 +395,7 @@ impl Requests {
             switch,
             peer,
             client,
+            target: &target,
             id,
             tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
         };
@@ -418,7 +419,8 @@ impl Requests {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
         let (across, spool) = (exchange.dispatch.across.take(), exchange.body.spool.take());
-        let id = across.as_deref().map_or(new_id, |across| across.request_id);
+        let id =
+            across.as_deref().map_or_else(|| exchange.dispatch.id_or(new_id), |across| across.request_id);
         exchange.dispatch.set_request_id(id);
         (across, spool, id)
     }

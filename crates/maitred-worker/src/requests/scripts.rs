@@ -16,8 +16,12 @@ impl Requests {
         given: RequestInput<'_>,
     ) -> Step {
         let settings = self.shared.start.config.pools.get(pool).and_then(|pool| pool.source.fastcgi());
-        let rules =
-            settings.map(|settings| ScriptRules { index: settings.index.as_bytes(), php: settings.php });
+        let front = given.routed.plan.front_controller.as_deref();
+        let rules = settings.map(|settings| ScriptRules {
+            index: settings.index.as_bytes(),
+            php: settings.php,
+            front,
+        });
         let Some(rules) = rules else { return self.site_error(index, context.request, given, (500, &[])) };
         let reply = self.reply_context(index, context.request, given);
         let (files, mut writer) = self.files_and_writer(index, reply);

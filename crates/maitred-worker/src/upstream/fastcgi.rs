@@ -224,6 +224,8 @@ pub(crate) struct Asked<'a> {
     pub context: &'a RequestContext<'a>,
     /// The target, in its one form.
     pub target: &'a str,
+    /// `REQUEST_URI`: that, or the one that the client has sent.
+    pub uri: &'a str,
     /// The authority that the application gets: the client's, or what the route sets instead.
     pub host: &'a str,
     /// The settings of the pool.
@@ -240,6 +242,8 @@ pub(crate) struct Asked<'a> {
     pub fields: &'a FieldLines,
     /// The user, if a gate has found out who that is.
     pub user: Option<&'a User>,
+    /// Variables of the operator's.
+    pub params: &'a [(&'a str, Vec<u8>)],
     /// Bytes of content, if there is content.
     pub content_length: Option<u64>,
     /// The client has said so itself.
@@ -264,7 +268,7 @@ pub(crate) fn write_request(
     let whole = Script { path_info: below, ..Script::default() };
     let variables = Variables {
         method: request.method_text,
-        target: asked.target,
+        target: asked.uri,
         query: asked.target.split_once('?').map_or("", |(_, query)| query),
         protocol: match request.version {
             Version::Http10 => "HTTP/1.0",
@@ -282,6 +286,8 @@ pub(crate) fn write_request(
         script: asked.script.copied().unwrap_or(whole),
         content_length: asked.content_length,
         length_sent: asked.length_sent,
+        program: asked.settings.script_filename.as_deref().map(|program| program.as_os_str().as_bytes()),
+        further: asked.params,
         authenticated: asked.user.map(|user| (user.source().auth_type(), user.name())),
     };
     let fields = asked.fields.all().iter();

@@ -377,7 +377,7 @@ pub(crate) fn mapping<'a>(
         HostRule::Named(host) => host,
         HostRule::Client | HostRule::Server => "",
     };
-    let set = plan.requests.host.as_deref().and_then(|host| std::str::from_utf8(host).ok());
+    let set = plan.requests.host_text();
     let is_on = external.map_redirects != MapRedirects::Off && matches!(settings.source, Source::Http(_));
     Some(Mapping {
         own: if is_on { [authority, set.unwrap_or(named)] } else { [""; 2] },

@@ -49,7 +49,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
     ("maitred-log", &[&["access", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),
     (
         "maitred-policy",
-        &[&["arrival", "target"], &["access", "compress", "filter", "rewrite"], &["plan"], &["route"]],
+        &[&["arrival", "target"], &["rewrite"], &["access", "compress", "filter"], &["plan"], &["route"]],
     ),
     (
         "maitred-tls",

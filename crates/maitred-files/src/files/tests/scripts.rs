@@ -15,8 +15,8 @@ use crate::testing::{Written, request};
 use crate::{RequestContext, Served};
 use maitred_config::{Coding, Files, TryItem};
 
-const PHP: ScriptRules<'static> = ScriptRules { index: b"index.php", php: true };
-const PLAIN: ScriptRules<'static> = ScriptRules { index: b"index.php", php: false };
+const PHP: ScriptRules<'static> = ScriptRules { index: b"index.php", php: true, front: None };
+const PLAIN: ScriptRules<'static> = ScriptRules { index: b"index.php", php: false, front: None };
 
 fn application() -> TempDir {
     let root = tree(&[
@@ -172,12 +172,36 @@ fn a_mounted_application_has_paths_of_its_own() {
 }
 
 #[test]
+fn to_a_front_controller_of_the_route_every_path_is_data() {
+    let root = application();
+    let mut bench = bench_of(Files { strip_prefix: "/blog/".into(), ..files(root.path()) });
+    let front = ScriptRules { front: Some(b"/dir/index.php"), ..PHP };
+    for path in [
+        "/blog/a.php",
+        "/blog/upload/evil.jpg/x.php",
+        "/blog/upload/evil.jpg",
+        "/blog/.env",
+        "/wiki/.NET",
+        "/wiki/Index.PHP/x",
+        "/b.PHP",
+        "/",
+        "/blog",
+    ] {
+        assert_eq!(ask(&mut bench, front, path), "/dir/index.php|", "{path}");
+    }
+    let missing = ScriptRules { front: Some(b"/missing.php"), ..PHP };
+    assert_eq!(ask(&mut bench, missing, "/blog/a.php"), "404 404 Not Found", "no other script is run");
+    let directory = ScriptRules { front: Some(b"/dir.php"), ..PHP };
+    assert_eq!(ask(&mut bench, directory, "/"), "404 404 Not Found");
+}
+
+#[test]
 fn without_a_front_controller_the_rest_is_not_there() {
     let root = tree(&[("a.txt", "text"), ("app.php", "")]);
     let mut bench = bench_of(files(root.path()));
     assert_eq!(ask(&mut bench, PHP, "/a.txt"), "200 text");
     assert_eq!(ask(&mut bench, PHP, "/none"), "404 404 Not Found");
-    let other = ScriptRules { index: b"app.php", php: true };
+    let other = ScriptRules { index: b"app.php", php: true, front: None };
     assert_eq!(ask(&mut bench, other, "/none"), "/app.php|");
 }
 

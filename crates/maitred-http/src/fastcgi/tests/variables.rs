@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use super::super::encode::put_params;
 use super::super::record::kind;
 use super::super::script::Script;
-use super::super::variables::{Variables, put};
+use super::super::variables::{Variables, is_own, put};
 use crate::fuzzing::fastcgi::{read_pairs, stream};
 
 type Map = HashMap<String, String>;
@@ -56,6 +56,8 @@ fn a_script_of_php_gets_all_of_them() {
         script: Script { name: b"/app.php", index: b"", path_info: b"/page one" },
         content_length: Some(12),
         length_sent: true,
+        program: Some(b"/not/for/scripts"),
+        further: &[("APP_MODE", b"test".to_vec()), ("EMPTY", Vec::new())],
         authenticated: Some(("Basic", "ann")),
     };
     let found = map(
@@ -92,8 +94,28 @@ fn a_script_of_php_gets_all_of_them() {
             ("REMOTE_ADDR", "2001:db8::7"),
             ("REMOTE_PORT", "50000"),
             ("HTTP_HOST", "a.example:8443"),
+            ("APP_MODE", "test"),
+            ("EMPTY", ""),
         ],
     );
+    let further = |name: &str| variables.further.iter().any(|(further, _)| *further == name);
+    for name in found.keys().filter(|name| !further(name)) {
+        assert!(is_own(name), "an operator could override {name}");
+    }
+    assert!(!is_own("APP_MODE") && is_own("HTTP_PROXY"));
+}
+
+#[test]
+fn a_wrapper_is_told_its_program() {
+    let script = Script { path_info: b"/a.git/HEAD", ..Script::default() };
+    let variables = Variables { program: Some(b"/bin/a"), mount: b"/git", script, ..Variables::default() };
+    let found = map(&variables, &[]);
+    for (name, value) in
+        [("SCRIPT_FILENAME", "/bin/a"), ("SCRIPT_NAME", "/git"), ("PATH_INFO", "/a.git/HEAD")]
+    {
+        assert_eq!(found[name], value);
+    }
+    assert!(!found.contains_key("DOCUMENT_ROOT") && !found.contains_key("PATH_TRANSLATED"));
 }
 
 #[test]

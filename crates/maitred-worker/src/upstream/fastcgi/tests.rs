@@ -266,6 +266,9 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
         script_root: case.root.map(Into::into),
         index: "index.php".into(),
         php: false,
+        script_filename: None,
+        params: Vec::new(),
+        uri_as_sent: false,
     };
     let below = case.path.strip_prefix(case.mount).unwrap().as_bytes();
     let script =
@@ -275,6 +278,7 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
     let asked = Asked {
         context: &context,
         target: request.target,
+        uri: request.target,
         host: request.authority,
         settings: &settings,
         mount: case.mount,
@@ -282,6 +286,7 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
         client: &client,
         local: "[::1]:8443".parse().ok(),
         fields,
+        params: &[("APP_MODE", b"a b".to_vec())],
         user: None,
         content_length: case.inline.map(|content| content.len() as u64),
         length_sent: case.inline.is_some(),
@@ -319,6 +324,7 @@ fn a_request_is_written_as_records() {
         ("REQUEST_METHOD", "POST"),
         ("REQUEST_URI", "/blog/dir/a.php/x%20y?q=1"),
         ("QUERY_STRING", "q=1"),
+        ("APP_MODE", "a b"),
         ("SCRIPT_NAME", "/blog/dir/a.php"),
         ("PATH_INFO", "/x y"),
         ("SCRIPT_FILENAME", "/srv/www/dir/a.php"),

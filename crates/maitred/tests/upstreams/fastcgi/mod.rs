@@ -2,6 +2,7 @@
 //! cases are tried on nginx in front of the same PHP as well: that shows that the case is right, and where the two differ.
 
 mod bodies;
+mod controller;
 mod failing;
 mod lifetime;
 mod nginx;
@@ -9,3 +10,4 @@ mod responses;
 mod scripts;
 mod site;
 mod variables;
+mod wrapper;

@@ -20,6 +20,7 @@ mod multiplexing;
 mod named_files;
 mod observing;
 mod passing;
+mod placeholders;
 mod proxy_headers;
 mod queueing;
 mod redirects;

@@ -67,6 +67,42 @@ fn a_pool_gets_the_target_that_its_route_makes() {
 }
 
 #[test]
+fn what_a_client_sends_stays_within_its_parameter() {
+    let server = served(&[
+        (
+            "/r/*",
+            "path_regex = '^/r/(.*)$'\nrewrite = \"/index.php?title={capture.1}&of={header.X-Of}\"\npool = \"web\"",
+        ),
+        ("/again/*", "path_regex = '^/again/(.*)$'\nreroute = \"/q?title={capture.1}\""),
+        ("/set/*", "query = { set = { from = \"x&{header.X-Of}\" } }\npool = \"web\""),
+        ("/to/*", "path_regex = '^/to/(.*)$'\nredirect = \"/new?title={capture.1}&from={uri}\""),
+        ("/q", "pool = \"web\""),
+    ]);
+    let mut client = server.connect();
+    for (sent, encoded) in [
+        ("C%2B%2B", "C%2B%2B"),
+        ("C++", "C%2B%2B"),
+        ("a&b=c;d", "a%26b%3Dc%3Bd"),
+        ("a%23b%3Fc%25%20d", "a%23b%3Fc%25%20d"),
+        ("%C3%A9/x", "%C3%A9/x"),
+    ] {
+        let mut ask = |path: &str| {
+            let of = "X-Of: 1+2&admin=1\r\n";
+            client.ask(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{of}\r\n"))
+        };
+        let of = "1%2B2%26admin%3D1";
+        assert_eq!(ask(&format!("/r/{sent}")).text(), format!("GET /index.php?title={encoded}&of={of} 0"));
+        assert_eq!(ask(&format!("/again/{sent}")).text(), format!("GET /q?title={encoded} 0"));
+        assert_eq!(ask("/set/?from=y").text(), format!("GET /set/?from=x%26{of} 0"));
+        let redirect = ask(&format!("/to/{sent}?a=1&b=2"));
+        let place = redirect.need("location");
+        assert!(place.starts_with(&format!("/new?title={encoded}&from=/to/")), "{place}");
+        assert!(place.ends_with("%3Fa%3D1%26b%3D2"), "{place}");
+    }
+    server.stop();
+}
+
+#[test]
 fn a_request_goes_through_the_routes_again_and_not_for_ever() {
     let server = served(&[
         ("/start/*", "reroute = \"/middle{path}?n=1\""),
@@ -131,7 +167,8 @@ fn a_redirect_is_filled_in() {
     };
     assert_eq!(
         place(&mut client, "/to/a%20b?q=1", "example.com:81"),
-        "https://example.com/new/a%20b?from=/to/a%20b?q=1"
+        "https://example.com/new/a%20b?from=/to/a%2520b%3Fq%3D1",
+        "what it was for is one value"
     );
     assert_eq!(
         place(&mut client, "/host/x?y", "example.com"),
