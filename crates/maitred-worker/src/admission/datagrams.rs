@@ -352,6 +352,7 @@ impl Admission {
             |found: &DatagramSocket| found.local == batch.local && found.number == u16::from(batch.socket);
         let Some(which) = self.datagrams.iter().position(of) else { return };
         let mut receiving = self.receiving.take().unwrap_or_default();
+        let batch = Batch { remote: batch.seen_remote(), ..batch };
         self.take_batch(which, &batch, false, &mut receiving.answer);
         self.receiving = Some(receiving);
     }
