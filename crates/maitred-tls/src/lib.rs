@@ -13,6 +13,7 @@
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
 //! | [`redirect`] | where a cleartext listener sends its clients |
+//! | [`early`] | early data that is skipped, and how much of it tickets announce |
 //! | [`key_log`] | session secrets for debugging |
 //! | [`ktls`] | records that the kernel encrypts |
 //! | [`quic`] | where a datagram of QUIC goes, over all processes of a master |
@@ -21,6 +22,7 @@
 //! filesystem; nothing that holds one shows it in its `Debug` form.
 
 pub mod client;
+pub mod early;
 pub(crate) mod key_log;
 pub mod ktls;
 pub mod material;

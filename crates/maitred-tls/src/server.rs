@@ -14,6 +14,7 @@ use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
 
 use super::client;
+use super::early::{self, SKIPPED_BYTES_MAX};
 use super::key_log::KeyLogFile;
 use super::ktls;
 use super::material::Material;
@@ -37,8 +38,6 @@ const STREAMS_MAX: u32 = 100;
 /// By so much QUIC's own idle timeout, at which a connection ends without a word, comes later than that of the server, which says
 /// GOAWAY.
 const IDLE_MARGIN: Duration = Duration::from_secs(5);
-/// Bytes of early data that are taken: a request head of the usual size, and nothing that is long.
-const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 
 /// What carries a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -297,6 +296,9 @@ impl TlsServer {
         if tls.ktls {
             provider = Arc::new(ktls::transmit::wrapped(&provider));
         }
+        if tls.early_data && carrier == Carrier::Tcp {
+            provider = Arc::new(early::announcing(&provider));
+        }
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
@@ -309,7 +311,7 @@ impl TlsServer {
         if tls.early_data {
             // rustls takes early data only with sessions that are kept, not with those in tickets.
             config.session_storage = self.sessions_of((number, carrier), basis);
-            config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+            config.max_early_data_size = SKIPPED_BYTES_MAX;
             // Answers to it do not wait for the end of the handshake: nothing is received while one is sent, so that a
             // long one would wait for ever.
             config.send_half_rtt_data = true;

@@ -56,6 +56,12 @@ impl Addresses {
         self.enter_up_to(address, self.max)
     }
 
+    /// Whether an address has as many as it may. Nothing is counted.
+    pub(crate) fn is_full(&self, address: SocketAddr) -> bool {
+        let Some(key) = self.key(Some(address)) else { return false };
+        self.shard(key).is_some_and(|counts| counts.get(&key).is_some_and(|count| *count >= self.max))
+    }
+
     pub(crate) fn enter_up_to(&self, address: Option<SocketAddr>, max: u32) -> bool {
         let Some(key) = self.key(address) else { return true };
         let Some(mut counts) = self.shard(key) else { return true };

@@ -50,6 +50,19 @@ pub(crate) enum Word<'b> {
     Datagrams(Batch<'b>),
 }
 
+impl Batch<'_> {
+    /// The client as a socket has it that is bound there: at one of IPv6, those of IPv4 are mapped. An address in another form
+    /// would be another address for its connection.
+    pub(crate) fn seen_remote(&self) -> SocketAddr {
+        match (self.local, self.remote.ip()) {
+            (SocketAddr::V6(_), IpAddr::V4(ip)) => {
+                SocketAddr::new(ip.to_ipv6_mapped().into(), self.remote.port())
+            }
+            _ => self.remote,
+        }
+    }
+}
+
 fn put_address(address: SocketAddr, out: &mut Vec<u8>) {
     let ip = match address.ip() {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
@@ -123,6 +136,24 @@ impl<'b> Word<'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_is_the_same_for_both_processes() {
+        let seen = |local: &str, remote: &str| {
+            let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());
+            let batch =
+                Batch { local, socket: 0, remote, destination: None, ecn: None, stride: 1, bytes: b"d" };
+            let mut bytes = Vec::new();
+            Word::Datagrams(batch).write(&mut bytes);
+            match Word::read(&bytes) {
+                Some(Word::Datagrams(batch)) => batch.seen_remote().to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(seen("127.0.0.1:443", "192.0.2.1:5000"), "192.0.2.1:5000");
+        assert_eq!(seen("[::]:443", "[::ffff:192.0.2.1]:5000"), "[::ffff:192.0.2.1]:5000");
+        assert_eq!(seen("[::]:443", "[2001:db8::1]:5000"), "[2001:db8::1]:5000");
+    }
 
     #[test]
     fn words_come_back() {

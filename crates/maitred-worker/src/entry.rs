@@ -84,10 +84,10 @@ impl Entry {
         Entry { socket: Some(socket), registered: false, ..Entry::without_socket(connection, listen) }
     }
 
-    /// A QUIC connection of a client.
-    pub(crate) fn quic(listen: u16, remote: SocketAddr, now: Instant) -> Self {
-        let connection = Connection::new(Wire::Quic, Remote::new(Some(remote)), true, now);
-        Entry { counted: true, ..Entry::without_socket(connection, listen) }
+    /// A QUIC connection of a client. Its address is not known before it is proved.
+    pub(crate) fn quic(listen: u16, now: Instant) -> Self {
+        let connection = Connection::new(Wire::Quic, Remote::unproved(), true, now);
+        Entry::without_socket(connection, listen)
     }
 
     /// A stream of the connection `parent`.

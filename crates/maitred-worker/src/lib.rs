@@ -28,6 +28,7 @@
 //! | [`kernel_writer`] | how TLS writes to a socket for which the kernel encrypts |
 //! | [`socket_writer`] | how TLS writes to a socket |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
+//! | [`unproved`] | clients of QUIC whose address is not known yet |
 //! | [`datagram_link`] | datagrams that go on to an earlier worker process |
 //! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
@@ -95,6 +96,7 @@ mod step;
 mod testing;
 pub(crate) mod timers;
 mod token;
+mod unproved;
 mod upstream;
 mod user_lists;
 mod verifier;
@@ -128,6 +130,7 @@ use self::key_rings::KeyRings;
 use self::limits::Limit;
 use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
+use self::unproved::Unproved;
 use self::user_lists::UserLists;
 use self::verifier::Verifier;
 use crate::access_logs::AccessLogs;
@@ -469,6 +472,7 @@ fn shared_state(
         pools: start.config.pools.iter().map(|pool| shared_pool(pool, threads, &start.servers)).collect(),
         locals: locals(&start, buckets),
         addresses: Addresses::new(&start.config.limits),
+        unproved: Unproved::new(share.connections as usize),
         key_rings: KeyRings::new(&start.config.key_sets),
         user_lists: UserLists::new(&start.config.users_files),
         auth_answers: AuthAnswers::new(&start.config.auth_caches),
@@ -506,9 +510,8 @@ fn shared_state(
         start,
     };
     shared.status.note_certificates(shared.tls.certificates());
-    for report in &shared.start.certificate_reports {
-        shared.status.note_automatic(report.clone());
-    }
+    let reports = shared.start.certificate_reports.iter();
+    reports.for_each(|report| shared.status.note_automatic(report.clone()));
     Ok(shared)
 }
 

@@ -17,6 +17,7 @@ use super::fills::{Fill, Fills};
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use super::key_rings::KeyRings;
 use super::limits::Limit;
+use super::unproved::Unproved;
 use super::user_lists::UserLists;
 use super::verifier::Verifier;
 use crate::proxy::{Condition, ServerTable};
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub connections_max: usize,
     /// How many connections each address has.
     pub addresses: Addresses,
+    /// Clients of QUIC that have not proved theirs.
+    pub unproved: Unproved,
     /// Limits by client, in the order of the configuration.
     pub client_limits: Vec<Limit>,
     /// The keys that tokens are checked by.

@@ -222,7 +222,7 @@ impl Session {
     /// The client has opened a request stream; streams come in the order of their identifiers. `None`: it is refused, and the
     /// client may retry (9114-4.1.1).
     pub fn open(&mut self, id: u64) -> Option<StreamKey> {
-        self.streams.highest = Some(id);
+        self.note_opened(id);
         let early = self.early.take(id);
         let open = self.streams.open();
         let short = open >= self.streams_now as usize || (self.refusing && open > 0);
@@ -234,6 +234,30 @@ impl Session {
             return None;
         }
         Some(self.streams.insert(id, early))
+    }
+
+    fn note_opened(&mut self, id: u64) {
+        self.streams.highest = self.streams.highest.max(Some(id));
+    }
+
+    /// Refuses a request stream that the client has opened, and that is not to be one (9114-4.1.1: the client may retry).
+    pub fn refuse_unopened(&mut self, id: u64) {
+        self.note_opened(id);
+        self.early.take(id);
+        if self.dead.is_none() {
+            self.refuse(id);
+        }
+    }
+
+    /// Refuses the request of an open stream, if its head has not come as a whole. False: it has, or the stream is over.
+    pub fn refuse_begun(&mut self, id: u64) -> bool {
+        let Some(stream) = self.find(id) else { return false };
+        if self.streams.peek(stream).is_none_or(|known| known.head_seen) {
+            return false;
+        }
+        self.reset(stream, Code::RequestRejected);
+        self.streams.remove(stream);
+        true
     }
 
     fn refuse(&mut self, id: u64) {

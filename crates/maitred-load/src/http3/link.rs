@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, NoneTokenStore,
+    TransportConfig,
 };
 
 use super::socket::{Buffers, Socket};
@@ -65,6 +66,11 @@ impl Dialer {
     /// Other settings of the endpoint, such as the length of its connection IDs.
     pub fn set_endpoint(&mut self, endpoint: EndpointConfig) {
         self.endpoint = Arc::new(endpoint);
+    }
+
+    /// Shows no token that proves an address, from now on.
+    pub fn forget_tokens(&mut self) {
+        self.client.token_store(Arc::new(NoneTokenStore));
     }
 
     /// Begins a connection. Nothing is sent before [`Link::transmit`].

@@ -378,7 +378,7 @@ pub(crate) const THREAD: &[Field<ThreadRow>] = &[
         One,
         quic_retries,
         "maitred_thread_quic_retries_total",
-        "New connections of QUIC that were asked to come again, to prove their address, because many handshakes were under way."
+        "New connections of QUIC that were asked to come again, to prove their address, because of a limit: many clients had not proved theirs, or that address had all that it may have."
     ),
     cell!(
         Counter,

@@ -5,9 +5,11 @@
 //! | [`congestion`] | how much a connection may have under way |
 //! | [`endpoint`] | how the QUIC library is set up |
 //! | [`ids`] | connection ids, which say where their datagrams go |
+//! | [`packets`] | what headers say without keys |
 //! | [`secrets`] | the secret of a master, and the keys that follow from it |
 
 pub(crate) mod congestion;
 pub mod endpoint;
 pub mod ids;
+pub mod packets;
 pub mod secrets;

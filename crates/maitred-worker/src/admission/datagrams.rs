@@ -19,12 +19,15 @@ use rustix::event::epoll;
 
 use super::Admission;
 use crate::clients::datagrams::DatagramSocket;
-use crate::connection::quic::Quic;
+use crate::connection::paths::Paths;
+use crate::connection::quic::{Arrived, Quic};
+use crate::connection::remote::Remote;
 use crate::datagram_link::{Batch, Word};
 use crate::entry::Entry;
 use crate::inbox::ForwardedDatagrams;
 use crate::token::Token;
 use maitred_tls::quic::ids::{LONG_HEADER, destination};
+use maitred_tls::quic::packets::is_handshake;
 
 /// Buffers that are filled in one system call: each has room for what the kernel puts together (UDP_GRO).
 const BUFFERS: usize = 8;
@@ -32,10 +35,6 @@ const BUFFER_BYTES: usize = 65_536;
 
 /// System calls in one turn, so that the connections get their turn.
 const READS_PER_TURN: usize = 8;
-
-/// Handshakes of clients that a thread has under way before new clients have to prove their addresses first: one that only
-/// pretends an address costs no more memory than these then (RFC 9000 section 8.1.2).
-pub(crate) const HALF_OPEN_MAX: usize = 256;
 
 /// Generations count up, modulo 256: one that would be further back than this is a later one.
 const LATER: u8 = 128;
@@ -161,26 +160,38 @@ impl Admission {
         let now = self.clock.now;
         let Some(found) = self.datagrams.get_mut(which) else { return };
         answer.clear();
-        let event = found.endpoint.handle(now, batch.remote, batch.destination, batch.ecn, datagram, answer);
+        let from = batch.remote;
+        let arrived = Arrived { from, bytes: datagram.len(), handshake: is_handshake(&datagram) };
+        let event = found.endpoint.handle(now, from, batch.destination, batch.ecn, datagram, answer);
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(key) = found.session(handle) else { return };
                 let quic = self.sessions.get_mut(key as usize).and_then(|http3| http3.quic.as_deref_mut());
                 if let Some(quic) = quic {
-                    quic.connection.handle_event(event);
+                    quic.take(arrived, event, now);
                     self.touch_session(key);
                 }
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.welcome_quic(which, incoming, answer),
-            Some(DatagramEvent::Response(transmit)) => self.answer_datagram(which, transmit, answer),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.welcome_quic(which, incoming, arrived.bytes, answer);
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                self.answer_datagram(which, arrived.bytes, transmit, answer);
+            }
             None => {}
         }
     }
 
-    /// A client begins a connection: it is accepted, if there is room for it and its address has no more than its share.
-    pub(crate) fn welcome_quic(&mut self, which: usize, incoming: Incoming, answer: &mut Vec<u8>) {
-        let remote = incoming.remote_address();
-        let (row, leaves) = (self.row, self.drain.is_some());
+    /// A client begins a connection by so many bytes: it is accepted, if there is room for it. If its address is proved, that
+    /// must have no more than its share; if not, nothing counts for it until it is.
+    pub(crate) fn welcome_quic(
+        &mut self,
+        which: usize,
+        incoming: Incoming,
+        bytes: usize,
+        answer: &mut Vec<u8>,
+    ) {
+        let (now, leaves) = (self.clock.now, self.drain.is_some());
         let Some(found) = self.datagrams.get_mut(which) else { return };
         answer.clear();
         if leaves && found.reading {
@@ -188,29 +199,66 @@ impl Admission {
             // none does, because there is no HTTP/3 here any more, and the client goes on over TCP.
             return found.endpoint.ignore(incoming);
         }
-        if found.half_open >= HALF_OPEN_MAX && !incoming.remote_address_validated() {
-            row.quic_retries.add(1);
-            match found.endpoint.retry(incoming, answer) {
-                Ok(transmit) => self.answer_datagram(which, transmit, answer),
-                // It was asked once already.
-                Err(error) => found.endpoint.ignore(error.into_incoming()),
-            }
-            return;
+        let proved = incoming.remote_address_validated();
+        if self.is_critical() {
+            return self.refuse_quic(which, incoming, bytes, answer);
         }
-        if self.is_critical() || !self.has_quic_place() {
-            return self.refuse_quic(which, incoming, answer);
+        if proved && !self.has_quic_place() {
+            return self.refuse_quic(which, incoming, bytes, answer);
+        }
+        if !proved && !self.has_unproved_place(incoming.remote_address()) {
+            return self.ask_for_proof(which, incoming, bytes, answer);
         }
         self.row.accepted.add(1);
-        if !self.admit(Some(remote)) {
-            self.shared.end_accept(self.number);
-            return self.refuse_quic(which, incoming, answer);
-        }
-        let handshakes = self.admit_handshake(Some(remote));
-        if !handshakes || !self.accept_quic(which, incoming, remote, answer) {
-            self.uncount(Some(remote));
+        match proved {
+            true => self.accept_proved(which, incoming, bytes, answer),
+            false if self.accept_quic(which, incoming, bytes, answer).is_none() => {
+                self.shared.unproved.leave(false, now);
+            }
+            false => {}
         }
         self.shared.end_accept(self.number);
         self.reclaim();
+    }
+
+    fn accept_proved(&mut self, which: usize, incoming: Incoming, bytes: usize, answer: &mut Vec<u8>) {
+        let remote = Some(incoming.remote_address());
+        if !self.admit(remote) {
+            return self.refuse_quic(which, incoming, bytes, answer);
+        }
+        let handshake = self.admit_handshake(remote);
+        if !handshake {
+            self.uncount(remote);
+            return self.refuse_quic(which, incoming, bytes, answer);
+        }
+        let Some(index) = self.accept_quic(which, incoming, bytes, answer) else {
+            return self.uncount(remote);
+        };
+        let connection = &mut self.connections[index as usize];
+        (connection.remote, connection.counted) = (Remote::new(remote), true);
+    }
+
+    /// Claims a place for a client that has not proved its address. It gets none for which another connection would have to go,
+    /// and none if the address that it says has all that it may have: if it is there, it proves that, and is refused then.
+    fn has_unproved_place(&mut self, remote: SocketAddr) -> bool {
+        if self.shared.addresses.is_full(remote) || !self.shared.begin_accept(self.number) {
+            return false;
+        }
+        let fits = self.shared.unproved.enter(self.clock.now);
+        if !fits {
+            self.shared.end_accept(self.number);
+        }
+        fits
+    }
+
+    fn ask_for_proof(&mut self, which: usize, incoming: Incoming, bytes: usize, answer: &mut Vec<u8>) {
+        self.row.quic_retries.add(1);
+        let Some(found) = self.datagrams.get_mut(which) else { return };
+        match found.endpoint.retry(incoming, answer) {
+            Ok(transmit) => self.answer_datagram(which, bytes, transmit, answer),
+            // It was asked once already.
+            Err(error) => found.endpoint.ignore(error.into_incoming()),
+        }
     }
 
     /// Claims a place for a new connection, if there is one, or one can be made.
@@ -225,36 +273,41 @@ impl Admission {
         may
     }
 
-    fn refuse_quic(&mut self, which: usize, incoming: Incoming, answer: &mut Vec<u8>) {
+    fn refuse_quic(&mut self, which: usize, incoming: Incoming, bytes: usize, answer: &mut Vec<u8>) {
         self.row.quic_refused.add(1);
         let Some(found) = self.datagrams.get_mut(which) else { return };
         let transmit = found.endpoint.refuse(incoming, answer);
-        self.answer_datagram(which, transmit, answer);
+        self.answer_datagram(which, bytes, transmit, answer);
     }
 
+    /// Gives back the index of the connection.
     fn accept_quic(
         &mut self,
         which: usize,
         incoming: Incoming,
-        remote: SocketAddr,
+        bytes: usize,
         answer: &mut Vec<u8>,
-    ) -> bool {
+    ) -> Option<u32> {
         let now = self.clock.now;
-        let Some(found) = self.datagrams.get_mut(which) else { return false };
-        let listen = found.listen;
+        let found = self.datagrams.get_mut(which)?;
+        let (listen, remote) = (found.listen, incoming.remote_address());
+        let paths = match incoming.remote_address_validated() {
+            true => Paths::proved(remote),
+            false => Paths::unproved(remote, bytes),
+        };
         match found.endpoint.accept(incoming, now, answer, None) {
             Ok((handle, connection)) => {
-                let index = self.insert(Entry::quic(listen, remote, now));
+                let index = self.insert(Entry::quic(listen, now));
                 let timeout = self.limits().head_timeout;
                 self.arm_in(index, timeout);
-                self.begin_http3(index, Quic::new(connection, handle, which));
-                true
+                self.begin_http3(index, Quic::new(connection, handle, which, paths));
+                Some(index)
             }
             Err(error) => {
                 if let Some(transmit) = error.response {
-                    self.answer_datagram(which, transmit, answer);
+                    self.answer_datagram(which, bytes, transmit, answer);
                 }
-                false
+                None
             }
         }
     }
@@ -299,6 +352,7 @@ impl Admission {
             |found: &DatagramSocket| found.local == batch.local && found.number == u16::from(batch.socket);
         let Some(which) = self.datagrams.iter().position(of) else { return };
         let mut receiving = self.receiving.take().unwrap_or_default();
+        let batch = Batch { remote: batch.seen_remote(), ..batch };
         self.take_batch(which, &batch, false, &mut receiving.answer);
         self.receiving = Some(receiving);
     }

@@ -24,6 +24,9 @@ const SEND_BYTES_MAX: usize = 65_000;
 /// Sends of one connection in a turn, so that the others get their turn.
 const SENDS_PER_TURN: usize = 32;
 
+/// Times the bytes of a datagram of no connection that its answer may have.
+const AMPLIFICATION_MAX: usize = 3;
+
 /// Answers to datagrams of no connection that wait for room in a socket.
 const ANSWERS_MAX: usize = 64;
 
@@ -50,8 +53,6 @@ pub(crate) struct DatagramSocket {
     pub(crate) reading: bool,
     /// Keys of sessions, by the endpoint's names of connections.
     sessions: Vec<u32>,
-    /// Handshakes under way.
-    pub(crate) half_open: usize,
     /// What the socket had no room for.
     blocked: VecDeque<Datagram>,
     /// Sessions that have more to send when it has.
@@ -81,7 +82,6 @@ impl DatagramSocket {
             number,
             reading: false,
             sessions: Vec::new(),
-            half_open: 0,
             blocked: VecDeque::new(),
             waiting: Vec::new(),
         }
@@ -126,9 +126,19 @@ impl Clients {
         let _ = epoll::modify(&self.epoll, &found.socket, token, input | output);
     }
 
-    /// Sends an answer to a datagram of no connection.
-    pub(crate) fn answer_datagram(&mut self, which: usize, transmit: quinn_proto::Transmit, bytes: &[u8]) {
+    /// Sends an answer to a datagram of no connection, of so many bytes. Its sender is where it says that it is, or somebody else
+    /// is: an answer that is much longer is not sent (RFC 9000 section 8.1; the library makes none).
+    pub(crate) fn answer_datagram(
+        &mut self,
+        which: usize,
+        asked_bytes: usize,
+        transmit: quinn_proto::Transmit,
+        bytes: &[u8],
+    ) {
         let Some(found) = self.datagrams.get_mut(which) else { return };
+        if transmit.size > asked_bytes.saturating_mul(AMPLIFICATION_MAX) {
+            return;
+        }
         if found.blocked.is_empty() && found.send(&transmit, bytes) {
             return;
         }
@@ -172,9 +182,8 @@ impl Clients {
         let (mut blocked, mut sends) = (false, 0);
         while sends < SENDS_PER_TURN && !blocked {
             let mtu = usize::from(quic.connection.current_mtu()).max(1);
-            buffer.clear();
             let most = segments.min(SEND_BYTES_MAX / mtu).max(1);
-            let Some(transmit) = quic.connection.poll_transmit(now, most, &mut buffer) else { break };
+            let Some(transmit) = quic.next_transmit(now, most, &mut buffer) else { break };
             sends += 1;
             if !found.send(&transmit, &buffer) {
                 found.blocked.push_back(Datagram { transmit, bytes: std::mem::take(&mut buffer) });
@@ -216,20 +225,21 @@ impl Clients {
         quic.close(now, code, reason);
         let Some(found) = self.datagrams.get_mut(quic.socket) else { return };
         let mut buffer = std::mem::take(&mut self.buffers.datagrams);
-        buffer.clear();
         // An address that was not proved gets no more than it has asked for.
         let tells = !quic.lost && (quic.settled || found_error || code != Code::NoError.number());
         // The pace, too, has room a moment later, for which this connection does not wait.
         for now in [now, now + CLOSE_PACE].into_iter().filter(|_| tells) {
-            if let Some(transmit) = quic.connection.poll_transmit(now, 1, &mut buffer) {
+            if let Some(transmit) = quic.next_transmit(now, 1, &mut buffer) {
                 // If it is lost, what the client sends next is answered with a stateless reset.
                 found.send(&transmit, &buffer);
                 break;
             }
         }
         self.buffers.datagrams = buffer;
-        found.half_open -= usize::from(quic.half_open);
         found.set_session(quic.handle, None);
         let _ = found.endpoint.handle_event(quic.handle, EndpointEvent::drained());
+        if quic.half_open {
+            self.shared.unproved.leave(false, self.clock.now);
+        }
     }
 }

@@ -47,7 +47,6 @@ impl Clients {
         let key = self.sessions.insert(Box::new(http3)) as u32;
         if let Some(found) = self.datagrams.get_mut(socket) {
             found.set_session(handle, Some(key));
-            found.half_open += 1;
         }
         self.enter(index, State::Multiplexed { session: key });
         self.row.http3_connections.add(1);

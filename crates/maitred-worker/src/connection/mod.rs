@@ -33,6 +33,7 @@ pub(crate) mod hello;
 pub(crate) mod incoming;
 pub(crate) mod multiplexed;
 pub(crate) mod outgoing;
+pub(crate) mod paths;
 pub(crate) mod quic;
 pub(crate) mod rates;
 pub(crate) mod refusal;

@@ -1,5 +1,8 @@
 //! One QUIC connection below an HTTP/3 session, and what of it QUIC has not taken yet.
 
+mod arrivals;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -7,10 +10,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use maitred_http::framed::StreamKey;
 use maitred_http::h3::Unsent;
-use quinn_proto::{ConnectionHandle, StreamId, VarInt, WriteError};
+use quinn_proto::{ConnectionHandle, Event, StreamId, VarInt, WriteError};
 
+use super::paths::Paths;
 use maitred_tls::client::Identity;
 use maitred_tls::quic::endpoint::{SEND_WINDOW_FIRST, SEND_WINDOW_MAX};
+
+pub(crate) use arrivals::{Arrived, Request};
 
 /// Unidirectional streams of this side: the control stream. Without a dynamic table no stream of QPACK's is needed.
 pub(crate) const OWN_STREAMS: usize = 1;
@@ -32,6 +38,18 @@ pub(crate) struct Quic {
     pub(crate) handle: ConnectionHandle,
     /// Index of the socket that it uses.
     pub(crate) socket: usize,
+    /// The addresses of the client.
+    pub(crate) paths: Paths,
+    /// What the library has reported that was not acted on yet.
+    events: VecDeque<Event>,
+    /// Requests of which something has come from the candidate ([`Paths`]).
+    waiting: Vec<Request>,
+    /// Those that waited, and whose address is proved now.
+    pub(crate) released: Vec<Request>,
+    /// Those whose address was not proved.
+    pub(crate) refused: Vec<Request>,
+    /// The client has answered a challenge, by what may be an answer: what is sent next shows whether it is.
+    answered: bool,
     /// This side's control stream, once the client allows one.
     pub(crate) control: Option<StreamId>,
     /// What is left for it.
@@ -44,9 +62,11 @@ pub(crate) struct Quic {
     held: Vec<Option<Held>>,
     /// Bytes that the library has, and the client has not acknowledged.
     unacknowledged: Arc<AtomicU64>,
+    /// Something was to be sent to the candidate.
+    begun: bool,
     /// The handshake is over.
     pub(crate) settled: bool,
-    /// The handshake is one of those that are counted as under way.
+    /// The connection is counted as one whose client has not proved its address.
     pub(crate) half_open: bool,
     /// The client has ended the connection, or it was lost: nothing more is sent.
     pub(crate) lost: bool,
@@ -104,11 +124,24 @@ pub(crate) fn stream_id(id: u64) -> StreamId {
 
 impl Quic {
     /// A connection that has just been accepted.
-    pub(crate) fn new(connection: quinn_proto::Connection, handle: ConnectionHandle, socket: usize) -> Quic {
-        Quic {
+    pub(crate) fn new(
+        connection: quinn_proto::Connection,
+        handle: ConnectionHandle,
+        socket: usize,
+        paths: Paths,
+    ) -> Quic {
+        let half_open = paths.address().is_none();
+        let mut quic = Quic {
             connection,
             handle,
             socket,
+            paths,
+            events: VecDeque::new(),
+            waiting: Vec::new(),
+            released: Vec::new(),
+            refused: Vec::new(),
+            answered: false,
+            begun: false,
             control: None,
             control_left: Vec::new(),
             readable: Vec::new(),
@@ -116,13 +149,15 @@ impl Quic {
             held: Vec::new(),
             unacknowledged: Arc::default(),
             settled: false,
-            half_open: true,
+            half_open,
             lost: false,
             identity: None,
             over_at: None,
             silent_since: None,
             window: SEND_WINDOW_FIRST,
-        }
+        };
+        quic.begin();
+        quic
     }
 
     /// Bytes of responses that the library holds.
@@ -275,6 +310,9 @@ impl Quic {
     pub(crate) fn shrink(&mut self) {
         self.held = Vec::new();
         self.readable = Vec::new();
+        self.events.shrink_to_fit();
+        self.released = Vec::new();
+        self.refused = Vec::new();
         self.control_left.shrink_to_fit();
     }
 }

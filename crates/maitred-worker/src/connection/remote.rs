@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// The client's address, with its text form made once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Remote {
-    /// The address; `None` on a Unix socket.
+    /// The address; `None` on a Unix socket, and of a client that has not proved it.
     pub address: Option<SocketAddr>,
     text: [u8; Remote::TEXT_BYTES_MAX],
     len: u8,
@@ -28,6 +28,13 @@ impl Remote {
         };
         remote.len = (Remote::TEXT_BYTES_MAX - room.len()) as u8;
         remote
+    }
+
+    /// That of a client which has not proved where it is: no address counts, and none is logged.
+    pub(crate) fn unproved() -> Self {
+        let mut text = [0; Remote::TEXT_BYTES_MAX];
+        text[0] = b'-';
+        Remote { address: None, text, len: 1 }
     }
 
     /// The IP address without port, as logs show it.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
-use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
+use rustls::{CipherSuite, PeerMisbehaved, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use crate::connection::hello::Hello;
@@ -13,6 +13,7 @@ use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
 use crate::entry::Entry;
 use maitred_tls::client::{self, Identity};
+use maitred_tls::early::EARLY_DATA_BYTES_MAX;
 use maitred_tls::ktls::transmit::{Transmit, noting};
 
 /// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
@@ -49,6 +50,8 @@ pub(crate) struct TlsSession {
     pub(crate) closed: bool,
     /// About how many bytes were encrypted and have not been sent.
     pub(crate) unsent: usize,
+    /// Bytes of early data that were taken.
+    early_bytes: usize,
     /// The name in the client's certificate.
     pub(crate) identity: Option<Box<Identity>>,
     /// What precedes the session where a handshake may have to wait; `tls` is not used before.
@@ -95,6 +98,7 @@ impl TlsSession {
             settled: false,
             closed: false,
             unsent: 0,
+            early_bytes: 0,
             identity: None,
             hello,
             sender,
@@ -190,17 +194,22 @@ impl TlsSession {
             self.encrypt(b"");
         }
         self.closed = state.peer_has_closed();
-        self.take_early(rx);
+        self.take_early(rx)?;
         self.drain(state.plaintext_bytes_to_read(), rx);
         Ok(())
     }
 
     /// Early data: what a client sends before the handshake is over, where the configuration allows it.
-    fn take_early(&mut self, rx: &mut Vec<u8>) {
+    /// A client that sends more than its ticket has said breaks the protocol (RFC 8446 section 4.2.10).
+    fn take_early(&mut self, rx: &mut Vec<u8>) -> Result<(), rustls::Error> {
         if let Some(mut early) = self.tls.early_data() {
-            // From memory, and bounded by `max_early_data_size`.
-            let _ = early.read_to_end(rx);
+            // From memory, and bounded by what was received at once.
+            self.early_bytes += early.read_to_end(rx).unwrap_or(0);
+            if self.early_bytes > EARLY_DATA_BYTES_MAX as usize {
+                return Err(PeerMisbehaved::TooMuchEarlyDataReceived.into());
+            }
         }
+        Ok(())
     }
 
     fn drain(&mut self, bytes: usize, rx: &mut Vec<u8>) {

@@ -16,7 +16,7 @@ use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, StreamId};
 
 use super::Requests;
 use crate::connection::multiplexed::SHARE_BYTES;
-use crate::connection::quic::Quic;
+use crate::connection::quic::{Quic, Request};
 use crate::connection::remote::Remote;
 use crate::connection::stream::Opened;
 use crate::connection::wire::Sent;
@@ -55,7 +55,8 @@ impl Requests {
             let all = self.transmit(key);
             self.settle_endpoint(key);
             let Some(quic) = self.quic(key) else { return Sent::Broken };
-            if all && !any && quic.readable.is_empty() {
+            // What was sent may have shown that an address is proved, for which requests wait.
+            if all && !any && quic.readable.is_empty() && quic.released.is_empty() {
                 return Sent::All;
             }
         }
@@ -104,7 +105,8 @@ impl Requests {
     /// Acts on what QUIC reports. False if the connection is over.
     fn take_quic(&mut self, index: u32, key: u32) -> bool {
         self.settle_endpoint(key);
-        while let Some(event) = self.quic(key).and_then(|quic| quic.connection.poll()) {
+        self.settle_path(key);
+        while let Some(event) = self.quic(key).and_then(Quic::next_event) {
             match event {
                 quinn_proto::Event::Connected => self.settle_quic(key),
                 quinn_proto::Event::ConnectionLost { reason } => {
@@ -117,7 +119,9 @@ impl Requests {
                 | quinn_proto::Event::DatagramsUnblocked => {}
             }
         }
-        self.note_address(index, key);
+        if !self.note_address(index, key) {
+            self.turn_away(key);
+        }
         let readable = self.quic(key).map(|quic| std::mem::take(&mut quic.readable)).unwrap_or_default();
         for id in readable {
             self.read_quic(index, key, id);
@@ -139,25 +143,73 @@ impl Requests {
         quic.settled = true;
         let certificates = quic.connection.crypto_session().peer_identity();
         quic.identity = certificates.and_then(|found| Identity::of_chain(&*found)).map(Box::new);
-        let (half_open, socket) = (std::mem::take(&mut quic.half_open), quic.socket);
-        if let Some(found) = self.datagrams.get_mut(socket).filter(|_| half_open) {
-            found.half_open -= 1;
-        }
         row.tls_handshakes.add(1);
     }
 
-    /// The client may have another address by now (RFC 9000 section 9): its next requests are from there, and it counts there.
-    fn note_address(&mut self, index: u32, key: u32) {
-        let Some(address) = self.quic(key).map(|quic| quic.connection.remote_address()) else { return };
+    /// Requests that have come by an address which was not proved are read when it is; if it is not proved in time, they are
+    /// refused, and the client may send them again. Of a request that was judged before, the content is read in either case: who
+    /// sends it has the keys of the connection.
+    fn settle_path(&mut self, key: u32) {
+        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+        let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
+        quic.follow();
+        if quic.refused.is_empty() && quic.released.is_empty() {
+            return;
+        }
+        for Request { id, new } in std::mem::take(&mut quic.refused) {
+            match new {
+                true => session.refuse_unopened(u64::from(id)),
+                false if session.refuse_begun(u64::from(id)) => {}
+                false => quic.note_readable(id),
+            }
+        }
+        for Request { id, new } in std::mem::take(&mut quic.released) {
+            if !new || session.open(u64::from(id)).is_some() {
+                quic.note_readable(id);
+            }
+        }
+        self.carry_out_actions(key);
+    }
+
+    /// The client may have proved another address by now (RFC 9000 section 9): its next requests are from there, and it counts
+    /// there. False if its first one has too many connections already.
+    fn note_address(&mut self, index: u32, key: u32) -> bool {
+        let Some(address) = self.quic(key).and_then(|quic| quic.paths.address()) else { return true };
         let connection = &mut self.connections[index as usize];
         let before = connection.remote.address;
         if before == Some(address) {
-            return;
+            return true;
         }
         connection.remote = Remote::new(Some(address));
+        if before.is_none() {
+            return self.admit_quic(index, key);
+        }
         if connection.counted {
             self.shared.addresses.enter_up_to(Some(address), u32::MAX);
             self.uncount(before);
+        }
+        true
+    }
+
+    /// The client has proved its address: it counts from now on.
+    fn admit_quic(&mut self, index: u32, key: u32) -> bool {
+        let now = self.clock.now;
+        if let Some(quic) = self.quic(key)
+            && std::mem::take(&mut quic.half_open)
+        {
+            self.shared.unproved.leave(true, now);
+        }
+        let address = self.connections[index as usize].remote.address;
+        let counted = self.admit(address);
+        self.connections[index as usize].counted = counted;
+        counted && self.admit_handshake(address)
+    }
+
+    /// There is no place for the client.
+    fn turn_away(&mut self, key: u32) {
+        self.row.quic_refused.add(1);
+        if let Some(session) = self.sessions.get_mut(key as usize).and_then(|found| found.session.http3()) {
+            session.lose_timeout("its address has too many connections, or begins too many");
         }
     }
 

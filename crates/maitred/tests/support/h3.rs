@@ -71,6 +71,21 @@ pub(crate) fn connect(server: &Server) -> Guest {
     join(&connector(server))
 }
 
+/// A connection whose first flight has the request, once the session before has been given a ticket for that.
+#[track_caller]
+pub(crate) fn early(connector: &Connector) -> Guest {
+    let mut client = Guest(connector.begin().unwrap());
+    eventually("there is a ticket", || {
+        let again = client.has_early_data();
+        if !again {
+            assert_eq!(join(connector).get("/a.txt").unwrap().status, 200);
+            client = Guest(connector.begin().unwrap());
+        }
+        again
+    });
+    client
+}
+
 /// The fields of a request, with these added.
 pub(crate) fn head<'a>(method: &'a str, path: &'a str, added: Added<'a>) -> Vec<(&'a str, &'a str)> {
     let pseudo = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", path)];

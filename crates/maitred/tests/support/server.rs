@@ -251,7 +251,10 @@ fn address_of(scheme: &str, line: &str) -> Option<SocketAddr> {
         return None;
     }
     let rest = line.split(scheme).nth(1)?;
-    let end = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.' && byte != ':');
+    let six = rest.starts_with('[');
+    let of_six = |byte: char| byte.is_ascii_hexdigit() || "[:]".contains(byte);
+    let of_four = |byte: char| byte.is_ascii_digit() || ".:".contains(byte);
+    let end = rest.find(|byte: char| !if six { of_six(byte) } else { of_four(byte) });
     rest[..end.unwrap_or(rest.len())].parse().ok()
 }
 

@@ -56,6 +56,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         &[
             &[
                 "client",
+                "early",
                 "key_log",
                 "ktls",
                 "on_demand",

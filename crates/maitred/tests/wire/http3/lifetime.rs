@@ -126,6 +126,31 @@ fn a_long_response_is_completed_by_the_process_that_began_it() {
     server.stop();
 }
 
+/// At an address of both families, a client of IPv4 is the same for the process that gets its datagrams and for that which has
+/// its connection.
+#[test]
+fn a_client_of_ipv4_stays_at_an_address_of_both_families() {
+    let gate = Gate::new();
+    let server = setup("").replacing_address("[::]:0").pool("app", Some(&gate), PATIENT).launch();
+    server.wait_for_processes();
+    let mut connector = connector(&server);
+    connector.dialer.remote = ([127, 0, 0, 1], server.address_of("https").port()).into();
+    connector.dialer.local = "127.0.0.1:0".parse().unwrap();
+    let mut busy = join(&connector);
+    let stream = busy.send_get("/app/wait", &[]);
+    busy.wait_go_on(&gate, |busy| {
+        reload(&server, 2);
+        let first = busy.wait_go_away(u64::MAX).unwrap();
+        assert!(first > u64::from(stream), "{first}");
+        busy.ping();
+        busy.flush();
+        assert_eq!(join(&connector).get("/a.txt").unwrap().status, 200);
+    });
+    assert_eq!(busy.response(stream).unwrap().text(), "waited\n");
+    drop(busy);
+    server.stop();
+}
+
 #[test]
 fn after_a_kill_only_what_was_in_flight_fails_and_clients_know_at_once() {
     let gate = Gate::new();

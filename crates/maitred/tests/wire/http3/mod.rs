@@ -1,5 +1,6 @@
 //! Black-box tests of HTTP/3: the real binary, and a client of which the test decides every step.
 
+mod addresses;
 mod lifetime;
 mod limits;
 mod networks;

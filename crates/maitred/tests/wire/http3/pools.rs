@@ -7,7 +7,7 @@ use maitred_load::client::Tls;
 use maitred_load::http3::client::{Connector, Failed, headers};
 use rustls::version::TLS13;
 
-use crate::support::h3::{Asks, Guest, PATIENT, Text, connect, connector, head, join, setup};
+use crate::support::h3::{Asks, Guest, PATIENT, Text, connect, connector, early, head, join, setup};
 use crate::support::stage::{self, Authority};
 use crate::support::{Gate, Server, TIMEOUT, eventually};
 
@@ -196,20 +196,6 @@ fn a_response_that_is_aborted_resets_its_stream() {
     assert_eq!(client.get("/app/hello?x").unwrap().text(), "hello x\n", "the connection goes on");
     drop(client);
     server.terminate(rustix::process::Signal::TERM);
-}
-
-/// A connection whose first flight has the request, once the session before has been given a ticket for that.
-fn early(connector: &Connector) -> Guest {
-    let mut client = Guest(connector.begin().unwrap());
-    eventually("there is a ticket", || {
-        let again = client.has_early_data();
-        if !again {
-            assert_eq!(join(connector).get("/a.txt").unwrap().status, 200);
-            client = Guest(connector.begin().unwrap());
-        }
-        again
-    });
-    client
 }
 
 #[test]

@@ -9,6 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use crate::support::h3::reload;
 use crate::support::stage::{Authority, resumes, setup};
 use crate::support::upstream::Upstream;
 use crate::support::{Client, Server, TIMEOUT};
@@ -198,6 +199,65 @@ fn another_server_knows_that_a_request_is_early() {
     let (_, mut connection) = early(&server, &returning(&server, &authority), post);
     assert_eq!(connection.response("POST").status, 425);
     assert_eq!(guard.requests(), 3, "nothing was asked");
+    drop(connection);
+    server.stop();
+}
+
+/// After a reload no session is known: what clients send early is skipped, as much as their tickets allow and in whatever pieces
+/// it comes, and their connections go on.
+#[test]
+fn early_data_that_is_refused_is_skipped() {
+    let authority = Authority::new();
+    for (generation, (write, record, segment)) in [
+        (16_384, 16_384, 65_536),
+        (16_384, 16_384, 1_000),
+        (16_384, 4_096, 4_096),
+        (16_384, 400, 300),
+        (9_000, 9_000, 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let server =
+            start(&authority, ["early_data = true", "early_data = true, ktls = \"auto\""][generation % 2]);
+        let client = returning(&server, &authority);
+        reload(&server, 2);
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut session = ClientConnection::new(Arc::clone(&client), name).unwrap();
+        let mut early = session.early_data().expect("early data is offered");
+        assert_eq!(early.bytes_left(), 16_384);
+        let bytes = vec![b'x'; write];
+        bytes.chunks(record).for_each(|piece| early.write_all(piece).unwrap());
+        let mut flight = Vec::new();
+        while session.wants_write() {
+            session.write_tls(&mut flight).unwrap();
+        }
+        assert!(flight.len() > write);
+        let mut socket = socket(&server);
+        socket.set_nodelay(true).unwrap();
+        flight.chunks(segment).for_each(|segment| socket.write_all(segment).unwrap());
+        let mut stream = StreamOwned::new(session, socket);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock).unwrap();
+        }
+        assert!(!stream.conn.is_early_data_accepted());
+        let mut connection = Client::over_tls(stream);
+        assert_eq!(connection.get("/a.txt").text(), "file a\n", "{write} {record} {segment}");
+        drop(connection);
+        server.stop();
+    }
+}
+
+/// As much as a ticket says is taken, and no more.
+#[test]
+fn early_data_is_as_long_as_tickets_say() {
+    let authority = Authority::new();
+    let server = start(&authority, "early_data = true");
+    let client = returning(&server, &authority);
+    let head = "POST /app/length HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16000\r\n\r\n";
+    let request = format!("{head}{}", "x".repeat(16_000));
+    let (_, mut connection) = early(&server, &client, &request);
+    assert_eq!(connection.response("POST").status, 425);
     drop(connection);
     server.stop();
 }

@@ -138,3 +138,21 @@ impl Client {
         self.session.streams.check();
     }
 }
+
+/// Those of clients that have not proved where they are.
+#[test]
+fn streams_are_refused_until_their_heads_have_come() {
+    let mut client = Client::new();
+    client.get(0);
+    client.open(4);
+    assert!(!client.session.refuse_begun(0), "its head has come");
+    assert!(client.session.refuse_begun(4) && !client.session.refuse_begun(4));
+    client.session.refuse_unopened(8);
+    let rejected = "stop 4 RequestRejected\nabort 4 RequestRejected\n".to_owned() + REJECTED;
+    assert_eq!(client.heard(), rejected);
+    client.get(12);
+    client.session.go_away();
+    client.session.go_away();
+    assert!(client.heard().contains("16"), "the last one counts");
+    assert_eq!(client.session.fatal(), None);
+}
