@@ -60,13 +60,6 @@ impl Connection {
 /// client may not have is dropped.
 pub(crate) type Hints = Sender<HeaderMap>;
 
-/// The user that Maitred has found out, and how: in the extensions of a request that has one.
-#[derive(Clone)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) auth_type: String,
-}
-
 /// Content that is all here: in memory or in a file.
 enum Content {
     Bytes(Bytes),
@@ -80,8 +73,8 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`, and so is its
-    /// [`User`]. `None` if the crate `http` does not take it.
+    /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`. `None` if the crate
+    /// `http` does not take it.
     pub(crate) fn request(
         sent: &maitred_handoff::Request<'_>,
         file: Option<File>,
@@ -109,9 +102,6 @@ impl Incoming {
             None if sent.flags.may_detach => Content::Bytes(Bytes::new()),
             None => Content::Bytes(Bytes::copy_from_slice(sent.body)),
         };
-        if let Some((name, auth_type)) = sent.user() {
-            request = request.extension(User { name: name.to_owned(), auth_type: auth_type.to_owned() });
-        }
         request.extension(sent.meta.to_owned()).body(Self { content, trailers }).ok()
     }
 

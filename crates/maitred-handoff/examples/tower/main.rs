@@ -29,7 +29,7 @@ use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use exchange::{Hints, Incoming, User};
+use exchange::{Hints, Incoming};
 
 /// Requests that one process works on at a time.
 const CAPACITY: u32 = 256;
@@ -100,8 +100,9 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
 
 /// The user, and how Maitred has found out who that is.
 fn user_of(request: &Request<Incoming>) -> String {
-    let user = request.extensions().get::<User>();
-    user.map_or_else(String::new, |user| format!("{} {}", user.name, user.auth_type))
+    let meta = request.extensions().get::<String>().map(String::as_str).unwrap_or_default();
+    let said = |key: &str| meta.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    said("user").map_or_else(String::new, |user| format!("{user} {}", said("auth_type").unwrap_or_default()))
 }
 
 /// A response with these fields.
