@@ -328,6 +328,13 @@ fn calls_of_grpc_go_to_servers_of_http_2() {
 }
 
 #[test]
+fn a_field_of_json_has_no_placeholders() {
+    let source = "server {\n listen 80;\n add_header NEL '{\"report_to\":\"a\"}';\n root /srv;\n}\n";
+    let output = imported(&World::new(), "nginx", source);
+    assert!(output.contains("NEL = '{{\"report_to\":\"a\"}}'"), "{output}");
+}
+
+#[test]
 fn servers_of_http_2_stay_such_of_caddy() {
     let world = World::new();
     let source = ":80 {\n\treverse_proxy /one/* h2c://127.0.0.1:50051\n\treverse_proxy /socket/* unix+h2c//run/greeter.sock\n}\n";
