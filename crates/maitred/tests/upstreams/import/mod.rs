@@ -165,8 +165,12 @@ fn try_all(server: &str, count_min: usize) {
         let file = world.directory.path().join(format!("{}.toml", sample.name));
         std::fs::write(&file, &output).unwrap();
         let checked = maitred(&["check", "-c", file.to_str().unwrap()]);
-        if !checked.status.success() {
-            wrong.push(format!("{}: {}\n{output}", sample.name, text(&checked.stderr)));
+        let said = text(&checked.stderr);
+        // What the other server's machine has is not there: directories of logs and caches.
+        let mut errors = said.lines().filter(|line| line.contains("error: ")).peekable();
+        let of_this_machine = errors.peek().is_some() && errors.all(|line| line.contains("(os error "));
+        if !checked.status.success() && !of_this_machine {
+            wrong.push(format!("{}: {said}\n{output}", sample.name));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), samples.len(), wrong.join("\n\n"));
