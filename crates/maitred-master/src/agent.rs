@@ -33,6 +33,22 @@ pub(crate) struct Agent {
     ended: bool,
 }
 
+/// Sites of different listeners may have the same names. Their certificate is named by the first one, and is for the names of all.
+fn one_for_each_certificate(sites: impl Iterator<Item = Site>) -> Vec<Site> {
+    let mut all: Vec<Site> = Vec::new();
+    for site in sites {
+        match all.iter_mut().find(|other| other.names.first() == site.names.first()) {
+            Some(same) => {
+                let further: Vec<String> =
+                    site.names.into_iter().filter(|name| !same.names.contains(name)).collect();
+                same.names.extend(further);
+            }
+            None => all.push(site),
+        }
+    }
+    all
+}
+
 /// What is sent to the agent for a configuration; `None` if no site has an automatic certificate.
 pub(crate) fn start_document(config: &Config) -> Option<Start> {
     let acme = config.acme.clone()?;
@@ -41,7 +57,7 @@ pub(crate) fn start_document(config: &Config) -> Option<Start> {
         names: site.hosts.iter().map(HostPattern::to_string).collect(),
         on_demand: false,
     });
-    let sites: Vec<Site> = sites.filter(|site| !site.names.is_empty()).collect();
+    let sites = one_for_each_certificate(sites.filter(|site| !site.names.is_empty()));
     let mut on_demand = Vec::new();
     for site in config.sites.iter().filter(|site| site.on_demand) {
         on_demand.extend(site.hosts.iter().map(HostPattern::to_string));

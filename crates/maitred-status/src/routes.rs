@@ -150,7 +150,7 @@ fn names(config: &Config) -> Vec<RouteName> {
     let mut names =
         vec![RouteName { site: "-".into(), number: 0, route: "no site".into(), target: "error".into() }];
     for site in &config.sites {
-        let name = site_name(site);
+        let name = site_name(config, site);
         let nothing =
             RouteName { site: name.clone(), number: 0, route: "no route".into(), target: "error".into() };
         names.push(nothing);
@@ -162,8 +162,17 @@ fn names(config: &Config) -> Vec<RouteName> {
     names
 }
 
-fn site_name(site: &Site) -> String {
-    site.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string)
+/// The first name of a site. Several may have the same one, at different listeners, which tell them apart.
+fn site_name(config: &Config, site: &Site) -> String {
+    let name = site.hosts.first().map_or_else(|| "*".to_owned(), ToString::to_string);
+    let first = site.listens.iter().flatten().next();
+    match first.and_then(|index| config.listens.get(usize::from(*index))) {
+        Some(listen) => {
+            let place = listen.name.clone().unwrap_or_else(|| listen.address.to_string());
+            format!("{name}@{place}")
+        }
+        None => name,
+    }
 }
 
 fn route_name(route: &Route) -> String {
@@ -210,6 +219,10 @@ share_user = true
 [[listen]]
 address = "127.0.0.1:0"
 
+[[listen]]
+name = "inside"
+address = "127.0.0.1:0"
+
 [[site]]
 hosts = ["a.test", "b.test"]
 [[site.route]]
@@ -223,6 +236,13 @@ status = 301
 
 [[site]]
 hosts = ["*.c.test"]
+[[site.route]]
+path = "*"
+respond = { status = 404 }
+
+[[site]]
+hosts = ["d.test"]
+listen = "inside"
 [[site.route]]
 path = "*"
 respond = { status = 404 }
@@ -248,6 +268,8 @@ respond = { status = 404 }
             "a.test *.php: redirect 301",
             "*.c.test no route: error",
             "*.c.test *: respond 404",
+            "d.test@inside no route: error",
+            "d.test@inside *: respond 404",
         ];
         assert_eq!(said, expected);
     }

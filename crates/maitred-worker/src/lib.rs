@@ -411,9 +411,13 @@ fn duplicates(buckets: &[Bucket]) -> std::io::Result<Vec<(usize, u16, OwnedFd)>>
 fn router(config: &Config, datagrams: &[DatagramSocket], modules: &Modules) -> (Router, Vec<SetPlan>) {
     let (mut router, plans) = Router::new(config);
     attach_modules(&mut router, config, modules);
-    if let Some(value) = alternative(datagrams) {
-        router.offer_alternative(&value);
-    }
+    // What is of no site names no port that may be another site's alone.
+    let everywhere = config.sites.iter().all(|site| site.listens.is_none());
+    router.offer_alternative(|site| {
+        let site = site.and_then(|site| config.sites.get(site));
+        (site.is_some() || everywhere).then_some(())?;
+        alternative(datagrams.iter().filter(|socket| site.is_none_or(|site| site.answers_at(socket.listen))))
+    });
     (router, plans)
 }
 
@@ -434,8 +438,8 @@ fn sees(module: &Module) -> Sees {
 }
 
 /// What responses over TLS say of HTTP/3: the ports that it has, for a day (RFC 7838 section 3.1).
-fn alternative(sockets: &[DatagramSocket]) -> Option<String> {
-    let mut ports: Vec<u16> = sockets.iter().map(|socket| socket.local.port()).collect();
+fn alternative<'s>(sockets: impl Iterator<Item = &'s DatagramSocket>) -> Option<String> {
+    let mut ports: Vec<u16> = sockets.map(|socket| socket.local.port()).collect();
     ports.dedup();
     let offers: Vec<String> = ports.iter().map(|port| format!("h3=\":{port}\"; ma=86400")).collect();
     (!offers.is_empty()).then(|| offers.join(", "))

@@ -133,12 +133,7 @@ fn one(line: &Directive) -> Result<Selector, String> {
             ..Selector::default()
         }),
         "host" => any_header("Host", args),
-        "header" if maitred_config::is_claim(line.word(1).trim_start_matches('!')) => {
-            Err("a client writes this field itself, so that nothing is decided by it".into())
-        }
-        "header_regexp" if args.iter().rev().nth(1).is_some_and(|name| maitred_config::is_claim(name)) => {
-            Err("a client writes this field itself, so that nothing is decided by it".into())
-        }
+        "header" | "header_regexp" if names_claim(args) => Err(CLAIM.into()),
         "header" => {
             let name = line.word(1);
             match name.strip_prefix('!') {
@@ -184,6 +179,14 @@ fn one(line: &Directive) -> Result<Selector, String> {
         }
         name => Err(format!("there is no condition like `{name}`")),
     }
+}
+
+const CLAIM: &str = "a client writes this field itself, so that nothing is decided by it";
+
+/// Whether a matcher is about a field that only a proxy can know.
+fn names_claim(args: &[String]) -> bool {
+    // An expression may have a name of its own before that of the field.
+    args.iter().take(2).any(|name| maitred_config::is_claim(name.trim_start_matches('!')))
 }
 
 fn not(table: Match) -> Match {

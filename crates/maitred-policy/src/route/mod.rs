@@ -173,10 +173,16 @@ impl Router {
         (router, sets)
     }
 
-    /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc`.
-    pub fn offer_alternative(&mut self, value: &str) {
-        let plans = self.sites.iter_mut().flat_map(Site::plans);
-        plans.chain([&mut self.bare]).for_each(|plan| plan.offer_alternative(value));
+    /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc` for a site, which is reached there; `None`: for what is
+    /// of no site.
+    pub fn offer_alternative(&mut self, value: impl Fn(Option<usize>) -> Option<String>) {
+        for (number, site) in self.sites.iter_mut().enumerate() {
+            let Some(value) = value(Some(number)) else { continue };
+            site.plans().for_each(|plan| plan.offer_alternative(&value));
+        }
+        if let Some(value) = value(None) {
+            self.bare.offer_alternative(&value);
+        }
     }
 
     /// Plans get the modules that the configuration names for them. `sees`: what each of these looks at.

@@ -328,6 +328,97 @@ fn names_that_an_application_could_mistake_are_removed() {
     }
 }
 
+/// Fields of proxies, gateways and login services that an application may trust.
+const FAMILIES: [&str; 40] = [
+    "X-Consumer-Username",
+    "X-Consumer-Custom-ID",
+    "X-Credential-Identifier",
+    "OIDC-CLAIM-sub",
+    "WL-Proxy-Client-IP",
+    "Proxy-Client-IP",
+    "IV-User",
+    "IV-Groups",
+    "SM-User",
+    "X-Vouch-User",
+    "X-Pomerium-Claim-Email",
+    "X-TLS-Client-Cert",
+    "X-Matched-Path",
+    "X-Invoke-Path",
+    "X-Amzn-Oidc-Identity",
+    "X-Goog-Authenticated-User-Email",
+    "X-Goog-IAP-JWT-Assertion",
+    "Tailscale-User-Login",
+    "Remote-User",
+    "Remote-Groups",
+    "X-Auth-Request-User",
+    "X-Auth-Request-Email",
+    "X-Remote-User",
+    "X-WebAuth-User",
+    "X-Authentik-Username",
+    "X-MS-Client-Principal",
+    "CF-Connecting-IP",
+    "CF-Access-Authenticated-User-Email",
+    "True-Client-IP",
+    "X-Client-IP",
+    "X-Real-IP",
+    "X-Original-URL",
+    "X-Rewrite-URL",
+    "X-Envoy-External-Address",
+    "X-Forwarded-Client-Cert",
+    "X-Forwarded-User",
+    "X-SSL-Client-Verify",
+    "SSL-Client-Verify",
+    "Client-Cert",
+    "X-Middleware-Subrequest",
+];
+
+#[test]
+fn no_client_sends_fields_of_proxies_and_login_services() {
+    let names = |peer: &mut Peer| {
+        let asked = peer.request()?;
+        let values = asked.fields.iter().filter(|(_, value)| value.contains("forged"));
+        let names: Vec<_> = values.map(|(name, _)| name.to_lowercase()).collect();
+        peer.answer(names.join(" "))
+    };
+    let lines = |spell: &dyn Fn(&str) -> String| -> String {
+        FAMILIES.iter().map(|name| format!("{}: forged\r\n", spell(name))).collect()
+    };
+    let spellings: [&dyn Fn(&str) -> String; 4] = [
+        &|name| name.to_owned(),
+        &|name| name.replace('-', "_"),
+        &|name| name.replacen('-', ".", 1).to_uppercase(),
+        &|name| name.replacen('-', "_", 1).to_lowercase(),
+    ];
+    for (more, trusts, expected) in [
+        ("", false, ""),
+        ("request_headers = { underscores = true }\n", false, ""),
+        ("trusted_fields = [\"X-Auth-Request-*\", \"Remote-User\"]\n", false, ""),
+        (
+            "trusted_fields = [\"X-Auth-Request-*\", \"Remote-User\"]\n",
+            true,
+            "remote-user x-auth-request-user x-auth-request-email",
+        ),
+    ] {
+        let upstream = Upstream::start(names);
+        let mut setup = setup(&[&upstream], more);
+        if trusts {
+            setup = setup.server("trusted_proxies = [\"127.0.0.0/8\"]");
+        }
+        let server = setup.start();
+        for (number, spell) in spellings.iter().enumerate() {
+            let response = server.connect().method("GET", "/x", &lines(spell));
+            let told = ["x-real-ip", "x-ssl-", "x-forwarded-"];
+            let seen = response
+                .text()
+                .split(' ')
+                .filter(|name| !(trusts && told.iter().any(|told| name.starts_with(told))));
+            let expected = if number == 0 { expected } else { "" };
+            assert_eq!(seen.collect::<Vec<_>>().join(" "), expected, "{more} {trusts} {number}");
+        }
+        server.stop();
+    }
+}
+
 /// The lengths of a body in chunks, and what comes behind it.
 fn chunks(peer: &mut Peer) -> std::io::Result<(Vec<usize>, String)> {
     let line = |peer: &mut Peer| {

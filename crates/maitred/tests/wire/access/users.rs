@@ -62,6 +62,47 @@ fn telling() -> Upstream {
 }
 
 #[test]
+fn a_route_is_for_the_users_that_it_names() {
+    let upstream = telling();
+    let server = setup(&upstream)
+        .table("[[site.route]]\npath = \"/named/*\"\nmatch = { user = [\"ann\", \"eve smith\"] }\npool = \"app\"\n")
+        .table(
+            "[[site.route]]\npath = \"/near/*\"\nmatch = { user = \"ann\" }\nallow = [\"127.0.0.0/8\"]\nsatisfy = \"any\"\n\
+             respond = { status = 200, body = \"hi\" }\n",
+        )
+        .start();
+    let mut client = server.connect();
+    for (user, password, status) in [
+        ("ann", "secret", 200),
+        ("eve smith", "secret", 200),
+        ("bob", "secret", 403),
+        ("ann", "Secret", 401),
+        ("nobody", "secret", 401),
+    ] {
+        // The client is at an address that is trusted, and what it says of itself is not looked at all the same.
+        let fields = format!("{}X-Remote-User: ann\r\n", field(user, password));
+        for _ in 0..2 {
+            let response = client.method("GET", "/named/x", &fields);
+            assert_eq!(response.status, status, "{user}");
+            assert!(
+                status != 200 || response.text().starts_with(&format!("{user} Basic")),
+                "{}",
+                response.text()
+            );
+        }
+        let mut second = Connection::new(server.address);
+        let value = value(user, password);
+        let response =
+            second.method("GET", "/named/x", &[("authorization", &value), ("x-remote-user", "ann")]);
+        assert_eq!(response.status, status, "{user}");
+    }
+    assert_eq!(client.method("GET", "/named/x", "X-Remote-User: ann\r\n").status, 401);
+    // Who passes by the address alone is no user.
+    assert_eq!(client.get("/near/x").status, 403);
+    server.stop();
+}
+
+#[test]
 fn users_have_passwords_of_all_kinds() {
     let upstream = telling();
     let server = setup(&upstream).start();
