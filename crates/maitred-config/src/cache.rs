@@ -311,8 +311,8 @@ pub(super) const TABLE: Table = Table {
             Kind::Flag,
             Default::Flag(false),
             "Whether each client that `basic_auth`, `jwt`, `forward_auth` or a certificate has told apart has responses of its \
-             own. Otherwise what such a client gets is kept only if it says `public`, `s-maxage` or `must-revalidate`, and is given \
-             to all of them ([caching](caching.md#responses-for-one-client)).",
+             own. Otherwise what such a client gets is kept only if it says `public`, `s-maxage` or `must-revalidate`, and is \
+             given to all of them ([caching](caching.md#responses-for-one-client)).",
         ),
         Key::new(
             "cookies",

@@ -293,8 +293,9 @@ impl Plan {
 
     /// Its route, and the pool that the route leads to, are known now: without one, nothing is kept.
     pub(crate) fn note_route(&mut self, site: &Site, route: &Route, pool: Option<OfPool<'_>>) {
+        let gates = self.gates.as_deref().map(Gates::kinds).unwrap_or_default();
         match (pool, &mut self.cache) {
-            (Some(pool), Some(cache)) => cache.note_route(site, route, pool, self.gates.as_deref()),
+            (Some(pool), Some(cache)) => cache.note_route(site, route, pool, &gates),
             _ => self.cache = None,
         }
     }

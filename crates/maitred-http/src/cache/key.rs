@@ -116,7 +116,7 @@ fn reduced_query(query: Option<&str>, sent: Option<&str>, keys: &KeyRules) -> (O
         // What the key has is what is sent.
         put_query(Some(query), keys, &mut out);
         let left = String::from_utf8_lossy(&out).into_owned();
-        let any = !(is_plain(query, keys)) && parts(left.strip_prefix('?').unwrap_or(&left)) < parts(query);
+        let any = !is_plain(query, keys) && parts(left.strip_prefix('?').unwrap_or(&left)) < parts(query);
         return (left.strip_prefix('?').map(str::to_owned), any);
     }
     if keys.query == QueryRule::All {

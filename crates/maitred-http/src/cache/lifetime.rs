@@ -38,7 +38,7 @@ pub struct Lifetime {
 
 impl Lifetime {
     /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. What was received later than now is as old as can
-    /// be: between two processes the clock was set back, and nobody knows for how long it has been there.
+    /// be: between two processes the clock was set back, and nothing says for how long it has been there.
     pub fn age(&self, now: u64) -> u32 {
         self.whole_age(now).min(u64::from(SECONDS_MAX)) as u32
     }

@@ -9,7 +9,6 @@ use aws_lc_rs::digest;
 use maitred_http::cache::{KeyRules, QueryRule, Rules, SECONDS_MAX, StatusTtl};
 
 use super::scope::{Compiled, Scope};
-use crate::access::Gates;
 use maitred_config::{self as config, CacheRules, Part, QueryKey, Target, Template};
 
 /// `cache` of a route, compiled.
@@ -99,7 +98,7 @@ impl Caching {
         site: &config::Site,
         route: &config::Route,
         pool: OfPool<'_>,
-        gates: Option<&Gates>,
+        gates: &[&str],
     ) {
         let mut digest = Digest::default();
         let mut add = |name: &str, said: bool, what: &dyn std::fmt::Debug| {
@@ -114,8 +113,7 @@ impl Caching {
             let says = *headers != config::RequestHeaderRules::default();
             add("request_headers", says, headers);
         }
-        let kinds = gates.map(Gates::kinds).unwrap_or_default();
-        add("gates", !kinds.is_empty(), &kinds);
+        add("gates", !gates.is_empty(), &gates);
         let modules: Vec<&config::ModuleSpec> =
             site.modules.iter().chain(&route.modules).map(|of| &of.module).collect();
         add("modules", !modules.is_empty(), &modules);
@@ -241,10 +239,9 @@ mod tests {
             Some(config::Caching::On(rules)) => CacheRules::clone(rules),
             _ => CacheRules::default(),
         };
-        let (mut caching, site) = (Caching::new(&rules), Site::default());
-        let gates = Gates::new(Some(&site), Some(&route));
         let pool = OfPool { name: pool, as_sent: false, uri_as_sent: false, encoded_slashes: None };
-        caching.note_route(&site, &route, pool, gates.as_deref());
+        let mut caching = Caching::new(&rules);
+        caching.note_route(&Site::default(), &route, pool, &[]);
         (caching.keys.answered_by.to_string(), caching.by_target)
     }
 

@@ -354,11 +354,7 @@ impl Site {
             plan.fallback = fallback(&route.target);
             let named = named_files(&route.target, plan.fallback, pools, |files| set(files, &plan));
             plan.name_files(named);
-            let pool = match &route.target {
-                Target::Pool(pool) => Some(*pool),
-                _ => plan.fallback,
-            };
-            plan.note_route(site, route, pool.and_then(|pool| pools.get(pool)).map(OfPool::from));
+            plan.note_route(site, route, pool_of(route, plan.fallback, pools));
             plan.constant = constant(&route.target, &plan);
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
@@ -373,18 +369,23 @@ impl Site {
             let conditions = Conditions::new(&route.conditions);
             Route { patterns: route.patterns.clone(), methods: route.methods.clone(), conditions, to, plan }
         });
-        let mut routes: Vec<Route> = routes.collect();
-        let keeps = routes.iter().any(|route| route.plan.cache.is_some());
-        routes.iter_mut().for_each(|route| route.plan.site_keeps = keeps);
+        let routes: Vec<Route> = routes.collect();
         let index = Index::new(routes.iter().map(|route| route.patterns.iter().map(shape)));
         let mut site = Site { routes, index, plan, kept_by: Vec::new() };
+        site.note_what_is_kept();
+        site
+    }
+
+    /// Notes which routes keep responses, and that what others do may make these invalid.
+    fn note_what_is_kept(&mut self) {
         let mut known = HashSet::new();
         let distinct = |route: &usize| {
-            let caching = site.caching(*route);
+            let caching = self.caching(*route);
             caching.is_some_and(|caching| known.insert(format!("{:?}", (&caching.keys, &caching.rules))))
         };
-        site.kept_by = (0..site.routes.len()).filter(distinct).collect();
-        site
+        self.kept_by = (0..self.routes.len()).filter(distinct).collect();
+        let keeps = !self.kept_by.is_empty();
+        self.routes.iter_mut().for_each(|route| route.plan.site_keeps = keeps);
     }
 
     /// What a route keeps.
@@ -452,6 +453,19 @@ fn may_show(files: &config::Files, scripts: &[PathBuf]) -> bool {
     }
     let root = real(&files.root);
     files.symlinks_may_leave || scripts.iter().any(|of| of.starts_with(&root) || root.starts_with(of))
+}
+
+/// The name of the pool that a route leads to, if only for what is not among its files.
+fn pool_of<'p>(
+    route: &config::Route,
+    fallback: Option<usize>,
+    pools: &'p [config::Pool],
+) -> Option<OfPool<'p>> {
+    let pool = match &route.target {
+        Target::Pool(pool) => Some(*pool),
+        _ => fallback,
+    };
+    pools.get(pool?).map(OfPool::from)
 }
 
 /// The pool that gets requests for what is not among the files.

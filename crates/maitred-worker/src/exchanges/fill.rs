@@ -286,7 +286,7 @@ impl Exchanges {
                 filling.fill.append(&content);
                 let length = filling.fill.length();
                 if complete && !keeping.may_have(length) {
-                    return self.end_unkept(key);
+                    return self.end_coming(key);
                 }
                 if complete {
                     filling.stage = Stage::Memory(keeping);
@@ -322,9 +322,17 @@ impl Exchanges {
         let (entry, jobs) = keeping.put(store, body.into());
         jobs.into_iter().for_each(|job| self.run_cache_job(job));
         self.row.response_cache_stored.add(1);
-        if let Some(filling) = self.fillings.get(key as usize) {
-            filling.fill.end();
+        self.settle_stored(key, entry)
+    }
+
+    /// All of a response is kept. Those who wait are answered from the store, if the head has said how long it is. Otherwise they
+    /// get it as one that still comes: what they get must not depend on how soon the rest has followed its head.
+    fn settle_stored(&mut self, key: u32, entry: Arc<Entry>) -> bool {
+        let Some(filling) = self.fillings.get(key as usize) else { return false };
+        if filling.fill.facts().unmeasured {
+            return self.end_coming(key);
         }
+        filling.fill.end();
         self.settle_fill(key, Phase::Kept(entry, How::Fetched), Some(false))
     }
 
@@ -386,13 +394,12 @@ impl Exchanges {
             Ok(Written::Whole(of, offset, bytes, entry)) => {
                 filling.fill.in_file(of, offset, bytes);
                 let (Some(entry), Some(store)) = (entry, shared.cache.as_ref()) else {
-                    self.end_unkept(key);
+                    self.end_coming(key);
                     return;
                 };
-                filling.fill.end();
                 self.row.response_cache_stored.add(1);
                 keeping.note(store).into_iter().for_each(|job| self.run_cache_job(job));
-                self.settle_fill(key, Phase::Kept(entry, How::Fetched), Some(false));
+                self.settle_stored(key, entry);
             }
             Err(error) => {
                 self.log_limited(|| tracing::warn!(%error, "a response cannot be kept (cache)"));
@@ -422,9 +429,8 @@ impl Exchanges {
         false
     }
 
-    /// All of the response has come, and it turns out that it is not kept. Those who wait are answered with it: its phase stays
-    /// `Coming`.
-    fn end_unkept(&mut self, key: u32) -> bool {
+    /// All of the response has come, and those who wait are answered with what has: its phase stays `Coming`.
+    fn end_coming(&mut self, key: u32) -> bool {
         let (shared, now) = (self.shared, self.clock.now);
         if let Some(filling) = self.fillings.try_remove(key as usize) {
             shared.fills.note_outcome(filling.fill.key(), false, now);

@@ -72,17 +72,11 @@ impl Requests {
         if let Some(kept) = note.and_then(|note| note.kept.clone()) {
             let fwd = note.and_then(|note| note.forwarded);
             let said = Said { caching, how: Some(kept.how), fwd, own: kept.own, whole: kept.whole };
-            match kept.how {
-                How::Fetched => {}
-                How::Validated => self.note_cached(index, Cached::Validated),
-                How::InsteadOfError => self.note_cached(index, Cached::Stale),
-            }
+            self.note_how(index, kept.how);
             return Some(self.answer_kept(index, request, given, &kept.entry, said));
         }
         if matches!(wanted.consult(), Consult::Bypass(_)) || !caching.cookies && has_cookies(request) {
-            self.note_cached(index, Cached::Bypass);
-            self.row.response_cache_bypassed.add(1);
-            return None;
+            return self.bypass(index);
         }
         let https = self.origin(index, request).https;
         let primary = store.key(&primary_text(&target(request, https), request, caching, &client));
@@ -90,11 +84,7 @@ impl Requests {
         let looked = self.look(store, &primary, request, (caching, &besides));
         let asked = Asked { caching, wanted, primary, besides, variant: None, pool };
         match looked {
-            Looked::Pass => {
-                self.note_cached(index, Cached::Bypass);
-                self.row.response_cache_bypassed.add(1);
-                None
-            }
+            Looked::Pass => self.bypass(index),
             Looked::OnDisk(_) if given.warmed && loads >= LOADS_MAX => {
                 self.fetch_for(index, request, given, asked, None, Fwd::Miss)
             }
@@ -114,6 +104,22 @@ impl Requests {
 
     fn note_cached(&mut self, index: u32, cached: Cached) {
         self.connections[index as usize].cached = cached;
+    }
+
+    /// Notes how a request has come to what it is answered with.
+    fn note_how(&mut self, index: u32, how: How) {
+        match how {
+            How::Fetched => {}
+            How::Validated => self.note_cached(index, Cached::Validated),
+            How::InsteadOfError => self.note_cached(index, Cached::Stale),
+        }
+    }
+
+    /// A request goes to the pool, and what comes of it is not kept.
+    fn bypass(&mut self, index: u32) -> Option<Step> {
+        self.note_cached(index, Cached::Bypass);
+        self.row.response_cache_bypassed.add(1);
+        None
     }
 
     /// What the store has for a request.
@@ -203,15 +209,7 @@ impl Requests {
         stale: &Arc<Entry>,
     ) {
         let Joined::Leads(fill) = self.shared.fills.join(stale.key()) else { return };
-        let begun = Begun {
-            fill: Arc::clone(&fill),
-            primary: asked.primary.clone(),
-            wanted: asked.wanted,
-            besides: asked.besides.clone(),
-            stale: Some(Arc::clone(stale)),
-            pool: asked.pool,
-            leads: false,
-        };
+        let begun = asked.begun(&fill, Some(Arc::clone(stale)), false);
         if self.begin_fill(index, request, given, begun).is_none() {
             self.abandon(&fill);
         }
@@ -238,34 +236,17 @@ impl Requests {
             return Some(self.site_error(index, request, given, (504, &[])));
         }
         if request.method == Method::Head {
-            self.note_cached(index, Cached::Bypass);
-            self.row.response_cache_bypassed.add(1);
-            return None;
+            return self.bypass(index);
         }
         if !self.buffers.tx.is_empty() {
             return Some(Step::FlushFirst);
         }
         self.row.response_cache_misses.add(1);
         self.note_cached(index, Cached::Miss);
-        let Asked { primary, variant, pool, wanted, besides, .. } = asked;
-        let key = match (&stale, &variant) {
-            (Some(stale), _) => stale.key().to_vec(),
-            // Requests for other variants do not wait for this one.
-            (None, Some(variant)) => variant.text().to_vec(),
-            (None, None) => [primary.text(), &besides].concat(),
-        };
-        let (fill, id, collapsed) = match self.shared.fills.join(&key) {
+        let (fill, id, collapsed) = match self.shared.fills.join(&asked.waits_by(stale.as_deref())) {
             Joined::Follows(fill) => (fill, None, true),
             Joined::Leads(fill) => {
-                let begun = Begun {
-                    fill: Arc::clone(&fill),
-                    primary: primary.clone(),
-                    wanted,
-                    besides: besides.clone(),
-                    stale,
-                    pool,
-                    leads: true,
-                };
+                let begun = asked.begun(&fill, stale, true);
                 match self.begin_fill(index, request, given, begun) {
                     Some(id) => (fill, Some(id), false),
                     None => {
@@ -275,14 +256,14 @@ impl Requests {
                 }
             }
         };
-        let step = self.follow_fill(index, (pool, id), request, given, fill);
+        let step = self.follow_fill(index, (asked.pool, id), request, given, fill);
         if step == Step::Waits {
             if collapsed {
                 self.note_cached(index, Cached::Collapsed);
             }
             self.row.response_cache_collapsed.add(u64::from(collapsed));
             let note = self.exchange(index).dispatch.cached.get_or_insert_default();
-            (note.forwarded, note.collapsed, note.besides) = (Some(fwd), collapsed, besides);
+            (note.forwarded, note.collapsed, note.besides) = (Some(fwd), collapsed, asked.besides);
         }
         Some(step)
     }
@@ -340,6 +321,31 @@ struct Asked {
     /// The key of the response for this request, if it is known what the response varies with.
     variant: Option<Key>,
     pool: usize,
+}
+
+impl Asked {
+    /// What requests have in common that wait for one another.
+    fn waits_by(&self, stale: Option<&Entry>) -> Vec<u8> {
+        match (stale, &self.variant) {
+            (Some(stale), _) => stale.key().to_vec(),
+            // Requests for other variants do not wait for this one.
+            (None, Some(variant)) => variant.text().to_vec(),
+            (None, None) => [self.primary.text(), &self.besides].concat(),
+        }
+    }
+
+    /// What a fill is begun with.
+    fn begun(&self, fill: &Arc<Fill>, stale: Option<Arc<Entry>>, leads: bool) -> Begun {
+        Begun {
+            fill: Arc::clone(fill),
+            primary: self.primary.clone(),
+            wanted: self.wanted,
+            besides: self.besides.clone(),
+            stale,
+            pool: self.pool,
+            leads,
+        }
+    }
 }
 
 fn has_cookies(request: &Request<'_, '_>) -> bool {
