@@ -13,8 +13,9 @@
 //!
 //! An address is proved by a token (Retry, or that of an earlier connection), by the end of the handshake, or by the answer to
 //! the library's challenge. It is the IP address that is proved, as by tokens (RFC 9000 section 8.1.4): whatever depends on
-//! addresses depends on that, and a client that receives at one port can have as much sent there as it likes. A client that gets another
-//! port from its router, and only acknowledges what comes, could not prove more: the library's challenges have 1,200 bytes.
+//! addresses depends on that, and a client that receives at one port can have as much sent there as it likes. A client that gets
+//! another port from its router, and only acknowledges what comes, could not prove more: the library's challenges have 1,200
+//! bytes.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -107,7 +108,9 @@ impl Paths {
     /// Something has come that is not usual. False: the library must not see it, because the client changes its address too
     /// often.
     pub(crate) fn arrive(&mut self, from: SocketAddr, bytes: usize, now: Instant) -> bool {
-        if self.used != from && !self.may_change(now) {
+        // Late datagrams of a client that has moved, or its way back, which the change counts for.
+        let back = self.is_proved(from) && self.candidate().is_some();
+        if self.used != from && !back && !self.may_change(now) {
             return false;
         }
         if self.is_proved(from) {
@@ -247,6 +250,7 @@ mod tests {
         let mut paths = Paths::proved(at(1));
         let made = (0..100).filter(|number| change(&mut paths, at(100 + number % 2), now)).count();
         assert_eq!(made, usize::from(CHANGES_MAX));
+        assert!(paths.arrive(at(1), 30, now), "what is late from the proved one changes nothing");
         assert!(change(&mut paths, at(102), now + CHANGE_EVERY), "one more after a while");
         assert!(!change(&mut paths, at(103), now + CHANGE_EVERY), "and no second one");
     }

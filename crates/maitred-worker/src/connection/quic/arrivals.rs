@@ -164,14 +164,15 @@ impl Quic {
 
     fn transmit_to(&mut self, candidate: SocketAddr, now: Instant, buffer: &mut Vec<u8>) -> Option<Transmit> {
         let answered = std::mem::take(&mut self.answered);
-        let first = !std::mem::replace(&mut self.begun, true);
         // What a connection ends with is short.
-        let asks = answered || first || self.connection.is_closed();
+        let asks = answered || !self.begun || self.connection.is_closed();
         if !asks && !self.paths.has_room(self.connection.current_mtu().into()) {
             return None;
         }
         let before = self.connection.stats();
         let transmit = self.connection.poll_transmit(now, 1, buffer)?;
+        // Before it there may be a challenge to the address that was used before.
+        self.begun |= transmit.destination == candidate;
         let is_packet = self.settled && !self.connection.is_closed() && transmit.destination == candidate;
         if is_packet && has_no_challenge(&before, &self.connection.stats()) {
             self.prove();

@@ -131,7 +131,7 @@ fn a_long_response_is_completed_by_the_process_that_began_it() {
 #[test]
 fn a_client_of_ipv4_stays_at_an_address_of_both_families() {
     let gate = Gate::new();
-    let server = setup("").replacing_address("[::]:0").pool("app", Some(&gate), PATIENT).launch();
+    let server = setup("").replacing_address("[::]:0").pool("app", Some(&gate), PATIENT).start();
     server.wait_for_processes();
     let mut connector = connector(&server);
     connector.dialer.remote = ([127, 0, 0, 1], server.address_of("https").port()).into();
