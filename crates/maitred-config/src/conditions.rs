@@ -15,8 +15,8 @@ pub struct Conditions {
     pub any: Vec<ConditionSet>,
     /// `not`: none of them holds.
     pub not: Vec<ConditionSet>,
-    /// `user`: who may use the route, of those whom its gates know; none is anybody. It does not choose the route: what it is about
-    /// is known only when the route's gates have been asked.
+    /// `user`: who may use the route, of those whom its gates know; none is anybody. It does not choose the route: what it is
+    /// about is known only when the route's gates have been asked.
     pub users: Vec<String>,
 }
 

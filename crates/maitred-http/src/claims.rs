@@ -1,5 +1,5 @@
-//! Fields of requests by which proxies, gateways and login services inform an application about a client: its user, its address, its
-//! certificate, the original request.
+//! Fields of requests by which proxies, gateways and login services inform an application about a client: its user, its address,
+//! its certificate, the original request.
 //!
 //! An application that trusts one of them trusts its sender, so none of them may come from a client. For an application that sees
 //! fields as CGI variables (RFC 3875 section 4.1.18) `_` and `.` are the same as `-`, so that they are here, too.
@@ -127,7 +127,8 @@ const ADDRESSES: Names = &[
     "x-real-*",
     "x-true-client-ip",
     "x-trusted-ip",
-    // WebLogic's plug-ins; Cloudflare; CloudFront; Azure; Fastly; Fly; DigitalOcean; Imperva; Sucuri; Netlify; Vercel; Akamai; Alibaba.
+    // WebLogic's plug-ins; Cloudflare; CloudFront; Azure; Fastly; Fly; DigitalOcean; Imperva; Sucuri; Netlify; Vercel; Akamai;
+    // Alibaba.
     "wl-proxy-*",
     "cf-connecting-*",
     "cf-ip*",

@@ -33,7 +33,8 @@ pub(crate) struct Agent {
     ended: bool,
 }
 
-/// Sites of different listeners may have the same names. Their certificate is named by the first one, and is for the names of all.
+/// Sites of different listeners may have the same names. Their certificate is named by the first one, and is for the names of
+/// all.
 fn one_for_each_certificate(sites: impl Iterator<Item = Site>) -> Vec<Site> {
     let mut all: Vec<Site> = Vec::new();
     for site in sites {

@@ -115,8 +115,9 @@ impl<'b> Target<'b> {
         self.text()
     }
 
-    /// The target as it was sent, for an application that wants that of a request which its route has rewritten. A path that leads
-    /// elsewhere for an application that does not resolve dot segments than for the routes is given in its canonical form.
+    /// The target as it was sent, for an application that wants that of a request which its route has rewritten. A path that
+    /// leads elsewhere for an application that does not resolve dot segments than for the routes is given in its canonical
+    /// form.
     pub fn as_asked(&self) -> Cow<'b, str> {
         let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
         let mut segments = uri::decode_parameter(self.path);

@@ -36,7 +36,6 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     if let Source::Listen { .. } = source {
         has_no_effect(section, &workers);
     }
-    let sendfile_root = sendfile_root(section);
     let tls = upstream_tls::of(section, is_secure(&connect));
     let (http2, fastcgi) = (speaks_http2(&connect, tls.as_ref()), source.fastcgi().is_some());
     let external = external::of(section, &source, http2);
@@ -76,7 +75,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         http2,
         external,
         discovery,
-        sendfile_root,
+        sendfile_root: sendfile_root(section),
         named_files: named_files(section),
         sticky,
         health,

@@ -69,24 +69,34 @@ pub(super) fn routes(
         compress::check_fields(section, of_site, on, siblings);
         cache::check(section, of_site, &route);
         check_users(section, of_site, &route);
-        let includes = |number: usize| {
-            routes.get(number).is_some_and(|(earlier, _)| {
-                reach::includes(section.cx, listens, (&earlier.conditions, &route.conditions))
-            })
-        };
-        let taken = before.takes_all_of(&route, includes).and_then(|number| routes.get(number));
-        if let Some((_, earlier)) = taken {
-            section.cx.conflict(
-                &span,
-                "no request reaches this route: an earlier one takes all its paths and methods",
-                "the first route that matches path and method decides",
-                earlier,
-            );
-        }
+        check_reach(section, (&route, &span), (&routes, &mut before), listens);
         before.add(routes.len(), &route);
         routes.push((route, span));
     }
     routes.into_iter().map(|(route, _)| route).collect()
+}
+
+/// Whether an earlier route takes all that this one would take.
+fn check_reach(
+    section: &Section<'_>,
+    (route, span): (&Route, &Span),
+    (routes, before): (&[(Route, Span)], &mut Earlier),
+    listens: Option<&[u16]>,
+) {
+    let includes = |number: usize| {
+        routes.get(number).is_some_and(|(earlier, _)| {
+            reach::includes(section.cx, listens, (&earlier.conditions, &route.conditions))
+        })
+    };
+    let taken = before.takes_all_of(route, includes).and_then(|number| routes.get(number));
+    if let Some((_, earlier)) = taken {
+        section.cx.conflict(
+            span,
+            "no request reaches this route: an earlier one takes all its paths and methods",
+            "the first route that matches path and method decides",
+            earlier,
+        );
+    }
 }
 
 /// Fields that tell an application who asks are no part of the key of a cache.

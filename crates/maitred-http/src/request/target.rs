@@ -125,8 +125,8 @@ fn forbidden(target: &str) -> Reject {
 pub const NOT_ENCODED: Reject = bad_request("target with text beyond ASCII that is not encoded");
 
 /// Encodes text beyond ASCII in the target of the request line that `bytes` have at `at`. Many clients send the UTF-8 of what a
-/// user has typed, and other servers take it for the same text, encoded: so it is encoded where it arrives, once, and everything (the
-/// rules for targets, routes, gates, caches, logs, applications) sees the encoded form.
+/// user has typed, and other servers take it for the same text, encoded: so it is encoded where it arrives, once, and everything
+/// (the rules for targets, routes, gates, caches, logs, applications) sees the encoded form.
 pub fn encode_text(bytes: &mut Vec<u8>, at: usize) {
     let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let Some(line) = bytes.get(at..) else { return };

@@ -116,6 +116,22 @@ enum To {
     Modules,
 }
 
+impl To {
+    /// `set`: the number of the set of these files.
+    fn of(target: &Target, set: impl FnOnce(&config::Files) -> usize) -> To {
+        match target {
+            Target::Files(files) => To::Files(set(files)),
+            Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
+            Target::Respond { status, body, content_type } => {
+                To::Respond { status: *status, body: body.clone(), content_type: content_type.clone() }
+            }
+            Target::Pool(pool) => To::Pool(*pool),
+            Target::Reroute(template) => To::Reroute(template.clone()),
+            Target::Modules => To::Modules,
+        }
+    }
+}
+
 /// What answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice<'r> {
@@ -173,8 +189,8 @@ impl Router {
         (router, sets)
     }
 
-    /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc` for a site, which is reached there; `None`: for what is
-    /// of no site.
+    /// Responses over TLS name HTTP/3 as an alternative: the value of `Alt-Svc` for a site, which is reached there; `None`: for
+    /// what is of no site.
     pub fn offer_alternative(&mut self, value: impl Fn(Option<usize>) -> Option<String>) {
         for (number, site) in self.sites.iter_mut().enumerate() {
             let Some(value) = value(Some(number)) else { continue };
@@ -206,7 +222,8 @@ impl Router {
         plans.zip(1..).for_each(|(plan, number)| plan.number = number);
     }
 
-    /// Which site a request is for: by the authority that it names, with or without port, and the listener that it has come in by.
+    /// Which site a request is for: by the authority that it names, with or without port, and the listener that it has come in
+    /// by.
     pub fn site(&self, arrival: &Arrival<'_>, authority: &str) -> SiteFound {
         if self.names.are_single() {
             return SiteFound { site: 0, named: Named::Nowhere };
@@ -356,16 +373,7 @@ impl Site {
             plan.name_files(named);
             plan.note_route(site, route, pool_of(route, plan.fallback, pools));
             plan.constant = constant(&route.target, &plan);
-            let to = match &route.target {
-                Target::Files(files) => To::Files(set(files, &plan)),
-                Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
-                Target::Respond { status, body, content_type } => {
-                    To::Respond { status: *status, body: body.clone(), content_type: content_type.clone() }
-                }
-                Target::Pool(pool) => To::Pool(*pool),
-                Target::Reroute(template) => To::Reroute(template.clone()),
-                Target::Modules => To::Modules,
-            };
+            let to = To::of(&route.target, |files| set(files, &plan));
             let conditions = Conditions::new(&route.conditions);
             Route { patterns: route.patterns.clone(), methods: route.methods.clone(), conditions, to, plan }
         });

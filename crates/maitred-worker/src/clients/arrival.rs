@@ -8,8 +8,8 @@ use maitred_config::{Listen, Misdirected};
 use maitred_policy::arrival::Arrival;
 
 impl Clients {
-    /// Where the request of a connection, or of a stream, has come in. A connection of a predecessor has the listener that is bound
-    /// to its own address.
+    /// Where the request of a connection, or of a stream, has come in. A connection of a predecessor has the listener that is
+    /// bound to its own address.
     pub(crate) fn arrival(&self, index: u32) -> Arrival<'static> {
         let (shared, connection) = (self.shared, &self.connections[index as usize]);
         let listener = (connection.listen != NO_LISTEN).then_some(connection.listen);

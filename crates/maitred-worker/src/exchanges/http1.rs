@@ -115,6 +115,15 @@ const NO_FLAGS: RequestFlags = RequestFlags {
     body_stream: false,
 };
 
+/// Tells a server where it is mounted, unless a trusted proxy has told it.
+fn put_mount(head: &mut HeadPart<'_>, request: &Request<'_, '_>, settings: &Pool, proxied: bool) {
+    const PREFIX: &str = "x-forwarded-prefix";
+    let told = proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
+    if !settings.mount.is_empty() && !told {
+        head.field(PREFIX, settings.mount.as_bytes());
+    }
+}
+
 impl Exchanges {
     /// The request as the server gets it, after [`REQUEST_PREFIX_BYTES`] of a prefix that is not sent. `None` if it is too large.
     /// `chunked`: trailers follow the body in chunks; otherwise they are left out.
@@ -152,12 +161,7 @@ impl Exchanges {
         if outbound.switch.is_none() {
             put_connection(&mut head, request, settings);
         }
-        const PREFIX: &str = "x-forwarded-prefix";
-        let told =
-            client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
-        if !settings.mount.is_empty() && !told {
-            head.field(PREFIX, settings.mount.as_bytes());
-        }
+        put_mount(&mut head, request, settings, client.proxied);
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let spool = self.exchange_of(index).and_then(|exchange| exchange.body.spool.as_deref());
         let passes = self.passes_body(index);

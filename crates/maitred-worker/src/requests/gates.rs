@@ -178,7 +178,8 @@ impl Requests {
         }
     }
 
-    /// Whether the user that the gates before this one have found is one of the route's. Who has passed by its address alone is none.
+    /// Whether the user that the gates before this one have found is one of the route's. Who has passed by its address alone is
+    /// none.
     fn ask_for_named(&self, index: u32, users: &[String]) -> Verdict {
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
         match gated.and_then(Gated::user).map(User::name) {

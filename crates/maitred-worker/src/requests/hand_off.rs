@@ -379,9 +379,7 @@ impl Requests {
         let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
         let local = shared.locals.get(usize::from(connection.listen));
         let tagged = connection_number | channel.tag;
-        if let Some(trailers) = trailers {
-            append_trailers(channel.out(), tagged, number, &trailers);
-        }
+        trailers.iter().for_each(|trailers| append_trailers(channel.out(), tagged, number, trailers));
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let who = (client, clients.identity(index).user());
         let meta = append_meta(meta, who, local, settings, client_takes).number("queue_us", queue_us);

@@ -1,5 +1,5 @@
-//! `maitred check`: says whether a start with a configuration would succeed, and binds nothing. Modules are loaded, each in a process
-//! of its own.
+//! `maitred check`: says whether a start with a configuration would succeed, and binds nothing. Modules are loaded, each in a
+//! process of its own.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use crate::support::upstream::Upstream;
 use crate::support::{Setup, TIMEOUT, framed};
 
 const REQUEST: &str = "GET /x HTTP/1.1\r\nHost: a.example\r\nConnection: x-hop, upgrade, te\r\nX-Hop: 1\r\n\
-     Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nProxy: http://evil.example\r\nTE: trailers, deflate\r\nUpgrade: h2c\r\n\
-     HTTP2-Settings: AAMAAABk\r\nTrailer: X-Sum\r\nX-End: 2\r\n\r\n";
+     Keep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nProxy: http://evil.example\r\nTE: trailers, deflate\r\n\
+     Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nTrailer: X-Sum\r\nX-End: 2\r\n\r\n";
 
 /// What a server answers with, besides its framing.
 const ANSWER: [(&str, &str); 7] = [
