@@ -4,12 +4,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rcgen::PKCS_ECDSA_P256_SHA256;
-use rustix::process::Signal;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::support::h2::{Connection, frame, hpack};
+use crate::support::h3;
 use crate::support::stage::{self, Authority, certificates, is, shown};
 use crate::support::{Client, Server, Setup, TIMEOUT, eventually};
 use maitred_load::client::Trust;
@@ -216,7 +216,6 @@ fn a_connection_stays_at_its_listener_over_a_reload() {
         (ask(0, "internal.example"), ask(1, "internal.example")),
         ("public".into(), "internal".into())
     );
-    let old = server.answering_worker();
     // The listeners change their names.
     let text = std::fs::read_to_string(server.path("maitred.toml")).unwrap();
     let name = |text: &str, from: &str, to: &str| {
@@ -224,8 +223,8 @@ fn a_connection_stays_at_its_listener_over_a_reload() {
     };
     let swapped = name(&name(&name(&text, "outside", "third"), "inside", "outside"), "third", "inside");
     std::fs::write(server.path("maitred.toml"), swapped).unwrap();
-    server.signal(Signal::HUP);
-    eventually("another process answers", || server.answering_worker() != old);
+    h3::reload(&server, 2);
+    eventually("the connections are there", || server.total("adopted") == 2);
     // What was inside is outside now.
     assert_eq!(
         (ask(0, "internal.example"), ask(1, "internal.example")),
@@ -312,15 +311,13 @@ fn a_port_is_the_listeners_and_not_that_of_host() {
         .start();
     let at = listeners(&server);
     let port = at[0].port();
-    let (text, old) =
-        (std::fs::read_to_string(server.path("maitred.toml")).unwrap(), server.answering_worker());
+    let text = std::fs::read_to_string(server.path("maitred.toml")).unwrap();
     std::fs::write(
         server.path("maitred.toml"),
         text.replace("local_port = 1 ", &format!("local_port = {port} ")),
     )
     .unwrap();
-    server.signal(Signal::HUP);
-    eventually("another process answers", || server.answering_worker() != old);
+    h3::reload(&server, 2);
     for host in ["h".to_owned(), format!("h:{port}"), format!("h:{}", at[1].port())] {
         let request = format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n");
         assert_eq!(Client::connect(at[0]).ask(&request).text(), "this", "{host}");
