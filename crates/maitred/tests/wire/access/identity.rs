@@ -176,7 +176,6 @@ fn a_user_comes_along_to_another_thread_and_to_another_worker_process() {
         }
     };
     ask_all("at first");
-    drop(ask_all);
     clients.iter_mut().for_each(|(_, stream)| stream.sync());
     let idle: Vec<_> = clients.into_iter().map(|(client, _)| client).collect();
     h3::reload(&server, 2);
