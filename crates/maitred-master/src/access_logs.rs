@@ -30,11 +30,14 @@ pub(super) fn judge(config: &Config, outsiders: &Outsiders) -> Vec<String> {
         .collect()
 }
 
+/// The number of a log, `None` for the main one, and what it is written to; `None` if that was judged only.
+type Opened = (Option<usize>, Option<OwnedFd>);
+
 /// What each log is written to; files are opened by `file`.
 fn each(
     config: &Config,
     file: impl Fn(&Path) -> Result<Option<OwnedFd>, String>,
-) -> Vec<Result<(Option<usize>, Option<OwnedFd>), String>> {
+) -> Vec<Result<Opened, String>> {
     let file = |path: &Path| file(path).map_err(|why| format!("log file {why}"));
     let main = config.log.access_file.as_ref().map(|path| file(path).map(|sink| (None, sink)));
     let named = config.access_logs.iter().enumerate().filter_map(|(number, log)| {

@@ -1,6 +1,8 @@
 //! What `docs/upstream-notes.md` says of the libraries. A test here that fails says that a library has changed: what was done
 //! about it in this project can go, or is not right any more.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
