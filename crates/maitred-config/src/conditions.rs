@@ -15,7 +15,7 @@ pub struct Conditions {
     pub any: Vec<ConditionSet>,
     /// `not`: none of them holds.
     pub not: Vec<ConditionSet>,
-    /// `user`: who may use the route, of those whom its gates know; none is anybody. It does not choose the route: what it is
+    /// `user`: who may use the route, of those whom its gates know; none is any client. It does not choose the route: what it is
     /// about is known only when the route's gates have been asked.
     pub users: Vec<String>,
 }
@@ -170,7 +170,7 @@ const CLIENT_CERTIFICATE: Key = Key::new(
 const USER: Key = Key::new(
     "user",
     Kind::TextOrTexts("a user"),
-    Default::Absent("anybody"),
+    Default::Absent("all users"),
     "Users whom `basic_auth`, `jwt` or `forward_auth` of the route, or of its site, lets pass. Others get 403: the user is known only \
      when the route has been chosen, so that no further route is tried.",
 );

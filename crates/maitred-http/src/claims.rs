@@ -349,7 +349,7 @@ const USUAL: Names = &[
     "tailscale-user-*",
 ];
 
-/// Whether a trusted proxy may say a field of this name where nobody has named what it may say.
+/// Whether a trusted proxy may say a field of this name where no pool names what it may say.
 #[cold]
 pub fn is_usual(name: &str) -> bool {
     USUAL.iter().any(|known| is_one(name.as_bytes(), known))

@@ -239,7 +239,7 @@ impl<'h> Translator<'h> {
                 self.facts.priority = Some(self.facts.priority.unwrap_or_default().with(value));
             }
             (14, Some(b'c')) if name == b"content-length" => self.take_length(value)?,
-            // HTTP/2 and HTTP/3 have none (8441-5): whoever passes the request on makes one.
+            // HTTP/2 and HTTP/3 have none (8441-5): the server that passes the request on makes one.
             (17, Some(b's')) if name == b"sec-websocket-key" => return Ok(!self.facts.tunnel),
             _ => {}
         }

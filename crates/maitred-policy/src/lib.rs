@@ -9,7 +9,7 @@
 //! | [`plan`] | what happens to the requests of one route, compiled once |
 //! | [`rewrite`] | a request as routes see it; placeholders filled in, targets rewritten |
 //! | [`route`] | the one function that chooses what answers a request |
-//! | [`target`] | the target of a request, in the one form that everybody is told |
+//! | [`target`] | the target of a request, in the one form that all consumers get |
 
 pub mod access;
 pub mod arrival;

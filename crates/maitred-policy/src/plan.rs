@@ -217,7 +217,7 @@ impl RequestEdits {
         }
     }
 
-    /// No field of this name goes on, whoever has set it.
+    /// No field of this name goes on, not even one that the pool has set.
     fn remove(&mut self, name: &str) {
         self.fields.remove(name);
         self.filled.retain(|filled| !filled.name.eq_ignore_ascii_case(name));

@@ -1,7 +1,7 @@
 //! The target of a request: made from its head, and the one place that knows its spellings.
 //!
 //! Clients spell one target in many ways (`/a/../b`, `/%62`, `http://host/b`). Routes, gates and files judge one form of it, and
-//! everybody else is told that form ([`Target::canonical`]): an application, a gate, a module, a trace. The form as sent is for
+//! all others get that form ([`Target::canonical`]): an application, a gate, a module, a trace. The form as sent is for
 //! the access log, and for pools that ask for it (`target = "as_sent"`), which get it only while it means what was judged.
 
 use std::borrow::Cow;

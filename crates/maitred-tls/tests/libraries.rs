@@ -170,7 +170,7 @@ fn the_quic_library_sends_too_much_to_addresses_that_it_has_not_validated() {
         pair.now += Duration::from_millis(10);
         pair.client.2.ping();
         pair.send();
-        // Nobody is there.
+        // No client is there.
         pair.client_at = own;
         while pair.receive().is_some() {}
     }

@@ -11,7 +11,7 @@ use maitred_policy::filter::cache::Caching;
 /// Whom a response is for, as far as this server tells clients apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ToldApart {
-    /// Nobody was asked who the client is, and nobody has said.
+    /// No gate has asked who the client is, and no proxy has said.
     NoOne,
     /// A gate or a certificate has decided about the request. What it gets is kept only if that says that others may have it, and
     /// is given to all of these.

@@ -12,7 +12,7 @@ pub(super) enum Decides {
     Condition,
     /// Which client a request is counted, or spread, for; this key says it by the address.
     Client(&'static str),
-    /// Which part a request belongs to, or which server gets it: likewise, and nobody gains anything by it.
+    /// Which part a request belongs to, or which server gets it: likewise, and no client gains anything by it.
     Spread(&'static str),
     /// What belongs together in the cache.
     Cached,
@@ -22,7 +22,7 @@ pub(super) enum Decides {
 /// pools get.
 pub(super) fn check(section: &Section<'_>, span: &Span, (key, name): (&str, &str), decides: Decides) {
     if let Some(hint) = instead_of(name, decides) {
-        let message = format!("`{key}`: `{}` is what the client writes, whoever it is", shorten(name));
+        let message = format!("`{key}`: `{}` is what any client can write", shorten(name));
         section.cx.error_with(span, message, hint);
     }
 }

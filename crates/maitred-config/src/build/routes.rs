@@ -111,7 +111,7 @@ fn warn_of_told(section: &Section<'_>, route: &Route) {
     if tells(&route.request_headers) {
         section.cx.warn(
             &span,
-            "the pool is told who asks (`request_headers`), and its responses are kept for all",
+            "the pool gets who asks (`request_headers`), and its responses are kept for all",
             "take `{client}`, `{user}` and `{request_id}` out of `set`, unless no response depends on them",
         );
     }

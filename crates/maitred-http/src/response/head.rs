@@ -290,7 +290,7 @@ impl Source<'_, '_> {
 
     /// `Transfer-Encoding` says where the body ends, and what is said besides is dropped, be it a length or a version that has no
     /// such field (9112-6.1, 9112-6.3). Whether the server means the same is not known, so that its connection is not used again:
-    /// what it sends behind this response is nobody's.
+    /// what it sends behind this response is no client's.
     #[cold]
     fn drop_length(&self, dropped: &mut Dropped, seen: &mut Seen) {
         for (at, field) in self.fields.iter().enumerate() {

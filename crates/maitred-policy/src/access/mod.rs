@@ -41,7 +41,7 @@ pub struct Gates {
     pub tokens: Option<Tokens>,
     /// `forward_auth`
     pub forward: Option<Forward>,
-    /// `user` of `match`: who may use the route; none is anybody.
+    /// `user` of `match`: who may use the route; none is any client.
     pub users: Vec<String>,
     /// `module`: those that the plan names.
     pub asks_modules: bool,

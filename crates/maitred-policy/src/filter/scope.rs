@@ -40,7 +40,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// No field of this name goes on, whoever has set it.
+    /// No field of this name goes on, not even one that the pool has set.
     pub(super) fn remove(&mut self, name: &str) {
         self.always.remove(name);
         self.filled.retain(|filled| !filled.name.eq_ignore_ascii_case(name));

@@ -126,7 +126,7 @@ impl Clients {
         let _ = epoll::modify(&self.epoll, &found.socket, token, input | output);
     }
 
-    /// Sends an answer to a datagram of no connection, of so many bytes. Its sender is where it says that it is, or somebody else
+    /// Sends an answer to a datagram of no connection, of so many bytes. Its sender is where it says that it is, or another host
     /// is: an answer that is much longer is not sent (RFC 9000 section 8.1; the library makes none).
     pub(crate) fn answer_datagram(
         &mut self,

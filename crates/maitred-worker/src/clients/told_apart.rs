@@ -26,7 +26,7 @@ impl Clients {
         if decided.is_none() && !identity.has_certificate() && told.is_empty() {
             return ToldApart::NoOne;
         }
-        // A gate that has named nobody has told clients apart by something that only it knows.
+        // A gate that has named no user has told clients apart by something that only it knows.
         let known = decided.is_none_or(|_| identity.user().is_some());
         if !caching.key_identity || !known {
             return ToldApart::Someone;
@@ -61,7 +61,7 @@ impl Clients {
         }
         // What it says of the address, and of the original request, tells no users apart.
         let is_one = |name: &str| matches!(claims::claim(name), Some(Claim::User | Claim::Certificate));
-        // A proxy that says that there is nobody tells nobody apart.
+        // A proxy that says that there is no user tells no clients apart.
         let names_one = |value: &[u8]| !value.is_empty() && !value.eq_ignore_ascii_case(b"none");
         let fields = request.fields.iter().filter(|field| is_one(field.name) && names_one(field.value));
         fields.map(|field| (field.name.as_bytes(), field.value)).collect()

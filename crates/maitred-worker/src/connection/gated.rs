@@ -117,7 +117,7 @@ pub(crate) struct Waits {
 pub(crate) struct PasswordCheck {
     /// Its number: what comes of an earlier one is not about this request.
     pub number: u32,
-    /// Who the client is if the password is right. Until then it is nobody's name, and may be a password in the wrong place.
+    /// Who the client is if the password is right. Until then it is no user's name, and may be a password in the wrong place.
     pub claimed: Option<User>,
 }
 

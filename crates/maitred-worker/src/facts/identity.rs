@@ -68,7 +68,7 @@ impl User {
     }
 }
 
-/// Who the client of a request is: nobody that is known, a user, the holder of a certificate, or both at once.
+/// Who the client of a request is: none that is known, a user, the holder of a certificate, or both at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Identity<'a> {
     user: Option<&'a User>,

@@ -24,7 +24,7 @@ pub(crate) fn select(
     request: &Request<'_, '_>,
 ) -> Option<(FramedHead, Range<u64>)> {
     let date = head.fields.all().get(b"date").and_then(|value| date::parse(value, now)).unwrap_or(now);
-    // Where the length comes with the end only, nobody can say yet which part a range is.
+    // Where the length comes with the end only, it is not known yet which part a range is.
     let range = request.known.range.filter(|_| head.content_length.is_some());
     let known = Known { range, ..request.known };
     let size = head.content_length.unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Responses that break a rule which other proxies (nginx, HAProxy, Apache, and those written in Go) let pass: they are delivered
-//! where what goes on is framed anew, and nobody could take it for two things.
+//! where what goes on is framed anew, and no client could take it for two things.
 
 use std::io::ErrorKind;
 use std::sync::Arc;

@@ -119,7 +119,7 @@ fn check(how: &str, mut ask: impl FnMut(&str, &[(&str, &str)]) -> Vec<u8>) {
         [("authorization", &*value("bob", "secret")), ("cookie", &*format!("user=mallory; token={token}"))];
     let wanted = json!({ "REMOTE_USER": "bob", "AUTH_TYPE": "Basic", "HTTP_X_REMOTE_USER": "bob" });
     assert_eq!(told("all", &all), wanted, "{how}");
-    // Nobody was asked who they are, and nothing that they say of it is true.
+    // No gate has asked who they are, and nothing that they say of it is true.
     for route in ["open", "either"] {
         assert_eq!(told(route, &[("authorization", &value("ann", "secret"))]), json!({}), "{how} {route}");
     }

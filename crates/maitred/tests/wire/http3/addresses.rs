@@ -1,5 +1,5 @@
 //! Addresses that a client only says, and those that it has proved. Datagrams come from other addresses of the loopback, where a
-//! test may receive, or nobody does.
+//! test may receive, or no client does.
 
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;

@@ -128,7 +128,7 @@ fn http2(address: SocketAddr, config: &Arc<ClientConfig>, name: &str) -> Connect
     connection
 }
 
-/// The same with TLS: everybody may come from outside, and who has a certificate from inside.
+/// The same with TLS: all clients may come from outside, and who has a certificate from inside.
 fn over_tls(authority: &Authority, outside: &str) -> Setup {
     let setup = Setup::new().outside("ca.pem", authority.pem.as_bytes());
     let sign = |names: &[&str]| authority.sign(names, &PKCS_ECDSA_P256_SHA256);
