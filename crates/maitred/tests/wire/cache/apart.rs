@@ -71,9 +71,8 @@ fn routes_with_different_conditions_share_nothing() {
 
 #[test]
 fn one_pool_behind_two_routes_is_asked_for_each() {
-    let origin = Origin::start(|peer, asked| {
-        peer.send(response(FRESH, asked.field("x-beta").unwrap_or("none")))
-    });
+    let origin =
+        Origin::start(|peer, asked| peer.send(response(FRESH, asked.field("x-beta").unwrap_or("none"))));
     let server = two_routes("header = { X-Beta = \"*\" }", &origin, &origin).start();
     for _ in 0..2 {
         assert_eq!(get(&server, "/page", "X-Beta: 1\r\n"), "1");
