@@ -50,7 +50,7 @@ fn begins(row: &str, name: &str) -> bool {
 
 #[test]
 fn each_row_about_nginx_has_a_sample() {
-    // Words of Caddy and HAProxy, fields, and what is not possible yet.
+    // Words of Caddy and HAProxy, fields, variables, and what is not possible yet.
     let others = [
         "bind",
         "frontend",
@@ -64,6 +64,8 @@ fn each_row_about_nginx_has_a_sample() {
         "uwsgi_pass",
         "proxy_cache_bypass",
         "proxy_no_cache",
+        "$request_uri",
+        "REQUEST_URI",
     ];
     try_rows("nginx", "from-nginx.md", &others, begins);
 }
