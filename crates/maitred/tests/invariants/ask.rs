@@ -5,6 +5,8 @@ use std::io::Read as _;
 
 use maitred_load::http3::client::Connector;
 
+use crate::judge::Source;
+use crate::site::Guise;
 use crate::support::h2::frame;
 use crate::support::h2::{self, hpack};
 use crate::support::h3::{self, Guest};
@@ -129,6 +131,8 @@ impl fmt::Display for Answer {
 pub(crate) struct Clients<'s> {
     server: &'s Server,
     connector: Connector,
+    /// How many requests were made.
+    pub(crate) asked: u64,
     http1: Option<Client>,
     http2: Option<h2::Connection>,
     http3: Option<Guest>,
@@ -136,16 +140,7 @@ pub(crate) struct Clients<'s> {
 
 impl<'s> Clients<'s> {
     pub(crate) fn new(server: &'s Server) -> Clients<'s> {
-        Clients { server, connector: h3::connector(server), http1: None, http2: None, http3: None }
-    }
-
-    /// Sends a request with a target in any spelling, and waits for the response.
-    pub(crate) fn ask_for(&mut self, by: Arrival, host: &str, ask: &Ask, target: &str) -> Answer {
-        match by {
-            Arrival::Http1 => self.over_http1(host, ask, target),
-            Arrival::Http2 => self.over_http2(host, ask, target),
-            Arrival::Http3 => self.over_http3(host, ask, target),
-        }
+        Clients { server, connector: h3::connector(server), asked: 0, http1: None, http2: None, http3: None }
     }
 
     fn over_http1(&mut self, host: &str, ask: &Ask, target: &str) -> Answer {
@@ -202,5 +197,16 @@ impl<'s> Clients<'s> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let fields = response.fields.into_iter().map(|(name, value)| (text(name), text(value)));
         Answer::new(response.status, fields, response.body)
+    }
+}
+
+impl Source for Clients<'_> {
+    fn ask(&mut self, by: Arrival, _: Guise, host: &str, ask: &Ask, target: &str) -> Answer {
+        self.asked += 1;
+        match by {
+            Arrival::Http1 => self.over_http1(host, ask, target),
+            Arrival::Http2 => self.over_http2(host, ask, target),
+            Arrival::Http3 => self.over_http3(host, ask, target),
+        }
     }
 }

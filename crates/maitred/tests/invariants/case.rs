@@ -12,6 +12,8 @@ use crate::site::{Guise, Site};
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) seed: u64,
+    /// Where it stands in its file, which gives it its name.
+    pub(crate) place: usize,
     pub(crate) site: Site,
     #[allow(dead_code, reason = "failures show it")]
     pub(crate) gate: Gate,
@@ -30,12 +32,18 @@ impl Case {
         let plain = Guise { letter: 'c', is_plain: true, ..base };
         let (site, gate) = generate::site(&mut random);
         let steps = requests::steps(&mut random, gate, credentials);
-        Case { seed, site, gate, guises: [base, turned, plain], steps }
+        Case { seed, place: 0, site, gate, guises: [base, turned, plain], steps }
     }
 
     /// The name of a guise; all are equally long.
     pub(crate) fn host(&self, guise: Guise) -> String {
-        format!("s{:07}{}.test", self.seed % 10_000_000, guise.letter)
+        format!("s{:07}{}.test", self.place, guise.letter)
+    }
+
+    /// The cases of these seeds, at places one behind the other.
+    pub(crate) fn all(seeds: &[u64], credentials: &Credentials) -> Vec<Case> {
+        let case = |(place, seed): (usize, &u64)| Case { place, ..Case::new(*seed, credentials) };
+        seeds.iter().enumerate().map(case).collect()
     }
 
     /// The tables of all guises.

@@ -49,6 +49,8 @@ def application(environ, start_response):
         if equals:
             said.setdefault(name, value)
     fields = dict(fields_of(environ))
+    if environ.get("REMOTE_USER"):
+        fields.setdefault("x-remote-user", environ["REMOTE_USER"])
     lines = [
         f"pool {POOL}",
         f"method {environ['REQUEST_METHOD']}",

@@ -125,7 +125,8 @@ impl Generator<'_> {
             ]),
             Gate::Jwt => self.pick(&[
                 "{ jwks_file = \"keys.json\", issuer = \"*\", audience = \"*\" }",
-                "{ jwks_file = \"keys.json\", issuer = \"*\", audience = \"*\", remove_authorization = true, claim_headers = { X-Roles = \"roles\" } }",
+                "{ jwks_file = \"keys.json\", issuer = \"*\", audience = \"*\", remove_authorization = true, \
+                 claim_headers = { X-Roles = \"roles\" } }",
             ]),
             Gate::JwtInCookie => {
                 "{ jwks_file = \"keys.json\", issuer = \"*\", audience = \"*\", from = [\"cookie:token\"] }"
@@ -254,8 +255,10 @@ const CORS: &[&str] = &[
     "{ origins = [\"*\"] }",
     "{ origins = [\"https://*.example\"], methods = [\"GET\", \"PUT\"], expose = [\"X-Number\"] }",
 ];
-const FORWARD: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\", copy_headers = [\"X-Guard-User\", \"X-Guard-Uri\", \"X-Guard-Method\", \"X-Guard-Host\", \"X-Guard-Client\"] }";
-const FORWARD_KEPT: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\", copy_headers = [\"X-Guard-User\"], cache = { time = \"30s\", key = [\"cookie:session\"] } }";
+const FORWARD: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\", \
+     copy_headers = [\"X-Guard-User\", \"X-Guard-Uri\", \"X-Guard-Method\", \"X-Guard-Host\", \"X-Guard-Client\"] }";
+const FORWARD_KEPT: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\", \
+     copy_headers = [\"X-Guard-User\"], cache = { time = \"30s\", key = [\"cookie:session\"] } }";
 const RESPONDS: &[&str] = &[
     "{ status = 200, body = \"said\\n\" }",
     "{ status = 410 }",

@@ -14,10 +14,10 @@ pub(crate) enum Gate {
     Forward,
 }
 
-/// The users that all gates know, and nobody.
+/// The users that all gates know, and no user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    Nobody,
+    None,
     Ann,
     Bob,
 }
@@ -37,7 +37,7 @@ impl Gate {
 impl Who {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Who::Nobody => "",
+            Who::None => "",
             Who::Ann => "ann",
             Who::Bob => "bob",
         }
@@ -82,7 +82,7 @@ impl Credentials {
         let token = || &self.tokens[usize::from(who == Who::Bob)];
         let name = who.name();
         match gate {
-            _ if who == Who::Nobody => Vec::new(),
+            _ if who == Who::None => Vec::new(),
             Gate::None => Vec::new(),
             Gate::Basic => {
                 vec![("authorization", format!("Basic {}", STANDARD.encode(format!("{name}:secret"))))]

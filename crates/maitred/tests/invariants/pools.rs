@@ -266,6 +266,11 @@ fn fastcgi(peer: &mut Peer, role: &str) -> io::Result<()> {
             None => {}
         }
     }
+    // The interface's own way to say who the user is.
+    let is_told = saw.fields.iter().any(|(name, _)| name == "x-remote-user");
+    if let Some(user) = params.get("REMOTE_USER").filter(|user| !user.is_empty() && !is_told) {
+        saw.fields.push(("x-remote-user".to_owned(), user.clone()));
+    }
     let reply = echo::answer(role, &saw);
     let mut output = format!("Status: {} Said\r\n", reply.status);
     for (name, value) in &reply.fields {

@@ -49,7 +49,7 @@ fn any(random: &mut Random, gate: Gate, credentials: &Credentials) -> Ask {
         ask.body = (0..bytes).map(|at| (at % 251) as u8).collect();
         ask.fields.push(("content-type", "application/octet-stream".to_owned()));
     }
-    ask.fields.extend(client(random, gate, credentials, Who::Nobody));
+    ask.fields.extend(client(random, gate, credentials, Who::None));
     ask
 }
 
@@ -137,7 +137,7 @@ fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Ar
     let (path, query) = (path(random), steering(random));
     let one = |random: &mut Random| {
         let method = if random.percent(88) { "GET" } else { "HEAD" };
-        let fields = client(random, gate, credentials, Who::Nobody);
+        let fields = client(random, gate, credentials, Who::None);
         // HTTP/3 has another scheme, and so other keys.
         let by = random.weighted(&[(45, Arrival::Http1), (45, Arrival::Http2), (10, ARRIVALS[2])]);
         (by, Ask { method, path: path.clone(), query: query.clone(), fields, body: Vec::new() })

@@ -1,53 +1,33 @@
-//! Runs cases, some to a file, and makes what fails smaller.
+//! Runs cases, many to a file, and makes what fails smaller.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::ask::Clients;
+use crate::ask::{Ask, Clients};
 use crate::case::Case;
-use crate::judge::{Fault, Judge, Judged};
+use crate::judge::{Fault, Judge, Judged, REQUESTS_MAX, Source};
 use crate::requests::Step;
 use crate::world::World;
 
-/// Sites in one file, in each of their guises.
+/// Sites in one file, in each of their guises: a reload takes as long as hundreds of requests.
 const SITES_PER_FILE: usize = 200;
 /// So often a failing case is made smaller.
-const SHRINKS_MAX: usize = 150;
-/// After failures of so many relations the run ends.
+const SHRINKS_MAX: usize = 25;
+/// After failures of so many relations no more are made smaller, and the run ends.
 const FAILURES_MAX: usize = 5;
-
 /// So many ask at the same time: more than there are processors, since each mostly waits for others.
 const CLIENTS: usize = 6;
 
-/// What all clients count together.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    /// The number of the request that was made last.
-    number: AtomicU64,
-    asked: AtomicU64,
-}
-
-impl Counts {
-    /// A number that no other request has.
-    pub(crate) fn number(&self) -> u64 {
-        self.number.fetch_add(1, Relaxed) + 1
-    }
-
-    pub(crate) fn note_asked(&self) {
-        self.asked.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked.load(Relaxed)
-    }
-}
+/// Numbers that no two requests have, since a cache outlives a file.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// What a run has come to.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    pub(crate) counts: Counts,
+    pub(crate) asked: AtomicU64,
     pub(crate) cases: usize,
+    /// One of each relation.
     pub(crate) failures: Vec<String>,
     /// The seeds that failed, by relation.
     pub(crate) faults: BTreeMap<&'static str, Vec<u64>>,
@@ -59,8 +39,7 @@ impl Run {
     /// All cases of these seeds.
     pub(crate) fn over(&mut self, world: &World, seeds: &[u64]) {
         for seeds in seeds.chunks(SITES_PER_FILE) {
-            let cases: Vec<_> = seeds.iter().map(|seed| Case::new(*seed, &world.credentials)).collect();
-            self.file(world, &cases);
+            self.file(world, &Case::all(seeds, &world.credentials));
             if self.failures.len() >= FAILURES_MAX {
                 return;
             }
@@ -68,8 +47,7 @@ impl Run {
     }
 
     fn file(&mut self, world: &World, cases: &[Case]) {
-        let sites: String = cases.iter().map(Case::text).collect();
-        if let Err(refused) = world.put(&world.file(&sites)) {
+        if let Err(refused) = world.put(&world.file(&text(cases))) {
             // The generator knows most of what may not stand together; what is left is found by halves.
             match cases {
                 [] => {}
@@ -94,8 +72,7 @@ impl Run {
             let seeds = self.faults.entry(fault.relation).or_default();
             seeds.push(case.seed);
             if seeds.len() == 1 && self.failures.len() < FAILURES_MAX {
-                let smaller = self.shrink(world, &case, &step, fault);
-                self.failures.push(smaller);
+                self.failures.push(shrink(world, case, step, fault));
             }
         }
     }
@@ -106,100 +83,119 @@ impl Run {
         let mut clients = Clients::new(&world.server);
         for case in cases {
             for step in &case.steps {
-                if let Err(fault) = self.judge(&mut clients, case, step) {
-                    eprintln!("seed {}: {}", case.seed, fault.relation);
+                if let Err(fault) = judge(&mut clients, case, step) {
                     failed.push((case.clone(), step.clone(), fault));
+                    self.asked.fetch_add(clients.asked, Relaxed);
                     // A panic of a client leaves its connection as it was.
                     clients = Clients::new(&world.server);
                     break;
                 }
             }
         }
+        self.asked.fetch_add(clients.asked, Relaxed);
         failed
     }
+}
 
-    fn judge(&self, clients: &mut Clients<'_>, case: &Case, step: &Step) -> Judged {
-        let counts = &self.counts;
-        let judged = catch_unwind(AssertUnwindSafe(|| Judge { clients, case, counts }.step(step)));
-        judged.unwrap_or_else(|panic| {
-            let said = panic.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Err(Fault { relation: "a rule of HTTP", said: said.unwrap_or_default() })
-        })
+fn text(cases: &[Case]) -> String {
+    cases.iter().map(Case::text).collect()
+}
+
+/// Numbers for one step.
+pub(crate) fn numbers() -> u64 {
+    NUMBER.fetch_add(REQUESTS_MAX, Relaxed)
+}
+
+fn judge(source: &mut dyn Source, case: &Case, step: &Step) -> Judged {
+    judge_from(source, case, step, numbers())
+}
+
+/// Judges a step whose requests have numbers from this one on.
+pub(crate) fn judge_from(source: &mut dyn Source, case: &Case, step: &Step, number: u64) -> Judged {
+    let judged = catch_unwind(AssertUnwindSafe(|| Judge { source, case, number }.step(step)));
+    judged.unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Fault { relation: "a rule of HTTP", said: said.unwrap_or_default() })
+    })
+}
+
+/// Leaves out keys, routes, parts of requests, as long as the same relation fails.
+fn shrink(world: &World, mut case: Case, mut step: Step, mut fault: Fault) -> String {
+    let seed = case.seed;
+    let mut note = " (not when it is alone)";
+    let mut tried = vec![(case.clone(), step.clone())];
+    for _ in 0..SHRINKS_MAX {
+        let Some(found) = first_failing(world, &mut tried, fault.relation) else { break };
+        (case, step, fault) = found;
+        note = "";
+        let sites = case.site.smaller().into_iter().map(|site| (Case { site, ..case.clone() }, step.clone()));
+        let steps = smaller(&step).into_iter().map(|step| (case.clone(), step));
+        tried = sites.chain(steps).collect();
     }
+    let [base, turned, _] = case.guises;
+    let text = case.site.text(&case.host(base), base);
+    format!("seed {seed}{note}: {fault}\npools: {:?}, {:?}\n{text}", base.kind, turned.kind)
+}
 
-    /// A case alone, which was put in force for that.
-    fn alone(&mut self, world: &World, case: &Case, step: &Step) -> Judged {
-        if world.put(&world.file(&case.text())).is_err() {
-            return Ok(());
+/// The first of several that fails by this relation. All stand in one file, but for those that are refused.
+fn first_failing(world: &World, tried: &mut [(Case, Step)], relation: &str) -> Option<(Case, Step, Fault)> {
+    for (place, (case, _)) in tried.iter_mut().enumerate() {
+        case.place = place;
+    }
+    let sites: String = tried.iter().map(|(case, _)| case.text()).collect();
+    if world.put(&world.file(&sites)).is_err() {
+        if tried.len() < 2 {
+            return None;
         }
-        self.judge(&mut Clients::new(&world.server), case, step)
+        let (one, other) = tried.split_at_mut(tried.len() / 2);
+        return first_failing(world, one, relation).or_else(|| first_failing(world, other, relation));
     }
-
-    /// Leaves out keys, routes, parts of requests, as long as the same relation fails.
-    fn shrink(&mut self, world: &World, case: &Case, step: &Step, fault: Fault) -> String {
-        let (mut case, mut step, mut fault) = (case.clone(), step.clone(), fault);
-        let seed = case.seed;
-        let mut left = SHRINKS_MAX;
-        let alone = match self.alone(world, &case, &step) {
-            Err(again) if again.relation == fault.relation => "",
-            _ => " (not when it is alone)",
-        };
-        'again: while alone.is_empty() {
-            let sites =
-                case.site.smaller().into_iter().map(|site| (Case { site, ..case.clone() }, step.clone()));
-            let steps = smaller(&step).into_iter().map(|step| (case.clone(), step));
-            for (case_, step_) in sites.chain(steps).collect::<Vec<_>>() {
-                if left == 0 {
-                    break 'again;
-                }
-                left -= 1;
-                if let Err(found) = self.alone(world, &case_, &step_)
-                    && found.relation == fault.relation
-                {
-                    (case, step, fault) = (case_, step_, found);
-                    continue 'again;
-                }
+    let mut clients = Clients::new(&world.server);
+    for (case, step) in tried {
+        if let Err(fault) = judge(&mut clients, case, step) {
+            if fault.relation == relation {
+                return Some((case.clone(), step.clone(), fault));
             }
-            break;
+            clients = Clients::new(&world.server);
         }
-        format!(
-            "seed {seed}{alone}: {fault}\nkinds of pools: {:?} {:?}\n{}",
-            case.guises[0].kind,
-            case.guises[1].kind,
-            case.site.text(&case.host(case.guises[0]), case.guises[0])
-        )
     }
+    None
 }
 
 /// Steps with less in their requests.
 fn smaller(step: &Step) -> Vec<Step> {
-    let of = |ask: &crate::ask::Ask| {
-        let mut found = Vec::new();
-        for at in 0..ask.fields.len() {
-            let mut ask = ask.clone();
-            ask.fields.remove(at);
-            found.push(ask);
-        }
-        let parts: Vec<_> = ask.query.split('&').collect();
-        for at in 1..parts.len() {
-            let mut parts = parts.clone();
-            parts.remove(at);
-            found.push(crate::ask::Ask { query: parts.join("&"), ..ask.clone() });
-        }
-        found
-    };
     match step {
-        Step::Alike(ask) => of(ask).into_iter().map(Step::Alike).collect(),
-        Step::Coded(ask) => of(ask).into_iter().map(Step::Coded).collect(),
-        Step::Spelled(ask, number) => of(ask).into_iter().map(|ask| Step::Spelled(ask, *number)).collect(),
-        Step::Forged(ask, number) => of(ask).into_iter().map(|ask| Step::Forged(ask, *number)).collect(),
-        Step::Shared(asks) => (0..asks.len())
-            .map(|at| {
+        Step::Alike(ask) => less(ask).into_iter().map(Step::Alike).collect(),
+        Step::Coded(ask) => less(ask).into_iter().map(Step::Coded).collect(),
+        Step::Spelled(ask, number) => less(ask).into_iter().map(|ask| Step::Spelled(ask, *number)).collect(),
+        Step::Forged(ask, number) => less(ask).into_iter().map(|ask| Step::Forged(ask, *number)).collect(),
+        Step::Shared(asks) => {
+            let without = |at: usize| {
                 let mut asks = asks.clone();
                 asks.remove(at);
                 Step::Shared(asks)
-            })
-            .collect(),
+            };
+            (0..asks.len()).map(without).collect()
+        }
     }
+}
+
+fn less(ask: &Ask) -> Vec<Ask> {
+    let mut found = Vec::new();
+    for at in 0..ask.fields.len() {
+        let mut ask = ask.clone();
+        ask.fields.remove(at);
+        found.push(ask);
+    }
+    let parts: Vec<_> = ask.query.split('&').collect();
+    for at in 1..parts.len() {
+        let mut parts = parts.clone();
+        parts.remove(at);
+        found.push(Ask { query: parts.join("&"), ..ask.clone() });
+    }
+    if !ask.body.is_empty() {
+        found.push(Ask { body: Vec::new(), ..ask.clone() });
+    }
+    found
 }

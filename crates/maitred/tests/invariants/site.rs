@@ -54,9 +54,17 @@ impl Site {
         text
     }
 
-    /// All sites that are smaller by one route or one key.
+    /// Sites that are smaller: first by much, then by one route or one key.
     pub(crate) fn smaller(&self) -> Vec<Site> {
         let mut found = Vec::new();
+        if self.keys.len() > 1 {
+            found.push(Site { keys: Vec::new(), routes: self.routes.clone() });
+        }
+        if self.routes.len() > 2 {
+            found.extend(
+                self.routes.iter().map(|route| Site { keys: self.keys.clone(), routes: vec![route.clone()] }),
+            );
+        }
         for at in 0..self.routes.len() {
             let mut site = self.clone();
             site.routes.remove(at);
@@ -69,14 +77,19 @@ impl Site {
         }
         for route in 0..self.routes.len() {
             for at in 0..self.routes[route].len() {
-                let mut site = self.clone();
-                site.routes[route].remove(at);
-                found.push(site);
+                if !NEEDED.contains(&self.routes[route][at].name) {
+                    let mut site = self.clone();
+                    site.routes[route].remove(at);
+                    found.push(site);
+                }
             }
         }
         found
     }
 }
+
+/// Without these a route is another one, or none.
+const NEEDED: [&str; 7] = ["path", "pool", "root", "respond", "redirect", "reroute", "strip_prefix"];
 
 pub(crate) fn get<'k>(keys: &'k [Key], name: &str) -> Option<&'k str> {
     keys.iter().find(|key| key.name == name).map(|key| key.value.as_str())

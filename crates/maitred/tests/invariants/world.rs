@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use rustix::process::Signal;
+
 use crate::identity::Credentials;
 use crate::pools::Pools;
 use crate::support::stage::{Authority, certificates};
@@ -33,6 +35,16 @@ impl World {
         made.write(directory, "site");
         let pools = Pools::start(directory, &authority);
         let text = whole(&pools.tables, "");
+        let server = setup.start_as(&text);
+        server.wait_for_processes();
+        World { server, pools, credentials }
+    }
+
+    /// The same, started anew with the file that is in force.
+    pub(crate) fn again(self) -> World {
+        let World { server, pools, credentials } = self;
+        let text = fs::read_to_string(server.path("maitred.toml")).unwrap();
+        let setup = server.terminate(Signal::TERM).setup;
         let server = setup.start_as(&text);
         server.wait_for_processes();
         World { server, pools, credentials }
