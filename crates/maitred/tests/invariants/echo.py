@@ -49,8 +49,8 @@ def application(environ, start_response):
         if equals:
             said.setdefault(name, value)
     fields = dict(fields_of(environ))
-    if environ.get("REMOTE_USER"):
-        fields.setdefault("x-remote-user", environ["REMOTE_USER"])
+    if environ.get("REMOTE_USER") and not any(name.endswith("user") for name in fields):
+        fields["x-remote-user"] = environ["REMOTE_USER"]
     lines = [
         f"pool {POOL}",
         f"method {environ['REQUEST_METHOD']}",

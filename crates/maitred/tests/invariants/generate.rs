@@ -238,7 +238,7 @@ const RESPONSE_HEADERS: &[&str] = &[
     "{ set = { X-Set = \"set\" } }",
     "{ remove = [\"X-Powered-By\"] }",
     "{ if_absent = { Cache-Control = \"no-cache\", X-Absent = \"1\" } }",
-    "{ set = { X-Powered-By = \"me\" }, add = { Link = \"</a.css>; rel=preload\" } }",
+    "{ set = { X-Powered-By = \"me\" }, add = { Vary = \"X-Added\" } }",
 ];
 const REQUEST_HEADERS: &[&str] = &[
     "{ set = { X-Tenant = \"blue\" } }",

@@ -87,7 +87,9 @@ impl Pools {
 }
 
 fn from(server: Upstream, scheme: &str, more: &str) -> (Option<Upstream>, String) {
-    let lines = format!("connect = \"{scheme}://{}\"\nrequest_timeout = \"60s\"\n{more}", server.address());
+    // What a machine under load needs is no failure.
+    let times = "connect_timeout = \"60s\"\nrequest_timeout = \"60s\"";
+    let lines = format!("connect = \"{scheme}://{}\"\n{times}\n{more}", server.address());
     (Some(server), lines)
 }
 
@@ -266,8 +268,8 @@ fn fastcgi(peer: &mut Peer, role: &str) -> io::Result<()> {
             None => {}
         }
     }
-    // The interface's own way to say who the user is.
-    let is_told = saw.fields.iter().any(|(name, _)| name == "x-remote-user");
+    // The interface's own way to say who the user is; where a gate has fields of its own for that, these say it.
+    let is_told = saw.fields.iter().any(|(name, _)| name.ends_with("user"));
     if let Some(user) = params.get("REMOTE_USER").filter(|user| !user.is_empty() && !is_told) {
         saw.fields.push(("x-remote-user".to_owned(), user.clone()));
     }
