@@ -8,6 +8,8 @@ NOT_TOLD = {
     "content-length",
     "forwarded",
     "host",
+    "if-modified-since",
+    "if-none-match",
     "keep-alive",
     "te",
     "transfer-encoding",
@@ -63,6 +65,8 @@ def application(environ, start_response):
     status = int(said.get("status", "200"))
     headers = [("X-Number", f"python-{POOL}-{os.getpid()}-{next(NUMBERS)}")]
     headers.append(("X-Told-Scheme", fields.get("x-forwarded-proto", "-")))
+    headers.append(("X-Told-Pool", POOL))
+    headers.append(("X-Told-Target", target))
     if status in (204, 304):
         text = ""
     else:

@@ -24,11 +24,14 @@ pub(crate) struct Reply {
 
 /// Fields about which neither answers nor routes say anything: connections, and what is another value each time.
 /// The scheme stands in a field of the answer, so that contents are as long for each.
-const NOT_TOLD: [&str; 13] = [
+const NOT_TOLD: [&str; 15] = [
     "connection",
     "content-length",
     "forwarded",
     "host",
+    // A cache asks by them whether what it has is still good.
+    "if-modified-since",
+    "if-none-match",
     "keep-alive",
     "te",
     "transfer-encoding",
@@ -53,6 +56,9 @@ pub(crate) fn answer(pool: &str, saw: &Saw) -> Reply {
         vec![("x-number", format!("rust-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed)))];
     let scheme = saw.fields.iter().find(|(name, _)| name == "x-forwarded-proto");
     fields.push(("x-told-scheme", scheme.map_or_else(|| "-".to_owned(), |(_, value)| value.clone())));
+    // As fields as well, for answers without content.
+    fields.push(("x-told-pool", pool.to_owned()));
+    fields.push(("x-told-target", saw.target.clone()));
     let mut body = told(pool, saw);
     if !matches!(status, 204 | 304) {
         fields.push(("content-type", said("type").unwrap_or("text/plain").replace('_', "/")));

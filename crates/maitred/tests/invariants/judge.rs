@@ -241,15 +241,15 @@ fn reused((asked, first): (&Ask, &Got), ask: &Ask, got: &Got, plain: &Got) -> Ju
     }
     let line =
         |got: &Got, begin: &str| got.answer.decoded().line(begin).map(|text| text.replace(&got.host, "HOST"));
-    for begin in ["pool ", "target ", "host "] {
-        let (was, is) = (line(first, begin), line(plain, begin));
-        if was.is_some() && is.is_some() && was != is {
-            let relation =
-                if begin == "pool " { "kept from another pool" } else { "kept for another target" };
-            return fault(relation, why(begin));
+    let told = |got: &Got, name: &str| got.answer.field(name).map(|text| text.replace(&got.host, "HOST"));
+    for (name, relation) in
+        [("x-told-pool", "kept from another pool"), ("x-told-target", "kept for another target")]
+    {
+        if told(first, name) != told(plain, name) {
+            return fault(relation, why(name));
         }
     }
-    let target = line(first, "target ").unwrap_or_default();
+    let target = told(first, "x-told-target").unwrap_or_default();
     let said = |name: &str| {
         let query = target.split_once('?').map_or("", |(_, query)| query);
         query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).unwrap_or("").to_owned()
@@ -290,6 +290,9 @@ fn same(relation: &'static str, ask: &Ask, one: (&Got, &Seen), other: (&Got, &Se
     match difference(seen, seen_other) {
         None => Ok(()),
         Some(what) => {
+            let is_server =
+                difference(&seen.clone().without("server"), &seen_other.clone().without("server")).is_none();
+            let relation = if is_server { "the field Server" } else { relation };
             let (host, other_host) = (&got.host, &other.host);
             fault(
                 relation,

@@ -19,7 +19,7 @@ const FAILURES_MAX: usize = 5;
 /// So many ask at the same time: more than there are processors, since each mostly waits for others.
 const CLIENTS: usize = 6;
 
-/// Numbers that no two requests have, since a cache outlives a file.
+/// Numbers that no two requests have, since a cache stays when the file is another one.
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// What a run has come to.
