@@ -15,6 +15,7 @@
 //! | [`files`] | relations between files: order, several files, reload, restart, `check` |
 //! | [`mutants`] | deliberate faults, which the relations have to find |
 //! | [`run`] | runs, and what makes failures smaller |
+//! | [`support`] | what all black-box tests share |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
