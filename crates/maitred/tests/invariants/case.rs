@@ -33,7 +33,7 @@ impl Case {
         let (site, gate) = generate::site(&mut random);
         let mut steps = requests::steps(&mut random, gate, credentials);
         // What a site has no key for is looked at now and then: nothing may come of it.
-        let is_rare = seed % 8 == 0;
+        let is_rare = seed.is_multiple_of(8);
         steps.retain(|step| match step {
             Step::Coded(_) => is_rare || site.has("compress"),
             Step::Shared(_) => is_rare || site.has("cache"),

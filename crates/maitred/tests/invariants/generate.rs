@@ -228,7 +228,7 @@ fn takes_all(before: &[Key], route: &[Key]) -> bool {
     let (first, second) = (pattern(before), pattern(route));
     let covers = first == second
         || first == "/*"
-        || first.strip_suffix('*').is_some_and(|begin: &str| begin.len() > 0 && second.starts_with(begin));
+        || first.strip_suffix('*').is_some_and(|begin: &str| !begin.is_empty() && second.starts_with(begin));
     is_stricter && covers
 }
 

@@ -137,7 +137,7 @@ impl Judge<'_> {
         other.path = spell(&ask.path, number / 3);
         let at = self.next();
         let mut target = other.target(at);
-        if by == Arrival::Http1 && number % 5 == 0 {
+        if by == Arrival::Http1 && number.is_multiple_of(5) {
             target = format!("http://{}{target}", self.case.host(base));
         }
         let other = self.get_as(by, base, ask, at, &target);
