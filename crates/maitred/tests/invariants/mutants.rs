@@ -1,0 +1,309 @@
+//! Deliberate faults: each is done to recorded answers of the server, as a server with that fault would have answered, and the
+//! relations have to find it. The server itself is not built again for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Mutex;
+
+use crate::CONFIGURATIONS;
+use crate::ask::{Answer, Arrival, Ask, Clients};
+use crate::case::Case;
+use crate::judge::Source;
+use crate::pools::Kind;
+use crate::requests::FORGED;
+use crate::run::{judge_from, numbers};
+use crate::site::Guise;
+use crate::world::World;
+
+/// A request, as a server has it.
+struct Call<'c> {
+    by: Arrival,
+    guise: Guise,
+    host: &'c str,
+    ask: &'c Ask,
+    target: &'c str,
+}
+
+/// What a server with the fault remembers of earlier requests.
+type Memory = HashMap<String, Answer>;
+
+/// A name, and what it does to an answer.
+type Mutant = (&'static str, fn(&mut Memory, &Call<'_>, Answer) -> Answer);
+
+fn without(mut answer: Answer, names: &[&str]) -> Answer {
+    answer.fields.retain(|(name, _)| !names.contains(&name.as_str()));
+    answer
+}
+
+/// With another end of the line of the application's content that begins so; without the line if there is none.
+fn with_line(mut answer: Answer, begin: &str, change: impl Fn(&str) -> Option<String>) -> Answer {
+    if answer.line(begin).is_none() {
+        return answer;
+    }
+    let text = String::from_utf8_lossy(&answer.body).into_owned();
+    let line = |line: &str| match line.strip_prefix(begin) {
+        Some(rest) => change(rest).map(|rest| format!("{begin}{rest}\n")),
+        None => Some(format!("{line}\n")),
+    };
+    answer.body = text.lines().filter_map(line).collect::<String>().into_bytes();
+    answer
+}
+
+fn header<'a>(ask: &'a Ask, name: &str) -> Option<&'a str> {
+    ask.fields.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
+}
+
+/// Gives what was kept under a key, and keeps what may be kept by a wrong rule.
+fn kept(
+    memory: &mut Memory,
+    call: &Call<'_>,
+    answer: Answer,
+    key: String,
+    may: impl Fn(&Answer) -> bool,
+) -> Answer {
+    if call.guise.is_plain || call.ask.method != "GET" {
+        return answer;
+    }
+    if let Some(old) = memory.get(&key) {
+        return old.clone();
+    }
+    if answer.field("x-number").is_some() && may(&answer) {
+        memory.insert(key, answer.clone());
+    }
+    answer
+}
+
+fn url(call: &Call<'_>) -> String {
+    format!("{} {}", call.host, call.target)
+}
+
+/// Whether the application says this about caches.
+fn says(call: &Call<'_>, what: &str) -> bool {
+    call.target.contains(what)
+}
+
+const FRESH: &str = "max-age~60";
+
+#[rustfmt::skip]
+const MUTANTS: &[Mutant] = &[
+    ("fields of a filter are left out over HTTP/2", |_, call, answer| match call.by {
+        Arrival::Http2 => without(answer, &["x-set", "x-absent", "link"]),
+        _ => answer,
+    }),
+    ("security fields are left out of errors over HTTP/3", |_, call, answer| match call.by {
+        Arrival::Http3 if answer.status >= 400 => without(answer, &["x-content-type-options"]),
+        _ => answer,
+    }),
+    ("FastCGI forgets the user", |_, call, answer| match call.guise.kind {
+        Kind::FastCgi => with_line(answer, "x-remote-user: ", |_| None),
+        _ => answer,
+    }),
+    ("the key of the cache has no query", |memory, call, answer| {
+        let key = format!("{} {}", call.host, call.ask.path);
+        kept(memory, call, answer, key, |_| says(call, FRESH))
+    }),
+    ("the key of the cache has no host", |memory, call, answer| {
+        let key = format!("{} {}", call.ask.path, call.ask.query);
+        kept(memory, call, answer, key, |_| says(call, FRESH))
+    }),
+    ("Vary is no part of the key of the cache", |memory, call, answer| {
+        let may = |_: &Answer| {
+            let is_private = says(call, "cookie=") || says(call, "private");
+            says(call, "vary=") && says(call, FRESH) && !is_private
+        };
+        kept(memory, call, answer, url(call), may)
+    }),
+    ("no-store is kept", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |_| says(call, "no-store"))
+    }),
+    ("private is kept", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |_| says(call, "private"))
+    }),
+    ("Set-Cookie is kept", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |answer| answer.field("set-cookie").is_some())
+    }),
+    ("what is stale is given", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |_| says(call, "max-age~0"))
+    }),
+    ("what has no lifetime is kept", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |_| !says(call, "cc="))
+    }),
+    ("answers for credentials are kept", |memory, call, answer| {
+        let may = |_: &Answer| header(call.ask, "authorization").is_some() && says(call, "cc=max-age~60&");
+        kept(memory, call, answer, url(call), may)
+    }),
+    ("the cache answers before the gate", |memory, call, answer| {
+        kept(memory, call, answer, url(call), |_| says(call, "public") || says(call, "s-maxage"))
+    }),
+    ("the cache loses the entity tag", |_, _, answer| match answer.field("cache-status") {
+        Some(_) => without(answer, &["etag"]),
+        None => answer,
+    }),
+    ("an application gets the user that a client claims to be", |_, call, mut answer| {
+        let claimed = FORGED.iter().find(|(name, value)| *value == "forged" && header(call.ask, name).is_some());
+        if let Some((name, value)) = claimed && answer.line("pool ").is_some() {
+            answer.body.extend(format!("{name}: {value}\n").into_bytes());
+        }
+        answer
+    }),
+    ("X-Forwarded-For of any client is believed", |_, call, answer| match header(call.ask, "x-forwarded-for") {
+        Some(claimed) => with_line(answer, "x-forwarded-for: ", |is| Some(format!("{claimed}, {is}"))),
+        None => answer,
+    }),
+    ("X-Forwarded-Proto of any client is believed", |_, call, mut answer| {
+        if header(call.ask, "x-forwarded-proto").is_some() {
+            let scheme = answer.fields.iter_mut().filter(|(name, _)| name == "x-told-scheme");
+            scheme.for_each(|(_, value)| *value = "https".to_owned());
+        }
+        answer
+    }),
+    ("a gate is shown the target as it was sent", |_, call, answer| {
+        with_line(answer, "x-guard-uri: ", |_| Some(call.target.to_owned()))
+    }),
+    ("an application gets the target as it was sent", |_, call, answer| {
+        with_line(answer, "target ", |_| Some(call.target.to_owned()))
+    }),
+    ("routes look at the path as it was sent", |_, call, mut answer| {
+        if call.target.contains("..") {
+            answer.status = 404;
+        }
+        answer
+    }),
+    ("the last byte of compressed content is lost", |_, _, answer| match answer.field("content-encoding") {
+        Some(_) => {
+            let mut answer = answer.decoded();
+            answer.body.pop();
+            answer
+        }
+        None => answer,
+    }),
+    ("HTTP/3 compresses nothing", |_, call, answer| match call.by {
+        Arrival::Http3 => answer.decoded(),
+        _ => answer,
+    }),
+    ("content of requests is lost over HTTP/3", |_, call, answer| match call.by {
+        Arrival::Http3 => with_line(answer, "body ", |_| Some("0 0".to_owned())),
+        _ => answer,
+    }),
+    ("a plus in a query is a blank over HTTP/2", |_, call, answer| match call.by {
+        Arrival::Http2 => with_line(answer, "target ", |target| Some(target.replace('+', " "))),
+        _ => answer,
+    }),
+    ("a method that is not allowed is not found over HTTP/2", |_, call, mut answer| {
+        if call.by == Arrival::Http2 && answer.status == 405 {
+            answer.status = 404;
+        }
+        answer
+    }),
+    ("a relay loses Set-Cookie", |_, call, answer| match call.guise.kind {
+        Kind::Relay => without(answer, &["set-cookie"]),
+        _ => answer,
+    }),
+    ("servers of HTTP/2 get no cookies", |_, call, answer| match call.guise.kind {
+        Kind::Http2 => with_line(answer, "cookie: ", |_| None),
+        _ => answer,
+    }),
+    ("FastCGI loses the status", |_, call, mut answer| {
+        if call.guise.kind == Kind::FastCgi && answer.status == 404 {
+            answer.status = 200;
+        }
+        answer
+    }),
+    ("redirects are encoded twice over HTTP/2", |_, call, mut answer| {
+        if call.by == Arrival::Http2 {
+            let location = answer.fields.iter_mut().filter(|(name, _)| name == "location");
+            location.for_each(|(_, value)| *value = value.replace('%', "%25"));
+        }
+        answer
+    }),
+    ("any origin may use responses over HTTP/3", |_, call, mut answer| {
+        let name = "access-control-allow-origin";
+        if call.by == Arrival::Http3 && header(call.ask, "origin").is_some() && answer.field(name).is_none() {
+            answer.fields.insert(0, (name.to_owned(), "*".to_owned()));
+        }
+        answer
+    }),
+];
+
+/// Asks the server, and keeps the answers.
+struct Recorder<'r, 's> {
+    clients: &'r mut Clients<'s>,
+    answers: VecDeque<Answer>,
+}
+
+impl Source for Recorder<'_, '_> {
+    fn ask(&mut self, by: Arrival, guise: Guise, host: &str, ask: &Ask, target: &str) -> Answer {
+        let answer = self.clients.ask(by, guise, host, ask, target);
+        self.answers.push_back(answer.clone());
+        answer
+    }
+}
+
+/// Gives the answers again, with a fault.
+struct Replay<'r> {
+    answers: VecDeque<Answer>,
+    mutant: &'r Mutant,
+    memory: Memory,
+}
+
+impl Source for Replay<'_> {
+    fn ask(&mut self, by: Arrival, guise: Guise, host: &str, ask: &Ask, target: &str) -> Answer {
+        let answer = self.answers.pop_front().expect("a fault ends a step, and adds no requests to it");
+        (self.mutant.1)(&mut self.memory, &Call { by, guise, host, ask, target }, answer)
+    }
+}
+
+/// Which faults are found with these cases, and by which seed.
+fn find(world: &World, cases: &[Case], found: &Mutex<BTreeMap<&'static str, u64>>) {
+    let mut clients = Clients::new(&world.server);
+    for case in cases {
+        for step in &case.steps {
+            let number = numbers();
+            let mut recorder = Recorder { clients: &mut clients, answers: VecDeque::new() };
+            if judge_from(&mut recorder, case, step, number).is_err() {
+                // The other test says so; here it would hide what is looked for.
+                clients = Clients::new(&world.server);
+                continue;
+            }
+            let answers = recorder.answers;
+            for mutant in MUTANTS {
+                if found.lock().unwrap().contains_key(mutant.0) {
+                    continue;
+                }
+                let mut replay = Replay { answers: answers.clone(), mutant, memory: Memory::new() };
+                if judge_from(&mut replay, case, step, number).is_err() {
+                    found.lock().unwrap().entry(mutant.0).or_insert(case.seed);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn deliberate_faults_are_found() {
+    const SITES_PER_FILE: usize = 100;
+    const CLIENTS: usize = 4;
+    let world = World::start();
+    let found = Mutex::new(BTreeMap::new());
+    let seeds: Vec<u64> = (0..CONFIGURATIONS).collect();
+    for seeds in seeds.chunks(SITES_PER_FILE) {
+        let cases = Case::all(seeds, &world.credentials);
+        let text: String = cases.iter().map(Case::text).collect();
+        // A file of which the server refuses a site is left out, all of it.
+        if world.put(&world.file(&text)).is_err() {
+            continue;
+        }
+        std::thread::scope(|scope| {
+            for cases in cases.chunks(SITES_PER_FILE / CLIENTS) {
+                scope.spawn(|| find(&world, cases, &found));
+            }
+        });
+        if found.lock().unwrap().len() == MUTANTS.len() {
+            break;
+        }
+    }
+    let found = found.into_inner().unwrap();
+    eprintln!("{found:#?}");
+    let missed: Vec<_> =
+        MUTANTS.iter().map(|(name, _)| name).filter(|name| !found.contains_key(**name)).collect();
+    assert!(missed.is_empty(), "not found in {CONFIGURATIONS} configurations: {missed:#?}");
+}
