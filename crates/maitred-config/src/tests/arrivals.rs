@@ -205,7 +205,7 @@ fn nothing_is_decided_by_what_a_client_writes() {
             format!("not = [{{ header = {{ \"{field}\" = \"1\" }} }}]"),
         ] {
             let found = brief(&route(&conditions));
-            let expected = format!("`header`: `{field}` is what the client writes, whoever it is | {hint}");
+            let expected = format!("`header`: `{field}` is what any client can write | {hint}");
             assert!(found.len() == 1 && found[0].contains(&expected), "{conditions}: {found:?}");
         }
     }
@@ -247,7 +247,7 @@ fn nothing_is_decided_by_what_a_client_writes() {
         let found = brief(&text);
         let is = |error: &String| {
             error.contains(&format!("`{key}`: `"))
-                && error.contains("is what the client writes")
+                && error.contains("is what any client can write")
                 && error.contains(hint)
         };
         assert!(found.iter().any(is), "{text}: {found:#?}");

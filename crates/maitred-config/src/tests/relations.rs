@@ -349,7 +349,7 @@ fn values_of_fields_have_known_placeholders() {
     }
     let warned = |keys: &str| {
         let (_, warnings) = read_as(&of(keys), false).unwrap();
-        warnings.iter().any(|warning| one_line(&warning.0).contains("the pool is told who asks"))
+        warnings.iter().any(|warning| one_line(&warning.0).contains("the pool gets who asks"))
     };
     assert!(warned("cache = true\nrequest_headers = { set = { X-A = \"{user}\" } }"));
     assert!(!warned("cache = true\nrequest_headers = { set = { X-A = \"{uri}\" } }"));

@@ -138,7 +138,10 @@ fn a_site_of_another_listener_shows_no_certificate() {
              certificates = [{{ certificate = \"{file}.pem\", key = \"{file}-key.pem\" }}]\n"
         )
     };
-    let text = ["outside", "inside"].map(|name| format!("{}name = \"{name}\"\n", listen(""))).concat()
+    let at =
+        |name: &str, port: u16| format!("[[listen]]\nname = \"{name}\"\naddress = \":{port}\"\ntls = {{}}\n");
+    let text = at("outside", 1)
+        + &at("inside", 2)
         + &site("public.example", "outside", "public")
         + &site("internal.example", "inside", "internal")
         + &site("both.example", "outside", "public")

@@ -50,6 +50,8 @@ def application(environ, start_response):
         name, equals, value = pair.partition("=")
         if equals:
             said.setdefault(name, value)
+    path, mark, _ = target.partition("?")
+    target = path + mark + "&".join(sorted(query.split("&")))
     fields = dict(fields_of(environ))
     if environ.get("REMOTE_USER") and not any(name.endswith("user") for name in fields):
         fields["x-remote-user"] = environ["REMOTE_USER"]

@@ -45,6 +45,14 @@ const NOT_TOLD: [&str; 15] = [
 
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
+/// A target with its parameters in order: a cache whose key has them so asks for them so.
+pub(crate) fn ordered(target: &str) -> String {
+    let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
+    let mut parts: Vec<_> = query.split('&').collect();
+    parts.sort_unstable();
+    format!("{path}?{}", parts.join("&"))
+}
+
 /// The answer of the pool of this name.
 pub(crate) fn answer(pool: &str, saw: &Saw) -> Reply {
     let query = saw.target.split_once('?').map_or("", |(_, query)| query);
@@ -58,7 +66,7 @@ pub(crate) fn answer(pool: &str, saw: &Saw) -> Reply {
     fields.push(("x-told-scheme", scheme.map_or_else(|| "-".to_owned(), |(_, value)| value.clone())));
     // As fields as well, for answers without content.
     fields.push(("x-told-pool", pool.to_owned()));
-    fields.push(("x-told-target", saw.target.clone()));
+    fields.push(("x-told-target", ordered(&saw.target)));
     let mut body = told(pool, saw);
     if !matches!(status, 204 | 304) {
         fields.push(("content-type", said("type").unwrap_or("text/plain").replace('_', "/")));
@@ -91,13 +99,15 @@ fn plain(value: &str) -> String {
 }
 
 fn told(pool: &str, saw: &Saw) -> String {
-    let mut text = format!("pool {pool}\nmethod {}\ntarget {}\n", saw.method, saw.target);
+    let mut text = format!("pool {pool}\nmethod {}\ntarget {}\n", saw.method, ordered(&saw.target));
     let host = saw.fields.iter().find(|(name, _)| name == "host").map_or("-", |(_, value)| value);
     let sum: u64 = saw.body.iter().map(|byte| u64::from(*byte)).sum();
     let _ = write!(text, "host {host}\nbody {} {sum}\n", saw.body.len());
     let mut fields: Vec<_> =
         saw.fields.iter().filter(|(name, _)| !NOT_TOLD.contains(&name.as_str())).collect();
     fields.sort();
+    // FastCGI has the media type of the request twice (RFC 3875 section 4.1.3, and as a field).
+    fields.dedup();
     for (name, value) in fields {
         let _ = writeln!(text, "{name}: {value}");
     }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::ask::{ARRIVALS, Answer, Arrival, Ask};
 use crate::case::Case;
+use crate::echo::ordered;
 use crate::pending::is_pending;
 use crate::requests::{FORGED, Step, spell};
 use crate::seen::{Seen, difference};
@@ -119,7 +120,7 @@ impl Judge<'_> {
             let (Some(shown), Some(given)) = (got.answer.line(shown), got.answer.line(given)) else {
                 continue;
             };
-            if shown != given {
+            if ordered(shown) != ordered(given) {
                 return fault(
                     "what a gate was shown",
                     format!("{ask}\nit was {shown:?}, and the application got {given:?}"),
