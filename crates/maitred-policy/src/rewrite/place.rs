@@ -1,5 +1,5 @@
-//! Where in a template a placeholder stands. That alone decides how its value is encoded, so that a program that takes the text apart
-//! gets exactly the bytes that the placeholder stands for.
+//! Where in a template a placeholder stands. That alone decides how its value is encoded, so that a program that takes the text
+//! apart gets exactly the bytes that the placeholder stands for.
 //!
 //! | place | a path, a group | one value | `{query}` | `{uri}` |
 //! |---|---|---|---|---|

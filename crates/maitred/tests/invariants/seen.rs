@@ -10,7 +10,8 @@ const NOT_COMPARED: &[&str] = &[
     "keep-alive",
     "transfer-encoding",
     "age",
-    // A request that is not looked up, because one before it got what is not kept, has none. What is kept is judged by the ledger.
+    // A request that is not looked up, because one before it got what is not kept, has none. What is kept is judged by the
+    // ledger.
     "cache-status",
     // It says where HTTP/3 is, to clients that came by TLS.
     "alt-svc",

@@ -309,7 +309,8 @@ fn a_server_may_refuse_a_websocket() {
     server.stop();
 }
 
-/// 6455-4.1: the server that passes the handshake on is the client of the server. It makes a new key each time, and checks the answer.
+/// 6455-4.1: the server that passes the handshake on is the client of the server. It makes a new key each time, and checks the
+/// answer.
 #[test]
 fn a_handshake_has_a_key_of_its_own_and_the_right_answer() {
     let (sender, keys) = channel();
