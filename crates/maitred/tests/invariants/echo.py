@@ -51,7 +51,7 @@ def application(environ, start_response):
         if equals:
             said.setdefault(name, value)
     path, mark, _ = target.partition("?")
-    target = path + mark + "&".join(sorted(query.split("&")))
+    target = path + mark + "&".join(sorted(part for part in query.split("&") if not part.startswith("utm_")))
     fields = dict(fields_of(environ))
     if environ.get("REMOTE_USER") and not any(name.endswith("user") for name in fields):
         fields["x-remote-user"] = environ["REMOTE_USER"]
