@@ -46,7 +46,7 @@ const NOT_TOLD: [&str; 15] = [
 static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// A target with its parameters in order, and without those that a key may leave out: a cache asks for what its key has, and a
-/// request that it has no room to look up goes on whole.
+/// request that goes past it is whole.
 pub(crate) fn ordered(target: &str) -> String {
     let Some((path, query)) = target.split_once('?') else { return target.to_owned() };
     let mut parts: Vec<_> = query.split('&').filter(|part| !part.starts_with("utm_")).collect();

@@ -10,8 +10,8 @@ const NOT_COMPARED: &[&str] = &[
     "keep-alive",
     "transfer-encoding",
     "age",
-    // A request that is not looked up, because one before it got what is not kept, has none. What is kept is judged by the
-    // ledger.
+    // A request that goes past the cache has none, and of two like requests on a busy machine one may. The ledger judges what is
+    // kept.
     "cache-status",
     // It says where HTTP/3 is, to clients that came by TLS.
     "alt-svc",
