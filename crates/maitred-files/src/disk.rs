@@ -98,7 +98,9 @@ impl DiskPool {
         let waiting = state.queue.len().max(1);
         let Some((job, done)) = state.queue.remove(place % waiting) else { return false };
         drop(state);
-        done(job.run());
+        let result = job.run();
+        drop(job);
+        done(result);
         true
     }
 
@@ -151,8 +153,13 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
             let result = catch_unwind(AssertUnwindSafe(|| run(&job, &mut scratch).map_err(io::Error::from)));
             let panicked = result.is_err();
             let result = result.unwrap_or_else(|_| Err(io::Error::other("a job has panicked")));
-            if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() || panicked {
+            if panicked {
                 tracing::error!(?job, "a disk job panicked");
+            }
+            // What the job holds is given back before its end is known: a descriptor may hold the space of a file.
+            drop(job);
+            if catch_unwind(AssertUnwindSafe(|| done(result))).is_err() {
+                tracing::error!("the end of a disk job panicked");
             }
         }
     };

@@ -135,6 +135,8 @@ impl Requests {
     }
 
     fn spool_failed(&mut self, index: u32, error: &Unkept) -> Stop {
+        // The room is given back before the client hears of it, for the next upload.
+        self.exchange(index).body.spool = None;
         match error {
             Unkept::NoRoom(bound) => {
                 self.row.bodies_refused.add(1);
