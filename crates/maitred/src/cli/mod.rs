@@ -13,6 +13,7 @@ pub mod init;
 pub mod load_module;
 pub mod screen;
 mod sections;
+mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod top;

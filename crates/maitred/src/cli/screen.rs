@@ -1,14 +1,12 @@
 //! What `maitred top` shows: lines of text with colours, made from `/status.json`. The server can be of another version
 //! than the command, so whatever is missing is shown as `-`.
 
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::Paragraph;
+use crossterm::style::Color;
 use serde_json::Value;
 
 use maitred_status::text::{self, duration, list, show, size};
+
+use super::terminal::{Line, Span, Style};
 
 /// Seconds that the charts keep; a terminal is seldom wider.
 pub const HISTORY_MAX: usize = 300;
@@ -53,18 +51,22 @@ impl Screen {
         self.scroll = u16::try_from(moved).unwrap_or(u16::MAX);
     }
 
-    /// Draws one frame: the document, and a last line that says what keys do.
-    pub fn draw(&mut self, frame: &mut Frame<'_>) {
-        let [page, foot] = Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
-        let lines = self.lines(page.width);
-        let below = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(page.height);
+    /// The rows of one frame: the document, and a last line that says what keys do.
+    pub(super) fn frame(&mut self, width: u16, height: u16) -> Vec<Line> {
+        let page = height.saturating_sub(1);
+        let mut lines = self.lines(width);
+        let below = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(page);
         self.scroll = self.scroll.min(below);
-        frame.render_widget(Paragraph::new(lines).scroll((self.scroll, 0)), page);
-        frame.render_widget(Paragraph::new(self.foot(below)), foot);
+        lines.drain(..usize::from(self.scroll).min(lines.len()));
+        lines.resize(usize::from(page), Line::default());
+        if height > 0 {
+            lines.push(self.foot(below));
+        }
+        lines
     }
 
     /// The whole document at this width, without the last line.
-    pub fn lines(&self, width: u16) -> Vec<Line<'static>> {
+    pub(super) fn lines(&self, width: u16) -> Vec<Line> {
         let width = width.max(WIDTH_MIN);
         let mut lines = self.head();
         lines.push(Line::default());
@@ -74,10 +76,10 @@ impl Screen {
             lines.extend(self::pool(pool, width));
         }
         if let Some(text) = text::cache(&self.status) {
-            let style = if self.status["cache"]["off"] == true { bad() } else { Style::new() };
+            let style = if self.status["cache"]["off"] == true { bad() } else { Style::default() };
             lines.push(Line::default());
             lines.push(Line::from(vec![
-                Span::styled("cache  ", Modifier::BOLD),
+                Span::styled("cache  ", Style::BOLD),
                 Span::styled(clean(&text), style),
             ]));
         }
@@ -88,11 +90,11 @@ impl Screen {
         lines
     }
 
-    fn head(&self) -> Vec<Line<'static>> {
+    fn head(&self) -> Vec<Line> {
         let (status, rates, totals) = (&self.status, &self.status["rates"], &self.status["totals"]);
         let state = match (&self.trouble, self.paused) {
             (Some(trouble), _) => Span::styled(format!("  {}", clean(trouble)), bad()),
-            (None, true) => Span::styled("  paused", Color::Yellow),
+            (None, true) => Span::styled("  paused", Style::of(Color::DarkYellow)),
             (None, false) => Span::default(),
         };
         let sum = |key: &str| {
@@ -101,7 +103,7 @@ impl Screen {
         let master = &status["master"];
         let mut lines = vec![
             Line::from(vec![
-                Span::styled(format!("maitred {}", show(&status["version"])), Modifier::BOLD),
+                Span::styled(format!("maitred {}", show(&status["version"])), Style::BOLD),
                 Span::raw(format!(
                     "  up {}  generation {}  process {}  master {}",
                     duration(status["uptime_secs"].as_u64()),
@@ -126,12 +128,15 @@ impl Screen {
         lines.extend(health(status));
         let troubles = text::troubles(totals);
         if !troubles.is_empty() {
-            lines.push(Line::styled(format!("trouble: {}", troubles.join(", ")), Color::Yellow));
+            lines.push(Line::styled(
+                format!("trouble: {}", troubles.join(", ")),
+                Style::of(Color::DarkYellow),
+            ));
         }
         lines
     }
 
-    fn charts(&self, width: u16) -> Vec<Line<'static>> {
+    fn charts(&self, width: u16) -> Vec<Line> {
         let charts = [
             ("requests/s", "requests_per_second", ""),
             ("connections", "connections", ""),
@@ -146,13 +151,13 @@ impl Screen {
             let now = values.last().map_or_else(|| "-".to_owned(), |value| format!("{value:.1}{unit}"));
             Line::from(vec![
                 Span::styled(format!("{title:<12}{now:>12}  "), quiet()),
-                Span::styled(bars(&values), Color::Blue),
+                Span::styled(bars(&values), Style::of(Color::DarkBlue)),
             ])
         };
         charts.into_iter().map(chart).collect()
     }
 
-    fn foot(&self, below: u16) -> Line<'static> {
+    fn foot(&self, below: u16) -> Line {
         let more = match (self.scroll, below) {
             (0, 0) => "",
             (at, below) if at < below => ", more below",
@@ -164,12 +169,12 @@ impl Screen {
 }
 
 /// One line if all is well, otherwise one for each verdict that asks for something.
-fn health(status: &Value) -> Vec<Line<'static>> {
+fn health(status: &Value) -> Vec<Line> {
     match text::health(status) {
         None => Vec::new(),
-        Some(lines) if lines.is_empty() => vec![Line::styled("all is well", Color::Green)],
+        Some(lines) if lines.is_empty() => vec![Line::styled("all is well", Style::of(Color::DarkGreen))],
         Some(lines) => {
-            let style = |state| if state == "bad" { bad() } else { Style::new().fg(Color::Yellow) };
+            let style = |state| if state == "bad" { bad() } else { Style::of(Color::DarkYellow) };
             lines.into_iter().map(|(state, line)| Line::styled(line, style(state))).collect()
         }
     }
@@ -185,11 +190,11 @@ fn bars(values: &[f64]) -> String {
     values.iter().map(bar).collect()
 }
 
-fn pool(pool: &Value, width: u16) -> Vec<Line<'static>> {
+fn pool(pool: &Value, width: u16) -> Vec<Line> {
     let wait =
         pool["queue_wait_us"].as_f64().map_or_else(|| "-".to_owned(), |us| format!("{:.1} ms", us / 1e3));
     let mut lines = vec![Line::from(vec![
-        Span::styled(format!("pool {}", show(&pool["name"])), Modifier::BOLD),
+        Span::styled(format!("pool {}", show(&pool["name"])), Style::BOLD),
         Span::raw(format!(
             "  {} requests/s  queue {} of {}, wait {wait}  transport {}",
             show(&pool["requests_per_second"]),
@@ -202,7 +207,7 @@ fn pool(pool: &Value, width: u16) -> Vec<Line<'static>> {
     let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
     for line in letters.chunks(usize::from(width.saturating_sub(2)).max(1)) {
         let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));
-        lines.push(Line::from_iter(std::iter::once(Span::raw("  ")).chain(letters)));
+        lines.push(Line(std::iter::once(Span::raw("  ")).chain(letters).collect()));
     }
     for text in text::failing(pool) {
         lines.push(Line::styled(format!("  {text}"), bad()));
@@ -212,10 +217,10 @@ fn pool(pool: &Value, width: u16) -> Vec<Line<'static>> {
 
 fn of_letter(letter: char) -> Style {
     match letter {
-        'W' => Style::new().fg(Color::Black).bg(Color::Blue),
-        '_' => Style::new().fg(Color::Green),
-        'S' => Style::new().fg(Color::Yellow),
-        'D' => Style::new().fg(Color::Magenta),
+        'W' => Style::on(Color::Black, Color::DarkBlue),
+        '_' => Style::of(Color::DarkGreen),
+        'S' => Style::of(Color::DarkYellow),
+        'D' => Style::of(Color::DarkMagenta),
         _ => quiet(),
     }
 }
@@ -237,7 +242,7 @@ const COLUMNS: [(&str, &str); 13] = [
     ("close", "lingering"),
 ];
 
-fn threads(status: &Value) -> Vec<Line<'static>> {
+fn threads(status: &Value) -> Vec<Line> {
     let row = |thread: &Value| -> Vec<String> {
         let cell = |(_, key): &(&str, &str)| match *key {
             "" => text::cpu(thread),
@@ -260,14 +265,14 @@ fn threads(status: &Value) -> Vec<Line<'static>> {
     lines
 }
 
-fn listens(status: &Value) -> Vec<Line<'static>> {
+fn listens(status: &Value) -> Vec<Line> {
     let one = |listen: &Value| {
         let buckets = list(&listen["buckets"]);
         let queues: Vec<String> = buckets.iter().map(|bucket| show(&bucket["queue"])).collect();
         let max = buckets.iter().map(|bucket| &bucket["queue_max"]).find(|max| !max.is_null());
         let max = max.map_or_else(|| "-".to_owned(), show);
         let busy = buckets.iter().any(|bucket| bucket["queue"].as_u64() > Some(0));
-        let style = if busy { Style::new().fg(Color::Yellow) } else { Style::new() };
+        let style = if busy { Style::of(Color::DarkYellow) } else { Style::default() };
         let address = show(&listen["address"]);
         Line::styled(format!("listening {address}  accept queues {} (of {max})", queues.join(" ")), style)
     };
@@ -279,26 +284,21 @@ fn clean(text: &str) -> String {
 }
 
 fn quiet() -> Style {
-    Style::new().fg(Color::DarkGray)
+    Style::of(Color::DarkGrey)
 }
 
 fn bad() -> Style {
-    Style::new().fg(Color::Red)
+    Style::of(Color::DarkRed)
 }
 
 /// Lines without their colours, each with its end.
-pub fn plain(lines: &[Line<'_>]) -> String {
-    let line = |line: &Line<'_>| -> String {
-        let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
-        format!("{}\n", text.trim_end())
-    };
+pub(super) fn plain(lines: &[Line]) -> String {
+    let line = |line: &Line| -> String { format!("{}\n", line.to_string().trim_end()) };
     lines.iter().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
     use serde_json::json;
 
     use super::*;
@@ -336,12 +336,9 @@ mod tests {
 
     /// What a terminal of this size shows.
     fn shown(screen: &mut Screen, width: u16, height: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| screen.draw(frame)).unwrap();
-        let buffer = terminal.backend().buffer().clone();
-        let rows = buffer.content.chunks(usize::from(width).max(1));
-        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n")
-            .collect()
+        let lines = screen.frame(width, height);
+        assert_eq!(lines.len(), usize::from(height));
+        plain(&lines.iter().map(|line| line.cut(width)).collect::<Vec<_>>())
     }
 
     #[test]
@@ -400,8 +397,11 @@ q quit   space pause   ↑ ↓ scroll
         let screen = Screen { status: document, ..Screen::default() };
         let lines = screen.lines(42);
         let letters: Vec<_> = lines.iter().filter(|line| line.to_string().contains("__")).collect();
-        assert_eq!(letters.iter().map(|line| line.width()).collect::<Vec<_>>(), [42, 42, 22]);
-        assert_eq!(letters[0].spans[1].style.fg, Some(Color::Green));
+        assert_eq!(
+            letters.iter().map(|line| line.to_string().chars().count()).collect::<Vec<_>>(),
+            [42, 42, 22]
+        );
+        assert_eq!(letters[0].0[1].style, Style::of(Color::DarkGreen));
     }
 
     #[test]
@@ -442,7 +442,7 @@ q quit   space pause   ↑ ↓ scroll
         let said = "cache  12 responses, 1.5 MB of 2.0 MB; 0 B in memory; since start: 7 hits, - stale, - misses; \
                     40 % of its directory is read; nothing is stored at the moment: see the error log";
         assert_eq!(line.to_string(), said);
-        assert_eq!(line.spans[1].style.fg, Some(Color::Red));
+        assert_eq!(line.0[1].style, Style::of(Color::DarkRed));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use crossterm::event::{self, Event as Input, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal;
 use maitred_sys::signals::{Signal, Signals};
-use ratatui::crossterm::event::{self, Event as Input, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::crossterm::terminal;
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ use super::Top;
 use super::control::document;
 use super::exit::Error;
 use super::screen::{Screen, plain};
+use super::terminal::Terminal;
 use maitred_config::AdminAddress;
 
 /// Where `/status.json` is not a second old: more often makes nothing newer than the server's own samples.
@@ -84,17 +85,17 @@ fn live(screen: &mut Screen, address: AdminAddress, interval: Duration) -> io::R
     let signals = Signals::block()?;
     let (sender, events) = channel();
     let (_running, quit) = channel();
-    let mut terminal = Restored(ratatui::try_init()?);
+    let mut terminal = Terminal::enter()?;
     start("signals", sender.clone(), move |sender| wait_for_signals(&signals, sender))?;
     start("keys", sender.clone(), read_keys)?;
     start("status", sender, move |sender| ask(&address, interval, &quit, sender))?;
     loop {
-        let size = terminal.0.size()?;
-        terminal.0.draw(|frame| screen.draw(frame))?;
+        let (width, height) = terminal.size()?;
+        terminal.draw(&screen.frame(width, height), (width, height))?;
         // All senders gone means that nothing can come any more.
         let Ok(event) = events.recv() else { return Ok(()) };
         match event {
-            Event::Key(key, modifiers) if !press(screen, key, modifiers, size.height) => return Ok(()),
+            Event::Key(key, modifiers) if !press(screen, key, modifiers, height) => return Ok(()),
             Event::Key(..) | Event::Resized => {}
             Event::Signal => return Ok(()),
             Event::Status(Ok(status)) => screen.take(status),
@@ -104,15 +105,6 @@ fn live(screen: &mut Screen, address: AdminAddress, interval: Duration) -> io::R
             }
             Event::Lost(error) => return Err(error),
         }
-    }
-}
-
-/// The terminal, which is put back as it was, however this ends. A panic is caught by ratatui's own hook before.
-struct Restored(ratatui::DefaultTerminal);
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        ratatui::restore();
     }
 }
 
