@@ -7,7 +7,7 @@ import sys
 from .application import ROOT
 from .steps import expect
 
-sys.path.insert(0, str(ROOT / "crates" / "maitred" / "tests" / "status_page"))
+sys.path.insert(0, str(ROOT / "crates" / "maitred" / "tests" / "wire" / "status_page"))
 
 from devtools import Browser  # noqa: E402
 

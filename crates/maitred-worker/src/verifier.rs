@@ -19,7 +19,7 @@ use maitred_base::rates::AddressKey;
 use maitred_policy::access::known::{Digest, KeyedHash, Known};
 
 /// Checks that may wait for a thread. With bcrypt's usual cost that is two seconds of work; past it, trying passwords is what
-/// keeps the threads busy, and a client is asked to come again: one of the address from which most wait ([`line`]).
+/// keeps the threads busy, and a client is asked to come again: one of the address from which most wait ([`mod@line`]).
 pub(super) const CHECKS_MAX: usize = 64;
 /// Requests that may wait for one check.
 pub(super) const WAITERS_MAX: usize = 256;

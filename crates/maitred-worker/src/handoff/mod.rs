@@ -1,7 +1,7 @@
 //! Requests to application processes: the server's side of the handoff protocol (`adapters/PROTOCOL.md`).
 //!
 //! This module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
-//! ([`LocalPool`]). The event loop's part, which connection waits where, is `crate::requests::hand_off`.
+//! ([`pool::LocalPool`]). The event loop's part, which connection waits where, is `crate::requests::hand_off`.
 
 mod channel;
 mod choice;
