@@ -67,14 +67,15 @@ fn what_was_checked_stays_when_the_process_that_checks_is_killed() {
         )
     };
     let server = setup(&pool("http", &ones), &pool("h2", &twos), &[&ones[0]]).start();
-    let unwell = || {
-        let answer = server.admin("GET /upstreams/one HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let unwell_of = |pool: &str| {
+        let answer = server.admin(&format!("GET /upstreams/{pool} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let document: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
         let servers = document["servers"].as_array().unwrap();
         let found = servers.iter().filter(|server| server["health"] == "unwell");
         found.map(|server| server["address"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    eventually("it is found out", || unwell() == [dead.to_string()]);
+    eventually("it is found out", || ["one", "two"].iter().all(|pool| unwell_of(pool) == [dead.to_string()]));
+    let unwell = || unwell_of("one");
     let requests = || ones.iter().map(Upstream::requests).sum::<usize>();
     kill_under_load(&server, "checks", "the process that checks servers", || {
         assert_eq!(unwell(), [dead.to_string()]);

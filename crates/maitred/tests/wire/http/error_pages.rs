@@ -245,27 +245,35 @@ fn evict(path: &Path) {
 fn a_page_that_is_not_in_memory_is_waited_for() {
     let (server, busy) = full(paged().limit("body_bytes_max = \"1MB\""));
     let waits = || server.total("disk_waits");
-    let before = waits();
-    evict(&server.path("root/pages/503.html"));
     let mut client = server.connect();
-    is_page(&client.get("/app/hello"), 503);
-    // Not exactly one more: under load, the kernel may not find another file without waiting either.
-    assert!(waits() > before, "a helper has fetched it");
+    let mut refused = 0;
+    // A read that must not wait begins to read ahead, and finds the page if the disk is faster than the rest of the system call:
+    // then it is tried again.
+    eventually("a helper has fetched it", || {
+        evict(&server.path("root/pages/503.html"));
+        let before = waits();
+        is_page(&client.get("/app/hello"), 503);
+        refused += 1;
+        waits() > before
+    });
     is_page(&client.get("/app/hello"), 503);
     assert_eq!(client.get("/a.txt").text(), "file a\n");
-    assert_eq!(server.total("queue_refused"), 2, "each request was refused once");
+    assert_eq!(server.total("queue_refused"), refused + 1, "each request was refused once");
 
     // Behind responses that have yet to leave.
-    evict(&server.path("root/pages/413.html"));
-    let before = waits();
-    client.send(
-        "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n\
-         POST /app/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\nsome of it",
-    );
-    assert_eq!(client.response("GET").text(), "file a\n");
-    is_page(&client.response("POST"), 413);
-    assert_eq!(client.end(), End::Closed);
-    assert!(waits() > before, "a helper has fetched it");
+    eventually("a helper has fetched it", || {
+        evict(&server.path("root/pages/413.html"));
+        let before = waits();
+        let mut client = server.connect();
+        client.send(
+            "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n\
+             POST /app/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\nsome of it",
+        );
+        assert_eq!(client.response("GET").text(), "file a\n");
+        is_page(&client.response("POST"), 413);
+        assert_eq!(client.end(), End::Closed);
+        waits() > before
+    });
     drop(busy);
     server.stop();
 }
