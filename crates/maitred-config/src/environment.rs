@@ -7,7 +7,7 @@ pub(super) const KEY: Key = Key::new(
     "env_inherit",
     Kind::Texts("names of variables, or the beginning of names and `*`"),
     Default::Texts(&[]),
-    "Variables of the server's own environment that are passed on, besides those that every program gets: `PATH`, `LANG`, \
-     `LANGUAGE`, `LC_*`, `TZ` and `TZDIR`. `\"*\"` passes all on. `HOME`, `USER`, `LOGNAME` and `SHELL` are those of the account \
+    "Variables of the server's own environment that are passed on, besides those that every program gets: `PATH`, \
+     `PYTHONPATH`, `VIRTUAL_ENV`, `NODE_PATH`, `GEM_HOME`, `GEM_PATH`, `PERL5LIB`, `LANG`, `LANGUAGE`, `LC_*`, `TZ` and `TZDIR`. `\"*\"` passes all on. `HOME`, `USER`, `LOGNAME` and `SHELL` are those of the account \
      ([Environment](pools.md#environment)).",
 );

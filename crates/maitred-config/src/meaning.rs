@@ -479,6 +479,8 @@ pub struct Pool {
     pub response_fields_max: u16,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
+    /// `exit_grace`: how long a worker that has closed its channel may take to exit.
+    pub exit_grace: Duration,
     /// `health_interval`: how often an idle worker is asked whether it is still there; zero is never.
     pub health_interval: Duration,
     /// `open_files`: descriptors that a worker may have; `None` is what the master was given.

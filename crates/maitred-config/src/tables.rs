@@ -616,6 +616,13 @@ pub(crate) const POOL: Table = Table {
             "How long a process may take to report readiness.",
         ),
         Key::new(
+            "exit_grace",
+            Kind::Time { min: Duration::ZERO, max: HOUR },
+            Default::Time(SECOND.saturating_mul(2)),
+            "How long a process that ends by itself may take for what it does at exit, such as sending reports of errors, before it \
+             is killed.",
+        ),
+        Key::new(
             "health_interval",
             Kind::Time { min: Duration::ZERO, max: HOUR },
             Default::Time(SECOND.saturating_mul(10)),

@@ -5,6 +5,7 @@
 //! `limits.output_bytes_per_second_max` loses lines, which are counted: it could otherwise fill the disk, and neither it nor the
 //! master waits for a log that is slow.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -19,6 +20,10 @@ const BYTES_PER_TURN: usize = 64 * 1024;
 
 /// So many seconds' worth may come at once: a traceback, or what a program says at its start.
 const BURST_SECS: u64 = 4;
+/// Lines that are kept, to say why a process ended.
+const LAST_LINES: usize = 3;
+/// Characters of each of them.
+const LAST_CHARS: usize = 200;
 /// How often it is said that lines are dropped.
 const SAY_EVERY: Duration = Duration::from_secs(1);
 
@@ -77,6 +82,8 @@ pub(crate) struct Output {
     /// A line without its end.
     begun: Vec<u8>,
     allowance: Allowance,
+    /// The last lines that were logged, the oldest first.
+    last: VecDeque<String>,
 }
 
 impl Output {
@@ -92,7 +99,13 @@ impl Output {
 
     /// The rest of a pipe that another image of this program has read from.
     pub(crate) fn left(name: String, pipe: OwnedFd, bytes_per_second: u32) -> Output {
-        Output { name, pipe: Some(pipe), begun: Vec::new(), allowance: Allowance::new(bytes_per_second) }
+        Output {
+            name,
+            pipe: Some(pipe),
+            begun: Vec::new(),
+            allowance: Allowance::new(bytes_per_second),
+            last: VecDeque::new(),
+        }
     }
 
     /// `pool/slot`
@@ -130,6 +143,7 @@ impl Output {
         let rest = std::mem::take(&mut self.begun);
         if !rest.is_empty() {
             maitred_log::error::application(&self.name, &rest);
+            self.keep(shorten(&rest));
         }
         self.own_up(true);
     }
@@ -162,10 +176,30 @@ impl Output {
             let line = whole.unwrap_or(&self.begun);
             if !line.is_empty() && self.allowance.take(line.len(), now) {
                 log(line);
+                let last = shorten(line);
+                self.keep(last);
             }
             self.begun.clear();
         }
     }
+
+    fn keep(&mut self, line: String) {
+        if self.last.len() == LAST_LINES {
+            self.last.pop_front();
+        }
+        self.last.push_back(line);
+    }
+
+    /// The last lines of the process, the oldest first, without control characters.
+    pub(crate) fn last_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.last).into()
+    }
+}
+
+fn shorten(line: &[u8]) -> String {
+    let start = line.get(..4 * LAST_CHARS).unwrap_or(line);
+    let text = String::from_utf8_lossy(start);
+    text.chars().filter(|char| !char.is_control()).take(LAST_CHARS).collect::<String>().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -206,6 +240,15 @@ mod tests {
         let steady =
             (1..=10_000).filter(|step| allowance.take(10, start + Duration::from_micros(500) * *step));
         assert_eq!(steady.count(), 500);
+    }
+
+    #[test]
+    fn the_last_lines_are_kept_short() {
+        let long = [b'x'; 5000];
+        let (_, mut output) = written(&[b"one\ntwo\n  th\x1bree\n\n", &long, b"\nfour"]);
+        output.finish(&mut [0; LINE_BYTES_MAX]);
+        assert_eq!(output.last_lines(), ["three".to_owned(), "x".repeat(LAST_CHARS), "four".to_owned()]);
+        assert!(output.last_lines().is_empty());
     }
 
     #[test]

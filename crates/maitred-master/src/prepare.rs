@@ -152,6 +152,7 @@ impl Prepared {
             },
             workers: pool.workers,
             start_timeout: pool.start_timeout,
+            exit_grace: pool.exit_grace,
             request_timeout: pool.request_timeout,
             retired_time: self.config.server.grace_streams.map(|time| time.max(self.config.server.grace)),
             process: self.process_of(pool),

@@ -624,6 +624,8 @@ impl<'a> Shell<'a> {
             let Process::Own(child) = &app.process else { return true };
             let Some((clean, how)) = exited(child) else { return true };
             app.output.iter_mut().for_each(|output| output.finish(output_room));
+            let said = app.output.as_mut().map(Output::last_lines).filter(|lines| !lines.is_empty());
+            events.extend(said.map(|lines| Event::AppSaid(app.slot, lines)));
             events.push_back(Event::AppExited { slot: app.slot, clean, how });
             if let (Some(channel), Some(link)) = (app.channel.take(), app.link.take()) {
                 let (pid, generation) = (child.pid(), app.generation);

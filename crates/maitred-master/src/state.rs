@@ -177,6 +177,7 @@ impl Master {
             Event::Proposed(asker, proposal) => self.want_proposed(asker, proposal),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
+            Event::AppSaid(slot, lines) => self.app_said(slot.epoch, lines),
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
             Event::Observed { generation, queued, seen } => self.observed(now, generation, &queued, &seen),
             Event::Accepting { queues, seen } => self.accepting(now, &queues, &seen),
@@ -421,46 +422,6 @@ impl Master {
         }
     }
 
-    /// Makes the next generation the current one, when it can be.
-    fn take_over(&mut self, now: Instant) {
-        let Some((Reload::BringingUp { generation, plan }, _)) = &self.reload else { return };
-        let (number, plan) = (*generation, Rc::clone(plan));
-        self.complete_pools(now, number, &plan);
-        let ready = self.generation(number).is_some_and(|next| next.is_running());
-        if !ready || !self.pools_of(number).all(Pool::is_tried) {
-            return;
-        }
-        let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
-        self.respawn_at = None;
-        let old = self.current.replace(number);
-        // Before the old one is asked to drain, too: it may be gone at once, with the channels that were not asked for
-        // before.
-        self.move_pools(now, &plan, old);
-        let time = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now, false));
-        if let (Some(from), Some(time)) = (old, time) {
-            self.actions.push(Action::Handover { from, to: number, time });
-        }
-        // Before the answer: a text that a client has sent is in its file then.
-        self.actions.push(Action::Commit(plan.number));
-        // The old one passes it on when it has stopped accepting: from then on every client gets the new configuration.
-        self.reply(&askers, true, "reloaded");
-        if let (Some(from), None) = (old, time) {
-            self.kill(now, from);
-        }
-        self.bound_old_workers(now, plan.old_workers_max);
-        let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
-        let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
-        self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
-        self.adopt_listen_pools(now, &plan);
-        self.plan = Some(plan);
-        self.crashes = Backoff::default();
-        self.counts.reloads += 1;
-        self.counts.reload_refused = 0;
-        self.was_ready = true;
-        self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
-        self.reload_is_over(Notice::Ready);
-    }
-
     /// There are no more worker processes that were replaced than there may be: the oldest have to finish.
     fn bound_old_workers(&mut self, now: Instant, max: usize) {
         let earlier = self.predecessors.draining();
@@ -512,8 +473,8 @@ impl Master {
         let Some(generation) = known else { return };
         match message {
             FromWorker::Ready => {
-                if generation.ready() && self.current == Some(number) {
-                    self.current_is_ready(number);
+                if generation.ready() {
+                    self.is_ready(number);
                 }
             }
             FromWorker::SlotReady(id, greeting) => {
@@ -598,7 +559,7 @@ impl Master {
         }
     }
 
-    fn current_is_ready(&mut self, number: u64) {
+    pub(super) fn current_is_ready(&mut self, number: u64) {
         self.log(Level::INFO, format!("worker process {number} is ready"));
         if !std::mem::replace(&mut self.was_ready, true) {
             self.actions.push(Action::Notify(Notice::Ready));

@@ -29,10 +29,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         super::directory(section, "cwd").map_or_else(|| section.cx.base(&section.span), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let (source, discovery, connect, servers) = answers(section, &cwd);
-    let workers = match source.servers() {
-        Some(_) => no_workers(section),
-        None => workers(section),
-    };
+    let workers = if source.servers().is_some() { no_workers(section) } else { workers(section) };
     if let Source::Listen { .. } = source {
         has_no_effect(section, &workers);
     }
@@ -61,6 +58,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         response_head_bytes_max: section.number("response_head_bytes_max").value,
         response_fields_max: section.number("response_fields_max").value,
         start_timeout: section.time("start_timeout"),
+        exit_grace: section.time("exit_grace"),
         health_interval: section.time("health_interval"),
         open_files: open_files(section),
         transport: transport(section, isolate),
@@ -285,6 +283,7 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
         "mount",
         "health_interval",
         "start_timeout",
+        "exit_grace",
         "upgrade",
         "request_headers",
         "trusted_fields",
@@ -510,6 +509,7 @@ fn no_workers(section: &Section<'_>) -> Settings {
         "isolate",
         "health_interval",
         "start_timeout",
+        "exit_grace",
         "cwd",
         "env",
         "env_inherit",

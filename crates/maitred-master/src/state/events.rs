@@ -61,6 +61,8 @@ pub(crate) struct PoolPlan {
     pub workers: Settings,
     /// How long one may take until it is ready.
     pub start_timeout: Duration,
+    /// How long one that has closed its channel may take to exit.
+    pub exit_grace: Duration,
     /// How long one may take for a request.
     pub request_timeout: Duration,
     /// How long one that is retired may stay because of what is under way there; `None` for as long as that takes.
@@ -159,6 +161,8 @@ pub(crate) enum Event {
         /// What wait(2) said in words, or why it could not be started.
         how: String,
     },
+    /// The last lines of an application process that has exited; before [`Event::AppExited`].
+    AppSaid(SlotId, Vec<String>),
     /// An application process has exited, or could not be started.
     AppExited {
         /// Which.

@@ -21,7 +21,7 @@ use tracing::Level;
 
 use super::events::{AcceptSeen, Action, ListenPlan, PoolPlan};
 use super::generation::Out;
-use super::pool::{APP_KILL_DELAY, FAILED_STARTS};
+use super::pool::{APP_KILL_DELAY, FAILED_STARTS, REPLACED};
 use maitred_base::pool::buckets::{BucketView, Buckets};
 use maitred_base::pool::listen::Watch;
 use maitred_base::pool::settings::Settings;
@@ -57,8 +57,8 @@ struct Slot {
     phase: Phase,
     /// It was asked to go: its end is no death.
     asked: bool,
-    /// It is to be replaced, because an operator asked for that.
-    stale: bool,
+    /// Why it is to be replaced. It goes on until there is another in its place.
+    stale: Option<&'static str>,
     started: Instant,
     /// When it last used the CPU.
     since: Instant,
@@ -346,7 +346,7 @@ impl ListenPool {
         let decisions = self.sizing.decide(now, &views);
         self.look_again = decisions.iter().filter_map(|decision| decision.look_again).min();
         let mut missing = 0;
-        let mut starting = false;
+        let (mut starting, mut recycled) = (false, false);
         for (bucket, decision) in decisions.iter().enumerate() {
             missing += decision.missing;
             starting |= decision.start > 0;
@@ -354,17 +354,22 @@ impl ListenPool {
                 self.fill(now, bucket, out);
             }
             if let Some(retirement) = decision.retire {
-                let why = match retirement.why {
-                    Why::Spare => "it is not needed",
-                    Why::OverMax => "there are more than there may be",
-                    Why::Requests | Why::Age => "it is old enough",
-                    Why::Memory => "it takes too much memory",
-                };
+                let number = usize::from(retirement.slot) * buckets + bucket;
                 if let (Why::Spare, Some(watch)) = (retirement.why, self.watches.get_mut(bucket)) {
                     watch.retired(now);
                 }
-                self.retire(now, usize::from(retirement.slot) * buckets + bucket, why, out);
+                match retirement.why {
+                    Why::Spare => self.retire(now, number, "it is not needed", out),
+                    Why::OverMax => self.retire(now, number, "there are more than there may be", out),
+                    Why::Requests | Why::Age => self.recycle(now, number, "it is old enough"),
+                    Why::Memory => self.recycle(now, number, "it takes too much memory"),
+                }
+                recycled |= self.slots.get(number).is_some_and(|slot| slot.stale.is_some() && slot.is_up());
             }
+        }
+        if recycled {
+            // They count for nothing now, so that their successors are started.
+            return self.decide(now, worker, out);
         }
         match starting {
             true => self.next_replacement = now + LOOK_OFTEN,
@@ -399,16 +404,33 @@ impl ListenPool {
         self.stirred = now;
     }
 
-    /// Retires one of the processes that are to be replaced, when those that take their place are there.
+    /// Replaces a process that has reached a limit, when there is another in its place.
+    fn recycle(&mut self, now: Instant, number: usize, why: &'static str) {
+        if self.slots.iter().any(|slot| slot.stale.is_some() && slot.is_up()) {
+            return;
+        }
+        if let Some(slot) = self.slots.get_mut(number) {
+            slot.stale = Some(why);
+            self.stirred = now;
+        }
+    }
+
+    /// Retires one of the processes that are to be replaced, when those that take their place are there. Where there is no slot
+    /// for one of them, because processes that end hold all, one of its bucket has to be there.
     fn replace_stale(&mut self, now: Instant, missing: u16, out: &mut Out<'_>) {
-        let stale = self.slots.iter().position(|slot| slot.stale && slot.phase == Phase::Ready);
+        let stale = self.slots.iter().position(|slot| slot.stale.is_some() && slot.phase == Phase::Ready);
         let Some(number) = stale.filter(|_| now >= self.next_replacement) else { return };
         self.next_replacement = now + LOOK_OFTEN;
         let starting = |slot: &Slot| matches!(slot.phase, Phase::Starting { .. });
-        let vacant = self.slots.iter().any(|slot| slot.phase == Phase::Empty);
-        let enough = missing == 0 || !vacant;
+        let buckets = usize::from(self.listen.buckets.max(1));
+        let mut alike = self.slots.iter().skip(number % buckets).step_by(buckets);
+        let enough = missing == 0
+            || alike.clone().filter(|slot| slot.phase == Phase::Ready).count() > 1 && {
+                alike.all(|slot| slot.phase != Phase::Empty)
+            };
         if enough && self.trouble().is_none() && !self.slots.iter().any(starting) {
-            self.retire(now, number, "it is replaced", out);
+            let why = self.slots.get(number).and_then(|slot| slot.stale).unwrap_or(REPLACED);
+            self.retire(now, number, why, out);
         }
     }
 
@@ -463,7 +485,7 @@ impl ListenPool {
     pub(crate) fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
-            slot.stale = true;
+            slot.stale = Some(REPLACED);
             count += 1;
         }
         self.stirred = now;
@@ -553,7 +575,7 @@ impl ListenPool {
             Phase::Empty | Phase::Ready => None,
         });
         let serving = self.course == Course::Serving;
-        let stale = self.slots.iter().any(|slot| slot.stale && slot.phase == Phase::Ready);
+        let stale = self.slots.iter().any(|slot| slot.stale.is_some() && slot.phase == Phase::Ready);
         let more = [self.look_again, Some(self.next_look), stale.then_some(self.next_replacement)];
         slots.chain(more.into_iter().flatten().filter(|_| serving)).min()
     }
@@ -570,7 +592,7 @@ impl Slot {
             epoch: 0,
             phase: Phase::Empty,
             asked: false,
-            stale: false,
+            stale: None,
             started: now,
             since: now,
             share: 0.0,
@@ -598,7 +620,7 @@ impl Slot {
         let phase = match self.phase {
             Phase::Empty => sizing::Phase::Empty,
             // What is to be replaced counts for nothing, so that what replaces it is started.
-            _ if self.stale => sizing::Phase::Draining,
+            _ if self.stale.is_some() => sizing::Phase::Draining,
             Phase::Starting { .. } => sizing::Phase::Starting,
             Phase::Ready => sizing::Phase::Idle,
             Phase::Ending { .. } => sizing::Phase::Draining,

@@ -29,7 +29,7 @@ use tracing::Level;
 pub(crate) use self::moving::released;
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
-use super::slot::Slot;
+use super::slot::{Death, Slot};
 pub(crate) use super::slot::{Home, SlotPhase};
 use maitred_base::backoff::{APP, CONNECT};
 use maitred_base::pool::settings::Settings;
@@ -40,14 +40,14 @@ use maitred_control::{Greeting, SlotId, ToWorker};
 pub(crate) const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// The same when everything has to end at once.
 pub(crate) const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
-/// How long an application process that has closed its channel may take to exit.
-const APP_EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 pub(crate) const FAILED_STARTS: u32 = 2;
 /// An external server is being restarted, until it has refused all channels for so long: then it is taken to be away.
 /// Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
+/// Why a process is retired that an operator wants replaced.
+pub(super) const REPLACED: &str = "it is replaced";
 /// What is said of a process that is never ready.
 const LATE: &str = "was not ready within its start timeout";
 /// How often a pool that changes is looked at.
@@ -68,6 +68,17 @@ enum Course {
     Ending,
 }
 
+/// What has become of the first processes of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum First {
+    /// None of them has been ready yet.
+    Awaited,
+    /// One has been, or none was to be started.
+    Ready,
+    /// None was, and the last of them ended so.
+    Failed(String),
+}
+
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
@@ -84,8 +95,9 @@ pub(crate) struct Pool {
     /// Processes that have exited on their way to another worker process.
     unread: Vec<moving::LastWords>,
     sizing: Sizing,
-    /// An application process of it has been ready, or has failed to become so.
-    tried: bool,
+    first: First,
+    /// What the process said last that has exited last.
+    said: Vec<String>,
     queued: u32,
     look_again: Option<Instant>,
     next_observation: Option<Instant>,
@@ -123,7 +135,8 @@ impl Pool {
                 PoolKind::Connected => CONNECT,
                 PoolKind::Started | PoolKind::Absent => APP,
             }),
-            tried: plan.workers.start == 0,
+            first: if plan.workers.start == 0 { First::Ready } else { First::Awaited },
+            said: Vec::new(),
             queued: 0,
             look_again: None,
             next_observation: None,
@@ -154,7 +167,30 @@ impl Pool {
 
     /// Whether one of its processes has been ready, or has failed to become so.
     pub(crate) fn is_tried(&self) -> bool {
-        self.tried
+        self.first != First::Awaited
+    }
+
+    /// Why none of its first processes has become ready; `None` if one has, or may yet. An external server that is away is no
+    /// fault of the configuration.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let First::Failed(how) = &self.first else { return None };
+        if self.plan.kind == PoolKind::Connected {
+            return None;
+        }
+        let said = self.said.iter().map(|line| format!(" | {line}")).collect::<String>();
+        Some(format!("no process of pool \"{}\" becomes ready: the last one {how}{said}", self.plan.name))
+    }
+
+    /// The worker process that they report to was not ready before: those that were late could not be otherwise.
+    pub(crate) fn can_report(&mut self) {
+        if matches!(&self.first, First::Failed(how) if how == LATE) {
+            self.first = First::Awaited;
+        }
+    }
+
+    /// A process that exits now has said this last.
+    pub(crate) fn said(&mut self, lines: Vec<String>) {
+        self.said = lines;
     }
 
     /// Processes that are missing because the last ones died.
@@ -283,7 +319,7 @@ impl Pool {
                 slot.asked = false;
             }
             (slot.phase, slot.since, slot.greeting) = (SlotPhase::Ready, now, Some(greeting));
-            self.tried = true;
+            self.first = First::Ready;
             self.failed_starts = 0;
             self.stir(now);
         }
@@ -296,7 +332,6 @@ impl Pool {
         if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
             out.log(Level::WARN, format!("{name} is replaced: {why}"));
             slot.kill(out);
-            self.tried = true;
             self.stir(now);
         }
     }
@@ -315,11 +350,10 @@ impl Pool {
         }
         let timeout = match slot.phase {
             SlotPhase::Draining(_) => APP_KILL_DELAY,
-            _ => APP_EXIT_TIMEOUT,
+            _ => self.plan.exit_grace,
         };
         if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
             slot.phase = SlotPhase::Ending { kill_at: Some(now + timeout) };
-            self.tried = true;
         }
     }
 
@@ -343,12 +377,15 @@ impl Pool {
         let (epoch, linked) = (slot.epoch, std::mem::take(&mut slot.linked));
         self.tell_users(&linked, index, epoch, how, out);
         let Some(slot) = self.slots.get_mut(number) else { return };
-        let (was_ready, late) = (slot.greeting.is_some(), slot.late);
+        let (was_ready, late, overdue) = (slot.greeting.is_some(), slot.late, slot.overdue);
         let let_go = self.course == Course::LetGo && clean && was_ready;
         let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
         slot.phase = SlotPhase::Empty;
-        self.tried = true;
         self.stir(now);
+        let hopes = self.slots.iter().any(Slot::is_undecided);
+        if self.first == First::Awaited && !hopes {
+            self.first = First::Failed(if late { LATE } else { how }.to_owned());
+        }
         if let_go {
             let left = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty).count();
             match left {
@@ -359,28 +396,15 @@ impl Pool {
         if asked || self.course == Course::Ending {
             return;
         }
-        out.counts.slot_crashes += 1;
-        self.sizing.died(now, lived, was_ready);
-        if late { LATE } else { how }.clone_into(&mut self.last_words);
-        if !was_ready && self.failed_starts == 0 {
-            self.failing_since = now;
-        }
-        self.failed_starts += u32::from(!was_ready);
-        let young = if was_ready { "" } else { " before it was ready" };
-        let hint = match clean && !was_ready && self.plan.kind == PoolKind::Started {
-            true => "; a program that runs in the background cannot be reached: keep it in the foreground",
-            false => "",
+        let grace = self.plan.exit_grace;
+        let how = match (late, overdue) {
+            (true, _) => LATE.to_owned(),
+            (_, true) => format!(
+                "closed its channel, and was killed because it had not exited {grace:?} later (exit_grace)"
+            ),
+            (false, false) => how.to_owned(),
         };
-        let next = match self.sizing.trouble() {
-            Some(trouble) if trouble.next_try > now => {
-                self.said_delay = true;
-                format!("; the next one starts in {:?}", trouble.next_try - now)
-            }
-            _ => String::new(),
-        };
-        // One that is done, with no finding but that it was not asked to end, is no cause for alarm.
-        let level = if clean && was_ready && next.is_empty() { Level::INFO } else { Level::WARN };
-        out.log(level, format!("{name} {how}{young}{next}{hint}"));
+        self.died(now, &name, &Death { clean, was_ready, lived, how }, out);
     }
 
     /// Sends to worker processes that reach a process over a link that it has exited.
@@ -429,14 +453,18 @@ impl Pool {
         }
         let serving = self.course == Course::Serving;
         if let Some(retirement) = decision.retire.filter(|_| serving) {
-            let why = match retirement.why {
-                Why::Spare => "it is not needed",
-                Why::OverMax => "there are more than there may be",
-                Why::Requests => "it has had its number of requests",
-                Why::Age => "it is old enough",
-                Why::Memory => "it takes too much memory",
-            };
-            self.retire(now, usize::from(retirement.slot), why, out);
+            let number = usize::from(retirement.slot);
+            match retirement.why {
+                Why::Spare => self.retire(now, number, "it is not needed", out),
+                Why::OverMax => self.retire(now, number, "there are more than there may be", out),
+                Why::Requests => self.recycle(now, number, "it has had its number of requests", out),
+                Why::Age => self.recycle(now, number, "it is old enough", out),
+                Why::Memory => self.recycle(now, number, "it takes too much memory", out),
+            }
+            if self.slots.get(number).is_some_and(Slot::is_replaceable) {
+                // It counts for nothing now, so that its successor is started.
+                return self.decide(now, out);
+            }
         }
         if serving {
             self.bound_lingering(now, decision.crowded, out);
@@ -449,18 +477,40 @@ impl Pool {
         self.plan_observation(now);
     }
 
+    /// Replaces a process that has reached a limit, one after the other. Without a slot for its successor, which processes that
+    /// finish hold, it goes at once if others stay.
+    fn recycle(&mut self, now: Instant, number: usize, why: &'static str, out: &mut Out<'_>) {
+        if self.slots.iter().any(|slot| slot.stale.is_some() && slot.is_up()) {
+            return;
+        }
+        let vacant = self.slots.iter().take(self.places()).any(|slot| slot.phase == SlotPhase::Empty);
+        let ready = self.ready_count();
+        match self.slots.get_mut(number) {
+            Some(slot) if vacant => {
+                slot.stale = Some(why);
+                self.floor = ready;
+                self.stir(now);
+            }
+            _ if ready > 1 => self.retire(now, number, why, out),
+            _ => {}
+        }
+    }
+
+    fn ready_count(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.phase == SlotPhase::Ready).count()
+    }
+
     /// Retires one of the processes that are to be replaced, when those that take their place are there; or, while some of
     /// them are `missing` because there is no slot for them, when there are still as many as there were.
     fn replace_stale(&mut self, now: Instant, missing: u16, out: &mut Out<'_>) {
-        let stale = self.slots.iter().position(|slot| slot.stale && slot.phase == SlotPhase::Ready);
+        let stale = self.slots.iter().position(Slot::is_replaceable);
         let Some(number) = stale.filter(|_| now >= self.next_replacement) else { return };
         self.next_replacement = now + OBSERVE_OFTEN;
-        let starting = |slot: &Slot| slot.is_starting() && !slot.stale;
-        let ready = self.slots.iter().filter(|slot| slot.phase == SlotPhase::Ready).count();
-        let enough = missing == 0 || ready > self.floor;
-        if enough && self.sizing.trouble().is_none() && !self.slots.iter().any(starting) {
+        let enough = missing == 0 || self.ready_count() > self.floor;
+        if enough && self.sizing.trouble().is_none() && !self.slots.iter().any(Slot::is_undecided) {
             self.stir(now);
-            self.retire(now, number, "it is replaced", out);
+            let why = self.slots.get(number).and_then(|slot| slot.stale).unwrap_or(REPLACED);
+            self.retire(now, number, why, out);
         }
     }
 
@@ -517,7 +567,7 @@ impl Pool {
     pub(crate) fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
-            slot.stale = true;
+            slot.stale = Some(REPLACED);
             count += 1;
         }
         self.floor = count;
@@ -613,6 +663,7 @@ impl Pool {
                     late.push((number, LATE));
                 }
                 SlotPhase::Recovering { .. } => late.push((number, "was not ready again in time")),
+                SlotPhase::Ending { .. } if !slot.asked => slot.overdue = true,
                 SlotPhase::Draining(_) => {
                     parting.push(number);
                     continue;
@@ -624,14 +675,13 @@ impl Pool {
         parting.into_iter().for_each(|number| self.look_at_retired(now, number, out));
         for (number, what) in late {
             out.log(Level::WARN, format!("{} {what}", self.name(number)));
-            self.tried = true;
         }
         self.plan_observation(now);
     }
 
     /// The next time at which [`Pool::tick`] or [`Pool::decide`] has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let replacement = self.slots.iter().any(|slot| slot.stale && slot.phase == SlotPhase::Ready);
+        let replacement = self.slots.iter().any(Slot::is_replaceable);
         let more = [self.look_again, self.next_observation, replacement.then_some(self.next_replacement)];
         let sizes = self.course != Course::Ending && !self.homeless;
         let sizing = more.into_iter().flatten().filter(|_| sizes);
@@ -642,7 +692,7 @@ impl Pool {
     fn plan_observation(&mut self, now: Instant) {
         let workers = &self.plan.workers;
         let recycles = workers.max_requests.is_some() || workers.max_memory.is_some();
-        let away = !self.former.is_empty() || self.slots.iter().any(|slot| slot.stale);
+        let away = !self.former.is_empty() || self.slots.iter().any(|slot| slot.stale.is_some());
         if workers.is_fixed() && !recycles && !away || self.course == Course::Ending {
             self.next_observation = None;
             return;

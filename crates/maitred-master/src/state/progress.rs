@@ -1,15 +1,20 @@
-//! What a reload waits for, reported to the service manager and to the command on the admin address.
+//! What a reload waits for, reported to the service manager and to the command on the admin address; and its last step: the next
+//! generation becomes the current one, or is refused because what it promises has not happened.
 //!
 //! All that a reload waits for has a time of its own: the new worker process ([`NEXT_START_TIMEOUT`]), and the first process of
 //! each pool that is new or has changed (the pool's `start_timeout`). They pass together, so that the longest of them is the most
 //! that a reload takes after the one before it. No client has to know it: it waits as long as this is reported.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
+
+use tracing::Level;
 
 use super::events::{Action, Notice};
 use super::generation::NEXT_START_TIMEOUT;
 use super::pool::Pool;
 use super::{Master, Reload};
+use maitred_base::backoff::Backoff;
 use maitred_control::ToWorker;
 
 /// How long a reload is under way when it is reported first. Most take less.
@@ -71,5 +76,65 @@ impl Master {
         let most = timeouts.max()?;
         let kind = if pools.len() == 1 { "pool" } else { "pools" };
         Some(format!("waits for the first process of {kind} {names}, {most:?} at most (start_timeout)"))
+    }
+
+    /// Makes the next generation the current one, when it can be.
+    pub(super) fn take_over(&mut self, now: Instant) {
+        let Some((Reload::BringingUp { generation, plan }, _)) = &self.reload else { return };
+        let (number, plan) = (*generation, Rc::clone(plan));
+        self.complete_pools(now, number, &plan);
+        let ready = self.generation(number).is_some_and(|next| next.is_running());
+        if !ready || !self.pools_of(number).all(Pool::is_tried) {
+            return;
+        }
+        let failure = self.pools_of(number).find_map(Pool::failure);
+        if let Some(why) = failure {
+            return self.refuse_reload(now, &why);
+        }
+        let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
+        self.respawn_at = None;
+        let old = self.current.replace(number);
+        // Before the old one is asked to drain, too: it may be gone at once, with the channels that were not asked for
+        // before.
+        self.move_pools(now, &plan, old);
+        let time = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now, false));
+        if let (Some(from), Some(time)) = (old, time) {
+            self.actions.push(Action::Handover { from, to: number, time });
+        }
+        // Before the answer: a text that a client has sent is in its file then.
+        self.actions.push(Action::Commit(plan.number));
+        // The old one passes it on when it has stopped accepting: from then on every client gets the new configuration.
+        self.reply(&askers, true, "reloaded");
+        if let (Some(from), None) = (old, time) {
+            self.kill(now, from);
+        }
+        self.bound_old_workers(now, plan.old_workers_max);
+        let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
+        let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
+        self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
+        self.adopt_listen_pools(now, &plan);
+        self.plan = Some(plan);
+        self.crashes = Backoff::default();
+        self.counts.reloads += 1;
+        self.counts.reload_refused = 0;
+        self.was_ready = true;
+        self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
+        self.reload_is_over(Notice::Ready);
+    }
+
+    /// A worker process is ready, and hears of its application processes from now on.
+    pub(super) fn is_ready(&mut self, number: u64) {
+        let pools = self.pools.iter_mut().filter(|pool| pool.home().generation == number);
+        pools.for_each(Pool::can_report);
+        if self.current == Some(number) {
+            self.current_is_ready(number);
+        }
+    }
+
+    /// What an application process has said last that exits now.
+    pub(super) fn app_said(&mut self, epoch: u64, lines: Vec<String>) {
+        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.slot_of(epoch).is_some()) {
+            pool.said(lines);
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::generation::DRAIN_MARGIN;
 use super::pool::APP_KILL_DELAY;
 use super::tests::{GRACE, World};
 use maitred_base::pool::settings::Settings;
-use maitred_control::{Command, FromWorker, PoolCommand};
+use maitred_control::{Command, FromWorker, PoolCommand, SlotId};
 
 /// What may happen. Numbers choose among what lives.
 #[derive(Debug, Clone)]
@@ -23,17 +23,51 @@ enum Happening {
     WorkerDies(usize),
     AppReady(usize),
     AppDies(usize, bool),
+    /// It closes its channel, and may take its time to exit.
+    AppCloses(usize),
     AppLost(usize),
     Reload(usize),
     StopCommand(usize),
-    /// Whether processes may live on under the next configuration, and whether its pools are elastic.
-    Same(bool, bool),
+    /// Whether processes may live on under the next configuration, and how many there are.
+    Same(bool, Sizes),
     /// Whether processes that say HELLO from now on recover.
     Recovers(bool),
     /// A channel that was asked back is given back; one that was borrowed comes back by itself.
     Release(usize),
     Observe(u32, u32),
     Pool(usize, PoolCommand),
+}
+
+/// How many processes a pool has.
+#[derive(Debug, Clone, Copy)]
+enum Sizes {
+    One,
+    Two,
+    /// One at a time, for so many requests.
+    Recycled(u64),
+    Elastic,
+}
+
+fn sizes() -> impl Strategy<Value = Sizes> {
+    prop_oneof![
+        Just(Sizes::One),
+        Just(Sizes::Two),
+        (1_u64..3).prop_map(Sizes::Recycled),
+        Just(Sizes::Elastic),
+    ]
+}
+
+impl Sizes {
+    fn settings(self) -> Settings {
+        match self {
+            Sizes::One => Settings::fixed(1),
+            Sizes::Two => Settings::fixed(2),
+            Sizes::Recycled(requests) => Settings { max_requests: Some(requests), ..Settings::fixed(1) },
+            Sizes::Elastic => {
+                Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() }
+            }
+        }
+    }
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -46,9 +80,10 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => any::<usize>().prop_map(Happening::WorkerDies),
         10 => any::<usize>().prop_map(Happening::AppReady),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, clean)| Happening::AppDies(which, clean)),
+        4 => any::<usize>().prop_map(Happening::AppCloses),
         2 => any::<usize>().prop_map(Happening::AppLost),
         3 => any::<usize>().prop_map(Happening::Reload),
-        3 => any::<(bool, bool)>().prop_map(|(same, elastic)| Happening::Same(same, elastic)),
+        3 => (any::<bool>(), sizes()).prop_map(|(same, sizes)| Happening::Same(same, sizes)),
         2 => any::<bool>().prop_map(Happening::Recovers),
         12 => any::<usize>().prop_map(Happening::Release),
         6 => (0_u32..3, 0_u32..5).prop_map(|(busy, queued)| Happening::Observe(busy, queued)),
@@ -88,6 +123,7 @@ fn happens(world: &mut World, happening: &Happening) {
         Happening::WorkerDies(which) => world.worker_dies(worker(world, which)),
         Happening::AppReady(which) => world.app_ready(app(world, which)),
         Happening::AppDies(which, clean) => world.app_dies(app(world, which), clean),
+        Happening::AppCloses(which) => world.app_closes(app(world, which)),
         Happening::AppLost(which) => {
             if let Some((slot, generation, _)) = world.apps.get(&app(world, which)).copied() {
                 world.event(Event::Worker(generation, FromWorker::SlotLost(slot, "gone".to_owned())));
@@ -95,11 +131,7 @@ fn happens(world: &mut World, happening: &Happening) {
         }
         Happening::Reload(which) => world.command(worker(world, which), Command::Reload),
         Happening::StopCommand(which) => world.command(worker(world, which), Command::Stop),
-        Happening::Same(same, elastic) => {
-            world.same = same;
-            let scaled = Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() };
-            world.sizes = if elastic { scaled } else { Settings::fixed(2) };
-        }
+        Happening::Same(same, sizes) => (world.same, world.sizes) = (same, sizes.settings()),
         Happening::Recovers(recovers) => world.recovers = recovers,
         Happening::Release(which) => {
             let wanted: Vec<u64> = world.asked_back.iter().copied().collect();
@@ -112,6 +144,22 @@ fn happens(world: &mut World, happening: &Happening) {
             world.command(worker(world, which), Command::Pool("p0".to_owned(), command));
         }
     }
+}
+
+/// What holds when the log says that a process is retired: one that is to be replaced goes only when another one of its pool,
+/// which goes on, has said that it is ready.
+pub(super) fn has_a_successor(world: &World, text: &str) {
+    let reasons = ["it is replaced", "its number of requests", "it is old enough", "too much memory"];
+    let Some((name, _)) =
+        text.split_once(" is retired: ").filter(|(_, why)| reasons.iter().any(|one| why.contains(one)))
+    else {
+        return;
+    };
+    let pool: u16 = name.split(['p', '/']).rev().nth(1).unwrap().parse().unwrap();
+    let goes_on = |(epoch, app): (&u64, &(SlotId, u64, bool))| {
+        app.0.pool == pool && !app.2 && world.hello.contains(epoch) && !world.retired.contains(epoch)
+    };
+    assert!(world.apps.iter().any(goes_on), "{text}, and nothing takes its place");
 }
 
 /// What holds between any two events.
@@ -184,6 +232,14 @@ proptest! {
         // Brings the reload under way to its end, and the one that is queued.
         world.all_ready();
         world.all_ready();
+        for _ in 0..40 {
+            if world.master.reload.is_none() {
+                break;
+            }
+            // Processes may be put off that have died before.
+            world.pass(Duration::from_secs(1));
+            world.all_ready();
+        }
         prop_assert!(world.exit.is_none() && world.master.reload.is_none());
         // Lets it see what it has just done, such as retiring a process.
         world.event(Event::Tick);

@@ -1,6 +1,6 @@
 //! One place for an application process in a [`super::pool::Pool`], and what its process is doing.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::events::Action;
 use super::generation::Out;
@@ -57,6 +57,15 @@ pub(crate) struct Parting {
     pub next: Option<Instant>,
 }
 
+/// The end of a process that was not asked to go.
+pub(super) struct Death {
+    /// It ended by itself with status 0.
+    pub(super) clean: bool,
+    pub(super) was_ready: bool,
+    pub(super) lived: Duration,
+    pub(super) how: String,
+}
+
 /// One place for an application process.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
@@ -75,10 +84,12 @@ pub(super) struct Slot {
     pub(super) linked: Vec<u64>,
     /// It was asked to go, or to recover: its end is no death.
     pub(super) asked: bool,
-    /// It is to be replaced, because an operator asked for that.
-    pub(super) stale: bool,
+    /// Why it is to be replaced. It goes on until there is another in its place.
+    pub(super) stale: Option<&'static str>,
     /// It was killed because it was never ready.
     pub(super) late: bool,
+    /// It closed its channel, and was killed because it did not exit then.
+    pub(super) overdue: bool,
     pub(super) greeting: Option<Greeting>,
     pub(super) started: Instant,
     /// When it began to be idle, or busy.
@@ -101,8 +112,9 @@ impl Slot {
             borrowed: false,
             linked: Vec::new(),
             asked: false,
-            stale: false,
+            stale: None,
             late: false,
+            overdue: false,
             greeting: None,
             started: now,
             since: now,
@@ -126,6 +138,18 @@ impl Slot {
     /// Whether there is one that will serve when it has said HELLO.
     pub(super) fn is_starting(&self) -> bool {
         matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Recovering { .. })
+    }
+
+    /// Whether its process, which is to be replaced, could be retired.
+    pub(super) fn is_replaceable(&self) -> bool {
+        self.stale.is_some() && self.phase == SlotPhase::Ready
+    }
+
+    /// Whether there is a process of the pool's present state that does not serve yet, or not any more: one that has closed its
+    /// channel and not yet exited, too. What it takes the place of cannot go before it is known what becomes of it.
+    pub(super) fn is_undecided(&self) -> bool {
+        let dying = matches!(self.phase, SlotPhase::Ending { .. }) && !self.asked;
+        self.stale.is_none() && (self.is_starting() || dying)
     }
 
     /// Whether its process takes another channel; `others`: whether others of its pool do.
@@ -156,7 +180,7 @@ impl Slot {
         let phase = match self.phase {
             SlotPhase::Empty => Phase::Empty,
             // What is to be replaced counts for nothing, so that what replaces it is started.
-            _ if self.stale => Phase::Draining,
+            _ if self.stale.is_some() => Phase::Draining,
             SlotPhase::Starting { .. } | SlotPhase::Recovering { .. } => Phase::Starting,
             SlotPhase::Ready if self.busy > 0 => Phase::Busy,
             // Its end will be a death, which says when the next one may be started. One that was never ready is not so now.

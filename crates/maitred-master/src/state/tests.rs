@@ -4,6 +4,7 @@ mod lowered;
 mod progress;
 mod recovered;
 mod reloaded;
+mod replaced;
 mod retired;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +21,7 @@ use maitred_control::{Command, DrainTime, FromWorker, Greeting, PoolCommand, Slo
 
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const EXIT_GRACE: Duration = Duration::from_secs(2);
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The state of a worker process in the simulated world.
@@ -56,7 +58,7 @@ pub(super) struct World {
     /// Those whose channel was closed, and that wait for another.
     parked: BTreeSet<u64>,
     /// Processes that have said HELLO.
-    hello: BTreeSet<u64>,
+    pub hello: BTreeSet<u64>,
     /// Those that were asked to finish.
     pub retired: BTreeSet<u64>,
     /// Those whose channels were asked back, and those that are between two worker processes.
@@ -208,6 +210,7 @@ impl World {
             kind: self.kind,
             workers: self.sizes,
             start_timeout: START_TIMEOUT,
+            exit_grace: EXIT_GRACE,
             request_timeout: REQUEST_TIMEOUT,
             retired_time: self.grace_streams,
             process: if self.same { String::new() } else { self.plan_last.to_string() },
@@ -299,7 +302,10 @@ impl World {
                 assert!(!app.2, "it is to end");
                 (app.0, app.1) = (*slot, *generation);
             }
-            Action::Log(_, text) => self.log.push(text.clone()),
+            Action::Log(_, text) => {
+                super::properties::has_a_successor(self, text);
+                self.log.push(text.clone());
+            }
             Action::Exit(code) => {
                 assert!(self.workers.is_empty() && self.apps.is_empty(), "left behind");
                 self.exit = Some(*code);
@@ -498,10 +504,11 @@ fn an_application_that_fails_to_start_does_not_hold_a_reload_up_for_ever() {
         let new = world.apps.values().find(|app| app.1 == 2).map(|app| app.0.epoch).unwrap();
         if death {
             world.app_dies(new, false);
+            world.app_dies(new + 1, false);
         } else {
             world.pass(START_TIMEOUT);
         }
-        assert_eq!(world.master.current(), Some(2));
+        assert!(world.master.reload.is_none() && world.master.current() == Some(1));
     }
 }
 

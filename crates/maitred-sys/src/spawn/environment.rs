@@ -9,9 +9,23 @@ use std::os::unix::ffi::OsStrExt as _;
 /// Variables with their values.
 pub(super) type Variables = Vec<(OsString, OsString)>;
 
-/// What every program gets, if this process has it: where programs are found by name (`PATH`), language and encoding of texts
-/// (`LANG`, `LANGUAGE`, `LC_…`), and the time zone with the place of its tables (`TZ`, `TZDIR`).
-pub const PASSED_ON: [&str; 6] = ["PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR"];
+/// What every program gets, if this process has it: where programs (`PATH`) and the libraries of interpreters (`PYTHONPATH` and
+/// the like) are found by name, language and encoding of texts (`LANG`, `LANGUAGE`, `LC_…`), and the time zone with the place of
+/// its tables (`TZ`, `TZDIR`).
+pub const PASSED_ON: [&str; 12] = [
+    "PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    "NODE_PATH",
+    "GEM_HOME",
+    "GEM_PATH",
+    "PERL5LIB",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TZ",
+    "TZDIR",
+];
 
 /// The variables of this process that [`PASSED_ON`] names.
 pub(super) fn passed_on() -> Variables {

@@ -19,6 +19,7 @@ fn plan(workers: Settings, buckets: u16) -> PoolPlan {
         kind: PoolKind::Absent,
         workers,
         start_timeout: GRACE,
+        exit_grace: GRACE,
         request_timeout: Duration::from_secs(10),
         retired_time: None,
         process: String::new(),

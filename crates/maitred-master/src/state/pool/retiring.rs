@@ -20,11 +20,38 @@ use std::time::Instant;
 use tracing::Level;
 
 use super::super::generation::Out;
-use super::super::slot::Parting;
-use super::{APP_KILL_DELAY, Pool, Slot, SlotPhase};
+use super::super::slot::{Death, Parting};
+use super::{APP_KILL_DELAY, Pool, PoolKind, Slot, SlotPhase};
 use maitred_control::ToWorker;
 
 impl Pool {
+    /// A process has ended that was not asked to: says so, and when the next one is started.
+    pub(super) fn died(&mut self, now: Instant, name: &str, death: &Death, out: &mut Out<'_>) {
+        let Death { clean, was_ready, lived, how } = death;
+        out.counts.slot_crashes += 1;
+        self.sizing.died(now, *lived, *was_ready);
+        how.clone_into(&mut self.last_words);
+        if !was_ready && self.failed_starts == 0 {
+            self.failing_since = now;
+        }
+        self.failed_starts += u32::from(!was_ready);
+        let young = if *was_ready { "" } else { " before it was ready" };
+        let hint = match *clean && !was_ready && self.plan.kind == PoolKind::Started {
+            true => "; a program that runs in the background cannot be reached: keep it in the foreground",
+            false => "",
+        };
+        let next = match self.sizing.trouble() {
+            Some(trouble) if trouble.next_try > now => {
+                self.said_delay = true;
+                format!("; the next one starts in {:?}", trouble.next_try - now)
+            }
+            _ => String::new(),
+        };
+        // One that is done, with no finding but that it was not asked to end, is no cause for alarm.
+        let level = if *clean && *was_ready && next.is_empty() { Level::INFO } else { Level::WARN };
+        out.log(level, format!("{name} {how}{young}{next}{hint}"));
+    }
+
     /// Has a process finish, and end.
     pub(super) fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
         let name = self.name(number);

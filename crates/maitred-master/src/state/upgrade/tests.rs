@@ -16,6 +16,7 @@ fn plan(number: u64, listen: bool) -> Plan {
         kind: if listen { PoolKind::Absent } else { PoolKind::Started },
         workers: Settings::fixed(1),
         start_timeout: Duration::from_secs(3),
+        exit_grace: Duration::from_secs(2),
         request_timeout: Duration::from_secs(8),
         retired_time: None,
         process: String::new(),
