@@ -38,8 +38,11 @@ pool = "app"
 [pool.app]
 env_inherit = ["*"]
 transport = "{transport}"
+{queue}
 {pool}
 """
+# On a busy machine the first process may take longer to start than a request waits otherwise.
+_QUEUE = 'queue = { timeout = "60s" }'
 COMMANDS = {
     "wsgi": ["-m", "maitred", "app:app"],
     "asgi": ["-m", "maitred", "app:app"],
@@ -65,7 +68,9 @@ class Behind:
         if kind is not None:
             *words, application = COMMANDS[kind]
             command = f"command = {json.dumps([sys.executable, *words, *options, application])}\n{pool}"
-        (self.path / "maitred.toml").write_text(_CONFIGURATION.format(transport=transport, pool=command))
+        queue = "" if "queue" in pool else _QUEUE
+        configuration = _CONFIGURATION.format(transport=transport, queue=queue, pool=command)
+        (self.path / "maitred.toml").write_text(configuration)
 
     def __enter__(self):
         words = [str(MAITRED), "run", "-c", "maitred.toml"]

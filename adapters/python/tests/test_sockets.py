@@ -338,7 +338,7 @@ class FlaskSocketIo(unittest.TestCase):
         with contextlib.ExitStack() as stack:
             clients, heard = [], [threading.Event() for _ in range(3)]
             for event in heard:
-                client = socketio.Client()
+                client = socketio.Client(request_timeout=60)
                 client.on("heard", lambda text, event=event: event.set())
                 client.connect(server.url, transports=transports, wait_timeout=60)
                 stack.callback(client.disconnect)
