@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "status_page"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "wire" / "status_page"))
 
 from devtools import Browser  # noqa: E402  It lies beside another test.
 
