@@ -401,6 +401,17 @@ impl DrainTime {
     }
 }
 
+/// A log that is a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogFile {
+    /// That of `access_file`.
+    Access,
+    /// That of the `[access_log.NAME]` of this place in the configuration.
+    Named(usize),
+    /// That of `error_file`.
+    Errors,
+}
+
 /// From the master to a worker process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -460,6 +471,8 @@ pub enum ToWorker {
     ChallengeOver(u64),
     /// How the automatic certificate of a site stands.
     CertificateReport(Report),
+    /// Write this log to the descriptor that comes along, which is its file, opened anew.
+    LogFile(LogFile),
     /// There will be no certificate for this name.
     NameRefused(String),
     /// There is none for this name as yet, but it may be asked for again.

@@ -12,6 +12,7 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::access::{Formatter, Line};
@@ -70,6 +71,21 @@ pub struct Writer {
 struct Running {
     jobs: SyncSender<Job>,
     done: Receiver<()>,
+    next: Next,
+}
+
+/// The descriptor that the writer thread goes on with, before its next line.
+type Next = Arc<Mutex<Option<OwnedFd>>>;
+
+/// Has a [`Writer`] go on with another descriptor, as when its file was moved away.
+#[derive(Debug, Clone, Default)]
+pub struct Reopener(Next);
+
+impl Reopener {
+    /// What is handed over from now on is written there.
+    pub fn replace(&self, descriptor: OwnedFd) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(descriptor);
+    }
 }
 
 impl Writer {
@@ -84,12 +100,19 @@ impl Writer {
         // Each thread's bound, and room for the last buffer of each: what is flushed on shutdown is never refused.
         let (jobs, work) = mpsc::sync_channel::<Job>(settings.threads.max(1) * (IN_FLIGHT_MAX + 1));
         let (finished, done) = mpsc::channel();
+        let next = Next::default();
+        let taken = Arc::clone(&next);
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
-            write_all(&work, Sink::new(descriptor, framing));
+            write_all(&work, Sink::new(descriptor, framing), &taken);
             // The receiver is gone when the end is not waited for; that is no error.
             let _ = finished.send(());
         })?;
-        Ok(Writer { settings, running: Some(Running { jobs, done }) })
+        Ok(Writer { settings, running: Some(Running { jobs, done, next }) })
+    }
+
+    /// What has it go on with another descriptor; without effect if the log is off.
+    pub fn reopener(&self) -> Reopener {
+        Reopener(self.running.as_ref().map(|running| Arc::clone(&running.next)).unwrap_or_default())
     }
 
     /// The log of one event-loop thread.
@@ -116,7 +139,7 @@ impl Writer {
     /// # Errors
     /// `TimedOut` when lines were left unwritten.
     pub fn stop(self, timeout: Duration) -> io::Result<()> {
-        let Some(Running { jobs, done }) = self.running else { return Ok(()) };
+        let Some(Running { jobs, done, .. }) = self.running else { return Ok(()) };
         drop(jobs);
         match done.recv_timeout(timeout) {
             Ok(()) => Ok(()),
@@ -126,8 +149,11 @@ impl Writer {
 }
 
 /// The writer thread's whole life: ends when the last sender is gone and the channel is empty.
-fn write_all(work: &Receiver<Job>, mut sink: Sink) {
+fn write_all(work: &Receiver<Job>, mut sink: Sink, next: &Next) {
     while let Ok(Job { buffer, back }) = work.recv() {
+        if let Some(descriptor) = next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            sink.go_on_with(descriptor);
+        }
         let lost = sink.write(&buffer);
         // The thread may be gone on shutdown.
         let _ = back.send(Returned { buffer, lost });

@@ -22,6 +22,27 @@ pub(super) fn open(config: &Config, outsiders: &Outsiders) -> Result<Vec<(Option
     Ok(opened.into_iter().filter_map(|(number, sink)| Some((number, sink?))).collect())
 }
 
+/// The files among them, opened anew.
+///
+/// # Errors
+/// A text for the operator, for each that cannot be opened.
+pub(super) fn reopen(
+    config: &Config,
+    outsiders: &Outsiders,
+) -> impl Iterator<Item = Result<(Option<usize>, OwnedFd), String>> {
+    let main = config.log.access_file.as_deref().map(|path| (None, path));
+    let named = config.access_logs.iter().enumerate().filter_map(|(number, log)| match &log.to {
+        LogTarget::File(path) => Some((Some(number), path.as_path())),
+        LogTarget::Stdout | LogTarget::Journald | LogTarget::SyslogSocket(_) | LogTarget::SyslogUdp(_) => {
+            None
+        }
+    });
+    main.into_iter().chain(named).map(|(number, path)| {
+        let file = outsiders.append(path, 0o640).map_err(|why| format!("log file {why}"))?;
+        Ok((number, file.into()))
+    })
+}
+
 /// What [`open`] would refuse. Files are not made.
 pub(super) fn judge(config: &Config, outsiders: &Outsiders) -> Vec<String> {
     each(config, |path| outsiders.judge_append(path).map(|()| None))

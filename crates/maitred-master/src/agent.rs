@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use maitred_sys::memfile;
 use maitred_sys::spawn::{Child, Command};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::channel;
 use super::prepare::Prepared;
 use super::process::{self, SELF};
 use maitred_agents::acme::messages::{Site, Start};
@@ -29,7 +30,7 @@ pub(crate) struct Agent {
     pub child: Child,
     socket: OwnedFd,
     /// Messages that found the socket full.
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     ended: bool,
 }
 
@@ -152,7 +153,7 @@ impl Agent {
     /// Sends a message, now or when there is room.
     pub(crate) fn send(&mut self, message: &impl Serialize) {
         match serde_json::to_vec(message) {
-            Ok(text) => self.waiting.push_back(text),
+            Ok(text) => self.waiting.push_back((text, None)),
             Err(error) => {
                 tracing::error!(%error, "a message to an agent cannot be written")
             }
@@ -160,10 +161,16 @@ impl Agent {
         self.flush();
     }
 
+    /// Has it write its log to this file.
+    pub(crate) fn send_error_log(&mut self, file: OwnedFd) {
+        self.waiting.push_back((maitred_agents::agents::ERROR_LOG.to_vec(), Some(file)));
+        self.flush();
+    }
+
     /// Sends what waits, as far as there is room.
     pub(crate) fn flush(&mut self) {
-        while let Some(text) = self.waiting.front() {
-            match rustix::net::send(&self.socket, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        while let Some((text, descriptor)) = self.waiting.front() {
+            match channel::send(&self.socket, text, descriptor.as_ref()) {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 Err(Errno::INTR) => {}
                 Ok(_) => drop(self.waiting.pop_front()),

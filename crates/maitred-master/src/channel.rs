@@ -147,7 +147,11 @@ impl AsFd for Channel {
     }
 }
 
-fn send(socket: impl AsFd, text: &[u8], descriptor: Option<&OwnedFd>) -> Result<usize, Errno> {
+/// Sends a message, with a descriptor if there is one.
+///
+/// # Errors
+/// What sendmsg(2) says.
+pub(crate) fn send(socket: impl AsFd, text: &[u8], descriptor: Option<&OwnedFd>) -> Result<usize, Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     let rights: Vec<BorrowedFd<'_>> = descriptor.iter().map(|one| one.as_fd()).collect();

@@ -21,6 +21,7 @@ use super::sockets::{self, Group};
 use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
 use super::surroundings::Surroundings;
 use maitred_config::{AdminAddress, Config, Identity, Listen, Pool, Source};
+use maitred_control::LogFile;
 use maitred_control::affinity::plan as affinity;
 use maitred_control::affinity::steering;
 use maitred_control::affinity::topology::{self, Topology};
@@ -139,6 +140,40 @@ impl Prepared {
         let tls = Certificates::load(&config, around)?;
         let error_log = log_file(config.log.error_file.as_deref(), &outsiders)?;
         Ok(Prepared { config, text: None, staged: None, open: Some(open), tls, error_log, threads })
+    }
+
+    /// Opens the files of its logs anew, for it and for the worker processes that run by it. Gives them, and why others could not
+    /// be opened.
+    pub(crate) fn reopen_logs(&mut self) -> (Vec<(LogFile, OwnedFd)>, Vec<String>) {
+        let (mut files, mut wrong) = (Vec::new(), Vec::new());
+        let outsiders = match Outsiders::of(&self.config) {
+            Ok(outsiders) => outsiders,
+            Err(error) => return (files, vec![format!("accounts: {error}")]),
+        };
+        for reopened in access_logs::reopen(&self.config, &outsiders) {
+            match reopened.and_then(|(number, file)| Ok((number, duplicate(&file)?, file))) {
+                Ok((number, copy, file)) => {
+                    let mut logs = self.open.iter_mut().flat_map(|open| &mut open.access_logs);
+                    if let Some((_, own)) = logs.find(|(other, _)| *other == number) {
+                        *own = copy;
+                    }
+                    files.push((number.map_or(LogFile::Access, LogFile::Named), file));
+                }
+                Err(why) => wrong.push(why),
+            }
+        }
+        match log_file(self.config.log.error_file.as_deref(), &outsiders) {
+            Ok(None) => {}
+            Ok(Some(file)) => match duplicate(&file) {
+                Ok(copy) => {
+                    self.error_log = Some(file);
+                    files.push((LogFile::Errors, copy));
+                }
+                Err(why) => wrong.push(why),
+            },
+            Err(why) => wrong.push(why),
+        }
+        (files, wrong)
     }
 
     /// What the machine needs to know.
@@ -432,6 +467,10 @@ fn key_logs(config: &Config, outsiders: &Outsiders) -> Result<Vec<(usize, File)>
 }
 
 /// Opened anew for each configuration, so that a reload finds a rotated file.
+fn duplicate(file: impl AsFd) -> Result<OwnedFd, String> {
+    file.as_fd().try_clone_to_owned().map_err(|error| error.to_string())
+}
+
 fn log_file(path: Option<&Path>, outsiders: &Outsiders) -> Result<Option<File>, String> {
     path.map(|path| outsiders.append(path, 0o640).map_err(|why| format!("log file {why}"))).transpose()
 }

@@ -493,8 +493,13 @@ impl<'a> Shell<'a> {
         loop {
             match self.signals.next() {
                 Ok(Some(signal)) => {
-                    if signal == Signal::Child {
-                        self.orphans = Orphans::Perhaps;
+                    match signal {
+                        Signal::User1 => {
+                            self.reopen_logs();
+                            continue;
+                        }
+                        Signal::Child => self.orphans = Orphans::Perhaps,
+                        _ => {}
                     }
                     self.events.push_back(Event::Signal(signal));
                 }

@@ -30,7 +30,7 @@
 //! | Stopping | kill all⁷ | kill all |
 //! | Done | ignored | ignored |
 //!
-//! ¹ `SIGHUP`, `SIGUSR1`, a command; a configuration that a client sends is refused instead of queued. ² By
+//! ¹ `SIGHUP`, a command; a configuration that a client sends is refused instead of queued. ² By
 //! [`Event::Prepared`], by the death of the next worker process, or by its being not ready in time. ³ Three times before the
 //! first Ready: the server fails, which is a stop at once with exit status 1; so is a first worker process that is not ready
 //! in time. ⁴ `SIGTERM`, `SIGQUIT`, a command. ⁵ `SIGINT`. ⁶ The shell prepares before it reads another event, so that this
@@ -346,7 +346,7 @@ impl Master {
 
     fn signal(&mut self, now: Instant, signal: Signal) {
         match signal {
-            Signal::Hangup | Signal::User1 => self.want_reload(None),
+            Signal::Hangup => self.want_reload(None),
             Signal::Terminate | Signal::Quit => {
                 if matches!(self.phase, Phase::Stopping { .. }) {
                     self.stop_at_once(now, 0);
@@ -356,7 +356,8 @@ impl Master {
             }
             Signal::Interrupt => self.stop_at_once(now, 0),
             Signal::User2 => self.want_upgrade(now, None),
-            Signal::Child => {}
+            // The shell opens logs anew at the first.
+            Signal::User1 | Signal::Child => {}
         }
     }
 

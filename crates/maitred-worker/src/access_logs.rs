@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use maitred_config::{LogFormat, LogTarget};
-use maitred_control::Start;
+use maitred_control::{LogFile, Start};
 use maitred_log::thread_logs::ThreadLogs;
-use maitred_log::writer::{Framing, Settings, Writer};
+use maitred_log::writer::{Framing, Reopener, Settings, Writer};
 
 /// How long the last lines of a log may take to be written.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -55,11 +55,41 @@ impl AccessLogs {
         ThreadLogs::new(self.main.thread_log(), self.named.iter().map(Writer::thread_log).collect())
     }
 
+    /// What has them go on with other files.
+    pub(super) fn log_files(&self) -> LogFiles {
+        LogFiles { main: self.main.reopener(), named: self.named.iter().map(Writer::reopener).collect() }
+    }
+
     /// Waits for the last lines.
     pub(super) fn stop(self) {
         for writer in self.named.into_iter().chain([self.main]) {
             if let Err(error) = writer.stop(TIMEOUT) {
                 tracing::warn!(%error, "lines of an access log are lost");
+            }
+        }
+    }
+}
+
+/// Has logs go on with other files.
+pub(super) struct LogFiles {
+    main: Reopener,
+    named: Vec<Reopener>,
+}
+
+impl LogFiles {
+    /// The file of a log was opened anew.
+    pub(super) fn replace(&self, log: LogFile, file: OwnedFd) {
+        match log {
+            LogFile::Access => self.main.replace(file),
+            LogFile::Named(number) => {
+                if let Some(log) = self.named.get(number) {
+                    log.replace(file);
+                }
+            }
+            LogFile::Errors => {
+                if let Err(error) = rustix::stdio::dup2_stderr(&file) {
+                    tracing::error!(%error, "standard error cannot be redirected to log.error_file");
+                }
             }
         }
     }

@@ -19,6 +19,7 @@ use super::drain::{ROOM_BYTES, receive_connection};
 use super::inbox::{ForwardedDatagrams, Message};
 use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
+use crate::access_logs::LogFiles;
 use crate::affinity_watcher::Watcher;
 use crate::modules::watch::{Finding, Watch};
 use crate::proxy::Listed;
@@ -27,7 +28,7 @@ use maitred_base::pki::files::FILE_BYTES_MAX;
 use maitred_config::{Affinity, Source};
 use maitred_control::servers::ServerList;
 use maitred_control::{
-    Challenge, Command, Document, DrainTime, FromWorker, MESSAGE_BYTES_MAX, SlotId, ToWorker,
+    Challenge, Command, Document, DrainTime, FromWorker, LogFile, MESSAGE_BYTES_MAX, SlotId, ToWorker,
 };
 use maitred_tls::TlsServer;
 use maitred_tls::material::Material;
@@ -70,6 +71,7 @@ pub(super) struct Control<'a> {
     answers: Vec<(usize, Message)>,
     /// What is to be done while the master's executable is replaced.
     pub(super) orphan_mode: OrphanMode,
+    log_files: Option<LogFiles>,
 }
 
 /// A connection that waits for the answer to a command.
@@ -158,13 +160,14 @@ pub(super) fn run(
     shared: &'static Shared,
     socket: &OwnedFd,
     tids: Vec<Pid>,
-    early: Vec<Told>,
+    (early, log_files): (Vec<Told>, LogFiles),
 ) -> io::Result<()> {
     let running = tids.len();
     let adaptive = shared.start.config.server.affinity == Affinity::Auto;
     let (homes, usable) = (shared.start.threads.clone(), shared.start.usable_cpus.clone());
     let mut watcher = Watcher::new(tids, homes, usable, adaptive);
     let mut control = Control::new(shared, socket, running);
+    control.log_files = Some(log_files);
     control.tell(&FromWorker::Ready);
     if shared.start.adopts {
         control.reads_at = Some(Instant::now() + PREDECESSOR_WAIT);
@@ -211,6 +214,7 @@ impl<'a> Control<'a> {
             accepting: 0,
             answers: Vec::new(),
             orphan_mode: OrphanMode::default(),
+            log_files: None,
         }
     }
 
@@ -367,6 +371,7 @@ impl<'a> Control<'a> {
             (ToWorker::KeySet(set), Some(file)) => self.replace_keys(set, file),
             (ToWorker::Users(index), Some(file)) => self.replace_users(index, file),
             (ToWorker::Servers, Some(file)) => self.replace_servers(file),
+            (ToWorker::LogFile(log), Some(file)) => self.replace_log(log, file),
             (ToWorker::Challenge(challenge), _) => self.put_in_place(challenge),
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
             (ToWorker::NameRefused(name), _) => self.on_no_certificate(|tls| tls.refused(&name)),
@@ -375,9 +380,15 @@ impl<'a> Control<'a> {
             (ToWorker::SlotStarted(..) | ToWorker::Link(_) | ToWorker::Guest(_), None)
             | (ToWorker::Adopt(_) | ToWorker::Successor | ToWorker::Watch(_), None)
             | (ToWorker::Certificates | ToWorker::KeySet(_) | ToWorker::Users(_) | ToWorker::Servers, None)
-            | (ToWorker::CommandDocument(_), None) => {
+            | (ToWorker::CommandDocument(_) | ToWorker::LogFile(_), None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
+        }
+    }
+
+    fn replace_log(&self, log: LogFile, file: OwnedFd) {
+        if let Some(files) = &self.log_files {
+            files.replace(log, file);
         }
     }
 

@@ -253,7 +253,8 @@ fn start() -> Result<(), String> {
     let tids = (0..handles.len())
         .map(|_| readiness.recv().map_err(|_| "a thread did not start".to_owned())?)
         .collect::<Result<Vec<_>, String>>()?;
-    control::run(shared, &control, tids, early).map_err(|error| text("control", error))?;
+    control::run(shared, &control, tids, (early, writers.log_files()))
+        .map_err(|error| text("control", error))?;
     handles.into_iter().for_each(|handle| drop(handle.join()));
     writers.stop();
     if let Some(spans) = &shared.spans {

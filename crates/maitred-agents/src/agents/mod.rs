@@ -15,5 +15,7 @@ pub(crate) mod process;
 
 /// Descriptor of the socket to the master in an agent.
 pub(crate) const CONTROL_FD: i32 = 3;
+/// The message that brings the file of the error log, opened anew; all others are in JSON.
+pub const ERROR_LOG: &[u8] = b"error log";
 /// Descriptor of the memory file that holds its start document as JSON.
 pub(crate) const START_FD: i32 = 4;

@@ -1,15 +1,19 @@
 //! How the process of an agent begins: its descriptors, its log, its account, its sandbox; and the messages that it gets.
 
 use std::ffi::CStr;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use maitred_sys::{inherit, memfile};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::de::DeserializeOwned;
+use tokio::io::Interest;
 use tokio::net::UnixDatagram;
 
-use super::{CONTROL_FD, START_FD, confined};
+use super::{CONTROL_FD, ERROR_LOG, START_FD, confined};
 use maitred_base::sandbox::seccomp;
 use maitred_control::RunAs;
 
@@ -108,12 +112,34 @@ pub(crate) async fn receive<T: DeserializeOwned>(
     bytes_max: usize,
 ) -> Result<Option<T>, String> {
     let mut text = vec![0; bytes_max];
-    let length = match socket.recv(&mut text).await {
-        Ok(0) => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
-        Ok(length) => length,
-        Err(error) => return Err(error.to_string()),
-    };
-    let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
-    message.map(Some).map_err(|error| format!("invalid message from the master: {error}"))
+    loop {
+        let come = socket.async_io(Interest::READABLE, || take(socket, &mut text)).await;
+        let (length, file) = match come {
+            Ok((0, _)) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+            Ok(come) => come,
+            Err(error) => return Err(error.to_string()),
+        };
+        let text = text.get(..length).unwrap_or_default();
+        if text == ERROR_LOG {
+            let file = file.ok_or("the master's error log came without its descriptor")?;
+            rustix::stdio::dup2_stderr(&file).map_err(|error| format!("the error log: {error}"))?;
+            continue;
+        }
+        let message = serde_json::from_slice(text);
+        return message.map(Some).map_err(|error| format!("invalid message from the master: {error}"));
+    }
+}
+
+/// The next packet, with the descriptor that came along.
+fn take(socket: &UnixDatagram, text: &mut [u8]) -> std::io::Result<(usize, Option<OwnedFd>)> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let come = recvmsg(socket, &mut [IoSliceMut::new(text)], &mut control, flags)?;
+    let rights = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    Ok((come.bytes, rights))
 }

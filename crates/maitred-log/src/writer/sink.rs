@@ -88,6 +88,11 @@ impl Sink {
         Sink { descriptor, framing, datagram: Vec::new(), torn: false, complained: None, lost: 0 }
     }
 
+    /// Another descriptor takes the place of this one. A line that was torn stays so in the file before.
+    pub(super) fn go_on_with(&mut self, descriptor: OwnedFd) {
+        (self.descriptor, self.torn) = (descriptor, false);
+    }
+
     /// As if the last write had stopped inside a line.
     #[cfg(test)]
     pub(super) fn tear(&mut self) {

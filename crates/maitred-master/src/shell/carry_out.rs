@@ -19,7 +19,7 @@ use crate::state::events::{Action, Event, Notice, Plan, Refusal};
 use maitred_base::passed::{Passed, closer_apart};
 use maitred_config::{Config, Loaded, Source};
 use maitred_control::servers::ports;
-use maitred_control::{Greeting, SlotId, Started, ToWorker};
+use maitred_control::{Greeting, LogFile, SlotId, Started, ToWorker};
 use maitred_status::scoreboard::Scoreboard;
 use maitred_tls::self_signed;
 
@@ -239,6 +239,50 @@ impl Shell<'_> {
         }
     }
 
+    /// Opens the files of all logs anew, and has all processes go on with them: `SIGUSR1`, as programs send it that rotate logs.
+    /// Nothing else changes by it, and the configuration is not read.
+    pub(super) fn reopen_logs(&mut self) {
+        let numbers: Vec<u64> = self.plans.keys().copied().collect();
+        for number in numbers {
+            let Some(prepared) = self.plans.get_mut(&number) else { continue };
+            let (files, wrong) = prepared.reopen_logs();
+            for (log, file) in &files {
+                self.go_on_with(number, *log, file);
+            }
+            for why in wrong {
+                tracing::error!("a log is not opened anew, and goes on as it is: {why}");
+            }
+        }
+        tracing::info!("log files are opened anew");
+    }
+
+    /// The processes that run by a configuration, and this one if it is in force, write a log to this file.
+    fn go_on_with(&mut self, plan: u64, log: LogFile, file: &OwnedFd) {
+        for worker in self.workers.values_mut().filter(|worker| worker.plan == plan) {
+            match file.try_clone() {
+                Ok(file) => worker.channel.send(&ToWorker::LogFile(log), Some(file)),
+                Err(error) => tracing::error!(%error, "a log file cannot be sent to the worker process"),
+            }
+        }
+        if log == LogFile::Errors && self.plan_present == Some(plan) {
+            self.write_errors_to(file);
+        }
+    }
+
+    /// This process and the agents write their errors to this file.
+    pub(super) fn write_errors_to(&mut self, file: &OwnedFd) {
+        if let Err(error) = rustix::stdio::dup2_stderr(file.as_fd()) {
+            tracing::error!(%error, "standard error cannot be redirected to log.error_file");
+        }
+        let agents = self.agent.iter_mut().chain(&mut self.key_agent).chain(&mut self.names_agent);
+        for agent in agents.chain(&mut self.checks.agent) {
+            match file.try_clone() {
+                Ok(file) => agent.send_error_log(file),
+                Err(error) => tracing::error!(%error, "a log file cannot be sent to an agent"),
+            }
+        }
+    }
+
     /// The configuration is in force: sockets and files that only others had are closed.
     fn commit(&mut self, number: u64) {
         self.plan_present = Some(number);
@@ -256,10 +300,10 @@ impl Shell<'_> {
         self.cache_table.retain(prepared.config.cache.as_ref());
         prepared.apply();
         let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
-        if let Some(stderr) = stderr
-            && let Err(error) = rustix::stdio::dup2_stderr(stderr)
-        {
-            tracing::error!(%error, "standard error cannot be redirected to log.error_file");
+        match stderr.map(|file| file.try_clone_to_owned()) {
+            Some(Ok(file)) => self.write_errors_to(&file),
+            Some(Err(error)) => tracing::error!(%error, "standard error cannot be redirected"),
+            None => {}
         }
     }
 

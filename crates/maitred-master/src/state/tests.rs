@@ -360,6 +360,7 @@ impl World {
             | ToWorker::ChallengeOver(_)
             | ToWorker::NameRefused(_)
             | ToWorker::NameLater(_)
+            | ToWorker::LogFile(_)
             | ToWorker::CertificateReport(_) => {
                 panic!("the shell's own: {message:?}")
             }

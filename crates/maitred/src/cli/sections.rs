@@ -62,6 +62,7 @@ pub(super) const ALL: &[&Part] = &[
             ("SIGTERM", "stop, after finishing all requests, within `grace`"),
             ("SIGINT", "stop at once (Ctrl-C)"),
             ("SIGHUP", "read the configuration again, and reopen the log files"),
+            ("SIGUSR1", "reopen the log files, and nothing else"),
             ("SIGUSR2", "replace the executable by the file that is now at its path"),
         ],
     },

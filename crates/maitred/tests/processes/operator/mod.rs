@@ -249,8 +249,8 @@ fn in_the_journal_lines_have_a_priority_and_no_time() {
     let line = lines.find(|line| line.contains("http://")).unwrap();
     assert!(line.starts_with("<6>master: http://"), "{line}");
     kill_process(Pid::from_child(&server), Signal::USR1).unwrap();
-    let line = lines.find(|line| line.contains("reload")).unwrap();
-    assert_eq!(line, "<6>master: reload");
+    let line = lines.find(|line| line.contains("anew")).unwrap();
+    assert_eq!(line, "<6>master: log files are opened anew");
     kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
     assert!(server.wait().unwrap().success());
     // What is said before there is a log, each line of it.

@@ -23,14 +23,20 @@ fn written(child: &mut Child) -> (bool, String, String) {
     (child.wait().unwrap().success(), out, err)
 }
 
-/// Adds a pool whose process cannot go on until a line is written here, and then ends, so that it has been tried.
+/// Adds a pool whose process cannot go on until a line is written here, and then becomes ready.
 fn add_slow_pool(dir: &Path) -> File {
     let gate = dir.join("gate");
     rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let config = dir.join("maitred.toml");
-    let pool = "[[site.route]]\npath = \"/app\"\npool = \"slow\"\n[pool.slow]\ncommand = [\"sh\", \"-c\", \"read line <gate\"]\n\
-                workers = 1\nstart_timeout = \"10m\"\n";
-    let text = std::fs::read_to_string(&config).unwrap() + pool;
+    let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
+    let pool = format!(
+        "[[site.route]]\npath = \"/app\"\npool = \"slow\"\n[pool.slow]\n\
+         command = [\"sh\", \"-c\", \"read line <gate && exec python3 -m maitred app:application\"]\n\
+         env = {{ PYTHONPATH = \"{}\" }}\nworkers = 1\nstart_timeout = \"10m\"\n",
+        adapter.display()
+    );
+    std::fs::write(dir.join("app.py"), "def application(environ, start_response):\n    return []\n").unwrap();
+    let text = std::fs::read_to_string(&config).unwrap() + &pool;
     std::fs::write(&config, text).unwrap();
     OpenOptions::new().read(true).write(true).open(gate).unwrap()
 }

@@ -24,6 +24,7 @@ mod pools_failing;
 mod rates;
 mod reloading;
 mod replacing;
+mod rotation;
 mod routing;
 mod several_files;
 mod stopping;
