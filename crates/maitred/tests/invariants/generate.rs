@@ -55,7 +55,7 @@ pub(crate) fn site(random: &mut Random) -> (Site, Gate) {
         (4, Gate::None),
         (2, Gate::Basic),
         (2, Gate::Jwt),
-        (1, Gate::JwtInCookie),
+        (2, Gate::JwtInCookie),
         (3, Gate::Forward),
     ]);
     let mut generator = Generator { random, gate };
@@ -256,6 +256,7 @@ const CACHES: &[&str] = &[
     "false",
     "{ collapse_timeout = \"60s\", query_ignore = [\"utm_*\"] }",
     "{ collapse_timeout = \"60s\", query = \"sorted\" }",
+    "{ collapse_timeout = \"60s\", key_identity = true }",
     "{ collapse_timeout = \"60s\", key_identity = true }",
 ];
 const RESPONSE_HEADERS: &[&str] = &[

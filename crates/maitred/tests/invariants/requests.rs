@@ -134,7 +134,10 @@ fn client(
 }
 
 fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Arrival, Ask)> {
-    let (path, query) = (path(random), steering(random));
+    let (path, mut query) = (path(random), steering(random));
+    if !query.contains("cc=") && random.percent(60) {
+        query.push_str("&cc=max-age~60");
+    }
     let one = |random: &mut Random| {
         let method = if random.percent(88) { "GET" } else { "HEAD" };
         let fields = client(random, gate, credentials, Who::None);

@@ -30,7 +30,7 @@ pub(crate) struct Guise {
     pub(crate) is_reversed: bool,
 }
 
-/// Routes for paths that nobody asks for.
+/// Routes for paths that are never asked for.
 const DEAD_ROUTES: usize = 5;
 
 /// What a plain site has not.

@@ -16,9 +16,14 @@ pub(crate) fn judge(site: &Site, ask: &Ask, got: &Got) -> Judged {
     credentials(site, ask, got)
 }
 
+/// A rewrite that adds to a path.
+const BEHIND_R: &str = "\"/r{path}\"";
+
 /// The target that an application gets is the one that was sent, or that with a prefix changed, once.
 fn target(site: &Site, ask: &Ask, got: &Got) -> Judged {
-    let is_changed = ["rewrite", "query", "reroute"].iter().any(|key| site.has(key));
+    let rewrites = site.routes.iter().filter_map(|route| get(route, "rewrite"));
+    let is_changed = ["query", "reroute"].iter().any(|key| site.has(key))
+        || rewrites.clone().any(|to| to != BEHIND_R || ask.path.contains(['%', '+']));
     let Some(told) = got.answer.field("x-told-target").filter(|_| !is_changed) else { return Ok(()) };
     let mut sent = ask.target(got.number);
     if !site.says("keep") {
@@ -31,6 +36,7 @@ fn target(site: &Site, ask: &Ask, got: &Got) -> Judged {
         let begin = text("replace_prefix").unwrap_or("/");
         possible.extend(rest.map(|rest| ordered(&format!("{begin}{rest}"))));
     }
+    possible.extend(rewrites.map(|_| ordered(&format!("/r{sent}"))));
     if possible.iter().any(|target| target == told) {
         return Ok(());
     }
