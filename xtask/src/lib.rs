@@ -63,7 +63,7 @@ enum Task {
     /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do
     #[command(disable_help_flag = true)]
     Installed(harness::Arguments),
-    /// Look for deliberate faults of the server's source with the suite over generated configurations; takes half an hour
+    /// Look for deliberate faults in the server's source with the suite over generated configurations
     Mutants(mutants::Arguments),
     /// Simulate worker pools and listener buckets
     #[command(disable_help_flag = true)]
