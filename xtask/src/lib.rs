@@ -3,6 +3,7 @@
 
 mod generate;
 mod harness;
+mod mutants;
 pub mod site;
 pub mod skips;
 pub mod step;
@@ -62,6 +63,8 @@ enum Task {
     /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do
     #[command(disable_help_flag = true)]
     Installed(harness::Arguments),
+    /// Look for deliberate faults in the server's source with the suite over generated configurations
+    Mutants(mutants::Arguments),
     /// Simulate worker pools and listener buckets
     #[command(disable_help_flag = true)]
     Sim(harness::Arguments),
@@ -121,6 +124,7 @@ pub fn main() -> ExitCode {
         Task::Http3 => test_h3::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
         Task::Installed(arguments) => harness::run(harness::DIST, "installed", &arguments),
+        Task::Mutants(arguments) => mutants::run(&target(), &arguments),
         Task::Sim(arguments) => harness::run(harness::BENCH, "sim", &arguments),
         Task::Site => site::run(&target()),
         Task::Check => test::check(),

@@ -69,6 +69,7 @@ def application(environ, start_response):
     headers.append(("X-Told-Scheme", fields.get("x-forwarded-proto", "-")))
     headers.append(("X-Told-Pool", POOL))
     headers.append(("X-Told-Target", target))
+    headers.append(("X-Told-User", environ.get("REMOTE_USER") or "-"))
     if status in (204, 304):
         text = ""
     else:

@@ -12,6 +12,8 @@ pub(crate) struct Saw {
     /// Names in small letters, with `-` between words.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// Who the client is, where the interface has its own way to say so.
+    pub(crate) user: Option<String>,
 }
 
 /// What it answers.
@@ -68,6 +70,7 @@ pub(crate) fn answer(pool: &str, saw: &Saw) -> Reply {
     // As fields as well, for answers without content.
     fields.push(("x-told-pool", pool.to_owned()));
     fields.push(("x-told-target", ordered(&saw.target)));
+    fields.extend(saw.user.iter().map(|user| ("x-told-user", user.clone())));
     let mut body = told(pool, saw);
     if !matches!(status, 204 | 304) {
         fields.push(("content-type", said("type").unwrap_or("text/plain").replace('_', "/")));

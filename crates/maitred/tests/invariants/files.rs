@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 
 use maitred_testing::random::Random;
 
-use crate::ask::{Arrival, Clients};
+use crate::ask::{Answer, Arrival, Ask, Clients};
 use crate::case::Case;
 use crate::judge::Source as _;
+use crate::pools::{KINDS, Kind};
 use crate::requests::Step;
 use crate::run::numbers;
 use crate::seen::{Seen, difference};
-use crate::support::binary;
+use crate::support::{binary, eventually};
 use crate::world::World;
 
 /// Other seeds than those of the other relations.
@@ -88,6 +89,53 @@ fn a_configuration_that_is_said_in_another_way_answers_the_same() {
     compare("started anew", &cases, &before, &answers(&world, &cases));
 }
 
+/// Sites that keep all, by one pool of each kind.
+fn keeping(role: &str) -> String {
+    let site = |kind: &Kind| {
+        let name = kind.name();
+        format!(
+            "[[site]]\nhosts = [\"{name}.test\"]\ncache = true\n[[site.route]]\npath = \"/*\"\npool = \"{role}-{name}\"\n"
+        )
+    };
+    KINDS.iter().map(site).collect()
+}
+
+#[test]
+fn what_is_kept_comes_from_no_other_pool_after_a_reload() {
+    let world = World::start();
+    let ask = Ask {
+        method: "GET",
+        path: "/kept".to_owned(),
+        query: "cc=max-age~60".to_owned(),
+        fields: Vec::new(),
+        body: Vec::new(),
+    };
+    let [guise, ..] = Case::new(0, &world.credentials).guises;
+    let get = |clients: &mut Clients<'_>, kind: &Kind| {
+        clients.ask(Arrival::Http1, guise, &format!("{}.test", kind.name()), &ask, &ask.target(0))
+    };
+    world.put(&world.file(&keeping("a"))).unwrap();
+    let mut clients = Clients::new(&world.server);
+    for kind in &KINDS {
+        let first = get(&mut clients, kind);
+        eventually("the answer is kept", || {
+            let number = |answer: &Answer| answer.field("x-number").map(str::to_owned);
+            let (one, other) = (get(&mut clients, kind), get(&mut clients, kind));
+            assert_eq!(first.field("x-told-pool"), Some("a"));
+            number(&one) == number(&other)
+        });
+    }
+    world.put(&world.file(&keeping("b"))).unwrap();
+    let mut clients = Clients::new(&world.server);
+    for kind in &KINDS {
+        let answer = get(&mut clients, kind);
+        assert!(
+            answer.field("x-told-pool") == Some("b"),
+            "kept over a reload: {kind:?}: it was to come from the pool b\n{answer}"
+        );
+    }
+}
+
 /// A file with one fault, or something that may be none.
 fn broken(random: &mut Random, text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -128,7 +176,7 @@ fn check_says_ok_exactly_where_a_server_takes_a_file() {
         assert_eq!(
             output.status.success(),
             put.is_ok(),
-            "seed {seed}: check: {said}\nserver: {put:?}\n{text}"
+            "check and server: seed {seed}: check: {said}\nserver: {put:?}\n{text}"
         );
         *if put.is_ok() { &mut taken } else { &mut refused } += 1;
     }

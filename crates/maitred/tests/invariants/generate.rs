@@ -8,7 +8,18 @@ use crate::site::{Key, Site, get};
 /// Patterns of routes, with paths that fit them.
 pub(crate) const PATHS: [(&str, &[&str]); 8] = [
     ("/", &["/"]),
-    ("/app/*", &["/app/x", "/app/a/b", "/app/caf%C3%A9", "/app/sp%20ace.html", "/app/a+b;c=d"]),
+    (
+        "/app/*",
+        &[
+            "/app/x",
+            "/app/a/b",
+            "/app/app/x",
+            "/app/a%2Fb",
+            "/app/caf%C3%A9",
+            "/app/sp%20ace.html",
+            "/app/a+b;c=d",
+        ],
+    ),
     ("/api/v1/*", &["/api/v1/users", "/api/v1/users/17"]),
     ("/api/*", &["/api/v1/users", "/api/none", "/api/a%7Cb"]),
     ("*.txt", &["/a.txt", "/app/notes.txt", "/files/none.txt"]),
@@ -44,7 +55,7 @@ pub(crate) fn site(random: &mut Random) -> (Site, Gate) {
         (4, Gate::None),
         (2, Gate::Basic),
         (2, Gate::Jwt),
-        (1, Gate::JwtInCookie),
+        (2, Gate::JwtInCookie),
         (3, Gate::Forward),
     ]);
     let mut generator = Generator { random, gate };
@@ -102,7 +113,12 @@ impl Generator<'_> {
         self.maybe(keys, of(15), "expires", EXPIRES);
         self.maybe(keys, of(12), "cors", CORS);
         self.maybe(keys, of(10), "security_headers", &["true", "\"strict\""]);
-        self.maybe(keys, of(10), "limits", &["{ body_bytes_max = \"1m\" }", "{ request_timeout = \"50s\" }"]);
+        self.maybe(
+            keys,
+            of(12),
+            "limits",
+            &["{ body_bytes_max = \"1m\" }", "{ body_bytes_max = \"2k\" }", "{ request_timeout = \"50s\" }"],
+        );
         self.maybe(keys, of(8), "limit", &["[\"wide\"]"]);
         self.maybe(
             keys,
@@ -232,8 +248,17 @@ fn takes_all(before: &[Key], route: &[Key]) -> bool {
     is_stricter && covers
 }
 
-const CACHES: &[&str] =
-    &["true", "true", "true", "false", "{ query_ignore = [\"utm_*\"] }", "{ query = \"sorted\" }"];
+/// A request that waits longer goes past the cache, whole: `collapse_timeout` is what a machine under load needs.
+const CACHES: &[&str] = &[
+    "{ collapse_timeout = \"60s\" }",
+    "{ collapse_timeout = \"60s\" }",
+    "{ collapse_timeout = \"60s\" }",
+    "false",
+    "{ collapse_timeout = \"60s\", query_ignore = [\"utm_*\"] }",
+    "{ collapse_timeout = \"60s\", query = \"sorted\" }",
+    "{ collapse_timeout = \"60s\", key_identity = true }",
+    "{ collapse_timeout = \"60s\", key_identity = true }",
+];
 const RESPONSE_HEADERS: &[&str] = &[
     "{ set = { X-Set = \"set\" } }",
     "{ remove = [\"X-Powered-By\"] }",

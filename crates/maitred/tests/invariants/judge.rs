@@ -7,9 +7,10 @@ use crate::ask::{ARRIVALS, Answer, Arrival, Ask};
 use crate::case::Case;
 use crate::echo::ordered;
 use crate::pending::is_pending;
-use crate::requests::{FORGED, Step, spell};
+use crate::requests::{FORGED, OF_GATES, Step, spell};
 use crate::seen::{Seen, difference};
 use crate::site::Guise;
+use crate::told;
 
 /// What does not hold.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ impl fmt::Display for Fault {
 
 pub(crate) type Judged = Result<(), Fault>;
 
-fn fault(relation: &'static str, said: String) -> Judged {
+pub(crate) fn fault(relation: &'static str, said: String) -> Judged {
     if is_pending(relation) { Ok(()) } else { Err(Fault { relation, said }) }
 }
 
@@ -48,15 +49,22 @@ pub(crate) struct Judge<'j> {
 pub(crate) const REQUESTS_MAX: u64 = 100;
 
 /// An answer, and who was asked for it.
-struct Got {
-    answer: Answer,
+pub(crate) struct Got {
+    pub(crate) answer: Answer,
     host: String,
-    number: u64,
+    pub(crate) number: u64,
 }
 
 impl Got {
     fn seen(&self) -> Seen {
         Seen::new(&self.answer, &self.host, self.number)
+    }
+
+    /// What a response to HEAD has in common with that to GET: an application counts what it would have sent.
+    fn without_content(&self) -> Seen {
+        let mut seen = self.plain();
+        seen.body = String::new();
+        seen
     }
 
     fn plain(&self) -> Seen {
@@ -94,8 +102,10 @@ impl Judge<'_> {
         let [base, turned, plain] = self.case.guises;
         let first = self.get(Arrival::Http1, base, ask);
         self.shown(ask, &first)?;
+        told::judge(&self.case.site, ask, &first)?;
         for by in [Arrival::Http2, Arrival::Http3] {
             let other = self.get(by, base, ask);
+            told::judge(&self.case.site, ask, &other)?;
             // Over TLS, responses with a cookie are never compressed (`cookies_over_tls`), and so do not vary.
             let has_cookie = first.answer.field("set-cookie").is_some();
             let seen = |got: &Got| if has_cookie { got.plain() } else { got.seen() };
@@ -104,6 +114,17 @@ impl Judge<'_> {
         let by = ARRIVALS[self.case.seed as usize % 2];
         let other = self.get(by, turned, ask);
         same("kind of pool", ask, (&first, &first.seen()), (&other, &other.seen()))?;
+        told::judge(&self.case.site, ask, &other)?;
+        if ask.method == "GET" {
+            let head = Ask { method: "HEAD", ..ask.clone() };
+            let other = self.get(by, base, &head);
+            same(
+                "HEAD as GET",
+                &head,
+                (&first, &first.without_content()),
+                (&other, &other.without_content()),
+            )?;
+        }
         let other = self.get(by, plain, ask);
         same("cache or compression", ask, (&first, &first.plain()), (&other, &other.plain()))
     }
@@ -135,7 +156,8 @@ impl Judge<'_> {
         let by = ARRIVALS[number % 3];
         let first = self.get(by, base, ask);
         let mut other = ask.clone();
-        other.path = spell(&ask.path, number / 3);
+        let slashes = !self.case.site.has("encoded_slashes");
+        other.path = spell(&ask.path, number / 3, slashes);
         let at = self.next();
         let mut target = other.target(at);
         if by == Arrival::Http1 && number.is_multiple_of(5) {
@@ -152,7 +174,12 @@ impl Judge<'_> {
     fn forged(&mut self, ask: &Ask, number: usize) -> Judged {
         let [base, ..] = self.case.guises;
         let by = ARRIVALS[number % 3];
-        let (name, value) = FORGED[number / 3 % FORGED.len()];
+        let of_gates = OF_GATES.iter().filter(|(copied, _)| self.case.site.says(copied));
+        let of_gates: Vec<_> = of_gates.map(|(_, name)| (*name, "forged")).collect();
+        let (name, value) = match of_gates[..] {
+            [_, ..] if number.is_multiple_of(4) => of_gates[number / 12 % of_gates.len()],
+            _ => FORGED[number / 3 % FORGED.len()],
+        };
         let first = self.get(by, base, ask);
         let other = self.get(by, base, &ask.with(&[(name, value.to_owned())]));
         let scheme = |got: &Got| got.answer.field("x-told-scheme").map(str::to_owned);
@@ -212,7 +239,10 @@ impl Judge<'_> {
                 continue;
             };
             match made.get(told) {
-                Some((asked, first)) => reused((asked, first), ask, &got, &other)?,
+                Some((asked, first)) => {
+                    let own = self.case.site.says("key_identity");
+                    reused((asked, first), ask, (&got, &other), own)?;
+                }
                 None => {
                     same("cache, new answer", ask, (&got, &got.plain()), (&other, &other.plain()))?;
                     if ask.method == "GET" {
@@ -225,8 +255,9 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a kept answer may be given: by what it says itself (RFC 9111 section 3), and never from another pool or user.
-fn reused((asked, first): (&Ask, &Got), ask: &Ask, got: &Got, plain: &Got) -> Judged {
+/// Whether a kept answer may be given: by what it says itself (RFC 9111 section 3), and never from another pool or user. `own`:
+/// clients may have responses of their own.
+fn reused((asked, first): (&Ask, &Got), ask: &Ask, (got, plain): (&Got, &Got), own: bool) -> Judged {
     let why = |what: &str| {
         format!(
             "{what}\nfirst for {asked}\n{}then for {ask}\n{}without a cache\n{}",
@@ -271,7 +302,8 @@ fn reused((asked, first): (&Ask, &Got), ask: &Ask, got: &Got, plain: &Got) -> Ju
         ask.fields.iter().find(|(found, _)| *found == name).map(|(_, value)| value.clone())
     };
     let is_open = has("public") || has("s-maxage") || has("must-revalidate");
-    if of(asked, "authorization").is_some() && !is_open {
+    let is_own = own && of(asked, "authorization") == of(ask, "authorization");
+    if of(asked, "authorization").is_some() && !is_open && !is_own {
         return fault("kept for credentials", why("Authorization"));
     }
     let user = |got: &Got| (line(got, "x-remote-user: "), line(got, "x-guard-user: "));

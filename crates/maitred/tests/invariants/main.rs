@@ -1,6 +1,7 @@
 //! Invariants over generated configurations: sites and requests by a seed, for the real binary, judged by relations.
 //!
-//! `MAITRED_INVARIANTS=50000` is how many configurations are tried, `MAITRED_INVARIANTS_SEED=17` tries that one alone.
+//! `MAITRED_INVARIANTS=50000` is how many configurations are tried, `MAITRED_INVARIANTS_SEED=17` tries that one alone. With
+//! `MAITRED_INVARIANTS_STOP=1` the first that fails ends the run, and is not made smaller.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -10,10 +11,11 @@
 //! | [`pools`], [`echo`] | pools of all kinds, and the application behind them |
 //! | [`world`] | the server that is given one file after the other |
 //! | [`ask`], [`seen`] | clients of each version, and what is compared of responses |
-//! | [`judge`] | the relations |
+//! | [`judge`], [`told`] | the relations; what is judged of one answer alone |
 //! | [`pending`] | those that the server does not keep yet |
 //! | [`files`] | relations between files: order, several files, reload, restart, `check` |
-//! | [`mutants`] | deliberate faults, which the relations have to find |
+//! | [`mutants`] | deliberate faults in recorded answers, which the relations have to find |
+//! | `product_mutants.toml` | deliberate faults in the server's source: `cargo xtask mutants` |
 //! | [`run`] | runs, and what makes failures smaller |
 //! | [`support`] | what all black-box tests share |
 
@@ -35,6 +37,7 @@ mod seen;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;
+mod told;
 mod world;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -55,9 +58,12 @@ fn number(name: &str) -> Option<u64> {
 
 fn finish(run: Run, begun: Instant) {
     let asked = run.asked.load(Relaxed);
-    let Run { cases, failures, refused, faults, .. } = run;
+    let Run { cases, failures, refused, faults, stops, tried, .. } = run;
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("{cases} configurations, {asked} requests, {} refused, {seconds:.1} s", refused.len());
+    if let (true, Some(relation)) = (stops, faults.keys().next()) {
+        eprintln!("stopped after {} configurations: {relation}", tried.into_inner());
+    }
     assert!(failures.is_empty(), "{faults:?}\n\n{}", failures.join("\n\n"));
     let some = refused.iter().take(2).cloned().collect::<Vec<_>>().join("\n");
     assert!(refused.len() * 50 <= cases, "the generator makes what is refused, as\n{some}");
@@ -74,7 +80,7 @@ fn relations_hold_for_configurations_of_any_seed() {
     };
     let begun = Instant::now();
     let world = World::start();
-    let mut run = Run::default();
+    let mut run = Run { stops: number("MAITRED_INVARIANTS_STOP").is_some(), ..Run::default() };
     run.over(&world, &seeds);
     finish(run, begun);
 }

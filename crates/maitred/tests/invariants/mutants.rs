@@ -1,5 +1,6 @@
 //! Deliberate faults: each is done to recorded answers of the server, as a server with that fault would have answered, and the
-//! relations have to find it. The server itself is not built again for them.
+//! relations have to find it. The server itself is not built again for them, so that they belong to each run of the tests; those
+//! of `product_mutants.toml` are made in its source.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Mutex;
@@ -9,7 +10,6 @@ use crate::ask::{Answer, Arrival, Ask, Clients};
 use crate::case::Case;
 use crate::judge::Source;
 use crate::pools::Kind;
-use crate::requests::FORGED;
 use crate::run::{judge_from, numbers};
 use crate::site::Guise;
 use crate::world::World;
@@ -48,10 +48,6 @@ fn with_line(mut answer: Answer, begin: &str, change: impl Fn(&str) -> Option<St
     answer
 }
 
-fn header<'a>(ask: &'a Ask, name: &str) -> Option<&'a str> {
-    ask.fields.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
-}
-
 /// Gives what was kept under a key, and keeps what may be kept by a wrong rule.
 fn kept(
     memory: &mut Memory,
@@ -85,51 +81,22 @@ const FRESH: &str = "max-age~60";
 
 #[rustfmt::skip]
 const MUTANTS: &[Mutant] = &[
-    ("fields of a filter are left out over HTTP/2", |_, call, answer| match call.by {
-        Arrival::Http2 => without(answer, &["x-set", "x-absent", "link"]),
-        _ => answer,
-    }),
     ("security fields are left out of errors over HTTP/3", |_, call, answer| match call.by {
         Arrival::Http3 if answer.status >= 400 => without(answer, &["x-content-type-options"]),
         _ => answer,
-    }),
-    ("FastCGI forgets the user", |_, call, answer| match call.guise.kind {
-        Kind::FastCgi => with_line(answer, "x-remote-user: ", |_| None),
-        _ => answer,
-    }),
-    ("the key of the cache has no query", |memory, call, answer| {
-        let key = format!("{} {}", call.host, call.ask.path);
-        kept(memory, call, answer, key, |_| says(call, FRESH))
     }),
     ("the key of the cache has no host", |memory, call, answer| {
         let key = format!("{} {}", call.ask.path, call.ask.query);
         kept(memory, call, answer, key, |_| says(call, FRESH))
     }),
-    ("Vary is no part of the key of the cache", |memory, call, answer| {
-        let may = |_: &Answer| {
-            let is_private = says(call, "cookie=") || says(call, "private");
-            says(call, "vary=") && says(call, FRESH) && !is_private
-        };
-        kept(memory, call, answer, url(call), may)
-    }),
     ("no-store is kept", |memory, call, answer| {
         kept(memory, call, answer, url(call), |_| says(call, "no-store"))
-    }),
-    ("private is kept", |memory, call, answer| {
-        kept(memory, call, answer, url(call), |_| says(call, "private"))
-    }),
-    ("Set-Cookie is kept", |memory, call, answer| {
-        kept(memory, call, answer, url(call), |answer| answer.field("set-cookie").is_some())
     }),
     ("what is stale is given", |memory, call, answer| {
         kept(memory, call, answer, url(call), |_| says(call, "max-age~0"))
     }),
     ("what has no lifetime is kept", |memory, call, answer| {
         kept(memory, call, answer, url(call), |_| !says(call, "cc="))
-    }),
-    ("answers for credentials are kept", |memory, call, answer| {
-        let may = |_: &Answer| header(call.ask, "authorization").is_some() && says(call, "cc=max-age~60&");
-        kept(memory, call, answer, url(call), may)
     }),
     ("the cache answers before the gate", |memory, call, answer| {
         kept(memory, call, answer, url(call), |_| says(call, "public") || says(call, "s-maxage"))
@@ -138,35 +105,8 @@ const MUTANTS: &[Mutant] = &[
         Some(_) => without(answer, &["etag"]),
         None => answer,
     }),
-    ("an application gets the user that a client claims to be", |_, call, mut answer| {
-        let claimed = FORGED.iter().find(|(name, value)| *value == "forged" && header(call.ask, name).is_some());
-        if let Some((name, value)) = claimed && answer.line("pool ").is_some() {
-            answer.body.extend(format!("{name}: {value}\n").into_bytes());
-        }
-        answer
-    }),
-    ("X-Forwarded-For of any client is believed", |_, call, answer| match header(call.ask, "x-forwarded-for") {
-        Some(claimed) => with_line(answer, "x-forwarded-for: ", |is| Some(format!("{claimed}, {is}"))),
-        None => answer,
-    }),
-    ("X-Forwarded-Proto of any client is believed", |_, call, mut answer| {
-        if header(call.ask, "x-forwarded-proto").is_some() {
-            let scheme = answer.fields.iter_mut().filter(|(name, _)| name == "x-told-scheme");
-            scheme.for_each(|(_, value)| *value = "https".to_owned());
-        }
-        answer
-    }),
-    ("a gate is shown the target as it was sent", |_, call, answer| {
-        with_line(answer, "x-guard-uri: ", |_| Some(call.target.to_owned()))
-    }),
     ("an application gets the target as it was sent", |_, call, answer| {
         with_line(answer, "target ", |_| Some(call.target.to_owned()))
-    }),
-    ("routes look at the path as it was sent", |_, call, mut answer| {
-        if call.target.contains("..") {
-            answer.status = 404;
-        }
-        answer
     }),
     ("the last byte of compressed content is lost", |_, _, answer| match answer.field("content-encoding") {
         Some(_) => {
@@ -175,10 +115,6 @@ const MUTANTS: &[Mutant] = &[
             answer
         }
         None => answer,
-    }),
-    ("HTTP/3 compresses nothing", |_, call, answer| match call.by {
-        Arrival::Http3 => answer.decoded(),
-        _ => answer,
     }),
     ("content of requests is lost over HTTP/3", |_, call, answer| match call.by {
         Arrival::Http3 => with_line(answer, "body ", |_| Some("0 0".to_owned())),
@@ -212,13 +148,6 @@ const MUTANTS: &[Mutant] = &[
         if call.by == Arrival::Http2 {
             let location = answer.fields.iter_mut().filter(|(name, _)| name == "location");
             location.for_each(|(_, value)| *value = value.replace('%', "%25"));
-        }
-        answer
-    }),
-    ("any origin may use responses over HTTP/3", |_, call, mut answer| {
-        let name = "access-control-allow-origin";
-        if call.by == Arrival::Http3 && header(call.ask, "origin").is_some() && answer.field(name).is_none() {
-            answer.fields.insert(0, (name.to_owned(), "*".to_owned()));
         }
         answer
     }),

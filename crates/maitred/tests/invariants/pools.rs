@@ -124,6 +124,7 @@ fn asked(peer: &mut Peer) -> io::Result<Saw> {
         target: target.to_owned(),
         fields: fields.collect(),
         body: asked.body,
+        user: None,
     })
 }
 
@@ -273,6 +274,7 @@ fn fastcgi(peer: &mut Peer, role: &str) -> io::Result<()> {
     if let Some(user) = params.get("REMOTE_USER").filter(|user| !user.is_empty() && !is_told) {
         saw.fields.push(("x-remote-user".to_owned(), user.clone()));
     }
+    saw.user = Some(params.get("REMOTE_USER").cloned().unwrap_or_else(|| "-".to_owned()));
     let reply = echo::answer(role, &saw);
     let mut output = format!("Status: {} Said\r\n", reply.status);
     for (name, value) in &reply.fields {

@@ -134,7 +134,10 @@ fn client(
 }
 
 fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Arrival, Ask)> {
-    let (path, query) = (path(random), steering(random));
+    let (path, mut query) = (path(random), steering(random));
+    if !query.contains("cc=") && random.percent(60) {
+        query.push_str("&cc=max-age~60");
+    }
     let one = |random: &mut Random| {
         let method = if random.percent(88) { "GET" } else { "HEAD" };
         let fields = client(random, gate, credentials, Who::None);
@@ -145,11 +148,12 @@ fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Ar
     (0..6).map(|_| one(random)).collect()
 }
 
-/// Another spelling of the same path, by a number.
-pub(crate) fn spell(path: &str, number: usize) -> String {
+/// Another spelling of the same path, by a number. `slashes`: an encoded slash is one like any other.
+pub(crate) fn spell(path: &str, number: usize, slashes: bool) -> String {
     let (at, first) =
         path.char_indices().nth(1).filter(|(_, found)| found.is_ascii_alphanumeric()).unwrap_or((0, '/'));
-    match number % 7 {
+    match number % 8 {
+        7 if slashes && path[1..].contains('/') => format!("/{}", path[1..].replacen('/', "%2F", 1)),
         0 if at == 1 => format!("/%{:02x}{}", first as u32, &path[2..]),
         0 | 1 => format!("/.{path}"),
         2 => format!("/away/..{path}"),
@@ -169,6 +173,10 @@ fn lower_hex(path: &str) -> String {
     };
     path.chars().map(lower).collect()
 }
+
+/// Fields that gates give, where a site has one that gives them.
+pub(crate) const OF_GATES: &[(&str, &str)] =
+    &[("X-Guard-User", "x-guard-user"), ("X-Guard-Client", "x-guard-client"), ("X-Roles", "x-roles")];
 
 /// Fields of the documented families: a client that sends them is treated as one that does not.
 pub(crate) const FORGED: &[(&str, &str)] = &[

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::ask::{Ask, Clients};
 use crate::case::Case;
@@ -33,14 +33,21 @@ pub(crate) struct Run {
     pub(crate) faults: BTreeMap<&'static str, Vec<u64>>,
     /// Configurations that the server does not take.
     pub(crate) refused: Vec<String>,
+    /// The first failure ends it.
+    pub(crate) stops: bool,
+    /// Configurations that were asked about, until then.
+    pub(crate) tried: AtomicU64,
+    pub(crate) has_failed: AtomicBool,
 }
 
 impl Run {
     /// All cases of these seeds.
     pub(crate) fn over(&mut self, world: &World, seeds: &[u64]) {
-        for seeds in seeds.chunks(SITES_PER_FILE) {
+        // A run that ends with the first failure mostly ends soon.
+        let sites = if self.stops { SITES_PER_FILE / 4 } else { SITES_PER_FILE };
+        for seeds in seeds.chunks(sites) {
             self.file(world, &Case::all(seeds, &world.credentials));
-            if self.failures.len() >= FAILURES_MAX {
+            if self.failures.len() >= if self.stops { 1 } else { FAILURES_MAX } {
                 return;
             }
         }
@@ -68,6 +75,13 @@ impl Run {
             parts.collect::<Vec<_>>().into_iter().flat_map(|thread| thread.join().unwrap()).collect()
         });
         for (case, step, fault) in failed {
+            if self.stops {
+                if self.failures.is_empty() {
+                    self.faults.insert(fault.relation, vec![case.seed]);
+                    self.failures.push(format!("seed {}: {fault}", case.seed));
+                }
+                continue;
+            }
             // Others of the same relation mostly have the same cause.
             let seeds = self.faults.entry(fault.relation).or_default();
             seeds.push(case.seed);
@@ -82,8 +96,13 @@ impl Run {
         let mut failed = Vec::new();
         let mut clients = Clients::new(&world.server);
         for case in cases {
+            if self.stops && self.has_failed.load(Relaxed) {
+                break;
+            }
+            self.tried.fetch_add(1, Relaxed);
             for step in &case.steps {
                 if let Err(fault) = judge(&mut clients, case, step) {
+                    self.has_failed.store(true, Relaxed);
                     failed.push((case.clone(), step.clone(), fault));
                     self.asked.fetch_add(clients.asked, Relaxed);
                     // A panic of a client leaves its connection as it was.

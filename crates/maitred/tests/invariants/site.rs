@@ -26,9 +26,12 @@ pub(crate) struct Guise {
     pub(crate) kind: Kind,
     /// Without what keeps or compresses responses.
     pub(crate) is_plain: bool,
-    /// Keys in the opposite order.
+    /// Keys in the opposite order, behind routes that are for other paths: where routes are many, they are found in another way.
     pub(crate) is_reversed: bool,
 }
+
+/// Routes for paths that are never asked for.
+const DEAD_ROUTES: usize = 5;
 
 /// What a plain site has not.
 const NOT_PLAIN: [&str; 2] = ["cache", "compress"];
@@ -43,10 +46,19 @@ impl Site {
         self.get(name).is_some() || self.routes.iter().any(|route| get(route, name).is_some())
     }
 
+    /// Whether a value of it, or of one of its routes, has this text.
+    pub(crate) fn says(&self, text: &str) -> bool {
+        self.keys.iter().chain(self.routes.iter().flatten()).any(|key| key.value.contains(text))
+    }
+
     /// Its tables, in one guise.
     pub(crate) fn text(&self, host: &str, guise: Guise) -> String {
         let mut text = format!("[[site]]\nhosts = [\"{host}\"]\n");
         write_keys(&mut text, &self.keys, guise);
+        for number in 0..if guise.is_reversed { DEAD_ROUTES } else { 0 } {
+            let _ =
+                write!(text, "[[site.route]]\npath = \"/dead/{number}/*\"\nrespond = {{ status = 410 }}\n");
+        }
         for route in &self.routes {
             text.push_str("[[site.route]]\n");
             write_keys(&mut text, route, guise);
