@@ -47,7 +47,7 @@ use run::Run;
 use world::World;
 
 /// Configurations of a run, unless the environment says another number.
-const CONFIGURATIONS: u64 = 500;
+const CONFIGURATIONS: u64 = 2_000;
 
 /// Seeds beyond these that have failed once, and are tried in each run.
 const FAILED_ONCE: &[u64] = &[];
