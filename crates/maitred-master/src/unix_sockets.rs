@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -92,6 +92,7 @@ pub(crate) fn bind(
     let failed = |error: Errno| io::Error::from(error).to_string();
     let at = SocketAddrUnix::new(path).map_err(failed)?;
     let socket = new_socket().map_err(failed)?;
+    make_directory(path);
     let _lock = lock_directory(path)?;
     match bind_closed(&socket, &at) {
         Err(Errno::ADDRINUSE) => {
@@ -109,13 +110,28 @@ pub(crate) fn bind(
     Ok((socket, file))
 }
 
+fn is_missing(directory: &Path) -> bool {
+    // A path without a directory is in the present one.
+    !directory.as_os_str().is_empty()
+        && std::fs::symlink_metadata(directory).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Makes the directory of a socket if nothing else is missing, as that of a package in `/run`, which is empty after a boot, and
+/// which a service manager makes for its unit alone. What keeps it from being made, the bind says.
+fn make_directory(path: &Path) {
+    if let Some(directory) = path.parent().filter(|directory| is_missing(directory)) {
+        let _ = std::fs::DirBuilder::new().mode(0o755).create(directory);
+    }
+}
+
 /// Whether [`bind`] could bind a socket with this file, if nothing else listens there. Makes nothing.
 ///
 /// # Errors
 /// What that would say.
 pub(crate) fn judge(path: &Path, permissions: &UnixFile) -> Result<(), String> {
     SocketAddrUnix::new(path).map_err(|error| io::Error::from(error).to_string())?;
-    if let Err(error) = may_make(path) {
+    let directory = path.parent().filter(|directory| is_missing(directory));
+    if let Err(error) = may_make(directory.unwrap_or(path)) {
         let number = error.raw_os_error().map(Errno::from_raw_os_error);
         return Err(number.map_or_else(|| error.to_string(), |number| explain(path, number)));
     }
@@ -276,8 +292,15 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(bind(&path, &UnixFile::default(), 8).unwrap_err().contains("no socket"));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        let error = bind(&directory.path().join("none/x.sock"), &UnixFile::default(), 8).unwrap_err();
-        assert!(error.contains("there is no directory"), "{error}");
+        let path = directory.path().join("none/of/x.sock");
+        for error in [bind(&path, &UnixFile::default(), 8).map(drop), judge(&path, &UnixFile::default())] {
+            assert!(error.unwrap_err().contains("there is no directory"));
+        }
+        let path = directory.path().join("run/x.sock");
+        judge(&path, &UnixFile::default()).unwrap();
+        assert!(!path.parent().unwrap().exists(), "a check makes nothing");
+        drop(bind(&path, &UnixFile::default(), 8).unwrap());
+        assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o755);
     }
 
     #[test]

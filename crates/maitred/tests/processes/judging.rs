@@ -120,14 +120,15 @@ fn a_log_where_an_account_of_the_server_may_write_is_refused_by_both() {
 #[test]
 fn sockets_and_files_of_the_server_are_judged_as_they_are_made() {
     let setup = Setup::with_files;
-    refused("admin", setup().server("admin = \"unix:none/admin.sock\""), "there is no directory");
+    refused("admin", setup().server("admin = \"unix:none/of/admin.sock\""), "there is no directory");
+    taken("a directory that is made", setup().server("admin = \"unix:run/admin.sock\""));
     refused("admin", setup().server("admin = \"unix:root/a.txt\""), "no socket");
     let long = format!("admin = \"unix:{}/admin.sock\"", "x".repeat(120));
     let (good, said) = check(&setup().server(&long));
     assert!(!good, "a path that is too long for a socket: {said}");
     refused(
         "a socket of a listener",
-        setup().replacing_address("unix:none/http.sock"),
+        setup().replacing_address("unix:none/of/http.sock"),
         "there is no directory",
     );
     refused("pid_file", setup().server("pid_file = \"none/pid\""), "No such file or directory");

@@ -105,12 +105,10 @@ fn starts(root: &Path) -> Result<()> {
     if !said.starts_with(&format!("maitred {VERSION}")) {
         return Err(format!("{}: --version says {said:?}", program.display()).into());
     }
-    // Its paths and its account are those of an installed package, which this machine does not have; the directory of its
-    // socket is systemd's to make.
+    // Its paths and its account are those of an installed package, which this machine does not have.
     let configuration = std::fs::read_to_string(root.join("etc/maitred/maitred.toml"))?;
     let here = root.join("maitred.toml");
     let moved = configuration.replace("/usr/share/", &format!("{}/usr/share/", root.display()));
-    let moved = moved.replace("/run/maitred/", &format!("{}/", root.display()));
     std::fs::write(&here, moved.replace("[server]", "[server]\nshare_user = true"))?;
     step("configuration of the package", Command::new(&program).args(["check", "-c"]).arg(&here))
 }
