@@ -204,7 +204,8 @@ fn a_server_asks_for_the_body_by_itself() {
         }
         peer.send("HTTP/1.1 100 Continue\r\n\r\n")?;
         assert_eq!(peer.take(5)?, b"hello");
-        peer.answer("thanks")
+        // It closes the connection, which would otherwise be kept for the next request.
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nthanks")
     });
     let server = start(&[&upstream], "");
     let ask = |target| {
