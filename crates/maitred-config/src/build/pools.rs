@@ -9,8 +9,8 @@ use super::super::discovery::{Discovery, Name};
 use super::super::finding::{At, Span};
 use super::super::listen::{Address, Buckets, Listen};
 use super::super::meaning::{
-    EarlyHints, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal, Target, Transport,
-    Upstream,
+    EarlyHints, Files, Pool, RequestHeaders, Route, Sharing, Site, Source, Sticky, StopSignal, Target,
+    Transport, TryItem, Upstream,
 };
 use super::super::mirror::MirrorChoice;
 use super::super::overrides::Overrides;
@@ -704,10 +704,18 @@ pub(super) fn check_together(
                     .and_then(MirrorChoice::target)
                     .is_some_and(|mirror| mirror.pool == index)
             };
+            let tries = |files: &Files| files.try_files.contains(&TryItem::Pool(index));
             let leads = |route: &Route| {
-                route.target == Target::Pool(index) || asks(&route.access) || copies(&route.overrides)
+                let answers = match &route.target {
+                    Target::Pool(pool) => *pool == index,
+                    Target::Files(files) => tries(files),
+                    _ => false,
+                };
+                answers || asks(&route.access) || copies(&route.overrides)
             };
-            asks(&site.access) || copies(&site.overrides) || site.routes.iter().any(leads)
+            let of_site =
+                asks(&site.access) || copies(&site.overrides) || site.files.as_ref().is_some_and(tries);
+            of_site || site.routes.iter().any(leads)
         };
         if !sites.iter().any(led_to) {
             root.cx.warn(

@@ -357,6 +357,20 @@ fn values_of_fields_have_known_placeholders() {
 }
 
 #[test]
+fn a_pool_that_files_lead_to_is_not_left_over() {
+    let pool = "[pool.web]\ncommand = [\"true\"]\n[server]\nshare_user = true\n";
+    let warned = |site: &str| {
+        let (_, warnings) =
+            read_as(&format!("[[listen]]\naddress = \":80\"\n[[site]]\n{site}\n{pool}"), false).unwrap();
+        warnings.iter().any(|warning| one_line(&warning.0).contains("no route leads to"))
+    };
+    assert!(warned("root = \"/srv\""));
+    assert!(!warned("root = \"/srv\"\ntry = [\"{path}\", \"pool:web\"]"));
+    let route = "[[site.route]]\npath = \"/*\"\nroot = \"/srv\"\ntry = [\"{path}\", \"pool:web\"]";
+    assert!(!warned(route));
+}
+
+#[test]
 fn warnings_do_not_stop_anything() {
     let text = format!(
         "{COMPLETE}[server]\nuser = \"www-data\"\n[log]\naccess = \"off\"\naccess_file = \"a.log\"\n[pool.web]\ncommand = [\"missing\"]\n"
