@@ -294,8 +294,8 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!(pool.cwd, Path::new("/etc/maitred/app"));
     assert_eq!(pool.user.as_ref().map(|user| user.uid), Some(1001));
     assert_eq!(
-        (pool.queue_timeout, pool.start_timeout),
-        (Duration::from_millis(250), Duration::from_secs(3600))
+        (pool.queue_timeout, pool.start_timeout, pool.exit_grace),
+        (Duration::from_millis(250), Duration::from_secs(3600), Duration::from_secs(7))
     );
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
     assert!(!pool.isolate);
