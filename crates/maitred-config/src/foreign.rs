@@ -141,6 +141,39 @@ pub(super) fn as_array(line: &str) -> String {
     format!("[{}]", shown.join(", "))
 }
 
+/// What a text is that is not TOML, and what can be done with it.
+pub(super) fn form(text: &str) -> Option<(&'static str, &'static str)> {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let first = lines().next()?;
+    let word = |line: &str| line.split([' ', '\t', '{', ';']).next().unwrap_or_default().to_owned();
+    const BLOCKS: [&str; 6] = ["server", "http", "events", "location", "upstream", "stream"];
+    let is_block = |line: &str| line.ends_with('{') && BLOCKS.contains(&word(line).as_str());
+    if first.starts_with('{') {
+        return Some(("JSON", "`maitred import unit FILE` translates the configuration of NGINX Unit"));
+    }
+    if first.starts_with('<') && first.ends_with('>') {
+        return Some(("a configuration of Apache", "docs/from-apache.md has what its directives are here"));
+    }
+    if lines().any(is_block) || lines().filter(|line| line.ends_with(';')).count() * 2 > lines().count() {
+        return Some(("a configuration of nginx", "`maitred import nginx FILE` translates it"));
+    }
+    let is_key = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    if first == "---"
+        || first
+            .split_once(':')
+            .is_some_and(|(name, rest)| is_key(name) && (rest.is_empty() || rest.starts_with(' ')))
+    {
+        return Some((
+            "YAML",
+            "a configuration of Maitred is in TOML: docs/configuration-files.md, or `maitred init`",
+        ));
+    }
+    (first.ends_with('{') && !first.contains('='))
+        .then_some(("a Caddyfile", "`maitred import caddy FILE` translates it"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +193,26 @@ mod tests {
             assert!(path_hint(text).contains("`*` stands for anything"), "{text}");
         }
         assert_eq!(path_hint("@backend"), NO_NAMED_LOCATIONS);
+    }
+
+    #[test]
+    fn files_of_others_are_known_by_their_form() {
+        for (text, what) in [
+            ("# mine\nserver {\n  listen 80;\n}\n", "nginx"),
+            ("user www-data;\nworker_processes auto;\nevents {}\n", "nginx"),
+            ("example.com {\n  reverse_proxy :8000\n}\n", "Caddyfile"),
+            ("{\n  \"listeners\": {}\n}\n", "JSON"),
+            ("<VirtualHost *:80>\n", "Apache"),
+            ("listen:\n  - ':80'\n", "YAML"),
+            ("---\nhttp:\n", "YAML"),
+        ] {
+            assert!(form(text).is_some_and(|(found, _)| found.contains(what)), "{text}: {:?}", form(text));
+        }
+        for text in
+            ["", "[server]\nthreads = many\n", "[[listen]]\naddress = \":80\n", "listen = [\n", "a = {\n"]
+        {
+            assert_eq!(form(text), None, "{text}");
+        }
     }
 
     #[test]

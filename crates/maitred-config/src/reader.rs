@@ -618,8 +618,27 @@ fn meant(name: &str, spec: &'static Table) -> String {
     let names = spec.keys.iter().map(|key| key.name);
     match nearest(name, names.clone()) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("the keys here are {}", names.collect::<Vec<_>>().join(", ")),
+        None => nearest_elsewhere(name)
+            .unwrap_or_else(|| format!("the keys here are {}", names.collect::<Vec<_>>().join(", "))),
     }
+}
+
+/// A key of another table that was probably meant.
+fn nearest_elsewhere(name: &str) -> Option<String> {
+    fn collect(table: &'static Table, names: &mut Vec<&'static str>) {
+        names.extend(table.keys.iter().map(|key| key.name));
+        table.keys.iter().filter_map(|key| key.kind.table()).for_each(|inner| collect(inner, names));
+    }
+    // Of short names, too many are near.
+    if name.len() < 8 {
+        return None;
+    }
+    let mut names = Vec::new();
+    collect(&ROOT, &mut names);
+    let meant = nearest(name, names)?;
+    let mut places = Vec::new();
+    places_of(meant, &ROOT, &mut places);
+    (!places.is_empty()).then(|| format!("did you mean `{meant}`? It belongs in {}", places.join(" or ")))
 }
 
 /// The titles of all tables that have a key of this name.

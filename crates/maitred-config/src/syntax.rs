@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::foreign::form;
 use super::source::Source;
 use super::span::{Finding, Span};
 
@@ -27,6 +28,13 @@ impl Noise {
     pub(super) fn take(&mut self, source: &Source, errors: Vec<toml::de::Error>) -> Vec<Finding> {
         let mut counting = Vec::new();
         let mut broken = Broken { range: source.range(), lines: Vec::new(), structure_at: usize::MAX };
+        if let (false, Some((what, hint))) = (errors.is_empty(), form(&source.text)) {
+            broken.structure_at = source.start;
+            self.broken.push(broken);
+            let first = line_of(source, 0);
+            let finding = Finding::syntax(first.start..first.end - 1, &format!("this is {what}"));
+            return vec![Finding { hint: Some(hint.to_owned()), ..finding }];
+        }
         let mut errors: Vec<_> =
             errors.into_iter().map(|error| (error.span().unwrap_or(0..0), error)).collect();
         errors.sort_by_key(|(span, _)| span.start);

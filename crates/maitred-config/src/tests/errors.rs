@@ -190,6 +190,25 @@ fn what_is_missing_is_said_where_it_belongs() {
 }
 
 #[test]
+fn what_is_no_toml_at_all_is_named_once() {
+    assert_eq!(
+        brief("server {\n    listen 80;\n}\n"),
+        ["1:1 not valid TOML: this is a configuration of nginx | `maitred import nginx FILE` translates it"]
+    );
+}
+
+#[test]
+fn a_misspelt_key_of_another_table_is_found() {
+    let found = brief(&format!("{COMPLETE}[limits]\nrequest_timeoot = \"1s\"\n"));
+    assert!(
+        found[0].starts_with(
+            "4:1 unknown key `request_timeoot` in [limits] | did you mean `request_timeout`? It belongs in"
+        ),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn several_syntax_errors_are_reported_together_and_without_noise() {
     let text = "[server]\nthreads = many\naffinity = 'off\n\n[[listen]]\naddress = \":8080\"\nbaklog = 3\n";
     assert_eq!(
