@@ -152,6 +152,10 @@ fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Ar
 pub(crate) fn spell(path: &str, number: usize, slashes: bool) -> String {
     let (at, first) =
         path.char_indices().nth(1).filter(|(_, found)| found.is_ascii_alphanumeric()).unwrap_or((0, '/'));
+    // Beside one that is kept, dots are refused.
+    if !slashes && path.contains("%2F") {
+        return format!("/{path}");
+    }
     match number % 8 {
         7 if slashes && path[1..].contains('/') => format!("/{}", path[1..].replacen('/', "%2F", 1)),
         0 if at == 1 => format!("/%{:02x}{}", first as u32, &path[2..]),
