@@ -141,13 +141,14 @@ pub(super) fn as_array(line: &str) -> String {
     format!("[{}]", shown.join(", "))
 }
 
-/// What a text is that is not TOML, and what can be done with it.
+/// The form of a text that is not TOML, and advice.
 pub(super) fn form(text: &str) -> Option<(&'static str, &'static str)> {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let first = lines().next()?;
     let word = |line: &str| line.split([' ', '\t', '{', ';']).next().unwrap_or_default().to_owned();
     const BLOCKS: [&str; 6] = ["server", "http", "events", "location", "upstream", "stream"];
-    let is_block = |line: &str| line.ends_with('{') && BLOCKS.contains(&word(line).as_str());
+    let is_block =
+        |line: &str| line.ends_with('{') && !line.contains('=') && BLOCKS.contains(&word(line).as_str());
     if first.starts_with('{') {
         return Some(("JSON", "`maitred import unit FILE` translates the configuration of NGINX Unit"));
     }
