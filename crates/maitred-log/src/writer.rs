@@ -82,7 +82,7 @@ type Next = Arc<Mutex<Option<OwnedFd>>>;
 pub struct Reopener(Next);
 
 impl Reopener {
-    /// What is handed over from now on is written there.
+    /// Lines that are handed over from now on are written there.
     pub fn replace(&self, descriptor: OwnedFd) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(descriptor);
     }
@@ -110,7 +110,7 @@ impl Writer {
         Ok(Writer { settings, running: Some(Running { jobs, done, next }) })
     }
 
-    /// What has it go on with another descriptor; without effect if the log is off.
+    /// The handle by which it goes on with another descriptor; without effect if the log is off.
     pub fn reopener(&self) -> Reopener {
         Reopener(self.running.as_ref().map(|running| Arc::clone(&running.next)).unwrap_or_default())
     }

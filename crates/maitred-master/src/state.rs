@@ -475,7 +475,7 @@ impl Master {
         match message {
             FromWorker::Ready => {
                 if generation.ready() {
-                    self.is_ready(number);
+                    self.worker_is_ready(number);
                 }
             }
             FromWorker::SlotReady(id, greeting) => {

@@ -55,7 +55,7 @@ impl AccessLogs {
         ThreadLogs::new(self.main.thread_log(), self.named.iter().map(Writer::thread_log).collect())
     }
 
-    /// What has them go on with other files.
+    /// The handles by which they go on with other files.
     pub(super) fn log_files(&self) -> LogFiles {
         LogFiles { main: self.main.reopener(), named: self.named.iter().map(Writer::reopener).collect() }
     }

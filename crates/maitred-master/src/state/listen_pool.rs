@@ -57,7 +57,7 @@ struct Slot {
     phase: Phase,
     /// It was asked to go: its end is no death.
     asked: bool,
-    /// Why it is to be replaced. It goes on until there is another in its place.
+    /// The reason why its process is to be replaced, which goes on until there is another in its place.
     stale: Option<&'static str>,
     started: Instant,
     /// When it last used the CPU.

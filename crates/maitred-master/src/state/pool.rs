@@ -68,7 +68,7 @@ enum Course {
     Ending,
 }
 
-/// What has become of the first processes of a pool.
+/// The outcome of the first processes of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum First {
     /// None of them has been ready yet.
@@ -96,7 +96,7 @@ pub(crate) struct Pool {
     unread: Vec<moving::LastWords>,
     sizing: Sizing,
     first: First,
-    /// What the process said last that has exited last.
+    /// The last lines of the process that has exited last.
     said: Vec<String>,
     queued: u32,
     look_again: Option<Instant>,
@@ -382,9 +382,16 @@ impl Pool {
         let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
         slot.phase = SlotPhase::Empty;
         self.stir(now);
-        let hopes = self.slots.iter().any(Slot::is_undecided);
-        if self.first == First::Awaited && !hopes {
-            self.first = First::Failed(if late { LATE } else { how }.to_owned());
+        let grace = self.plan.exit_grace;
+        let how = match (late, overdue) {
+            (true, _) => LATE.to_owned(),
+            (_, true) => format!(
+                "closed its channel, and was killed because it had not exited {grace:?} later (exit_grace)"
+            ),
+            (false, false) => how.to_owned(),
+        };
+        if self.first == First::Awaited && !self.slots.iter().any(Slot::is_undecided) {
+            self.first = First::Failed(how.clone());
         }
         if let_go {
             let left = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty).count();
@@ -396,14 +403,6 @@ impl Pool {
         if asked || self.course == Course::Ending {
             return;
         }
-        let grace = self.plan.exit_grace;
-        let how = match (late, overdue) {
-            (true, _) => LATE.to_owned(),
-            (_, true) => format!(
-                "closed its channel, and was killed because it had not exited {grace:?} later (exit_grace)"
-            ),
-            (false, false) => how.to_owned(),
-        };
         self.died(now, &name, &Death { clean, was_ready, lived, how }, out);
     }
 

@@ -123,7 +123,7 @@ impl Master {
     }
 
     /// A worker process is ready, and hears of its application processes from now on.
-    pub(super) fn is_ready(&mut self, number: u64) {
+    pub(super) fn worker_is_ready(&mut self, number: u64) {
         let pools = self.pools.iter_mut().filter(|pool| pool.home().generation == number);
         pools.for_each(Pool::can_report);
         if self.current == Some(number) {
@@ -131,7 +131,7 @@ impl Master {
         }
     }
 
-    /// What an application process has said last that exits now.
+    /// An application process exits now, and these lines are its last.
     pub(super) fn app_said(&mut self, epoch: u64, lines: Vec<String>) {
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.slot_of(epoch).is_some()) {
             pool.said(lines);

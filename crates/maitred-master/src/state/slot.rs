@@ -84,7 +84,7 @@ pub(super) struct Slot {
     pub(super) linked: Vec<u64>,
     /// It was asked to go, or to recover: its end is no death.
     pub(super) asked: bool,
-    /// Why it is to be replaced. It goes on until there is another in its place.
+    /// The reason why its process is to be replaced, which goes on until there is another in its place.
     pub(super) stale: Option<&'static str>,
     /// It was killed because it was never ready.
     pub(super) late: bool,

@@ -126,6 +126,21 @@ fn a_reload_to_a_release_that_cannot_start_is_refused_and_the_present_one_goes_o
 }
 
 #[test]
+fn a_refusal_says_that_a_process_was_killed_because_it_did_not_exit() {
+    let mut world = World::up();
+    world.sizes = Settings::fixed(1);
+    let next = reloading(&mut world);
+    world.app_closes(next);
+    assert_eq!(world.master.current(), Some(1), "it may take its time");
+    world.pass(EXIT_GRACE);
+    let said = |action: &Action| match action {
+        Action::Send(1, ToWorker::CommandDone(1, false, why)) => why.contains("(exit_grace)"),
+        _ => false,
+    };
+    assert!(world.done.iter().any(said), "{:?}", world.done);
+}
+
+#[test]
 fn a_reload_waits_for_the_last_of_the_first_processes() {
     let mut world = World::up();
     let last = reloading(&mut world);
