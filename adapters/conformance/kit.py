@@ -541,11 +541,16 @@ class Worker:
 
     def done_of(self, client):
         """The next DONE, while `client` reads; what TAILs say is delivered to it."""
+        done = self.done_while(client)
+        client.deliver(done.tail)
+        return done
+
+    def done_while(self, client):
+        """The next DONE, of whatever request, while `client` reads."""
         self._reading.append(client)
         done = self.done()
         if client in self._reading:
             self._reading.remove(client)
-        client.deliver(done.tail)
         return done
 
     def signal(self, number):
