@@ -275,12 +275,16 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__pool)
-            opts="-c -a -h --json --config --admin --token --help restart drain scale"
+            opts="-c -a -h --canary --no-wait --json --config --admin --token --help restart drain scale"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --canary)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -309,7 +313,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__reload)
-            opts="-c -a -h --config --admin --token --help"
+            opts="-c -a -h --no-wait --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -517,7 +521,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__upgrade)
-            opts="-c -a -h --config --admin --token --help"
+            opts="-c -a -h --no-wait --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -85,18 +85,22 @@ complete -c maitred -n "__fish_maitred_using_subcommand top" -s h -l help -d 'Pr
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand reload" -l no-wait -d 'Do not wait for the result; what is refused within a second is reported all the same'
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -l no-wait -d 'Do not wait for the result; what is refused within a second is reported all the same'
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -l canary -d 'With restart: try the new release with this many processes beside the others, and go on or back by itself' -r
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -l no-wait -d 'With restart: do not wait until the processes have been replaced'
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -l json -d 'Print the pool\'s part of the status as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand upstream" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F

@@ -135,6 +135,7 @@ _arguments "${_arguments_options[@]}" : \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
+'--no-wait[Do not wait for the result; what is refused within a second is reported all the same]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
@@ -146,6 +147,7 @@ _arguments "${_arguments_options[@]}" : \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
+'--no-wait[Do not wait for the result; what is refused within a second is reported all the same]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
@@ -163,16 +165,18 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (pool)
 _arguments "${_arguments_options[@]}" : \
+'()--canary=[With restart\: try the new release with this many processes beside the others, and go on or back by itself]:N:_default' \
 '(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
+'--no-wait[With restart\: do not wait until the processes have been replaced]' \
 '()--json[Print the pool'\''s part of the status as JSON]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':name -- The pool, as in the configuration\: \[pool.NAME\]:_default' \
-'::action -- What to do:((restart\:"Replace all its processes"
+'::action -- What to do:((restart\:"Replace all its processes, each by one that is ready"
 drain\:"End one process, after it has finished its requests"
 scale\:"Keep this many processes"))' \
 '::number -- The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep:_default' \

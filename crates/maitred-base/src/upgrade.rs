@@ -21,8 +21,12 @@ pub const GO_FOR_GOOD: &[u8] = b"go for good";
 /// What the old worker process says to a new image that has yet to come up, when it is asked to stop the server. An image that
 /// does not know the word ignores it.
 pub const STOP: &[u8] = b"stop";
-/// Room for one word of either side, and for what later versions add to it.
-pub const WORD_BYTES_MAX: usize = 64;
+/// What a new image says to the old worker process when an attempt to take over has failed; the reason follows. The old one
+/// serves on, and tells it to the clients that wait for the upgrade. A worker process that does not know the word ignores it.
+pub const SERVE_ON: &[u8] = b"serve on: ";
+/// Room for one word of either side, and for what later versions add to it. A longer one arrives cut: the first version has room
+/// for 64 bytes.
+pub const WORD_BYTES_MAX: usize = 1024;
 /// The environment variable that says where a new image finds what the old one has left: process id, colon, descriptor.
 pub const VARIABLE: &str = "MAITRED_UPGRADE";
 /// The hidden command that the check is (`maitred::cli::upgrade_check`).

@@ -43,6 +43,7 @@ use super::trace::Trace;
 use super::upstream_tls::UpstreamTls;
 pub use super::values::Network;
 use super::values::is_within;
+use maitred_base::pool::canary;
 use maitred_base::pool::settings::Settings;
 
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
@@ -481,6 +482,8 @@ pub struct Pool {
     pub start_timeout: Duration,
     /// `exit_grace`: how long a worker that has closed its channel may take to exit.
     pub exit_grace: Duration,
+    /// `canary`: when a new release that is tried first is good enough.
+    pub canary: canary::Rules,
     /// `health_interval`: how often an idle worker is asked whether it is still there; zero is never.
     pub health_interval: Duration,
     /// `open_files`: descriptors that a worker may have; `None` is what the master was given.

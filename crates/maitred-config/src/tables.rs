@@ -8,7 +8,7 @@ use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::listen::Buckets;
 use super::logs::{ACCESS_LOG, LOG};
-use super::workers::{WORKERS, WORKERS_MAX};
+use super::workers::{CANARY_KEY, WORKERS, WORKERS_MAX};
 use super::{
     access, arrivals, balancing, cache, client_limits, compress, cors, discovery, environment, expires,
     external, fastcgi, files, headers, health, jwt, media, mirror, modules, overrides, parts, reload,
@@ -622,6 +622,7 @@ pub(crate) const POOL: Table = Table {
             "How long a process that ends by itself may take for what it does at exit, such as sending reports of errors, before it \
              is killed.",
         ),
+        CANARY_KEY,
         Key::new(
             "health_interval",
             Kind::Time { min: Duration::ZERO, max: HOUR },

@@ -9,6 +9,55 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Processes of one pool; with the slots for those that drain, all pools together must fit into the scoreboard.
 pub(super) const WORKERS_MAX: u64 = (SLOTS_MAX as u64) * 4 / 5;
 
+/// `canary`
+pub(super) const CANARY: Table = Table {
+    title: "canary",
+    doc: "When a new release is good enough: `maitred pool web restart --canary 1` starts one process with it, which gets requests \
+          beside the others, and replaces the others, or ends that process, by itself. See [pools](pools.md).",
+    example: "[pool.web]\ncommand = [\"./app\"]\ncanary = { requests = 500, latency = 150 }\n",
+    keys: &[
+        Key::new(
+            "time",
+            Kind::Time { min: SECOND, max: DAY },
+            Default::Time(SECOND.saturating_mul(60)),
+            "The least time that the new processes are watched, from when they are ready.",
+        ),
+        Key::new(
+            "timeout",
+            Kind::Time { min: SECOND, max: DAY },
+            Default::Time(SECOND.saturating_mul(600)),
+            "The longest time. If they got fewer requests than `requests` by then, they end: there is nothing to judge by.",
+        ),
+        Key::new(
+            "requests",
+            Kind::Whole { min: 1, max: 1 << 32 },
+            Default::Whole(100),
+            "The least number of requests that the new processes must have answered.",
+        ),
+        Key::new(
+            "errors",
+            Kind::Whole { min: 0, max: 100 },
+            Default::Whole(5),
+            "Percentage points by which their share of errors may exceed that of the others. An error is a response with a status \
+             of 500 or more, or a request that was aborted. Too many end them at once.",
+        ),
+        Key::new(
+            "latency",
+            Kind::Whole { min: 100, max: 10_000 },
+            Default::Whole(200),
+            "Mean time of their responses, in percent of that of the others, up to which they are good enough.",
+        ),
+    ],
+};
+
+/// `canary`, in its pool.
+pub(super) const CANARY_KEY: Key = Key::new(
+    "canary",
+    Kind::Section(&CANARY),
+    Default::Absent("all defaults"),
+    "When a new release that is tried first is good enough.",
+);
+
 /// `workers`
 pub(super) const WORKERS: Table = Table {
     title: "workers",

@@ -379,6 +379,8 @@ impl Document {
 pub enum PoolCommand {
     /// Replace all its processes, each by a new one that is ready.
     Restart,
+    /// The same, once so many new ones have been tried beside the others.
+    Canary(u16),
     /// Let the process in this slot finish, and end it.
     Drain(u16),
     /// Keep this many processes, until the next reload.

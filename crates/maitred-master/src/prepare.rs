@@ -188,6 +188,7 @@ impl Prepared {
             workers: pool.workers,
             start_timeout: pool.start_timeout,
             exit_grace: pool.exit_grace,
+            canary: pool.canary,
             request_timeout: pool.request_timeout,
             retired_time: self.config.server.grace_streams.map(|time| time.max(self.config.server.grace)),
             process: self.process_of(pool),

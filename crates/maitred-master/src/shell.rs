@@ -56,6 +56,7 @@ use maitred_agents::key_agent;
 use maitred_agents::names::messages::Start as NamesStart;
 use maitred_base::passed::Passed;
 use maitred_base::pki::Pair;
+use maitred_base::pool::canary::Work;
 use maitred_base::unix_time;
 use maitred_config::{Failure, Loaded};
 use maitred_control::servers::ServerEntry;
@@ -579,7 +580,12 @@ impl<'a> Shell<'a> {
                     app.memory = resident_bytes(app.process.pid()).unwrap_or(0);
                 }
                 let busy = u32::try_from(row.in_flight.get()).unwrap_or(u32::MAX);
-                seen.push(Seen { epoch: *epoch, busy, requests: row.requests.get(), memory: app.memory });
+                let work = Work {
+                    requests: row.requests.get(),
+                    errors: row.errors.get(),
+                    time_us: row.answer_us.get(),
+                };
+                seen.push(Seen { epoch: *epoch, busy, work, memory: app.memory });
             }
             self.events.push_back(Event::Observed { generation: *generation, queued, seen });
         }

@@ -61,6 +61,7 @@ pub(crate) mod listen_pool;
 mod listening;
 pub(crate) mod pool;
 pub(crate) mod progress;
+mod restart;
 mod slot;
 pub(crate) mod upgrade;
 
@@ -190,6 +191,7 @@ impl Master {
             pool.decide(now, out!(self));
         }
         self.decide_listen_pools(now);
+        self.report_restarts(now);
         self.succeed(now);
         self.generations.retain(|generation| !generation.is_over());
         self.pools.retain(|pool| !pool.is_over());
@@ -672,6 +674,7 @@ impl Master {
         self.refuse_upgrade(now, why);
         let queued = self.queued.take().unwrap_or_default();
         self.reply(&queued, false, why);
+        self.end_restarts(why);
         self.current = None;
         self.respawn_at = None;
     }

@@ -222,6 +222,20 @@ pub(crate) const SLOT: &[Field<SlotRow>] = &[
     cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that the process has answered."),
     cell!(
         Counter,
+        One,
+        errors,
+        "maitred_slot_errors_total",
+        "Of these, responses with a status of 500 and more, and requests for which nothing was written."
+    ),
+    cell!(
+        Counter,
+        Micros,
+        answer_us,
+        "maitred_slot_answer_seconds_total",
+        "Time that the application took for these requests; divided by their number: the mean time."
+    ),
+    cell!(
+        Counter,
         Micros,
         busy_us,
         "maitred_slot_busy_seconds_total",

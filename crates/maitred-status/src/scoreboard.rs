@@ -409,6 +409,10 @@ maitred_sys::shared! {
         pub capacity: Cell,
         /// Requests that it has answered.
         pub requests: Cell,
+        /// Of these, responses with a status of 500 and more, and requests for which nothing was written.
+        pub errors: Cell,
+        /// Microseconds that the application took for all of them.
+        pub answer_us: Cell,
         /// Microseconds with at least one request, up to the last change of state.
         pub busy_us: Cell,
         /// Estimated service time of a request, in microseconds.
@@ -445,8 +449,19 @@ impl SlotRow {
         self.pid.set(u64::from(pid));
         self.started_at.set(unix_us / 1_000_000);
         self.requests.set(0);
+        self.errors.set(0);
+        self.answer_us.set(0);
         self.busy_us.set(0);
         self.starts.add(1);
+    }
+
+    /// The process has answered a request, with this status (0: nothing was written), for which the application took so long.
+    pub fn answered(&self, status: u16, service_us: u32) {
+        self.requests.add(1);
+        self.answer_us.add(u64::from(service_us));
+        if status == 0 || status >= 500 {
+            self.errors.add(1);
+        }
     }
 
     /// The process is doing something else now; does nothing when it is the same as before.

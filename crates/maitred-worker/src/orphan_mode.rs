@@ -20,7 +20,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 
 use super::control::{About, Control};
 use super::inbox::Message;
-use maitred_base::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
+use maitred_base::upgrade::{GO, GO_FOR_GOOD, SERVE_ON, STOP, WORD_BYTES_MAX};
 use maitred_control::{DrainTime, FromWorker, SlotId};
 
 /// The answer to commands for the master meanwhile.
@@ -141,16 +141,20 @@ impl Control<'_> {
                 let successor = self.orphan_mode.end.take().filter(|_| !for_good);
                 let time = if for_good { DrainTime::bounded(time.grace_ms) } else { time };
                 self.drain(time, successor.map(|(end, _)| Arc::new(end)));
-                self.answer_all(|about| match (for_good, about) {
-                    (true, About::Stop) => (true, "stopping"),
-                    (true, _) => (false, "the server is stopping"),
+                self.answer_some(|about| match (for_good, about) {
+                    (true, About::Stop) => Some((true, "stopping")),
+                    (true, _) => Some((false, "the server is stopping")),
                     // The new image had started before it read the word.
-                    (false, About::Stop) => (false, BETWEEN_IMAGES),
-                    (false, _) => (true, "upgraded"),
+                    (false, About::Stop) => Some((false, BETWEEN_IMAGES)),
+                    (false, _) => Some((true, "upgraded")),
                 });
             }
-            // An unknown word.
-            Ok((1.., _)) => {}
+            Ok((length @ 1.., _)) => {
+                if let Some(why) = word.get(..length).and_then(|word| word.strip_prefix(SERVE_ON)) {
+                    let why = String::from_utf8_lossy(why).into_owned();
+                    self.answer_some(|about| (about == About::Upgrade).then_some((false, &*why)));
+                }
+            }
             Ok((0, _)) | Err(_) => self.on_end_closed(),
         }
     }
@@ -158,7 +162,7 @@ impl Control<'_> {
     fn on_end_closed(&mut self) {
         self.orphan_mode.end = None;
         if self.orphan_mode.alone {
-            self.answer_all(|_| (false, NEW_IMAGE_ENDED));
+            self.answer_some(|_| Some((false, NEW_IMAGE_ENDED)));
             self.on_orphaned();
         } else {
             // The master stays as it is after all.
@@ -178,10 +182,13 @@ impl Control<'_> {
         waiting.for_each(|asking| self.progress(asking, WAITS.to_owned()));
     }
 
-    fn answer_all(&mut self, answer: impl Fn(About) -> (bool, &'static str)) {
-        for (_, asking) in std::mem::take(&mut self.asking) {
-            let (well, text) = answer(asking.about);
-            self.reply(asking, well, text);
+    /// Answers the clients for which there is an answer; the others wait on.
+    fn answer_some<'a>(&mut self, answer: impl Fn(About) -> Option<(bool, &'a str)>) {
+        for (number, asking) in std::mem::take(&mut self.asking) {
+            match answer(asking.about) {
+                Some((well, text)) => self.reply(asking, well, text),
+                None => drop(self.asking.insert(number, asking)),
+            }
         }
     }
 

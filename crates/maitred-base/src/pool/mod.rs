@@ -5,6 +5,7 @@
 //! directives and shows what the simulation found.
 
 pub mod buckets;
+pub mod canary;
 pub mod listen;
 pub mod settings;
 pub mod sizing;

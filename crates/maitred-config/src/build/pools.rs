@@ -20,6 +20,7 @@ use super::super::values;
 use super::environment::env_inherit;
 use super::{balancing, discovery, external, fastcgi, health, upstream_tls};
 use maitred_base::bounds::{POOLS_MAX, SLOTS_MAX};
+use maitred_base::pool::canary;
 use maitred_base::pool::settings::Settings;
 
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
@@ -59,6 +60,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         response_fields_max: section.number("response_fields_max").value,
         start_timeout: section.time("start_timeout"),
         exit_grace: section.time("exit_grace"),
+        canary: canary(section),
         health_interval: section.time("health_interval"),
         open_files: open_files(section),
         transport: transport(section, isolate),
@@ -78,6 +80,21 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         sticky,
         health,
         balancing,
+    }
+}
+
+fn canary(section: &Section<'_>) -> canary::Rules {
+    let table = section.section("canary");
+    let (time, timeout) = (table.time("time"), table.time("timeout"));
+    if let Some(span) = table.given("timeout").or_else(|| table.given("time")).filter(|_| timeout < time) {
+        section.cx.error(&span, "`timeout` of `canary` is shorter than its `time`");
+    }
+    canary::Rules {
+        time,
+        timeout,
+        requests: table.number("requests").value,
+        errors: table.number("errors").value,
+        latency: table.number("latency").value,
     }
 }
 
@@ -284,6 +301,7 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
         "health_interval",
         "start_timeout",
         "exit_grace",
+        "canary",
         "upgrade",
         "request_headers",
         "trusted_fields",
@@ -510,6 +528,7 @@ fn no_workers(section: &Section<'_>) -> Settings {
         "health_interval",
         "start_timeout",
         "exit_grace",
+        "canary",
         "cwd",
         "env",
         "env_inherit",

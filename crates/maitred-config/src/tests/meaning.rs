@@ -9,6 +9,7 @@ use super::super::finding::Context;
 use super::super::keys::{Kind, Table};
 use super::super::{build, fuzzing, open_all, tables::ROOT};
 use super::*;
+use maitred_base::pool::canary;
 use maitred_base::pool::settings::Settings;
 
 /// Sets every key to something other than its default.
@@ -297,6 +298,14 @@ fn sites_and_routes_reach_their_meaning() {
         (pool.queue_timeout, pool.start_timeout, pool.exit_grace),
         (Duration::from_millis(250), Duration::from_secs(3600), Duration::from_secs(7))
     );
+    let canary = canary::Rules {
+        time: Duration::from_secs(120),
+        timeout: Duration::from_secs(1200),
+        requests: 500,
+        errors: 1,
+        latency: 150,
+    };
+    assert_eq!(pool.canary, canary);
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
     assert!(!pool.isolate);
     let timeouts = (pool.request_timeout, pool.request_total_timeout);

@@ -59,6 +59,7 @@ impl Shell<'_> {
             Action::CancelOrphanMode => self.new_end = None,
             Action::Replace(inherited_state) => self.replace(*inherited_state),
             Action::Go { from, to } => self.go(from, to),
+            Action::TellOld(why) => self.tell_old(&why),
             Action::KillWorker(generation) => self.kill_worker(generation),
             Action::TerminateApp(epoch) => self.terminate_app(epoch),
             Action::KillApp(epoch) => {

@@ -23,7 +23,9 @@ use crate::state::events::Event;
 use crate::state::events::InheritedState;
 use crate::upgrade_state::{PackedAdmin, PackedApp, Packer, Unpacker, UpgradeState};
 use maitred_base::rates::Table;
-use maitred_base::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_MAX, judge};
+use maitred_base::upgrade::{
+    CHECK_COMMAND, GO, GO_FOR_GOOD, SERVE_ON, STOP, VARIABLE, WORD_BYTES_MAX, judge,
+};
 use maitred_config::limits::OUTPUT_BYTES_PER_SECOND_MAX;
 use maitred_control::{DrainTime, SlotId, ToWorker};
 
@@ -148,6 +150,16 @@ impl Shell<'_> {
         }
         if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
             worker.channel.send(&ToWorker::Adopt(from), Some(end));
+        }
+    }
+
+    /// Says to the old worker process why it serves on.
+    pub(super) fn tell_old(&self, why: &str) {
+        let Some(end) = &self.old_end else { return };
+        let mut word = [SERVE_ON, why.as_bytes()].concat();
+        word.truncate(WORD_BYTES_MAX);
+        if let Err(error) = rustix::net::send(end, &word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            tracing::debug!(%error, "the old worker process cannot be told why it serves on");
         }
     }
 

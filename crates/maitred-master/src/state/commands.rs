@@ -8,8 +8,9 @@ use super::events::{Action, Asker, Notice, Proposal};
 use super::generation::Out;
 use super::listen_pool::ListenPool;
 use super::pool::Pool;
+use super::restart::Report;
 use super::{Master, Phase, Reload};
-use maitred_control::{Command, PoolCommand};
+use maitred_control::{Command, PoolCommand, ToWorker};
 
 impl Master {
     /// Whether [`Event::Replace`](super::events::Event::Replace) would be followed: nothing else is being replaced.
@@ -23,12 +24,12 @@ impl Master {
             Command::Reload => self.want_reload(Some(asker)),
             Command::Upgrade => self.want_upgrade(now, Some(asker)),
             Command::Pool(name, wanted) => {
-                let answer = self.pool_command(now, &name, wanted);
-                let (well, text) = match &answer {
-                    Ok(text) => (true, text),
-                    Err(text) => (false, text),
-                };
-                self.reply(&[asker], well, text);
+                match self.pool_command(now, asker, &name, wanted) {
+                    Ok(Some(text)) => self.reply(&[asker], true, &text),
+                    // The answer follows when it is done.
+                    Ok(None) => {}
+                    Err(text) => self.reply(&[asker], false, &text),
+                }
             }
             Command::Stop => {
                 self.reply(&[asker], true, "stopping");
@@ -51,7 +52,8 @@ impl Master {
     pub(super) fn source_changed(&mut self, now: Instant, name: &str) {
         self.log(Level::INFO, format!("{name} has changed: the processes of the application are replaced"));
         for pool in self.pools.iter_mut().filter(|pool| pool.is_serving()) {
-            pool.restart(now);
+            // Without canaries there is nothing that could be refused.
+            let _ = pool.restart(now, None, None, self.epoch_last);
             pool.try_now(now);
         }
     }
@@ -72,19 +74,54 @@ impl Master {
     pub(super) fn pool_command(
         &mut self,
         now: Instant,
+        asker: Asker,
         name: &str,
         wanted: PoolCommand,
-    ) -> Result<String, String> {
-        if let Some(answer) = self.listen_pool_command(now, name, &wanted) {
+    ) -> Result<Option<String>, String> {
+        if let Some(answer) = self.listen_pool_command(now, asker, name, &wanted) {
             return answer;
         }
+        let last_epoch = self.epoch_last;
         let found = self.pools.iter().position(|pool| pool.is_serving() && pool.pool_name() == name);
         let Some(pool) = found.and_then(|at| self.pools.get_mut(at)) else { return Err(self.no_pool(name)) };
         match wanted {
-            PoolCommand::Restart => Ok(pool.restart(now)),
-            PoolCommand::Drain(slot) => pool.drain_slot(now, slot, out!(self)),
-            PoolCommand::Scale(workers) => pool.scale(now, workers),
+            PoolCommand::Restart => pool.restart(now, Some(asker), None, last_epoch).map(|()| None),
+            PoolCommand::Canary(count) => {
+                pool.restart(now, Some(asker), Some(count), last_epoch).map(|()| None)
+            }
+            PoolCommand::Drain(slot) => pool.drain_slot(now, slot, out!(self)).map(Some),
+            PoolCommand::Scale(workers) => pool.scale(now, workers).map(Some),
         }
+    }
+
+    /// Tells those that wait for processes to be replaced how far that is.
+    pub(super) fn report_restarts(&mut self, now: Instant) {
+        let pools = self.pools.iter_mut();
+        let mut reports: Vec<_> = pools.filter_map(|pool| pool.report(now, out!(self))).collect();
+        let pools = self.listen_pools.iter_mut();
+        reports.extend(pools.filter_map(|pool| pool.report(now, out!(self))));
+        for (askers, report) in reports {
+            match report {
+                Report::Over(well, text) => self.reply(&askers, well, &text),
+                Report::Waits(text) => {
+                    let listens =
+                        |to: u64| self.generations.iter().any(|one| one.number == to && one.listens());
+                    let told = askers.into_iter().filter(|(to, _)| listens(*to)).collect::<Vec<_>>();
+                    let told = told
+                        .into_iter()
+                        .map(|(to, command)| Action::Send(to, ToWorker::CommandWaits(command, text.clone())));
+                    self.actions.extend(told);
+                }
+            }
+        }
+    }
+
+    /// Processes are not replaced any more one by one.
+    pub(super) fn end_restarts(&mut self, why: &str) {
+        let pools = self.pools.iter_mut().flat_map(Pool::end_restart);
+        let askers: Vec<Asker> =
+            pools.chain(self.listen_pools.iter_mut().flat_map(ListenPool::end_restart)).collect();
+        self.reply(&askers, false, why);
     }
 
     fn no_pool(&self, name: &str) -> String {

@@ -7,6 +7,7 @@ use maitred_sys::signals::Signal;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
+use maitred_base::pool::canary::{self, Work};
 use maitred_base::pool::settings::Settings;
 use maitred_config::{Failure, StopSignal};
 use maitred_control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
@@ -63,6 +64,8 @@ pub(crate) struct PoolPlan {
     pub start_timeout: Duration,
     /// How long one that has closed its channel may take to exit.
     pub exit_grace: Duration,
+    /// When processes with a new release that were tried beside the others are good enough.
+    pub canary: canary::Rules,
     /// How long one may take for a request.
     pub request_timeout: Duration,
     /// How long one that is retired may stay because of what is under way there; `None` for as long as that takes.
@@ -114,8 +117,8 @@ pub(crate) struct Seen {
     pub epoch: u64,
     /// Requests that it has.
     pub busy: u32,
-    /// Requests that it has answered since its present worker process got its channel.
-    pub requests: u64,
+    /// What it has answered since its present worker process got its channel.
+    pub work: Work,
     /// Its resident memory in bytes; 0 if that was not looked at.
     pub memory: u64,
 }
@@ -327,6 +330,8 @@ pub(crate) enum Action {
         /// The new one.
         to: Option<u64>,
     },
+    /// Tell the worker process of the image before why it serves on ([`maitred_base::upgrade::SERVE_ON`]).
+    TellOld(String),
     /// `SIGKILL` to the worker process of this generation.
     KillWorker(u64),
     /// `SIGTERM` to the application process of this epoch.
@@ -393,6 +398,9 @@ pub(crate) struct InheritedState {
     pub workers: Vec<OldWorker>,
     /// The application processes that live.
     pub apps: Vec<OldApp>,
+    /// The names of pools that had no process which was ready: their failure is no fault of the next image.
+    #[serde(default)]
+    pub down: Vec<String>,
 }
 
 /// A worker process of an earlier image.

@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::events::{AcceptSeen, Action, ListenPlan, PoolPlan};
+use super::events::{AcceptSeen, Action, Asker, ListenPlan, PoolPlan};
 use super::generation::Out;
 use super::pool::{APP_KILL_DELAY, FAILED_STARTS, REPLACED};
+use super::restart::{Report, Restart};
 use maitred_base::pool::buckets::{BucketView, Buckets};
 use maitred_base::pool::listen::Watch;
 use maitred_base::pool::settings::Settings;
@@ -103,6 +104,8 @@ pub(crate) struct ListenPool {
     next_look: Instant,
     stirred: Instant,
     next_replacement: Instant,
+    /// A command to replace all processes that is not over.
+    restart: Option<Restart>,
     failed_starts: u32,
     last_words: String,
     /// What was reported of the pool's trouble, and to which worker process.
@@ -127,6 +130,7 @@ impl ListenPool {
             next_look: now,
             stirred: now,
             next_replacement: now,
+            restart: None,
             failed_starts: 0,
             last_words: String::new(),
             told: None,
@@ -302,6 +306,7 @@ impl ListenPool {
         let Some(slot) = self.slots.get_mut(number) else { return };
         let (asked, was_ready) = (slot.asked, slot.phase == Phase::Ready);
         let lived = now.saturating_duration_since(slot.started);
+        let old = slot.stale.is_some();
         slot.phase = Phase::Empty;
         self.stirred = now;
         if asked || self.course != Course::Serving {
@@ -311,6 +316,9 @@ impl ListenPool {
         self.sizing.died(bucket, now, lived, was_ready);
         how.clone_into(&mut self.last_words);
         self.failed_starts += u32::from(!was_ready);
+        if let Some(restart) = self.restart.as_mut().filter(|_| !was_ready && !old) {
+            restart.failed.get_or_insert_with(|| format!("a new process {how} as soon as it was started"));
+        }
         let young = if was_ready { "" } else { " as soon as it was started" };
         let hint = match clean && !was_ready {
             true => "; a program that runs in the background cannot be supervised: keep it in the foreground",
@@ -481,15 +489,57 @@ impl ListenPool {
         self.told = Some((worker, trouble));
     }
 
-    /// Handles the command to replace all processes. Gives back what to answer.
-    pub(crate) fn restart(&mut self, now: Instant) -> String {
+    /// What those are to hear that wait for a command to replace all.
+    pub(crate) fn report(&mut self, now: Instant, out: &mut Out<'_>) -> Option<(Vec<Asker>, Report)> {
+        let serving = self.course == Course::Serving;
+        let restart = self.restart.as_mut()?;
+        let (name, total) = (&self.plan.name, restart.total);
+        let due = restart.is_due(now);
+        let left = self.slots.iter().filter(|slot| slot.stale == Some(REPLACED) && slot.is_up()).count();
+        let replaced = total.saturating_sub(left);
+        let over = match &restart.failed {
+            _ if !serving => Some((true, format!("pool {name} has new processes by another configuration"))),
+            Some(how) => Some((
+                false,
+                format!("{replaced} of {total} processes of pool {name} were replaced, {left} stay: {how}"),
+            )),
+            None if left == 0 => Some((true, format!("{total} processes of pool {name} were replaced"))),
+            None => None,
+        };
+        let Some((well, text)) = over else {
+            let text = format!("{replaced} of {total} processes of pool {name} are replaced");
+            return due.then(|| (restart.askers.clone(), Report::Waits(text)));
+        };
+        if !well {
+            self.slots
+                .iter_mut()
+                .filter(|slot| slot.stale == Some(REPLACED))
+                .for_each(|slot| slot.stale = None);
+        }
+        out.log(if well { Level::INFO } else { Level::ERROR }, text.clone());
+        self.restart.take().map(|restart| (restart.askers, Report::Over(well, text)))
+    }
+
+    /// A command to replace all is over because the server stops, or all processes are replaced anyway.
+    pub(crate) fn end_restart(&mut self) -> Vec<Asker> {
+        self.restart.take().map(|restart| restart.askers).unwrap_or_default()
+    }
+
+    /// Handles the command to replace all processes.
+    pub(crate) fn restart(&mut self, now: Instant, asker: Asker) {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
             slot.stale = Some(REPLACED);
             count += 1;
         }
         self.stirred = now;
-        format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
+        match &mut self.restart {
+            Some(restart) => {
+                (restart.total, restart.failed) = (count, None);
+                restart.askers.push(asker);
+            }
+            None => self.restart = Some(Restart::new(now, asker, count, None)),
+        }
     }
 
     /// Handles the command to drain the process of a slot.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Master;
-use super::events::{AcceptSeen, Plan};
+use super::events::{AcceptSeen, Asker, Plan};
 use super::generation::Out;
 use super::listen_pool::ListenPool;
 use maitred_control::PoolCommand;
@@ -73,16 +73,23 @@ impl Master {
     pub(super) fn listen_pool_command(
         &mut self,
         now: Instant,
+        asker: Asker,
         name: &str,
         wanted: &PoolCommand,
-    ) -> Option<Result<String, String>> {
+    ) -> Option<Result<Option<String>, String>> {
         let mut pools = self.listen_pools.iter_mut();
         let pool = pools.find(|pool| pool.is_serving() && pool.pool_name() == name)?;
         let out = out!(self);
         Some(match wanted {
-            PoolCommand::Restart => Ok(pool.restart(now)),
-            PoolCommand::Drain(slot) => pool.drain_slot(now, *slot, out),
-            PoolCommand::Scale(workers) => pool.scale(now, *workers),
+            PoolCommand::Restart => {
+                pool.restart(now, asker);
+                Ok(None)
+            }
+            PoolCommand::Canary(_) => Err(format!(
+                "pool {name} accepts connections by itself, and its responses are not seen here: restart it without canaries"
+            )),
+            PoolCommand::Drain(slot) => pool.drain_slot(now, *slot, out).map(Some),
+            PoolCommand::Scale(workers) => pool.scale(now, *workers).map(Some),
         })
     }
 }

@@ -29,6 +29,7 @@ use tracing::Level;
 pub(crate) use self::moving::released;
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
+use super::restart::Restart;
 use super::slot::{Death, Slot};
 pub(crate) use super::slot::{Home, SlotPhase};
 use maitred_base::backoff::{APP, CONNECT};
@@ -106,6 +107,8 @@ pub(crate) struct Pool {
     next_replacement: Instant,
     /// Processes that there were at the command to replace all.
     floor: usize,
+    /// A command to replace all processes that is not over.
+    restart: Option<Restart>,
     /// What was reported to the worker process of the pool's trouble.
     told: Option<String>,
     /// The log says that its next start is put off, and not yet that its processes are up again.
@@ -143,6 +146,7 @@ impl Pool {
             stirred: now,
             next_replacement: now,
             floor: 0,
+            restart: None,
             told: None,
             said_delay: false,
             failed_starts: 0,
@@ -380,6 +384,7 @@ impl Pool {
         let (was_ready, late, overdue) = (slot.greeting.is_some(), slot.late, slot.overdue);
         let let_go = self.course == Course::LetGo && clean && was_ready;
         let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
+        let (epoch, old) = (slot.epoch, slot.stale.is_some());
         slot.phase = SlotPhase::Empty;
         self.stir(now);
         let grace = self.plan.exit_grace;
@@ -402,6 +407,9 @@ impl Pool {
         }
         if asked || self.course == Course::Ending {
             return;
+        }
+        if !old {
+            self.fail_restart(epoch, was_ready, &how);
         }
         self.died(now, &name, &Death { clean, was_ready, lived, how }, out);
     }
@@ -426,12 +434,12 @@ impl Pool {
         let mut stirred = false;
         for slot in self.slots.iter_mut().filter(|slot| slot.at.generation == generation) {
             let Some(found) = seen.iter().find(|found| found.epoch == slot.epoch) else { continue };
-            let worked = found.requests != slot.requests || found.busy != slot.busy;
+            let worked = found.work.requests != slot.work.requests || found.busy != slot.busy;
             if worked {
                 slot.since = now;
                 stirred = true;
             }
-            (slot.busy, slot.requests, slot.memory) = (found.busy, found.requests, found.memory);
+            (slot.busy, slot.work, slot.memory) = (found.busy, found.work, found.memory);
         }
         if stirred {
             self.stir(now);
@@ -451,6 +459,7 @@ impl Pool {
             self.fill(now, out);
         }
         let serving = self.course == Course::Serving;
+        self.watch_trial(now, out);
         if let Some(retirement) = decision.retire.filter(|_| serving) {
             let number = usize::from(retirement.slot);
             match retirement.why {
@@ -476,41 +485,13 @@ impl Pool {
         self.plan_observation(now);
     }
 
-    /// Replaces a process that has reached a limit, one after the other. Without a slot for its successor, which processes that
-    /// finish hold, it goes at once if others stay.
-    fn recycle(&mut self, now: Instant, number: usize, why: &'static str, out: &mut Out<'_>) {
-        if self.slots.iter().any(|slot| slot.stale.is_some() && slot.is_up()) {
-            return;
-        }
-        let vacant = self.slots.iter().take(self.places()).any(|slot| slot.phase == SlotPhase::Empty);
-        let ready = self.ready_count();
-        match self.slots.get_mut(number) {
-            Some(slot) if vacant => {
-                slot.stale = Some(why);
-                self.floor = ready;
-                self.stir(now);
-            }
-            _ if ready > 1 => self.retire(now, number, why, out),
-            _ => {}
-        }
+    /// Whether one of its processes is ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready_count() > 0
     }
 
     fn ready_count(&self) -> usize {
         self.slots.iter().filter(|slot| slot.phase == SlotPhase::Ready).count()
-    }
-
-    /// Retires one of the processes that are to be replaced, when those that take their place are there; or, while some of
-    /// them are `missing` because there is no slot for them, when there are still as many as there were.
-    fn replace_stale(&mut self, now: Instant, missing: u16, out: &mut Out<'_>) {
-        let stale = self.slots.iter().position(Slot::is_replaceable);
-        let Some(number) = stale.filter(|_| now >= self.next_replacement) else { return };
-        self.next_replacement = now + OBSERVE_OFTEN;
-        let enough = missing == 0 || self.ready_count() > self.floor;
-        if enough && self.sizing.trouble().is_none() && !self.slots.iter().any(Slot::is_undecided) {
-            self.stir(now);
-            let why = self.slots.get(number).and_then(|slot| slot.stale).unwrap_or(REPLACED);
-            self.retire(now, number, why, out);
-        }
     }
 
     /// Starts a process in the first empty slot.
@@ -560,18 +541,6 @@ impl Pool {
             self.told.clone_from(&trouble);
             out.send(self.home.generation, ToWorker::Trouble(self.home.index, trouble));
         }
-    }
-
-    /// Handles the command to replace all processes. Gives back what to answer.
-    pub(crate) fn restart(&mut self, now: Instant) -> String {
-        let mut count = 0;
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
-            slot.stale = Some(REPLACED);
-            count += 1;
-        }
-        self.floor = count;
-        self.stir(now);
-        format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
     }
 
     /// Does not wait any longer because processes have died young.
@@ -680,11 +649,12 @@ impl Pool {
 
     /// The next time at which [`Pool::tick`] or [`Pool::decide`] has something to do.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let replacement = self.slots.iter().any(Slot::is_replaceable);
+        let replacement = self.slots.iter().any(Slot::is_replaceable) && !self.is_on_trial();
         let more = [self.look_again, self.next_observation, replacement.then_some(self.next_replacement)];
         let sizes = self.course != Course::Ending && !self.homeless;
         let sizing = more.into_iter().flatten().filter(|_| sizes);
-        self.slots.iter().filter_map(Slot::deadline).chain(sizing).min()
+        let told = self.restart.as_ref().map(Restart::deadline);
+        self.slots.iter().filter_map(Slot::deadline).chain(sizing).chain(told).min()
     }
 
     /// When the scoreboard is to be looked at next, if the pool's size depends on what it says.

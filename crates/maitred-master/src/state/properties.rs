@@ -94,6 +94,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 fn pool_command() -> impl Strategy<Value = PoolCommand> {
     prop_oneof![
         Just(PoolCommand::Restart),
+        (0_u16..3).prop_map(PoolCommand::Canary),
         (0_u16..5).prop_map(PoolCommand::Drain),
         (0_u16..9).prop_map(PoolCommand::Scale),
     ]

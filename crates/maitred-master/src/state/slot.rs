@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::events::Action;
 use super::generation::Out;
+use maitred_base::pool::canary::Work;
 use maitred_base::pool::sizing::{self, SlotView};
 use maitred_control::{Greeting, SlotId};
 
@@ -95,9 +96,10 @@ pub(super) struct Slot {
     /// When it began to be idle, or busy.
     pub(super) since: Instant,
     pub(super) busy: u32,
-    /// Requests that it had before its present worker process began to count.
-    pub(super) requests_before: u64,
-    pub(super) requests: u64,
+    /// What it had answered before its present worker process began to count.
+    pub(super) before: Work,
+    /// What it has answered since.
+    pub(super) work: Work,
     pub(super) memory: u64,
 }
 
@@ -119,8 +121,8 @@ impl Slot {
             started: now,
             since: now,
             busy: 0,
-            requests_before: 0,
-            requests: 0,
+            before: Work::default(),
+            work: Work::default(),
             memory: 0,
         }
     }
@@ -170,7 +172,7 @@ impl Slot {
         self.asked = true;
         (self.greeting, self.wanted_by, self.handed_on, self.borrowed) = (None, None, false, false);
         self.linked.clear();
-        self.requests_before += std::mem::take(&mut self.requests);
+        self.count_anew();
         self.busy = 0;
         out.actions.push(Action::CloseChannel(self.epoch));
     }
@@ -193,11 +195,22 @@ impl Slot {
             phase,
             since: self.since,
             started: self.started,
-            requests: self.requests_before + self.requests,
+            requests: self.all_work().requests,
             memory: self.memory,
             busy: if phase == Phase::Busy { self.busy.max(1) } else { self.busy },
             capacity: self.greeting.as_ref().map_or(0, |greeting| greeting.capacity),
         }
+    }
+
+    /// Another worker process counts what it answers from now on.
+    pub(super) fn count_anew(&mut self) {
+        self.before = self.all_work();
+        self.work = Work::default();
+    }
+
+    /// All that it has answered.
+    pub(super) fn all_work(&self) -> Work {
+        self.before.plus(self.work)
     }
 
     /// Whether it could take another request.

@@ -4,7 +4,7 @@ mod lowered;
 mod progress;
 mod recovered;
 mod reloaded;
-mod replaced;
+pub(super) mod replaced;
 mod retired;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use maitred_sys::signals::Signal;
 
-use super::events::{Action, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
+use super::events::{Action, Event, Notice, Plan, PoolKind, PoolPlan, Refusal};
 use super::generation::{DRAIN_MARGIN, NEXT_START_TIMEOUT, WORKER_START_TIMEOUT};
 use super::pool::APP_KILL_DELAY;
 use super::{Master, Phase, Reload};
@@ -61,6 +61,8 @@ pub(super) struct World {
     pub hello: BTreeSet<u64>,
     /// Those that were asked to finish.
     pub retired: BTreeSet<u64>,
+    /// What the scoreboard says of processes, where it is not what [`World::observe`] was told.
+    pub worked: BTreeMap<u64, maitred_base::pool::canary::Work>,
     /// Those whose channels were asked back, and those that are between two worker processes.
     pub asked_back: BTreeSet<u64>,
     /// Those of them for which there is a link.
@@ -92,6 +94,7 @@ impl World {
             parked: BTreeSet::new(),
             hello: BTreeSet::new(),
             retired: BTreeSet::new(),
+            worked: BTreeMap::new(),
             asked_back: BTreeSet::new(),
             handed_on: BTreeSet::new(),
             given_back: BTreeSet::new(),
@@ -211,6 +214,7 @@ impl World {
             workers: self.sizes,
             start_timeout: START_TIMEOUT,
             exit_grace: EXIT_GRACE,
+            canary: replaced::CANARY,
             request_timeout: REQUEST_TIMEOUT,
             retired_time: self.grace_streams,
             process: if self.same { String::new() } else { self.plan_last.to_string() },
@@ -315,7 +319,7 @@ impl World {
                 self.queue.push_back(Event::Worker(*generation, FromWorker::Outlives));
             }
             Action::Replace(_) => self.queue.push_back(Event::NotReplaced("not here".to_owned())),
-            Action::Go { .. } => panic!("there was no image before"),
+            Action::Go { .. } | Action::TellOld(_) => panic!("there was no image before"),
             Action::Commit(_) | Action::Abandon(_) | Action::CloseSockets | Action::Notify(_) => {}
             Action::AbandonCheck | Action::CancelOrphanMode => {}
         }
@@ -397,17 +401,6 @@ impl World {
             self.given_back.insert(epoch);
             self.event(Event::Worker(generation, FromWorker::SlotReleased(slot, linked)));
             self.given_back.remove(&epoch);
-        }
-    }
-
-    /// What the scoreboards say: `busy` requests at each process, and `queued` in each pool.
-    pub(super) fn observe(&mut self, busy: u32, queued: u32) {
-        for generation in self.workers.keys().copied().collect::<Vec<_>>() {
-            let at = self.apps.iter().filter(|(_, app)| app.1 == generation);
-            let seen =
-                at.map(|(epoch, _)| Seen { epoch: *epoch, busy, requests: u64::from(busy), memory: 0 });
-            let (queued, seen) = (vec![queued; 3], seen.collect());
-            self.event(Event::Observed { generation, queued, seen });
         }
     }
 

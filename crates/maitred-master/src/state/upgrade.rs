@@ -10,7 +10,7 @@
 //! | state | upgrade wanted¹ | checked | check failed² | worker promises | exec failed |
 //! |---|---|---|---|---|---|
 //! | none | `Check` → Checking³ | ignored | ignored | ignored | cannot be |
-//! | Checking | joined | `OrphanMode` to all → Handing⁹ | refuse → none | ignored | cannot be |
+//! | Checking | joined | `OrphanMode` to all → Handing⁰ | refuse → none | ignored | cannot be |
 //! | Handing | joined | ignored | refuse → none | the last: `Replace` → Replacing | cannot be |
 //! | Replacing⁴ | joined | ignored | cannot be | ignored | refuse → none |
 //!
@@ -22,15 +22,15 @@
 //!
 //! ¹ `SIGUSR2`, a command. ² By the check, or because [`CHECK_TIMEOUT`] or [`PROMISE_TIMEOUT`] is over. ³ Refused while a
 //! reload is under way, while the server stops, and while no worker process serves that could go on. ⁴ No event comes between,
-//! unless exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows. ⁹ Refused while the
+//! unless exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows. ⁰ Refused while the
 //! worker process of the last upgrade is about to be ready ([`YOUNG`]).
 //!
 //! The new image, about each process that it found:
 //!
-//! | old worker process | a new one is ready⁶ | exits | deadline | stop wanted | stop at once |
+//! | old worker process | a new one is ready⁶ ⁷ | exits | deadline | stop wanted | stop at once |
 //! |---|---|---|---|---|---|
 //! | Serving | `Go` → Draining | → gone; none serves until a new one is ready | none | `Go` → Draining | kill → Killed |
-//! | Draining⁷ | stays | → gone | kill → Killed | stays | kill → Killed |
+//! | Draining⁹ | stays | → gone | kill → Killed | stays | kill → Killed |
 //! | Killed | stays | → gone | none | stays | stays |
 //!
 //! | old application process | its worker process is gone | its successors are ready⁸ | exits | deadline |
@@ -41,8 +41,10 @@
 //! When the server stops, those that have no worker process get their stop signal, the others end with theirs; at once, all get
 //! `SIGTERM`.
 //!
-//! ⁶ And each of its pools has tried to start, as in a reload. ⁷ Until its grace and a margin are over. ⁸ Only
-//! listen pools: each bucket has a process that is ready, or no pool has that name.
+//! ⁶ And each of its pools has a process that is ready, as in a reload, unless the pool had none before. ⁷ If the first processes
+//! of a pool end without having been ready, the new worker process ends with all that is its, the old one is told why it serves
+//! on, and the next attempt comes later. ⁸ Only listen pools: each bucket has a process that is ready, or no pool has that name.
+//! ⁹ Until its grace and a margin are over.
 //!
 //! While an old worker process serves, the new image keeps trying: it reads the configuration again, or starts another
 //! worker process, later and later ([`RETRY`]), and `SIGUSR2` may bring yet another executable. When the old one is gone, it is
@@ -120,6 +122,8 @@ struct App {
 pub(super) struct Predecessors {
     workers: Vec<Worker>,
     apps: Vec<App>,
+    /// The names of pools that had no process which was ready when the image was replaced.
+    down: Vec<String>,
     /// Attempts of the new image to come up that have failed.
     failures: Backoff,
     /// When the next one is due.
@@ -142,6 +146,7 @@ impl Predecessors {
             },
         };
         let workers: Vec<Worker> = inherited_state.workers.into_iter().map(worker).collect();
+        let down = inherited_state.down;
         let has_owner = |owner: &Owner| match owner {
             Owner::Worker(generation) => workers.iter().any(|worker| worker.generation == *generation),
             Owner::Itself { .. } => true,
@@ -156,7 +161,7 @@ impl Predecessors {
             owner: old.owner,
         };
         let apps = inherited_state.apps.into_iter().map(app).collect();
-        Predecessors { workers, apps, ..Predecessors::default() }
+        Predecessors { workers, apps, down, ..Predecessors::default() }
     }
 
     /// The old worker process that serves.
@@ -403,6 +408,7 @@ impl Master {
         let Some(Upgrade { step, .. }) = &mut self.upgrade else { return };
         if matches!(step, Step::Handing { missing, .. } if missing.is_empty()) {
             *step = Step::Replacing;
+            self.end_restarts("the executable is replaced, and all processes with it");
             let inherited_state = self.inherited_state(now);
             self.actions.push(Action::Replace(Box::new(inherited_state)));
         }
@@ -460,7 +466,14 @@ impl Master {
             let owner = Owner::Itself { pool: pool.pool_name().to_owned(), signal, timeout_ms };
             apps.extend(pool.processes().map(|epoch| OldApp { epoch, owner: owner.clone() }));
         }
-        InheritedState { counts: self.counts, epoch_last: self.epoch_last, workers, apps }
+        let down = match self.predecessors.serving() {
+            Some(_) => self.predecessors.down.clone(),
+            None => {
+                let down = self.pools.iter().filter(|pool| pool.is_serving() && !pool.is_ready());
+                down.map(|pool| pool.pool_name().to_owned()).collect()
+            }
+        };
+        InheritedState { counts: self.counts, epoch_last: self.epoch_last, workers, apps, down }
     }
 
     /// The new image's part, after each event.
@@ -471,6 +484,11 @@ impl Master {
         self.predecessors.relieve(now, &self.listen_pools, out!(self));
         let (Some(old), Some(current)) = (self.predecessors.serving(), self.current) else { return };
         if self.current_is_running() && self.pools_of(current).all(Pool::is_tried) {
+            let was_up = |pool: &&Pool| !self.predecessors.down.iter().any(|name| name == pool.pool_name());
+            let failure = self.pools_of(current).filter(was_up).find_map(Pool::failure);
+            if let Some(why) = failure {
+                return self.serve_on(now, current, &why);
+            }
             self.predecessors.go(now, Some(current), &mut self.actions);
             self.crashes = Backoff::default();
             let text = format!("upgraded: worker process {current} has taken over from {old}");
@@ -480,11 +498,31 @@ impl Master {
 
     /// The configuration cannot be used, but an old worker process serves: the next attempt comes later.
     pub(super) fn retry_later(&mut self, now: Instant, why: &str) {
+        let at = self.put_off(now, &format!("the configuration cannot be used: {why}"));
+        self.predecessors.retry_at = Some(at);
+    }
+
+    /// A pool of the new worker process has no process that becomes ready: the old worker process and its application processes
+    /// serve on, and all of the new one ends. The next attempt comes later.
+    fn serve_on(&mut self, now: Instant, current: u64, why: &str) {
+        self.current = None;
+        self.kill(now, current);
+        self.respawn_at = Some(self.put_off(now, why));
+    }
+
+    /// An attempt to take over has failed: says so to those that wait for it, and when the next one is due.
+    fn put_off(&mut self, now: Instant, why: &str) -> Instant {
         let delay = self.predecessors.failures.died(Duration::ZERO, &RETRY);
-        self.predecessors.retry_at = Some(now + delay);
-        let text = "the old worker process serves on, as the configuration cannot be used";
-        self.log(Level::ERROR, format!("{text}; the next attempt is in {delay:?}: {why}"));
-        self.actions.push(Action::Notify(Notice::Ready));
+        self.log(
+            Level::ERROR,
+            format!("the old worker process serves on; the next attempt is in {delay:?}: {why}"),
+        );
+        let text = format!(
+            "the new executable tries again until it can, and the old worker process serves on: {why}"
+        );
+        self.actions.push(Action::TellOld(text));
+        self.actions.push(Action::Notify(Notice::Refused(why.to_owned())));
+        now + delay
     }
 
     /// Reads the configuration again, if it could not be used before.
@@ -506,6 +544,9 @@ impl Master {
             self.serving_is_gone(now, how);
             // No worker process serves now: if none can start, the service manager or the operator has to know.
             self.retry();
+            if self.current.is_none() && self.phase == Phase::Up {
+                self.respawn_at = Some(now);
+            }
         }
         true
     }

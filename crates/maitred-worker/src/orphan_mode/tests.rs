@@ -116,6 +116,18 @@ fn the_new_image_takes_over() {
 }
 
 #[test]
+fn a_new_image_that_cannot_take_over_says_why_and_may_do_so_later() {
+    let mut world = World::alone(true);
+    world.told();
+    world.say(&[SERVE_ON, b"pool \"web\" has no process"].concat());
+    assert_eq!(world.told(), ["1 false pool \"web\" has no process"]);
+    world.say(GO);
+    assert_eq!(world.told(), ["drain 5 None true"]);
+    world.close();
+    assert_eq!(world.told(), [between(2)]);
+}
+
+#[test]
 fn the_server_stops_while_its_executable_is_replaced() {
     let mut world = World::alone(true);
     world.told();

@@ -236,7 +236,7 @@ impl Processes {
         channel.note_done(done.request);
         channel.learn(done.service_us, now);
         if let Some(row) = self.slot_row(key) {
-            row.requests.add(1);
+            row.answered(done.status, done.service_us);
         }
         if number & RELAY_BIT != 0 {
             self.on_relay_done(number & !RELAY_BIT, done.outcome == Outcome::Broken);

@@ -373,7 +373,7 @@ impl Processes {
         if let FromApp::Done(done) = frame {
             channel.learn(done.service_us, now);
             if let Some(row) = self.slot_row(key) {
-                row.requests.add(1);
+                row.answered(done.status, done.service_us);
             }
         }
         let Some(link) = away.link else { return Ok(true) };

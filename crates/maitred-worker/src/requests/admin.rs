@@ -57,14 +57,15 @@ pub(crate) fn is_local(authority: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// What `/pool/NAME/restart`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` mean; the master checks whether there is such a
-/// pool.
+/// What `/pool/NAME/restart`, `/pool/NAME/canary/N`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` mean; the master checks
+/// whether there is such a pool.
 pub(crate) fn pool_command(path: &str) -> Option<Command> {
     let (name, wanted) = path.strip_prefix("/pool/")?.split_once('/')?;
     let number =
         |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
     let wanted = match wanted.split_once('/') {
         None if wanted == "restart" => PoolCommand::Restart,
+        Some(("canary", count)) => PoolCommand::Canary(number(count)?),
         Some(("drain", slot)) => PoolCommand::Drain(number(slot)?),
         Some(("scale", workers)) => PoolCommand::Scale(number(workers)?),
         _ => return None,
@@ -347,6 +348,7 @@ mod tests {
     fn paths_of_pool_commands_are_strict() {
         let asked = |wanted| Some(Command::Pool("we_b-1".to_owned(), wanted));
         assert_eq!(pool_command("/pool/we_b-1/restart"), asked(PoolCommand::Restart));
+        assert_eq!(pool_command("/pool/we_b-1/canary/2"), asked(PoolCommand::Canary(2)));
         assert_eq!(pool_command("/pool/we_b-1/drain/0"), asked(PoolCommand::Drain(0)));
         assert_eq!(pool_command("/pool/we_b-1/scale/65535"), asked(PoolCommand::Scale(65535)));
         for path in [

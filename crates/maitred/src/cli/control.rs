@@ -1,6 +1,6 @@
 //! `maitred status`, `reload`, `upgrade`, `stop` and `pool`: asks a running server at its admin address.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::client::{self, Reply};
 use super::exit::Error;
-use super::{DEFAULT_CONFIG, Pool, PoolAction, Server, Status};
+use super::{DEFAULT_CONFIG, Order, Pool, PoolAction, Server, Status};
 use maitred_config::{self as config, AdminAddress, user_runtime_dir};
 use maitred_status::text;
 
@@ -21,6 +21,8 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the server may be silent about a reload or a stop. It answers within a minute, or says that it waits and what for;
 /// how long it waits is bounded by what it waits for.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long an answer is waited for by who does not wait for the result (`--no-wait`).
+const NO_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What `maitred status` prints.
 pub fn status(status: &Status) -> Result<String, Error> {
@@ -43,21 +45,30 @@ pub(super) fn document(address: &AdminAddress, path: &str) -> Result<serde_json:
 }
 
 /// `maitred reload`: what the server says to it.
-pub fn reload(server: &Server) -> Result<String, Error> {
-    server.target()?.command("/reload")
+pub fn reload(order: &Order) -> Result<String, Error> {
+    order.server.target()?.order("/reload", order.no_wait)
 }
 
 /// `maitred upgrade`: what the server says to it.
-pub fn upgrade(server: &Server) -> Result<String, Error> {
-    server.target()?.command("/upgrade")
+pub fn upgrade(order: &Order) -> Result<String, Error> {
+    order.server.target()?.order("/upgrade", order.no_wait)
 }
 
 /// `maitred pool`: what the server says to it, or the pool's part of the status.
 pub fn pool(pool: &Pool) -> Result<String, Error> {
     let name = &pool.name;
+    if pool.action != Some(PoolAction::Restart) && (pool.canary.is_some() || pool.no_wait) {
+        return Err(Error::usage(
+            "`--canary` and `--no-wait` are for restart",
+            format_args!("write `maitred pool {name} restart`"),
+        ));
+    }
     let path = match (pool.action, pool.number) {
         (None, _) => return show_pool(pool),
-        (Some(PoolAction::Restart), None) => format!("/pool/{name}/restart"),
+        (Some(PoolAction::Restart), None) => match pool.canary {
+            Some(count) => format!("/pool/{name}/canary/{count}"),
+            None => format!("/pool/{name}/restart"),
+        },
         (Some(PoolAction::Drain), Some(slot)) => format!("/pool/{name}/drain/{slot}"),
         (Some(PoolAction::Scale), Some(workers)) => format!("/pool/{name}/scale/{workers}"),
         (Some(PoolAction::Restart), Some(_)) => {
@@ -70,7 +81,7 @@ pub fn pool(pool: &Pool) -> Result<String, Error> {
             return Err(Error::usage("the number is missing", "see `maitred pool --help`"));
         }
     };
-    pool.server.target()?.command(&path)
+    pool.server.target()?.order(&path, pool.no_wait)
 }
 
 fn show_pool(pool: &Pool) -> Result<String, Error> {
@@ -126,7 +137,7 @@ fn master(address: &AdminAddress) -> Option<OwnedFd> {
 
 /// One question; the body of a 200.
 fn ask(address: &AdminAddress, method: &str, path: &str, timeout: Duration) -> Result<String, Error> {
-    request(address, method, path, None, timeout)
+    judged(address, request(address, method, path, None, timeout))
 }
 
 fn request(
@@ -135,7 +146,7 @@ fn request(
     path: &str,
     token: Option<&str>,
     timeout: Duration,
-) -> Result<String, Error> {
+) -> Result<Reply, client::Failure> {
     let mut said = String::new();
     let mut progress = |what: &str| {
         if said != what {
@@ -144,8 +155,12 @@ fn request(
             what.clone_into(&mut said);
         }
     };
-    let Reply { status, body } = client::exchange(address, method, path, token, timeout, &mut progress)
-        .map_err(|failure| failure.explained(address))?;
+    client::exchange(address, method, path, token, timeout, &mut progress)
+}
+
+/// The body of a 200.
+fn judged(address: &AdminAddress, result: Result<Reply, client::Failure>) -> Result<String, Error> {
+    let Reply { status, body } = result.map_err(|failure| failure.explained(address))?;
     match status {
         200 => Ok(body),
         _ => Err(Error {
@@ -183,6 +198,21 @@ impl Server {
 }
 
 impl Target {
+    /// The same for what may take a while. Who does not wait for it learns what is refused at once.
+    fn order(&self, path: &str, no_wait: bool) -> Result<String, Error> {
+        if !no_wait {
+            return self.command(path);
+        }
+        match self.exchange("POST", path, NO_WAIT_TIMEOUT)? {
+            Err(client::Failure::Exchange(error))
+                if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock) =>
+            {
+                Ok("under way; the error log and `maitred status` say what comes of it".to_owned())
+            }
+            result => judged(&self.address, result),
+        }
+    }
+
     /// Has the server do something; what it says to it.
     pub(super) fn command(&self, path: &str) -> Result<String, Error> {
         self.send("POST", path)
@@ -194,11 +224,20 @@ impl Target {
     }
 
     fn send(&self, method: &str, path: &str) -> Result<String, Error> {
+        judged(&self.address, self.exchange(method, path, COMMAND_TIMEOUT)?)
+    }
+
+    fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        timeout: Duration,
+    ) -> Result<Result<Reply, client::Failure>, Error> {
         let token = match (&self.address, &self.token_file) {
             (AdminAddress::Tcp(_), Some(file)) => Some(token(file)?),
             _ => None,
         };
-        request(&self.address, method, path, token.as_deref(), COMMAND_TIMEOUT)
+        Ok(request(&self.address, method, path, token.as_deref(), timeout))
     }
 }
 

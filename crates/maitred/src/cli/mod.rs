@@ -85,12 +85,12 @@ pub enum Command {
     /// Make a running server read its configuration again
     ///
     /// A file with an error changes nothing, and is reported here. No request is lost or aborted.
-    Reload(Server),
+    Reload(Order),
     /// Replace the executable of a running server by the file that is now at its path
     ///
     /// The new executable reads the configuration first; if it cannot, nothing changes, and the reason is reported here. No
     /// request is lost or aborted, and the process id stays.
-    Upgrade(Server),
+    Upgrade(Order),
     /// Stop a running server, after it has finished its requests
     ///
     /// Returns when the server has ended, within its `grace`.
@@ -286,6 +286,17 @@ pub struct Server {
     pub token: Option<PathBuf>,
 }
 
+/// `maitred reload`, `maitred upgrade`
+#[derive(Debug, Args)]
+pub struct Order {
+    /// Do not wait for the result; what is refused within a second is reported all the same
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
 /// `maitred status`
 #[derive(Debug, Args)]
 pub struct Status {
@@ -299,7 +310,9 @@ pub struct Status {
 
 /// `maitred pool`
 #[derive(Debug, Args)]
-#[command(override_usage = "maitred pool [OPTIONS] <NAME> [restart | drain <SLOT> | scale <N>]")]
+#[command(
+    override_usage = "maitred pool [OPTIONS] <NAME> [restart [--canary <N>] | drain <SLOT> | scale <N>]"
+)]
 pub struct Pool {
     /// The pool, as in the configuration: [pool.NAME]
     #[arg(value_name = "NAME", value_parser = control::pool_name)]
@@ -310,6 +323,12 @@ pub struct Pool {
     /// The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep
     #[arg(value_name = "NUMBER", required_if_eq_any([("action", "drain"), ("action", "scale")]))]
     pub number: Option<u16>,
+    /// With restart: try the new release with this many processes beside the others, and go on or back by itself
+    #[arg(long, value_name = "N", conflicts_with = "number")]
+    pub canary: Option<u16>,
+    /// With restart: do not wait until the processes have been replaced
+    #[arg(long)]
+    pub no_wait: bool,
     /// Print the pool's part of the status as JSON
     #[arg(long, conflicts_with = "action")]
     pub json: bool,
@@ -321,7 +340,7 @@ pub struct Pool {
 /// What can be done with a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PoolAction {
-    /// Replace all its processes
+    /// Replace all its processes, each by one that is ready
     Restart,
     /// End one process, after it has finished its requests
     Drain,

@@ -20,6 +20,7 @@ fn plan(workers: Settings, buckets: u16) -> PoolPlan {
         workers,
         start_timeout: GRACE,
         exit_grace: GRACE,
+        canary: crate::state::tests::replaced::CANARY,
         request_timeout: Duration::from_secs(10),
         retired_time: None,
         process: String::new(),
@@ -177,10 +178,30 @@ fn a_restart_replaces_before_it_retires() {
     let mut world = World::new(Settings { start: 1, min_spare: 1, ..Settings::default() }, 1);
     world.pass(Duration::ZERO);
     world.pass(GRACE);
-    world.pool.restart(world.now);
+    world.pool.restart(world.now, (1, 1));
     assert_eq!(World::buckets_started(&world.pass(LOOK_OFTEN)).len(), 1);
     assert!(world.pass(LOOK_OFTEN).is_empty(), "the new one is not ready");
     let mut actions = world.pass(GRACE);
     actions.extend(world.pass(LOOK_OFTEN));
     assert!(actions.contains(&Action::StopApp(1, StopSignal::Quit)), "{actions:?}");
+}
+
+#[test]
+fn the_command_to_restart_is_refused_when_a_new_process_ends_at_once() {
+    let mut world = World::new(Settings { start: 1, min_spare: 1, ..Settings::default() }, 1);
+    world.pass(Duration::ZERO);
+    world.pass(GRACE);
+    world.pool.restart(world.now, (1, 7));
+    let started = World::buckets_started(&world.pass(LOOK_OFTEN)).len();
+    assert_eq!(started, 1);
+    let mut told = None;
+    let mut actions = world.act(|pool, now, out| {
+        pool.exited(now, 2, false, "exited with status 1", out);
+        told = pool.report(now, out);
+    });
+    let why = "0 of 1 processes of pool plain were replaced, 1 stay: a new process exited with status 1 as soon as it was started";
+    assert_eq!(told, Some((vec![(1, 7)], Report::Over(false, why.to_owned()))));
+    actions.extend(world.pass(GRACE));
+    actions.extend(world.pass(GRACE));
+    assert!(!actions.iter().any(|action| matches!(action, Action::StopApp(..))), "{actions:?}");
 }

@@ -69,7 +69,7 @@ impl Pool {
             slot.asked = true;
             return slot.terminate(now + APP_KILL_DELAY, out);
         }
-        slot.requests_before += std::mem::take(&mut slot.requests);
+        slot.count_anew();
         (slot.at, slot.borrowed) = (to, to != self.home);
         if linked {
             slot.linked.push(from);

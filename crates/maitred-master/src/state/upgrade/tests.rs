@@ -17,6 +17,7 @@ fn plan(number: u64, listen: bool) -> Plan {
         workers: Settings::fixed(1),
         start_timeout: Duration::from_secs(3),
         exit_grace: Duration::from_secs(2),
+        canary: crate::state::tests::replaced::CANARY,
         request_timeout: Duration::from_secs(8),
         retired_time: None,
         process: String::new(),
@@ -309,6 +310,51 @@ fn the_new_image_does_not_give_up_while_the_old_worker_process_serves() {
     let serving = OldWorker { generation: 1, duty: Duty::Serving { grace_ms: 20_000 } };
     let killed = OldWorker { generation: 9, duty: Duty::Draining { left_ms: 0 } };
     assert_eq!(inherited_state.workers, [serving, killed]);
+}
+
+fn app_exited(epoch: u64) -> Event {
+    Event::AppExited { slot: slot(epoch), clean: false, how: "exited with status 1".to_owned() }
+}
+
+#[test]
+fn a_release_that_cannot_start_leaves_the_old_processes_in_place() {
+    let mut image = Image::second(false);
+    image.event(Event::Worker(2, FromWorker::Ready));
+    image.event(Event::AppSaid(slot(2), vec!["No module named x".to_owned()]));
+    image.event(app_exited(2));
+    let told = |action: &Action| matches!(action, Action::TellOld(why) if why.contains("No module named x"));
+    assert!(image.done.iter().any(told), "{:?}", image.done);
+    assert!(image.has(&Action::KillWorker(2)) && !image.has(&go(2)) && !image.has(&Action::TerminateApp(1)));
+    image.event(exited(2));
+    image.pass(RETRY.first);
+    assert!(image.has(&Action::SpawnWorker { generation: 3, plan: 1, adopts: true }), "{:?}", image.done);
+    image.event(Event::Worker(3, FromWorker::Ready));
+    image.event(Event::Worker(3, FromWorker::SlotReady(slot(3), greeting())));
+    assert!(image.has(&go(3)) && image.master.current() == Some(3));
+}
+
+#[test]
+fn a_broken_release_does_not_keep_the_service_down_when_the_old_worker_process_is_gone() {
+    let mut image = Image::second(false);
+    image.event(Event::Worker(2, FromWorker::Ready));
+    image.event(app_exited(2));
+    image.done.clear();
+    image.event(exited(1));
+    image.event(Event::Tick);
+    assert!(image.has(&Action::SpawnWorker { generation: 3, plan: 1, adopts: false }), "{:?}", image.done);
+}
+
+#[test]
+fn a_pool_that_was_down_before_does_not_hold_up_an_upgrade() {
+    let mut image = Image::first(false);
+    image.event(app_exited(1));
+    let left = image.upgrade();
+    assert_eq!(left.down, ["web"]);
+    let mut image = Image::after(left);
+    image.event(Event::Prepared(Ok(plan(1, false))));
+    image.event(Event::Worker(2, FromWorker::Ready));
+    image.event(app_exited(image.master.epoch_last));
+    assert!(image.has(&go(2)), "{:?}", image.done);
 }
 
 #[test]

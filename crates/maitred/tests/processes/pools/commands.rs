@@ -66,7 +66,7 @@ fn a_restart_replaces_every_process_and_no_request_fails() {
     under_load(&server, 6, "/app/hello?x", |found| {
         found.more(20);
         let (status, said) = server.command(&["pool", "app", "restart"]);
-        assert!(status.success() && said.contains("3 processes of pool app are replaced"), "{said}");
+        assert!(status.success() && said.contains("3 processes of pool app were replaced"), "{said}");
         eventually("all processes are others", || {
             let now = pids(&server, "app");
             now.len() == 3

@@ -8,6 +8,7 @@ mod look;
 mod orphans;
 mod recovering;
 mod recycling;
+mod releases;
 mod reloads;
 mod steps;
 mod sticky;
