@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use maitred_http::cache::{Answer, Lifetime, answer, put_not_modified_fields};
 use maitred_http::fields::{FieldLines, FieldsRef};
-use maitred_http::request::{Known, Request};
+use maitred_http::request::Request;
 use maitred_http::response::ResponseHead;
 
 use super::fixed;
@@ -36,9 +36,6 @@ pub struct Kept<'a> {
     pub status: Option<&'a [u8]>,
     /// Fields that are for the client alone that has fetched it.
     pub own: Option<&'a FieldLines>,
-    /// No part of it is given: how long it is was not known when its head came, and what a client gets of it depends on its head
-    /// alone, and not on how soon the rest has followed.
-    pub whole: bool,
     /// What `compress` of its route makes of it.
     pub coded: Option<&'a Coded>,
 }
@@ -60,8 +57,7 @@ impl Kept<'_> {
         let (head, size) = (&self.entry.head, self.entry.body.len());
         let fields = self.fields();
         let stored = (head.status, fields.as_ref().map_or(head.fields.all(), FieldLines::all), size);
-        let known = Known { range: request.known.range.filter(|_| !self.whole), ..request.known };
-        match answer(stored, self.lifetime.date, (request.method, &known), RANGES_MAX) {
+        match answer(stored, self.lifetime.date, (request.method, &request.known), RANGES_MAX) {
             Answer::Whole => self.whole(writer),
             Answer::NotModified => {
                 let mut fields = FieldLines::default();

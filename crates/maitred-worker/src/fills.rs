@@ -79,7 +79,7 @@ pub(crate) enum Phase {
     Asking,
     /// This is the head, with the fields that all may have; content is coming.
     Coming(Arc<FramedHead>),
-    /// This response is given.
+    /// This response, which was kept before, is given.
     Kept(Arc<Entry>, How),
     /// It is not kept.
     Released,
@@ -90,8 +90,6 @@ pub(crate) enum Phase {
 /// How a fill has come to what is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// It was fetched.
-    Fetched,
     /// It was kept before, and is still good.
     Validated,
     /// It was kept before, and is stale: the pool has failed.
@@ -116,8 +114,6 @@ pub(crate) struct Facts {
     pub(crate) own: Option<Arc<FieldLines>>,
     /// For how many seconds it is fresh from then on.
     pub(crate) ttl: i64,
-    /// Its head does not say how long it is.
-    pub(crate) unmeasured: bool,
 }
 
 #[derive(Debug)]

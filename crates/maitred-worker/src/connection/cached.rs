@@ -68,6 +68,4 @@ pub(crate) struct Kept {
     pub(crate) how: How,
     /// Fields that are for this client alone, which has asked for it.
     pub(crate) own: Option<Arc<FieldLines>>,
-    /// No part of it is given: its head did not say how long it is.
-    pub(crate) whole: bool,
 }

@@ -319,21 +319,10 @@ impl Exchanges {
             return false;
         };
         let body = filling.fill.in_memory();
-        let (entry, jobs) = keeping.put(store, body.into());
+        let (_, jobs) = keeping.put(store, body.into());
         jobs.into_iter().for_each(|job| self.run_cache_job(job));
         self.row.response_cache_stored.add(1);
-        self.settle_stored(key, entry)
-    }
-
-    /// All of a response is kept. Those who wait are answered from the store, if the head has said how long it is. Otherwise they
-    /// get it as one that still comes: what they get must not depend on how soon the rest has followed its head.
-    fn settle_stored(&mut self, key: u32, entry: Arc<Entry>) -> bool {
-        let Some(filling) = self.fillings.get(key as usize) else { return false };
-        if filling.fill.facts().unmeasured {
-            return self.end_coming(key);
-        }
-        filling.fill.end();
-        self.settle_fill(key, Phase::Kept(entry, How::Fetched), Some(false))
+        self.end_coming(key)
     }
 
     /// Has a helper write content to a file, which it makes if there is none yet. False: nothing is read meanwhile.
@@ -393,13 +382,13 @@ impl Exchanges {
             }
             Ok(Written::Whole(of, offset, bytes, entry)) => {
                 filling.fill.in_file(of, offset, bytes);
-                let (Some(entry), Some(store)) = (entry, shared.cache.as_ref()) else {
+                let (Some(_), Some(store)) = (entry, shared.cache.as_ref()) else {
                     self.end_coming(key);
                     return;
                 };
                 self.row.response_cache_stored.add(1);
                 keeping.note(store).into_iter().for_each(|job| self.run_cache_job(job));
-                self.settle_stored(key, entry);
+                self.end_coming(key);
             }
             Err(error) => {
                 self.log_limited(|| tracing::warn!(%error, "a response cannot be kept (cache)"));
@@ -429,7 +418,8 @@ impl Exchanges {
         false
     }
 
-    /// All of the response has come, and those who wait are answered with what has: its phase stays `Coming`.
+    /// All of the response has come. Those who wait are answered with what has, and not from the store: its phase stays `Coming`,
+    /// because what they get must not depend on how soon the rest has followed its head.
     fn end_coming(&mut self, key: u32) -> bool {
         let (shared, now) = (self.shared, self.clock.now);
         if let Some(filling) = self.fillings.try_remove(key as usize) {

@@ -24,7 +24,7 @@ use super::Exchanges;
 use crate::agenda::Next;
 use crate::connection::cached::Kept;
 use crate::connection::retry::RetryState;
-use crate::fills::{Fill, How, Phase, Piece, Variant};
+use crate::fills::{Fill, Phase, Piece, Variant};
 use crate::kept::variant_text;
 use crate::step::{RequestInput, Step};
 use crate::upstream::failure::Cause;
@@ -100,16 +100,15 @@ impl Exchanges {
                     return Read::Failed;
                 }
                 Phase::Kept(entry, how) => {
-                    let facts = fill.facts();
-                    let own = facts.own.filter(|_| follow.leads);
-                    let whole = how == How::Fetched && facts.unmeasured;
-                    self.answer_with_kept(index, Kept { entry, how, own, whole });
+                    let own = fill.facts().own.filter(|_| follow.leads);
+                    self.answer_with_kept(index, Kept { entry, how, own });
                     return Read::Failed;
                 }
                 Phase::Coming(head) => {
                     let facts = fill.facts();
                     let own = facts.own.filter(|_| follow.leads);
-                    self.say_status(index, Some(facts.ttl));
+                    let said = self.say_status(index, Some(facts.ttl), Some(&head.fields));
+                    let head = if said { without_status(head) } else { head };
                     self.begin_following(index, head, own.as_deref());
                 }
             }
@@ -179,15 +178,16 @@ impl Exchanges {
         Read::Failed
     }
 
-    /// Has a response say why it was fetched, and for how many seconds it is fresh, if it is kept.
-    fn say_status(&mut self, index: u32, ttl: Option<i64>) {
+    /// Has a response say why it was fetched, and for how many seconds it is fresh, if it is kept: behind what caches nearer to
+    /// the pool have said in `fields`. Returns whether it says that.
+    fn say_status(&mut self, index: u32, ttl: Option<i64>, fields: Option<&FieldLines>) -> bool {
         let exchange = self.exchange(index);
         let caching = exchange.routed.and_then(|routed| routed.plan.cache.as_deref());
         let note = exchange.dispatch.cached.as_deref();
         let (Some(fwd), Some(true)) =
             (note.and_then(|note| note.forwarded), caching.map(|caching| caching.says_status))
         else {
-            return;
+            return false;
         };
         let collapsed = note.is_some_and(|note| note.collapsed);
         let (outcome, detail) = (Outcome::Fwd(fwd), None);
@@ -201,8 +201,11 @@ impl Exchanges {
             detail,
         };
         let mut value = Vec::new();
-        put_cache_status([], &status, &mut value);
+        let fields = fields.into_iter().flat_map(|fields| fields.all().iter());
+        let earlier = fields.filter(|(name, _)| is_status(name)).map(|(_, value)| value);
+        put_cache_status(earlier, &status, &mut value);
         exchange.dispatch.set_cookie.get_or_insert_default().push(b"Cache-Status", &value);
+        true
     }
 
     /// Whether a response is for the request of a connection, by the fields that it varies with.
@@ -260,7 +263,7 @@ impl Exchanges {
         let keep = before.keep;
         let attempt = Attempt::new(before.filter, keep, None, By::Thread(remote), now);
         self.enter_upstream(index, upstream, Box::new(attempt));
-        self.say_status(index, None);
+        self.say_status(index, None, None);
         let silent = self.request_timeout(index, pool);
         self.wheel.arm(index, now + silent + TIMEOUT);
         match self.pass_on(index, received) {
@@ -278,4 +281,19 @@ impl Exchanges {
             true => self.fail_upstream(index, Cause::Late, "the rest of a response is not fetched"),
         }
     }
+}
+
+fn is_status(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"cache-status")
+}
+
+/// A head whose `Cache-Status` stands elsewhere.
+fn without_status(head: Arc<FramedHead>) -> Arc<FramedHead> {
+    if !head.fields.all().iter().any(|(name, _)| is_status(name)) {
+        return head;
+    }
+    let mut fields = FieldLines::default();
+    let others = head.fields.all().iter().filter(|(name, _)| !is_status(name));
+    others.for_each(|(name, value)| fields.push(name, value));
+    Arc::new(FramedHead { fields, ..FramedHead::clone(&head) })
 }

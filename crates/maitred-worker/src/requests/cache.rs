@@ -71,7 +71,7 @@ impl Requests {
         let wanted = wanted(request, caching, &client);
         if let Some(kept) = note.and_then(|note| note.kept.clone()) {
             let fwd = note.and_then(|note| note.forwarded);
-            let said = Said { caching, how: Some(kept.how), fwd, own: kept.own, whole: kept.whole };
+            let said = Said { caching, how: Some(kept.how), fwd, own: kept.own };
             self.note_how(index, kept.how);
             return Some(self.answer_kept(index, request, given, &kept.entry, said));
         }
@@ -109,7 +109,6 @@ impl Requests {
     /// Notes how a request has come to what it is answered with.
     fn note_how(&mut self, index: u32, how: How) {
         match how {
-            How::Fetched => {}
             How::Validated => self.note_cached(index, Cached::Validated),
             How::InsteadOfError => self.note_cached(index, Cached::Stale),
         }
@@ -167,7 +166,7 @@ impl Requests {
         let Some(lifetime) = lifetime_of(&entry) else {
             return self.fetch_for(index, request, given, asked, None, Fwd::Miss);
         };
-        let said = Said { caching: asked.caching, how: None, fwd: None, own: None, whole: false };
+        let said = Said { caching: asked.caching, how: None, fwd: None, own: None };
         match judge(&lifetime, &asked.wanted, now) {
             Use::Fresh { .. } => {
                 self.note_cached(index, Cached::Hit);
@@ -285,8 +284,7 @@ impl Requests {
             .exchange_of(index)
             .and_then(|exchange| exchange.dispatch.cached.as_deref())
             .is_some_and(|note| note.collapsed);
-        let coded = match self.coding_of_kept(index, request, given, (entry, said.whole, said.own.as_deref()))
-        {
+        let coded = match self.coding_of_kept(index, request, given, (entry, said.own.as_deref())) {
             Chosen::Given(coded) => coded,
             Chosen::OnDisk(job) => {
                 let reply = self.reply_context(index, request, given);
@@ -300,7 +298,6 @@ impl Requests {
             age: lifetime.age(now),
             status: status.as_deref(),
             own: said.own.as_deref(),
-            whole: said.whole,
             coded: coded.as_ref(),
         };
         let reply = self.reply_context(index, request, given);
@@ -358,7 +355,6 @@ struct Said {
     how: Option<How>,
     fwd: Option<Fwd>,
     own: Option<Arc<FieldLines>>,
-    whole: bool,
 }
 
 impl Said {
@@ -372,7 +368,7 @@ impl Said {
             outcome,
             fwd_status: (self.how == Some(How::Validated)).then_some(304),
             ttl: Some(lifetime.ttl(now)),
-            stored: self.how == Some(How::Fetched),
+            stored: false,
             collapsed,
             detail: (self.how == Some(How::InsteadOfError)).then_some("the pool has failed"),
         };

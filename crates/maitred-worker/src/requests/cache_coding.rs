@@ -35,14 +35,13 @@ pub(super) enum Chosen {
 }
 
 impl Requests {
-    /// The coding of a response that is kept, by what a request accepts. `unmeasured`: the head of the response did not say how
-    /// long it is, and the request is the one that has fetched it. It gets what it would have got had the content come later.
+    /// The coding of a response that is kept, by what a request accepts.
     pub(super) fn coding_of_kept(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
-        (entry, unmeasured, own): (&Arc<Entry>, bool, Option<&FieldLines>),
+        (entry, own): (&Arc<Entry>, Option<&FieldLines>),
     ) -> Chosen {
         let (Some(rules), Some(store)) = (&given.routed.plan.compress, &self.shared.cache) else {
             return Chosen::Given(None);
@@ -50,19 +49,16 @@ impl Requests {
         let accepted = request.known.accept_encoding.map(|list| list.joined());
         let accepted = accepted.as_deref();
         let secret = self.connections[index as usize].secure || self.origin(index, request).https;
-        let coding = if unmeasured { rules.negotiate(accepted) } else { rules::best(rules.kept(), accepted) };
-        let wish = Wish { rules, coding, secret };
+        let wish = Wish { rules, coding: rules::best(rules.kept(), accepted), secret };
         let length = entry.body.len().to_string();
         let mut facts = Facts::new(entry.head.status);
-        if !unmeasured {
-            facts.note(b"content-length", length.as_bytes());
-        }
+        facts.note(b"content-length", length.as_bytes());
         let own = own.map(FieldLines::all).unwrap_or_default();
         let fields = entry.head.fields.all().iter().chain(own.iter());
         fields.for_each(|(name, value)| facts.note(name, value));
         let plain = |verdict| Coded { verdict, varies: facts.varies, entry: None };
         let wanted = match wish.judge(&facts) {
-            Verdict::Coded(wanted) if unmeasured || request.known.range.is_none() => wanted,
+            Verdict::Coded(wanted) if request.known.range.is_none() => wanted,
             // Ranges are those of the plain content.
             Verdict::Coded(_) => return Chosen::Given(Some(plain(Verdict::Plain))),
             verdict => return Chosen::Given(Some(plain(verdict))),

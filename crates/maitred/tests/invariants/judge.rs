@@ -229,9 +229,7 @@ impl Judge<'_> {
             let coding = |got: &Got| got.answer.field("content-encoding").map(str::to_owned);
             // Over TLS, responses with a cookie stay as they are (`cookies_over_tls`).
             let has_cookie = first.answer.field("set-cookie").is_some();
-            // Of what the cache keeps, it depends on time whether a response is coded: why, is not known yet.
-            let is_kept = [first, other].iter().any(|got| got.answer.field("cache-status").is_some());
-            if coding(first) != coding(other) && !has_cookie && !is_kept {
+            if coding(first) != coding(other) && !has_cookie {
                 return fault("coding by arrival", format!("{coded}\n{}{}", first.answer, other.answer));
             }
         }

@@ -89,7 +89,6 @@ impl Filling {
             variant: keeping.variant(),
             own: (!own.is_empty()).then(|| Arc::new(own)),
             ttl: lifetime.map_or(0, |lifetime| lifetime.ttl(now.steady)),
-            unmeasured: head.content_length.is_none(),
         };
         let age = lifetime.map_or(0, |lifetime| lifetime.age(now.steady));
         let mut head = head;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use crate::cache::origin::{Origin, response};
 use crate::cache::{HIT, start, status};
-use crate::support::{Server, Setup, eventually};
+use crate::support::{Response, Server, Setup, eventually};
 
 /// `rules` are further lines of the route.
 fn with_rules(origin: &Origin, rules: &str) -> Server {
@@ -69,6 +69,40 @@ fn what_is_kept_is_given_in_codings() {
         assert_eq!((get("identity").text(), origin.count()), (text.as_str(), 1));
         server.stop();
     }
+}
+
+/// Whether all of it comes in one piece with its head depends on time.
+#[test]
+fn the_request_that_fetches_a_response_gets_it_as_without_a_cache() {
+    // What no coding makes shorter.
+    let mut number = 1_u32;
+    let mut next = || {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (number >> 24) as u8
+    };
+    let content: Vec<u8> = (0..2_000).map(|_| next()).collect();
+    let fields = "Cache-Control: max-age=600\r\nContent-Type: text/html\r\nCache-Status: inner; hit\r\n";
+    let origin = Origin::start(move |peer, _| peer.send(response(fields, &content)));
+    let cached = with_rules(&origin, "compress = true");
+    let plain = Setup::with_files()
+        .route("/*", "pool = \"app\"\ncompress = true")
+        .table(&format!("[pool.app]\nconnect = [\"{}\"]\n", origin.name()))
+        .start();
+    for number in 0..20 {
+        for fields in ["Accept-Encoding: gzip\r\n", "Range: bytes=1-3\r\n"] {
+            let target = format!("/{number}{}", fields.len());
+            let [kept, without] = [&cached, &plain].map(|server| server.connect().method("GET", &target, fields));
+            let coding = |response: &Response| response.field("content-encoding").map(str::to_owned);
+            assert_eq!(coding(&kept), coding(&without), "{target}: {kept:?}");
+            if fields.contains("gzip") {
+                assert_eq!(coding(&kept).as_deref(), Some("gzip"));
+            }
+            let status = kept.need("cache-status");
+            assert!(status.starts_with("inner; hit, maitred; fwd=uri-miss"), "{status}");
+        }
+    }
+    cached.stop();
+    plain.stop();
 }
 
 #[test]
