@@ -218,6 +218,32 @@ fn each_packet_has_a_challenge_until_the_path_is_validated() {
     assert_eq!(pair.connection().remote_address(), at(10));
 }
 
+/// `quinn-proto`: the timer for what is lost on the path before fires while nothing is in flight on the new one. If this fails, the
+/// exception in the profile for tests and `docs/upstream-notes.md` can go.
+#[test]
+fn a_timer_of_the_path_before_stays_when_a_client_changes_its_address() {
+    let mut pair = Pair::new();
+    // Something of the server is in flight, and lost.
+    pair.connection().ping();
+    pair.client_at = at(9);
+    while pair.receive().is_some() {}
+    let timer = pair.connection().poll_timeout().unwrap();
+    // The client is somewhere else before the timer fires, and nothing has been sent to it there.
+    pair.client_at = at(10);
+    pair.client.2.ping();
+    pair.send();
+    assert_eq!(pair.connection().remote_address(), at(10));
+    // An acknowledgement is due before it.
+    while let Some(earlier) = pair.connection().poll_timeout().filter(|earlier| *earlier < timer) {
+        pair.connection().handle_timeout(earlier);
+    }
+    assert_eq!(pair.connection().poll_timeout(), Some(timer), "the timer is that of the new path");
+    pair.now = timer;
+    pair.connection().handle_timeout(timer);
+    assert!(!pair.connection().is_closed(), "a probe too many is all that comes of it");
+    assert!(pair.receive().is_some(), "the challenge is sent");
+}
+
 /// `rustls`: of early data that is refused, no more than half of what is announced can be skipped. If this fails,
 /// `maitred_tls::early` can go.
 #[test]

@@ -91,7 +91,8 @@ fn the_request_that_fetches_a_response_gets_it_as_without_a_cache() {
     for number in 0..20 {
         for fields in ["Accept-Encoding: gzip\r\n", "Range: bytes=1-3\r\n"] {
             let target = format!("/{number}{}", fields.len());
-            let [kept, without] = [&cached, &plain].map(|server| server.connect().method("GET", &target, fields));
+            let [kept, without] =
+                [&cached, &plain].map(|server| server.connect().method("GET", &target, fields));
             let coding = |response: &Response| response.field("content-encoding").map(str::to_owned);
             assert_eq!(coding(&kept), coding(&without), "{target}: {kept:?}");
             if fields.contains("gzip") {
