@@ -128,6 +128,7 @@ where
                 unix_secs: unix_time::secs(),
                 level: name,
                 text: format!("{message}{fields}"),
+                times: 1,
             });
         }
         if self.journal.unwrap_or_else(to_journal) {

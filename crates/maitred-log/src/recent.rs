@@ -17,6 +17,8 @@ pub struct Line {
     pub level: &'static str,
     /// Message and fields, without control characters.
     pub text: String,
+    /// How often it was written; the time is that of the last one.
+    pub times: u64,
 }
 
 /// The last lines, the oldest first.
@@ -30,6 +32,10 @@ impl Ring {
         if line.text.len() > LINE_BYTES_MAX {
             line.text.truncate(line.text.floor_char_boundary(LINE_BYTES_MAX - '…'.len_utf8()));
             line.text.push('…');
+        }
+        let same = |known: &Line| (known.level, &known.text) == (line.level, &line.text);
+        if let Some(known) = self.0.iter().position(same).and_then(|at| self.0.remove(at)) {
+            line.times = line.times.saturating_add(known.times);
         }
         if self.0.len() == LAST_LINES_MAX {
             self.0.pop_front();
@@ -52,15 +58,31 @@ pub fn last() -> Vec<Line> {
 mod tests {
     use super::*;
 
+    fn line(unix_secs: u64, text: impl Into<String>) -> Line {
+        Line { unix_secs, level: "warn", text: text.into(), times: 1 }
+    }
+
+    #[test]
+    fn a_line_that_is_repeated_is_one_with_a_count() {
+        let mut ring = Ring(VecDeque::new());
+        for (number, text) in [(1, "no room"), (2, "other"), (3, "no room"), (4, "no room")] {
+            ring.put(line(number, text));
+        }
+        ring.put(Line { level: "error", ..line(5, "no room") });
+        let seen: Vec<_> =
+            ring.0.iter().map(|line| (line.unix_secs, line.level, &*line.text, line.times)).collect();
+        assert_eq!(seen, [(2, "warn", "other", 1), (4, "warn", "no room", 3), (5, "error", "no room", 1)]);
+    }
+
     #[test]
     fn lines_are_bounded_in_number_and_length() {
         let mut ring = Ring(VecDeque::new());
         for number in 0..LAST_LINES_MAX as u64 + 7 {
-            ring.put(Line { unix_secs: number, level: "warn", text: "ä".repeat(200) });
+            ring.put(line(number, format!("{number} {}", "ä".repeat(200))));
         }
         assert_eq!((ring.0.len(), ring.0[0].unix_secs), (LAST_LINES_MAX, 7));
         assert!(ring.0.iter().all(|line| line.text.len() <= LINE_BYTES_MAX && line.text.ends_with("ä…")));
-        ring.put(Line { unix_secs: 0, level: "warn", text: "x".repeat(LINE_BYTES_MAX) });
+        ring.put(line(0, "x".repeat(LINE_BYTES_MAX)));
         assert_eq!(ring.0.back().map(|line| line.text.len()), Some(LINE_BYTES_MAX), "what fits is not cut");
     }
 }

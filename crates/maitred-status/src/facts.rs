@@ -12,8 +12,10 @@ use maitred_tls::server::CertificateFacts;
 
 use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
+use super::latency::{PoolWindow, TimingFacts};
 use super::rates::PerSecond;
 use super::routes::RouteFacts;
+use super::slowest::SlowRequest;
 
 /// What holds for the life of a worker process; built once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,6 +157,12 @@ pub(crate) struct Live {
     pub servers: Vec<ServerFacts>,
     /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).
     pub routes: Vec<RouteFacts>,
+    /// The last minutes of each of them.
+    pub route_windows: Vec<TimingFacts>,
+    /// The last minutes of each pool.
+    pub pool_windows: Vec<PoolWindow>,
+    /// The slowest requests of the last minutes.
+    pub slowest: Vec<SlowRequest>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// The store of responses, if there is one.
@@ -188,6 +196,10 @@ pub struct Queues {
     pub limits: Vec<LimitFacts>,
     /// How long answers of each pool take.
     pub answers: Vec<HistogramFacts>,
+    /// How long the requests of each pool take as a whole.
+    pub timings: Vec<TimingFacts>,
+    /// The slowest requests of the last minutes.
+    pub slowest: Vec<SlowRequest>,
     /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
     pub servers: Vec<ServerFacts>,
     /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).
@@ -241,7 +253,8 @@ pub struct ServerFacts {
     pub address: String,
     /// Its name, if it has one.
     pub name: String,
-    /// `up`, `draining`, `out` (for failures), `unwell` (its checks fail) or `ejected` (for its responses).
+    /// `up`, `unknown` (nothing has been asked of it yet), `draining`, `out` (for failures), `unwell` (its checks fail) or
+    /// `ejected` (for its responses).
     pub state: &'static str,
     /// Requests that it was given.
     pub requests: u64,

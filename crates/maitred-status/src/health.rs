@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::facts::{Facts, LimitFacts, Live, PoolFacts, ServerFacts};
 use super::fields;
+use super::latency::{PoolWindow, TimingFacts};
 use super::scoreboard::{Scoreboard, SlotRow, StartRow};
 use super::text::plural;
 
@@ -23,6 +24,16 @@ const NAMES_MAX: usize = 3;
 /// A log that has lost lines within this time is still losing them: a full disk is tried again with each buffer, several times a
 /// second while there are requests.
 const LOG_BAD_SECS: u64 = 5 * 60;
+/// So many requests within five minutes are enough to judge a pool by.
+const REQUESTS_LEAST: u64 = 20;
+/// From this share of responses with 5xx on, something is wrong with the application; and from this on, it does not work.
+const FAILED_WARN_PERCENT: f64 = 2.0;
+const FAILED_BAD_PERCENT: f64 = 20.0;
+/// People notice that they wait from a second on, whatever is usual (Nielsen's limits).
+const SLOW_US: u64 = 1_000_000;
+/// Slower than usual is so many times the hour before, and at least this: below, it is not noticed.
+const SLOWER_TIMES: u64 = 2;
+const SLOW_US_LEAST: u64 = 100_000;
 /// For so long an operator is told of lines that are missing.
 const LOG_WARN_SECS: u64 = DAY_SECS;
 const DAY_SECS: u64 = 86_400;
@@ -175,11 +186,56 @@ fn of_pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> 
             advice,
         );
     }
+    if let Some(verdict) = live.pool_windows.get(number).and_then(of_window) {
+        return verdict;
+    }
     match (slots, lives) {
         (0, _) => Verdict::ok("pool", plural(queued as usize, "request") + " in its queue"),
         (slots, 0) => Verdict::ok("pool", format!("none of {} has a process", plural(slots, "slot"))),
         (slots, lives) => Verdict::ok("pool", format!("{lives} of {} in use", plural(slots, "slot"))),
     }
+}
+
+/// The last minutes of a pool: how many requests have failed, and how long they took, against the hour before.
+fn of_window(window: &PoolWindow) -> Option<Verdict> {
+    let (recent, before) = (&window.recent, &window.before);
+    if recent.took.count() < REQUESTS_LEAST {
+        return None;
+    }
+    let was = |known: Option<String>| {
+        known.map(|known| format!("; {known} in the hour before")).unwrap_or_default()
+    };
+    let usual = (before.took.count() >= REQUESTS_LEAST).then_some(before);
+    let failed = recent.failed_percent().filter(|share| *share >= FAILED_WARN_PERCENT);
+    if let Some(share) = failed {
+        let state = if share >= FAILED_BAD_PERCENT { State::Bad } else { State::Warn };
+        let usual = was(usual.and_then(TimingFacts::failed_percent).map(|share| format!("{share:.1} %")));
+        let requests = plural(recent.took.count() as usize, "request");
+        let reason =
+            format!("{share:.1} % of {requests} in the last five minutes were answered with 5xx{usual}");
+        let advice = "read what the application wrote to the error log: docs/slow.md";
+        return Some(Verdict::new("pool", state, reason, advice));
+    }
+    let slow = recent.took.percentile(90)?;
+    let normal = usual.and_then(|before| before.took.percentile(90));
+    let is_slower =
+        normal.is_some_and(|normal| slow >= SLOW_US_LEAST && slow >= normal.saturating_mul(SLOWER_TIMES));
+    if slow < SLOW_US && !is_slower {
+        return None;
+    }
+    let reason = format!(
+        "one of ten requests took longer than {} in the last five minutes, mostly {}{}",
+        seconds(slow),
+        recent.mostly(),
+        was(normal.map(seconds)),
+    );
+    let advice = "look at the slowest requests below, and at docs/slow.md for what helps";
+    Some(Verdict::new("pool", State::Warn, reason, advice))
+}
+
+/// A time of that many microseconds, for people.
+fn seconds(us: u64) -> String {
+    if us < 1_000_000 { format!("{} ms", us / 1000) } else { format!("{:.1} s", us as f64 / 1e6) }
 }
 
 fn is_dead(row: &SlotRow) -> bool {
@@ -225,8 +281,15 @@ fn of_servers(servers: &[&ServerFacts]) -> Verdict {
     if away.len() > NAMES_MAX {
         names.push(format!("and {} more", away.len() - NAMES_MAX));
     }
-    let counted = format!("{up} of {} up", plural(servers.len(), "server"));
-    if up == 0 {
+    let unknown = servers.iter().filter(|server| server.state == "unknown").count();
+    let counted = match unknown {
+        0 => format!("{up} of {} up", plural(servers.len(), "server")),
+        _ if unknown == servers.len() => {
+            format!("{}, of which nothing has been asked yet", plural(servers.len(), "server"))
+        }
+        _ => format!("{up} of {} up, {unknown} not known yet", plural(servers.len(), "server")),
+    };
+    if up + unknown == 0 {
         let reason = if names.is_empty() { counted } else { format!("{counted}: {}", names.join(", ")) };
         let advice =
             "every request of this pool fails: start a server, or name another with `maitred upstream`";

@@ -51,6 +51,32 @@ impl HistogramFacts {
         self.buckets.iter().fold(0, |sum, bucket| sum.wrapping_add(*bucket))
     }
 
+    /// What came after `before`.
+    pub(crate) fn since(&self, before: &HistogramFacts) -> HistogramFacts {
+        let mut buckets = self.buckets;
+        for (bucket, before) in buckets.iter_mut().zip(before.buckets) {
+            *bucket = bucket.wrapping_sub(before);
+        }
+        HistogramFacts { buckets, sum_us: self.sum_us.wrapping_sub(before.sum_us) }
+    }
+
+    /// The time in microseconds within which so many of a hundred requests were answered: as if they were spread evenly over
+    /// their bucket. What is beyond the last bound counts as that. `None` without requests.
+    pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
+        let wanted = (self.count() as f64) * percent as f64 / 100.0;
+        let (mut below, mut lower) = (0.0, 0);
+        for (bound, bucket) in BOUNDS_US.iter().zip(&self.buckets) {
+            let count = *bucket as f64;
+            if count > 0.0 && below + count >= wanted {
+                let part = ((wanted - below) / count).clamp(0.0, 1.0);
+                return Some(lower + ((bound - lower) as f64 * part).round() as u64);
+            }
+            below += count;
+            lower = *bound;
+        }
+        (self.count() > 0).then_some(lower)
+    }
+
     /// For each bound, requests that took no longer.
     pub(crate) fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> {
         let mut below = 0_u64;
@@ -64,6 +90,24 @@ impl HistogramFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_are_within_their_bucket() {
+        let facts = |requests: &[u64]| {
+            let (histogram, mut facts) = (Histogram::default(), HistogramFacts::default());
+            requests.iter().for_each(|took| histogram.add(*took));
+            histogram.add_to(&mut facts);
+            facts
+        };
+        let of = |requests: &[u64]| [50, 90, 99].map(|percent| facts(requests).percentile(percent));
+        assert_eq!(of(&[]), [None; 3]);
+        assert_eq!(of(&[700; 10]), [Some(500), Some(900), Some(990)]);
+        let mixed = [[2_000; 90].as_slice(), &[900_000; 10]].concat();
+        assert_eq!(of(&mixed), [Some(1_833), Some(2_500), Some(950_000)]);
+        assert_eq!(of(&[60_000_000]), [Some(10_000_000); 3]);
+        let (before, now) = (facts(&[700; 10]), facts(&[[700; 10].as_slice(), &[20_000; 2]].concat()));
+        assert_eq!((now.since(&before).count(), now.since(&before).sum_us), (2, 40_000));
+    }
 
     #[test]
     fn a_request_is_in_the_first_bucket_whose_bound_it_does_not_exceed() {

@@ -13,6 +13,7 @@ use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::{PerSecond, Rates, Second};
 use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
+use super::slowest::SlowRequest;
 
 /// The whole document.
 pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -42,8 +43,16 @@ pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
-        "routes": live.routes.iter().map(routes::json).collect::<Vec<_>>(),
+        "routes": live.routes.iter().zip(&live.route_windows).map(routes::json).collect::<Vec<_>>(),
+        "slowest": live.slowest.iter().map(|one| slowest(live, one)).collect::<Vec<_>>(),
     })
+}
+
+/// A slow request with the name of its route.
+fn slowest(live: &Live, request: &SlowRequest) -> Value {
+    let name = live.routes.get(request.route).map(|route| &route.name);
+    let name = name.map(|name| format!("{} {}: {}", name.site, name.route, name.target));
+    super::slowest::json(request, name.into())
 }
 
 fn old_workers(board: &Scoreboard) -> Vec<Value> {
@@ -121,7 +130,7 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
 }
 
 fn errors(live: &Live) -> Vec<Value> {
-    let one = |line: &Line| json!({ "unix_time": line.unix_secs, "level": line.level, "text": line.text });
+    let one = |line: &Line| json!({ "unix_time": line.unix_secs, "level": line.level, "text": line.text, "times": line.times });
     live.errors.iter().map(one).collect()
 }
 
@@ -239,6 +248,7 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "queue_wait_us": rates.wait_us.map(round),
         "requests_per_second": round(rates.requests),
         "responses": live.answers.get(number).map(answers),
+        "recent": live.pool_windows.get(number).map(|window| window.recent.json()),
         "trouble": live.troubles.get(&number),
         "failing": health::failing(board, pool, live, number),
         "letters": letters,

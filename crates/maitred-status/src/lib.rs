@@ -7,6 +7,8 @@
 //! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
 //! | [`cache`] | the store of responses |
 //! | [`histogram`] | how long answers of pools take |
+//! | [`latency`] | how long requests take, by route and pool, over the last minutes |
+//! | [`slowest`] | the slowest of them |
 //! | [`routes`] | what each route has answered |
 //! | [`rates`] | counters → what happens in a second |
 //! | [`health`] | verdicts: is all well, and what is to be done |
@@ -21,11 +23,13 @@ pub(crate) mod fields;
 pub(crate) mod health;
 pub mod histogram;
 pub(crate) mod json;
+pub mod latency;
 pub mod metrics;
 pub mod page;
 pub mod rates;
 pub mod routes;
 pub mod scoreboard;
+pub mod slowest;
 #[cfg(test)]
 mod tests;
 pub mod text;
@@ -35,6 +39,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use facts::{Facts, Live, Queues};
+use latency::{Latencies, TimingFacts};
 use maitred_control::Report;
 use maitred_tls::server::CertificateFacts;
 use rates::{PoolSample, Rates};
@@ -45,6 +50,7 @@ use scoreboard::Scoreboard;
 pub struct Status {
     facts: Facts,
     rates: Mutex<Rates>,
+    latencies: Mutex<Latencies>,
     /// How the last process of a slot ended, by the slot's index in the scoreboard. Texts cannot be in there.
     ends: Mutex<BTreeMap<usize, String>>,
     /// Why a pool has no process and cannot start one, by the pool's index.
@@ -58,8 +64,8 @@ impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
         let rates = Mutex::new(Rates::new());
-        let (ends, troubles, certificates, automatic) = Default::default();
-        Status { facts, rates, ends, troubles, certificates, automatic }
+        let (latencies, ends, troubles, certificates, automatic) = Default::default();
+        Status { facts, rates, latencies, ends, troubles, certificates, automatic }
     }
 
     /// To be called by the control thread once a second.
@@ -67,6 +73,15 @@ impl Status {
         // A panic elsewhere cannot leave a sample half taken.
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         rates.tick(now, board, self.facts.threads.len(), pools);
+    }
+
+    /// To be called after it: what was `counted` of routes and of pools is asked for when it is due.
+    pub fn tick_latencies(
+        &self,
+        now: Instant,
+        counted: impl FnOnce() -> (Vec<TimingFacts>, Vec<TimingFacts>),
+    ) {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).tick(now, counted);
     }
 
     /// The process in the slot with this index in the scoreboard has ended, or could not be started: why, in words.
@@ -119,6 +134,10 @@ impl Status {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let route_windows = latencies.routes(queues.routes.iter().map(|route| &route.timing));
+        let pool_windows = latencies.pools(&queues.timings);
+        drop(latencies);
         Live {
             unix_secs,
             queues: queues.accept,
@@ -129,6 +148,9 @@ impl Status {
             answers: queues.answers,
             servers: queues.servers,
             routes: queues.routes,
+            route_windows,
+            pool_windows,
+            slowest: queues.slowest,
             spans: queues.spans,
             cache: queues.cache,
             certificates,

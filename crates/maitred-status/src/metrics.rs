@@ -388,7 +388,7 @@ pub(super) const SERVERS: [(&str, Kind, Unit, &str, &str, ReadServer); 5] = [
         Unit::One,
         "1 if a server gets new requests: it neither drains, nor is out, unwell or ejected.",
         "state",
-        |facts| Some((facts.state == "up").into()),
+        |facts| Some(["up", "unknown"].contains(&facts.state).into()),
     ),
     (
         "maitred_server_requests_total",

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use super::fields::Kind;
+use super::latency::{Timing, TimingFacts, Took};
 use super::scoreboard::Cell;
 use maitred_config::{Config, PathPattern, Pool, Route, Site, Target};
 
@@ -24,9 +25,16 @@ pub struct RouteRow {
     responses: [Cell; 5],
     /// Bytes of their bodies.
     body_bytes: Cell,
+    /// How long they took.
+    timing: Timing,
 }
 
 impl RouteRow {
+    /// One request has ended.
+    pub fn ended(&self, took: &Took) {
+        self.timing.add(took);
+    }
+
     /// One response more.
     pub fn answered(&self, status: u16) {
         if let Some(cell) = class_of(status).and_then(|class| self.responses.get(class)) {
@@ -76,6 +84,7 @@ impl RouteTable {
                     *sum = sum.wrapping_add(cell.get());
                 }
                 facts.body_bytes = facts.body_bytes.wrapping_add(row.body_bytes.get());
+                row.timing.add_to(&mut facts.timing);
             }
             facts
         };
@@ -105,6 +114,8 @@ pub struct RouteFacts {
     pub responses: [u64; 5],
     /// Bytes of their bodies.
     pub body_bytes: u64,
+    /// How long they took.
+    pub timing: TimingFacts,
 }
 
 impl RouteFacts {
@@ -133,7 +144,8 @@ pub(super) const METRICS: [(&str, Kind, &str, &str); 2] = [
 /// Classes of status, as labels.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-pub(super) fn json(facts: &RouteFacts) -> Value {
+/// `recent`: the last minutes.
+pub(super) fn json((facts, recent): (&RouteFacts, &TimingFacts)) -> Value {
     let responses =
         CLASSES.into_iter().zip(facts.responses).map(|(class, count)| (class.to_owned(), count.into()));
     json!({
@@ -143,6 +155,7 @@ pub(super) fn json(facts: &RouteFacts) -> Value {
         "target": facts.name.target,
         "responses": responses.collect::<serde_json::Map<_, Value>>(),
         "body_bytes": facts.body_bytes,
+        "recent": recent.json(),
     })
 }
 

@@ -15,9 +15,11 @@ use super::facts::{
 };
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
+use super::latency::{PoolWindow, Timing, TimingFacts, Took};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::routes::{ROUTES_SHOWN_MAX, RouteFacts, RouteName};
 use super::scoreboard::{Scoreboard, SlotState};
+use super::slowest::SlowRequest;
 use super::{json, metrics, text};
 
 mod health;
@@ -69,6 +71,20 @@ fn facts() -> Facts {
     }
 }
 
+/// So many requests that took so long each, half of it at the application, and so many failed.
+fn timing(requests: &[(u64, usize)], failed: usize) -> TimingFacts {
+    let timing = Timing::default();
+    let mut left = failed;
+    for whole_us in requests.iter().flat_map(|(took, count)| std::iter::repeat_n(*took, *count)) {
+        let failed = left > 0;
+        left -= usize::from(failed);
+        timing.add(&Took { whole_us, queue_us: whole_us / 10, answer_us: whole_us / 2, failed });
+    }
+    let mut facts = TimingFacts::default();
+    timing.add_to(&mut facts);
+    facts
+}
+
 fn live() -> Live {
     Live {
         automatic: vec![
@@ -107,6 +123,7 @@ fn live() -> Live {
             RouteFacts {
                 responses: [0, 7, 0, 1, 0],
                 body_bytes: 512,
+                timing: TimingFacts::default(),
                 name: RouteName {
                     site: "a.test".into(),
                     number: 1,
@@ -116,6 +133,18 @@ fn live() -> Live {
             },
             RouteFacts::default(),
         ],
+        route_windows: vec![timing(&[(2_000, 7)], 0), TimingFacts::default()],
+        pool_windows: vec![PoolWindow::default(), PoolWindow::default()],
+        slowest: vec![SlowRequest {
+            at: Instant::now(),
+            unix_secs: 1_000_070,
+            method: "GET".into(),
+            path: "/report".into(),
+            route: 0,
+            status: 200,
+            took: Took { whole_us: 1_500_000, queue_us: 200_000, answer_us: 1_250_000, failed: false },
+            request_id: "abc".into(),
+        }],
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,
@@ -155,7 +184,7 @@ fn live() -> Live {
                 not_after,
             })
             .collect(),
-        errors: vec![Line { unix_secs: 1_000_080, level: "error", text: "no room".to_owned() }],
+        errors: vec![Line { unix_secs: 1_000_080, level: "error", text: "no room".to_owned(), times: 3 }],
         troubles: BTreeMap::from([(1, "its command does not exist".to_owned())]),
     }
 }
@@ -203,7 +232,7 @@ fn json_shows_rows_totals_and_letters() {
     assert_eq!(status["totals"].get("cpu"), None);
     assert_eq!(
         status["errors"][0],
-        serde_json::json!({ "unix_time": 1_000_080, "level": "error", "text": "no room" })
+        serde_json::json!({ "unix_time": 1_000_080, "level": "error", "text": "no room", "times": 3 })
     );
     assert_eq!(status["pools"][0]["letters"], "_W.");
     assert_eq!(status["pools"][0]["slots"][1]["pid"], 201);
@@ -291,7 +320,8 @@ fn metrics_have_the_routes_that_have_answered_and_stay_small() {
     assert_eq!(page.matches("maitred_route_body_bytes_total{").count(), 1);
     let name =
         RouteName { site: "a".repeat(255), number: 999_999, route: "\"".repeat(120), target: String::new() };
-    let route = RouteFacts { name, responses: [u64::MAX / 5; 5], body_bytes: u64::MAX };
+    let route =
+        RouteFacts { name, responses: [u64::MAX / 5; 5], body_bytes: u64::MAX, ..RouteFacts::default() };
     let many = Live { routes: vec![route; ROUTES_SHOWN_MAX], ..live() };
     let added = metrics::render(&board(), &facts(), &many).len() - page.len();
     assert!(added < 1 << 20, "{added} bytes");
@@ -409,6 +439,10 @@ pool a\"b\\c (auto): 1 slot, 0 requests in progress
   ?
 
 _ waiting for a request  W working  S starting  D draining  . no process
+
+slowest requests of the last 5 minutes
+ took   waiting  application  status      request                  route   id
+1.5 s  200.0 ms        1.2 s     200  GET /report  a.test GET /\"*: files  abc
 ";
     assert_eq!(text, expected);
 }

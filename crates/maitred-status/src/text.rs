@@ -26,6 +26,7 @@ pub fn render(status: &Value) -> String {
     let _ = traffic(status, &mut out);
     threads(status, &mut out);
     let _ = pools(status, &mut out);
+    let _ = slowest(status, &mut out);
     out
 }
 
@@ -340,6 +341,9 @@ fn pool_summary(pool: &Value, out: &mut String) -> std::fmt::Result {
     if let Some(text) = accept_queues(pool) {
         writeln!(out, "  {text}")?;
     }
+    if let Some(text) = latency(&pool["recent"]) {
+        writeln!(out, "  {text}")?;
+    }
     for server in list(&pool["servers"]).iter().take(SERVERS_MAX) {
         let count = |key: &str| show(&server[key]);
         writeln!(
@@ -363,6 +367,58 @@ fn pool_summary(pool: &Value, out: &mut String) -> std::fmt::Result {
         writeln!(out, "  {}", line.iter().collect::<String>())?;
     }
     Ok(())
+}
+
+/// How long requests took in the last five minutes, and how many have failed; `None` without requests.
+pub fn latency(recent: &Value) -> Option<String> {
+    let time = |key: &str| micros(recent[key].as_u64());
+    let requests = recent["requests"].as_u64().filter(|requests| *requests > 0)?;
+    Some(format!(
+        "last 5 min: {}, {} % failed; half within {}, 90 % {}, 99 % {}; on average {} waiting, {} at the application, {} in all",
+        plural(usize::try_from(requests).unwrap_or(usize::MAX), "request"),
+        show(&recent["failed_percent"]),
+        time("p50_us"),
+        time("p90_us"),
+        time("p99_us"),
+        time("mean_queue_us"),
+        time("mean_answer_us"),
+        time("mean_us"),
+    ))
+}
+
+/// Microseconds, for people.
+fn micros(us: Option<u64>) -> String {
+    match us {
+        None => "-".to_owned(),
+        Some(us @ ..1_000) => format!("{us} µs"),
+        Some(us @ ..1_000_000) => format!("{:.1} ms", us as f64 / 1e3),
+        Some(us) => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
+/// The slowest requests of the last five minutes.
+fn slowest(status: &Value, out: &mut String) -> std::fmt::Result {
+    let slowest = list(&status["slowest"]);
+    if slowest.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nslowest requests of the last 5 minutes")?;
+    let took = |request: &Value, key: &str| micros(request[key].as_u64());
+    let mut table = vec![
+        ["took", "waiting", "application", "status", "request", "route", "id"].map(str::to_owned).to_vec(),
+    ];
+    for request in slowest {
+        table.push(vec![
+            took(request, "took_us"),
+            took(request, "queue_us"),
+            took(request, "answer_us"),
+            show(&request["status"]),
+            format!("{} {}", show(&request["method"]), show(&request["path"])),
+            show(&request["route"]),
+            show(&request["request_id"]),
+        ]);
+    }
+    aligned(&table).into_iter().try_for_each(|row| writeln!(out, "{row}"))
 }
 
 /// Where the processes of a listen pool accept connections, and how many wait in each bucket.

@@ -218,8 +218,8 @@ fn each_packet_has_a_challenge_until_the_path_is_validated() {
     assert_eq!(pair.connection().remote_address(), at(10));
 }
 
-/// `quinn-proto`: the timer for what is lost on the path before fires while nothing is in flight on the new one. If this fails, the
-/// exception in the profile for tests and `docs/upstream-notes.md` can go.
+/// `quinn-proto`: the timer for what is lost on the path before fires while nothing is in flight on the new one. If this fails,
+/// the exception in the profile for tests and `docs/upstream-notes.md` can go.
 #[test]
 fn a_timer_of_the_path_before_stays_when_a_client_changes_its_address() {
     let mut pair = Pair::new();

@@ -152,6 +152,7 @@ use maitred_status::Status;
 use maitred_status::facts::Facts;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::Scoreboard;
+use maitred_status::slowest::Slowest;
 use maitred_tls::material::Material;
 use maitred_tls::quic::endpoint;
 use maitred_tls::quic::ids::Place;
@@ -508,6 +509,7 @@ fn shared_state(
         watched: Mutex::new(duplicates(buckets)?),
         status: Status::new(Facts::new(&start)),
         routes: RouteTable::new(&start.config, threads),
+        slowest: (0..threads).map(|_| Slowest::default()).collect(),
         spans: exporter(&start.config)?,
         tls,
         redirect_port: redirect_port(&start, buckets),
@@ -515,8 +517,7 @@ fn shared_state(
         start,
     };
     shared.status.note_certificates(shared.tls.certificates());
-    let reports = shared.start.certificate_reports.iter();
-    reports.for_each(|report| shared.status.note_automatic(report.clone()));
+    shared.start.certificate_reports.iter().cloned().for_each(|report| shared.status.note_automatic(report));
     Ok(shared)
 }
 
@@ -537,6 +538,7 @@ fn shared_pool(pool: &Pool, threads: usize, lists: &[ServerList]) -> PoolShared 
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
         streams: AtomicBool::new(false),
+        checks: pool.health.is_some(),
         servers: servers(pool, lists),
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     }

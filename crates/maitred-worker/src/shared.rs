@@ -37,9 +37,11 @@ use maitred_status::Status;
 use maitred_status::cache::CacheFacts;
 use maitred_status::facts::{BodiesFacts, BudgetFacts, Queue, Queues, SERVERS_SHOWN_MAX, ServerFacts};
 use maitred_status::histogram::{Histogram, HistogramFacts};
+use maitred_status::latency::{Timing, TimingFacts};
 use maitred_status::rates::PoolSample;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::{Cell, Scoreboard};
+use maitred_status::slowest::Slowest;
 use maitred_tls::TlsServer;
 
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
@@ -114,6 +116,8 @@ pub(crate) struct Shared {
     pub modules: Modules,
     /// What each route has answered.
     pub routes: RouteTable,
+    /// Per thread: the slowest requests of the last minutes.
+    pub slowest: Vec<Slowest>,
     /// To the thread that talks to the master.
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
@@ -162,6 +166,8 @@ pub(crate) struct PoolShared {
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
+    /// Its servers are asked whether they are well, without a request of a client.
+    pub checks: bool,
     /// The external servers; `None` for a pool of processes.
     pub servers: Option<ServerTable>,
     /// With `sticky`, per slot: requests that its process works on at a time; 0 for one that takes none. Written by its home.
@@ -181,6 +187,8 @@ pub(crate) struct HandedOff {
     pub wait_us: Cell,
     /// How long they took after that, to the end of the response.
     pub took: Histogram,
+    /// How long requests took as a whole that this pool has answered.
+    pub timing: Timing,
 }
 
 impl PoolShared {
@@ -206,6 +214,8 @@ impl PoolShared {
                 name: server.name(),
                 state: match condition {
                     _ if row.listed.drains => "draining",
+                    // Nothing is known of a server before a request or a check has reached it.
+                    Condition::Up if requests == 0 && !pool.checks => "unknown",
                     Condition::Up => "up",
                     Condition::Out => "out",
                     Condition::Unwell => "unwell",
@@ -226,6 +236,13 @@ impl PoolShared {
             self.handed.iter().fold(0_u64, |sum, thread| sum.wrapping_add(read(thread).get()))
         };
         PoolSample { requests: sum(|thread| &thread.requests), wait_us: sum(|thread| &thread.wait_us) }
+    }
+
+    /// How long the requests took as a whole.
+    pub(crate) fn timing(&self) -> TimingFacts {
+        let mut facts = TimingFacts::default();
+        self.handed.iter().for_each(|thread| thread.timing.add_to(&mut facts));
+        facts
     }
 
     /// How long the answers took that all threads got.
@@ -450,6 +467,11 @@ impl Shared {
     /// To be called by the control thread once a second.
     pub(crate) fn tick_status(&self, now: Instant) {
         self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect());
+        self.status.tick_latencies(now, || {
+            let routes = self.routes.facts().into_iter().map(|route| route.timing);
+            (routes.collect(), self.pools.iter().map(PoolShared::timing).collect())
+        });
+        self.slowest.iter().for_each(|thread| thread.tick(now));
     }
 
     /// The pools' queues, and the accept queues of the listening sockets, where the kernel reports them.
@@ -472,6 +494,8 @@ impl Shared {
             spans: self.spans.as_ref().map(Exporter::facts),
             cache: self.cache_facts(),
             answers: self.pools.iter().map(PoolShared::answers).collect(),
+            timings: self.pools.iter().map(PoolShared::timing).collect(),
+            slowest: Slowest::of_all(&self.slowest, Instant::now()),
             servers: self
                 .pools
                 .iter()

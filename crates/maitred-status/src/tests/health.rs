@@ -205,3 +205,47 @@ fn overload_cache_and_reload_have_their_say() {
     let (cache, reload) = (text.find("bad: cache: "), text.find("warn: reload: "));
     assert!(cache.is_some() && cache < reload, "the worst comes first: {text}");
 }
+
+#[test]
+fn a_pool_that_answers_with_errors_or_slowly_is_named() {
+    let mut server = well();
+    let mut check_window = |recent: TimingFacts, before: TimingFacts, state: State, reason: &str| {
+        server.2.pool_windows[0] = PoolWindow { recent, before };
+        check("pool", "web", &server, state, reason);
+    };
+    let fine = "3 of 3 slots in use";
+    let usual = || timing(&[(40_000, 100)], 1);
+    check_window(timing(&[(40_000, 19)], 19), usual(), State::Ok, fine);
+    check_window(timing(&[(40_000, 100)], 1), usual(), State::Ok, fine);
+    check_window(
+        timing(&[(40_000, 100)], 2),
+        usual(),
+        State::Warn,
+        "2.0 % of 100 requests in the last five minutes were answered with 5xx; 1.0 % in the hour before",
+    );
+    check_window(
+        timing(&[(1_500_000, 25)], 13),
+        TimingFacts::default(),
+        State::Bad,
+        "52.0 % of 25 requests in the last five minutes were answered with 5xx",
+    );
+    let slow =
+        "one of ten requests took longer than 2.4 s in the last five minutes, mostly in the application";
+    check_window(timing(&[(1_500_000, 25)], 0), TimingFacts::default(), State::Warn, slow);
+    let slower = "one of ten requests took longer than 235 ms in the last five minutes, mostly in the application; 47 ms in the hour \
+                  before";
+    check_window(timing(&[(200_000, 25)], 0), usual(), State::Warn, slower);
+    check_window(timing(&[(80_000, 25)], 0), usual(), State::Ok, fine);
+}
+
+#[test]
+fn a_server_that_nobody_has_asked_is_neither_up_nor_down() {
+    let mut server = well();
+    server.2.servers.iter_mut().for_each(|server| server.state = "unknown");
+    check("servers", "a\"b\\c", &server, State::Ok, "2 servers, of which nothing has been asked yet");
+    server.2.servers[0].state = "up";
+    check("servers", "a\"b\\c", &server, State::Ok, "1 of 2 servers up, 1 not known yet");
+    server.2.servers[0].state = "out";
+    let reason = "0 of 2 servers up, 1 not known yet: 10.0.0.1:80 is out";
+    check("servers", "a\"b\\c", &server, State::Warn, reason);
+}

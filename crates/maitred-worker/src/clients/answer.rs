@@ -610,7 +610,7 @@ impl Clients {
         let plan = given.routed.plan;
         self.count(index, plan, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
-        self.count_body(index, plan, summary.body_bytes);
+        self.count_ended(index, plan, summary.status, summary.body_bytes);
         self.log_request(index, request, given.routed.plan.overrides.access_log, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.dispatch.note_whole();
@@ -642,16 +642,6 @@ impl Clients {
     pub(crate) fn count_answered(&mut self, index: u32, status: u16) {
         let plan = self.plan_of(index);
         self.count(index, plan, status);
-    }
-
-    /// Counts the body of a response for the route.
-    fn count_body(&self, index: u32, plan: &Plan, body_bytes: u64) {
-        let connection = &self.connections[index as usize];
-        if let Some(route) =
-            self.routes.get(plan.number).filter(|_| !connection.is_admin() && !connection.internal)
-        {
-            route.sent(body_bytes);
-        }
     }
 
     /// The plan of the request at hand.
@@ -727,14 +717,17 @@ impl Clients {
         log: Option<LogChoice>,
         summary: Summary,
     ) {
-        let logged = self.is_logged(index, log);
-        if !logged && self.shared.spans.is_none() {
+        let (logged, slow) = (self.is_logged(index, log), self.slow(index, summary.status));
+        if !logged && self.shared.spans.is_none() && slow.is_none() {
             return;
         }
         let connection = &self.connections[index as usize];
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
         self.report_span(index, request, &client, summary);
+        if let Some(took) = slow {
+            self.note_slow(index, request, &client, took, summary.status);
+        }
         if !logged {
             return;
         }
@@ -772,9 +765,10 @@ impl Clients {
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);
         let plan = self.plan_of(index);
-        self.count_body(index, plan, summary.body_bytes);
+        self.count_ended(index, plan, summary.status, summary.body_bytes);
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
-        if !self.is_logged(index, log) && self.shared.spans.is_none() {
+        let slow = self.slow(index, summary.status).is_some();
+        if !self.is_logged(index, log) && self.shared.spans.is_none() && !slow {
             return;
         }
         let head = std::mem::take(&mut self.exchange(index).head);

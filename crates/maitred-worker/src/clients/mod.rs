@@ -24,6 +24,7 @@
 //! | [`filled`] | fields of responses whose values have placeholders |
 //! | [`told`] | what placeholders and conditions look at, besides heads |
 //! | [`spans`] | what traces say of requests |
+//! | [`timing`] | how long requests took |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
 
@@ -45,6 +46,7 @@ mod spans;
 mod streams;
 mod table;
 mod throttle;
+mod timing;
 mod tls_kernel;
 mod tls_session;
 mod told;

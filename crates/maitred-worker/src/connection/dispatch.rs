@@ -27,6 +27,8 @@ pub(crate) struct Dispatch {
     pub waits_since: Option<Instant>,
     /// How long it has waited, in microseconds; the largest number for an hour and more.
     pub queue_us: u32,
+    /// How long the process, or the server, took for it, in microseconds, once its response is whole; the same.
+    pub answer_us: u32,
     /// What came of it at servers.
     pub served: Served,
     /// When it was handed to an application process, or to a server.
@@ -145,7 +147,8 @@ impl Dispatch {
     /// The request has its line in the log; the next one may be for no pool.
     pub(crate) fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
-        (self.queue_us, self.waits_since, self.traits, self.gated) = (0, None, None, None);
+        (self.queue_us, self.answer_us, self.waits_since) = (0, 0, None);
+        (self.traits, self.gated) = (None, None);
         self.keeps_id = false;
         (self.file_edits, self.served, self.cached) = (None, Served::default(), None);
     }
@@ -181,7 +184,7 @@ impl Dispatch {
     pub(crate) fn begin(&mut self, pool: u16, queue_us: u64, now: Instant) {
         (self.pool, self.waits_since) = (Some(pool), None);
         self.queue_us = u32::try_from(queue_us).unwrap_or(u32::MAX);
-        (self.handed_off_at, self.served) = (Some(now), Served::default());
+        (self.handed_off_at, self.served, self.answer_us) = (Some(now), Served::default(), 0);
         (self.overdue, self.cancelled) = (false, false);
     }
 }

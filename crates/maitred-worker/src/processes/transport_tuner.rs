@@ -35,6 +35,7 @@ impl Processes {
         {
             let took = now.saturating_duration_since(since).as_micros() as u64;
             shared.handed[self.number].took.add(took);
+            self.exchange(index).dispatch.answer_us = u32::try_from(took).unwrap_or(u32::MAX);
         }
         if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
             local.answered_bytes += body_bytes;

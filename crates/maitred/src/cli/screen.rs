@@ -204,6 +204,7 @@ fn pool(pool: &Value, width: u16) -> Vec<Line> {
         )),
     ])];
     lines.extend(text::accept_queues(pool).map(|text| Line::from(format!("  {text}"))));
+    lines.extend(text::latency(&pool["recent"]).map(|text| Line::from(format!("  {text}"))));
     let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
     for line in letters.chunks(usize::from(width.saturating_sub(2)).max(1)) {
         let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));

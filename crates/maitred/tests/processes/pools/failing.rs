@@ -157,3 +157,41 @@ fn a_pool_that_can_start_again_does() {
     server.wait_for_line(|line| line.contains("INFO") && line.contains("pool \"app\" has recovered"));
     server.stop();
 }
+
+/// Its application answers half of the requests with 500.
+const HALF: &str = "number = 0\ndef application(environ, start_response):\n    global number\n    number += 1\n    \
+                    start_response('200 OK' if number % 2 else '500 Internal Server Error', [])\n    return [b'x']\n";
+
+#[test]
+fn an_application_that_answers_with_errors_is_named() {
+    let server = Setup::with_files()
+        .outside("half.py", HALF.as_bytes())
+        .route("/half/*", "pool = \"half\"")
+        .python("half", "half:application", "A = \"1\"", "workers = 1")
+        .start();
+    for _ in 0..30 {
+        assert!([200, 500].contains(&server.connect().get("/half/?secret").status));
+    }
+    eventually("the pool's last minutes have them", || {
+        pool(&server.status(), "half")["recent"]["requests"] == 30
+    });
+    let status = server.status();
+    let recent = &pool(&status, "half")["recent"];
+    assert_eq!((&recent["failed"], &recent["failed_percent"]), (&15.into(), &50.0.into()));
+    assert!(recent["p50_us"].as_u64() > Some(0) && recent["mean_answer_us"].as_u64() > Some(0), "{recent}");
+    let verdicts = status["health"].as_array().unwrap();
+    let verdict = verdicts.iter().find(|one| one["subject"] == "pool" && one["name"] == "half").unwrap();
+    let reason = verdict["reason"].as_str().unwrap();
+    assert_eq!(verdict["state"], "bad", "{verdict}");
+    assert!(
+        reason.starts_with("50.0 % of 30 requests in the last five minutes were answered with 5xx"),
+        "{reason}"
+    );
+    let routes = status["routes"].as_array().unwrap();
+    let route = routes.iter().find(|route| route["route"] == "/half/*").unwrap();
+    assert_eq!((&route["recent"]["requests"], &route["recent"]["failed"]), (&30.into(), &15.into()));
+    assert!(!status["slowest"].to_string().contains("secret"), "a query may be secret");
+    let (_, shown) = server.command(&["status"]);
+    assert!(shown.contains("last 5 min: 30 requests, 50.0 % failed; half within"), "{shown}");
+    server.stop();
+}
