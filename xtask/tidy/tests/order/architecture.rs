@@ -178,6 +178,25 @@ fn code_that_the_architecture_names_is_there() {
     assert_eq!(sources.missing("Step::Flosh"), Some("Flosh"));
 }
 
+/// The functions in the figure of a request's path: words with `_`.
+fn steps(page: &str) -> Vec<&str> {
+    let figure = page.split("```").find(|block| block.contains("on_listener")).unwrap_or_default();
+    let words = figure.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '_');
+    words.filter(|word| word.contains('_')).collect()
+}
+
+#[test]
+fn the_steps_of_a_request_are_functions_of_the_worker() {
+    let sources = Sources(files(&[".rs"]).into_iter().filter(|(name, _)| name.contains("/src/")).collect());
+    let page = page();
+    let steps = steps(&page);
+    assert!(steps.len() > 15, "{steps:?}: are they all read?");
+    let found: Vec<String> =
+        steps.iter().filter_map(|step| sources.missing(step)).map(str::to_owned).collect();
+    report("steps of a request in ARCHITECTURE.md", &found);
+    assert_eq!(sources.missing("on_lissener"), Some("on_lissener"));
+}
+
 #[test]
 fn a_head_gives_its_first_sentence() {
     let text = "//! TLS: from files ([`a::b`]) to\n//! sessions. More.\n//!\n//! Other.\nuse x;\n";
