@@ -11,8 +11,8 @@
 //! | anything else | is dropped |
 //!
 //! The newest worker process reads. For a moment two may, while one takes over, so each looks at the generation in the id first
-//! ([`maitred_tls::quic::ids`]). A datagram with a long header may have an id that its client has made up: it is
-//! dropped neither for its generation nor because a link is missing.
+//! ([`maitred_tls::quic::ids`]). A datagram with a long header may have an id that its client has made up, and is dropped neither
+//! for its generation nor because a link is missing.
 
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
