@@ -7,11 +7,13 @@ use crate::step::{cargo, step};
 /// Has tests write what they would otherwise compare.
 const WRITE: &str = "MAITRED_WRITE_DOCS";
 /// Tests that write documents, as arguments of `cargo test`.
-const WRITERS: [&[&str]; 2] = [
+const WRITERS: [&[&str]; 3] = [
     // Reference, schema, manual page, completions.
     &["--package", "maitred", "--test", "generated"],
     // The tables of docs/metrics.md.
     &["--package", "maitred-status", "--lib", "the_document_has_every_metric"],
+    // The crates in ARCHITECTURE.md.
+    &["--package", "maitred-tidy", "--test", "order", "the_architecture_shows_the_crates"],
 ];
 
 /// Writes the files that have changed.

@@ -1,6 +1,9 @@
 //! The overload manager: how near a thread is to its bounds, and what is dropped or refused at which level.
 //! Pure: readings and time go in, levels come out. `docs/overload.md` is for operators.
 //!
+//! Once per turn a thread gives it the budgets and the length of the last turn, and gets the levels, which have hysteresis.
+//! [`Levels`] has the measures at each of them; the worker carries these out (`worker::admission::unsent`).
+//!
 //! | resource | pressure | its bound |
 //! |---|---|---|
 //! | memory | bytes that clients have not taken | `unsent_memory_bytes_max` |

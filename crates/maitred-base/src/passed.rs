@@ -1,6 +1,9 @@
 //! Descriptors that application processes have passed. What they lead to is not known: fstat(2), read(2) and close(2) of one
 //! may wait for any time (a file of FUSE or NFS, a socket that lingers). So all three are done by helper threads that each
 //! pool has of its own, and of which one process never holds more than one.
+//!
+//! The frames behind a descriptor that is being checked wait. What all passed descriptors take up is bounded by the caller
+//! (`Shared::descriptors`, `Shared::unsent_files` of the worker).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

@@ -2,6 +2,10 @@
 //!
 //! [`load`] reads a file, [`read`] is its pure part. [`tables`] and [`limits`] declare every key, [`Config`] is what
 //! comes out. An error names its place, and all errors of a file are reported at once.
+//!
+//! Before a key is read, one table is made of all files, with placeholders replaced (`import`, `expand`), and sites are filled up
+//! from `[defaults]` (`inherit`). What a file needs of the machine (accounts, directories, certificates, secrets) is asked of a
+//! [`Lookup`].
 
 mod access;
 pub(crate) mod acme;

@@ -1,4 +1,5 @@
 //! Which site a request is for: by the name that the client has written, among the sites of the listener that it has come in by.
+//! Which certificate a client gets is asked here, too.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,9 @@
 //!
 //! Loading a library runs what is in it. So every process that loads one first gives up whatever a worker process has not
 //! ([`Confined`]): that one itself, and the ones in which `maitred check` and an upgrade try modules out.
+//!
+//! `init` of a library runs with these rights, while the process may open all files of its account, has no keys yet, and has no
+//! other thread; a library whose `init` starts one is refused. `start` runs when the process has given the files up as well.
 
 use std::io;
 use std::path::Path;

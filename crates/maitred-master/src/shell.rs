@@ -1,4 +1,7 @@
 //! The loop around the machine: waits for events, hands them in, carries the actions out. Decides nothing.
+//!
+//! Signals are read from a signalfd(2): those that are blocked stay pending over exec(2), and those that were read and not acted
+//! on are sent again before it ([`upgrade`]).
 
 mod acme;
 mod carry_out;

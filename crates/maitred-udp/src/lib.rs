@@ -1,6 +1,6 @@
-//! A UDP path with faults, for tests and benchmarks: a proxy between clients and one server on loopback that delays, loses,
-//! reorders and duplicates datagrams, has an MTU and a bandwidth, clears ECN marks, and goes on from other ports as a NAT does
-//! that has forgotten a mapping. Which datagrams are hit is decided by a seed.
+//! A UDP path with faults, for tests and benchmarks. A proxy between clients and one server on loopback delays, loses, reorders
+//! and duplicates datagrams, has an MTU and a bandwidth, clears ECN marks, and goes on from other ports as a NAT does that has
+//! forgotten a mapping. Which datagrams are hit is decided by a seed.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -3,8 +3,8 @@
 //! Calls go down: a process that reports a request as done is below the connection whose next request may begin then, and what is
 //! below cannot call what is above. It enters into the agenda what has to follow, and the event loop does that as soon as the
 //! present step has returned, in the order of the entries, before it looks at another event. So no layer is called again from
-//! below in the middle of what it does. Within a layer, methods may still call one another in a circle; ARCHITECTURE.md names
-//! those that do.
+//! below in the middle of what it does. Within a layer, methods may still call one another in a circle: the heads of
+//! [`requests`](super::requests) and of `exchanges::send` name such ones, `xtask/tidy/tests/order/circles.txt` counts files.
 //!
 //! An entry about a connection that has gone by its turn is void, like an event of epoll.
 

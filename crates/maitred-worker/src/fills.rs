@@ -11,6 +11,8 @@
 //! The thread that has begun a fill reads the response (`exchanges::fill`) and writes here; the others read. What has come is in
 //! memory as long as it is short, and in the file that becomes the entry after that. A request that leaves changes nothing: a
 //! fill depends on no client.
+//!
+//! After a purge, [`Fills::part`] keeps requests from what was asked for before it.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -12,6 +12,10 @@
 //! | `Admission` | listeners; which connections are accepted, and which are closed for others |
 //!
 //! On top is the [reactor](super::reactor), which has the loop and nothing else.
+//!
+//! Beside the layers, and below all of them, stand the values that they work on: [`facts`](super::facts),
+//! [`connection`](super::connection) (which does no I/O: a test holds that), [`upstream`](super::upstream) and
+//! [`step`](super::step).
 
 /// A layer has the methods and the fields of the one below it. Where two fields of different layers are borrowed at a time, the
 /// path is written out.

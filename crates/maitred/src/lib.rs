@@ -1,6 +1,5 @@
-//! Maitred: a web server that stands in front of an application.
-//!
-//! Here is what a person types. The server is in crates of its own; `ARCHITECTURE.md` draws the map.
+//! The command line, exit codes and `main`: the only crate that knows both processes. The server is in crates of its own;
+//! `ARCHITECTURE.md` draws the map.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -16,6 +16,9 @@
 //! | [`fetch`] | one exchange with a provider, bounded |
 //! | [`messages`] | what master and agent say to each other |
 //! | [`supervise`] | the master's part: the life of the agent, and the keys that it has sent |
+//!
+//! The keys are public: they go to worker processes in memory files (`ToWorker::KeySet`), as those that the master reads from
+//! files do (`maitred_master::key_files`).
 
 pub mod agent;
 pub(crate) mod fetch;

@@ -1,4 +1,7 @@
 //! The coding of a response that comes from an upstream.
+//!
+//! A coding is decided when the head goes to its encoder (`Encode::takes_coding`). Nothing of a response stays in an encoder when
+//! its upstream pauses (`Exchanges::pass_on` of the worker), so that events arrive.
 
 use maitred_http::fields::{FieldLines, FieldsRef};
 use maitred_http::response::{ResponseHead, Then};

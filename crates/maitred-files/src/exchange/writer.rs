@@ -1,4 +1,5 @@
-//! Where responses are written.
+//! Where responses are written: the one way to the client for what is made here and for what was received and checked. A
+//! [`ResponseWriter`] has the encoder of the client's protocol carry out the edits of the plan while it writes.
 
 use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::framed::{Session, StreamKey};

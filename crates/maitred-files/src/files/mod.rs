@@ -3,6 +3,12 @@
 //! A hit in the cache (`cache`) is answered from memory, without a system call. Everything else goes through `resolve`,
 //! which asks the filesystem only for what is in memory already; what is not there makes the answer
 //! [`Served::Blocked`], and a helper thread takes the same way first (`warm`).
+//!
+//! Each thread has a cache of its own. What it keeps of a file (open descriptor, metadata, prepared head, and the bytes up to
+//! `inline_file_bytes_max`) is looked at anew one second after the last check. A response that cannot be sent at once holds the
+//! entry, not a copy (`Segment::Cached`). Larger files leave by sendfile(2), in pieces that
+//! [`residency`](maitred_base::residency) has found in the page cache, or that a helper has read in; how much of one leaves in a
+//! turn is bounded in `worker::exchanges::send`.
 
 mod answer;
 mod cache;

@@ -1,4 +1,8 @@
 //! Files that are source code, in a site with applications that would run them.
+//!
+//! All sets of such a site refuse these files where a found file is made into a response (`resolve::with_siblings`), the one
+//! place that routes, index files, `try`, error pages and codings have in common. So do sets of other sites whose files are, by
+//! whatever links, those of a FastCGI pool (`maitred_policy::route::may_show`).
 
 use maitred_http::fastcgi::script::{self, ENDING};
 

@@ -2,6 +2,16 @@
 //!
 //! Nothing of it is a change of fields: where a request is to go to a pool, the store of responses is asked first. What is kept
 //! is what the pool has sent; all other filters see it on its way to each client.
+//!
+//! | what | where |
+//! |---|---|
+//! | which routes keep responses | here |
+//! | the rules of RFC 9111 | `maitred_http::cache` |
+//! | the store, which knows nothing of HTTP | `maitred_cache` |
+//! | how one names what the other has | `maitred_worker::kept` |
+//! | a request asks the store, and is answered from it | `maitred_worker::requests::cache` |
+//! | what is not there is fetched: a fill | `maitred_worker::fills`, `exchanges::fill` |
+//! | requests that wait for a fill | `exchanges::follow` |
 
 use std::time::Duration;
 

@@ -10,6 +10,16 @@
 //!
 //! A library is part of the process that loads it: no check here makes it safe to load one that was not meant to be. What the
 //! compiler cannot know of it, the header asks of it.
+//!
+//! What both sides keep to:
+//!
+//! - Memory does not change hands. What the server shows is good until the call returns (of a head: until the next edit), and
+//!   stays in place over `set_field` and `answer`; what a module gives is checked and copied before the call returns.
+//! - A ticket (an answer that comes later) is three words that the server looks up and never follows; who completes one sends a
+//!   message to the thread of the request.
+//! - A library is never unloaded: a reload or an upgrade is a new process, which loads it anew.
+//! - What processes share is a file of counters, as atomics ([`counter_file`](crate::counter_file)). What is only read is in
+//!   sealed memory, so that `&[u8]` is sound.
 
 pub mod abi;
 pub mod calls;

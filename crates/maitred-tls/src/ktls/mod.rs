@@ -1,8 +1,9 @@
 //! TLS records that the kernel encrypts (kTLS, `Documentation/networking/tls.rst`): a file goes to the socket without a copy in
 //! user space, and an application can write a response to a client's TLS connection by itself.
 //!
-//! Only sending, and only TLS 1.3. rustls remains in charge of the session: it reads what comes, and what it has to say (alerts,
-//! key updates) goes through the kernel as well. For that, its ciphers are wrapped here:
+//! Only sending, and only TLS 1.3. rustls remains in charge of the session: it reads what comes, so that a process which answers
+//! on such a socket reads nothing and has no keys; and what it has to say (alerts, key updates) goes through the kernel as well.
+//! For that, its ciphers are wrapped here:
 //!
 //! | until the kernel sends | from then on |
 //! |---|---|

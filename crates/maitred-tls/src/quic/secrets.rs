@@ -2,7 +2,8 @@
 //!
 //! It is not the seed of session tickets ([`crate::tickets`]), which moves on with time. A connection id is read by each
 //! worker process that comes later, and by the program in the kernel that chooses a socket by it; a stateless reset is only
-//! believed if it is made with the key of the process that has ended.
+//! believed if it is made with the key of the process that has ended. The secret goes to worker processes with the keys of TLS,
+//! and to the next image of the master in an upgrade.
 
 use std::io;
 

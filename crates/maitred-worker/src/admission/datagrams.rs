@@ -3,10 +3,16 @@
 //! | a datagram | |
 //! |---|---|
 //! | of a connection of this process | goes there |
-//! | of a connection of an earlier worker process | goes on to that one ([`datagram_link`](crate::datagram_link)) |
+//! | of a connection of an earlier worker process, with a link | goes on to that one ([`datagram_link`](crate::datagram_link)) |
+//! | the same, without a link | is dropped in the first two seconds, in which links come; later its id is unknown |
+//! | of a connection of a later worker process | is dropped: it is sent again, and that process reads it |
 //! | that begins a connection | is accepted, asked to prove its address, or refused ([`Admission::welcome_quic`]) |
-//! | with an id that was given once | is answered with a stateless reset |
+//! | with an id that was given once, and is unknown now | is answered with a stateless reset |
 //! | anything else | is dropped |
+//!
+//! The newest worker process reads. For a moment two may, while one takes over, so each looks at the generation in the id first
+//! ([`maitred_tls::quic::ids`]). A datagram with a long header may have an id that its client has made up, and is dropped neither
+//! for its generation nor because a link is missing.
 
 use std::io::IoSliceMut;
 use std::net::SocketAddr;

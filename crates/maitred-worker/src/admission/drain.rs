@@ -13,6 +13,9 @@
 //!
 //! ¹ Also an upload, a download, a tunnel: everything whose end the client or an application decides. What waits for less
 //! (the rest of a head, a queue, a disk, a client that lingers) has time limits of its own.
+//!
+//! A process that drains stays as long as one before it may still send connections here, which has no other successor
+//! (`Shared::predecessors`): after upgrades in quick succession, those in between forward them.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

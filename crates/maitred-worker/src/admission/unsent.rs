@@ -1,4 +1,7 @@
 //! What is done when much is unsent, or a thread has too much to do.
+//!
+//! A response beyond the budget is aborted at the end of the turn, never where it is being written: the caller there may have
+//! more to do with its connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,8 @@
 //!
 //! rustls does no I/O. Bytes from the socket go through it into the thread's receive buffer, like the bytes of any other
 //! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at most
-//! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
+//! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile: a response has ended when that is empty, too
+//! (`Clients::is_flushed`).
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 

@@ -1,6 +1,6 @@
-//! What a client connection is made of, below HTTP/1: a socket, TLS over a socket, or one stream of an HTTP/2 connection.
+//! What a client connection is made of: a socket, TLS over a socket, or one stream of an HTTP/2 or HTTP/3 connection.
 //!
-//! Everything above reads requests and writes responses in HTTP/1's form, through the functions here and nothing else:
+//! Everything above receives and sends through the functions here and nothing else:
 //!
 //! | | `Clear` | `Tls` | `Stream` |
 //! |---|---|---|---|
@@ -16,6 +16,9 @@
 //! `O_NONBLOCK` belongs to the open socket and not to a descriptor, so that an application which has had the client's socket may
 //! have cleared it. To set it again would be a system call for each request that is handed off: so each call here says by itself
 //! that it must not wait. Only sendfile(2) cannot.
+//!
+//! A connection enters the epoll set once, edge-triggered, both ways, for life: no epoll call is made per request, per handoff or
+//! per full socket. A short read means that the socket is empty, so that there is no second one.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;

@@ -22,6 +22,9 @@
 //!
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
+//!
+//! What has to wait is kept in an [`Exchange`], which exists only meanwhile: an idle connection costs its
+//! [`Entry`](crate::entry::Entry), whose size a test bounds, and an entry of the timers.
 
 #[cfg(test)]
 mod belongings;

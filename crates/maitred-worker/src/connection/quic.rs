@@ -1,4 +1,9 @@
 //! One QUIC connection below an HTTP/3 session, and what of it QUIC has not taken yet.
+//!
+//! The connection is one of quinn-proto, which has QUIC's rules and recovery, and does no I/O
+//! (`bench/runs/2026-11-27-quic-libraries` says why that library). What it holds until the client has acknowledged it counts as
+//! unsent, and is bounded ([`Quic::held_bytes`]). A stream is not read on before what it has brought was acted on
+//! (`Stream::stalled`), so that its window stays shut.
 
 mod arrivals;
 

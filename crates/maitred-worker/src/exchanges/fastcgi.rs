@@ -13,7 +13,8 @@
 //! does.
 //!
 //! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection
-//! that is open, idle or not.
+//! that is open, idle or not. Until the response is complete in this sense, and not only with its last announced byte, the
+//! connection stays open: PHP aborts a script whose connection is closed before it has ended.
 
 use std::borrow::Cow;
 

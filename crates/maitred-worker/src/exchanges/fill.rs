@@ -1,7 +1,7 @@
 //! Responses that are fetched for the cache.
 //!
 //! A fill is a request of this thread to itself, as a question is ([`ask`](super::ask)): it has all that requests to a pool have,
-//! and depends on no client. Its response is read here, and judged when its head has come:
+//! depends on no client, and passes no client's socket. Its response is read here, and judged when its head has come:
 //!
 //! | the response | what becomes of it |
 //! |---|---|

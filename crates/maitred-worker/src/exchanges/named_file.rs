@@ -1,4 +1,8 @@
-//! Responses that name a file: what names it is left, and the request is answered with the file.
+//! Responses that name a file: what names it is left, and the request is answered with the file. The [`ResponseWriter`] writes
+//! nothing of such a head and keeps it; the decision becomes [`Choice::NamedFile`], with which the request is resumed as after
+//! any wait.
+//!
+//! [`ResponseWriter`]: maitred_files::exchange::ResponseWriter
 
 use maitred_http::uri::{self, Slashes};
 

@@ -1,4 +1,6 @@
 //! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
+//!
+//! `close_cleanly` and `linger` call one another as the last thing that each does.
 
 use std::rc::Rc;
 use std::time::Duration;

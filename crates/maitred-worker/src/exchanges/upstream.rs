@@ -23,6 +23,9 @@
 //! | the response is out | `free_relay` | `keep_upstream` | | `settle_upstream` |
 //! | it has failed | `orphan_request` | `drop_upstream` | the same | `failure`: retried, refused or aborted |
 //! | the client has gone | CANCEL | a second, then closed | shutdown | `leave_upstream` |
+//!
+//! Servers: which of them gets a request is `proxy::Balancer`'s to say, and over which connection `upstream::connections`'. Both
+//! belong to one thread; what is known of a server (`proxy::Server`) is shared by all threads.
 
 use std::time::{Duration, Instant};
 

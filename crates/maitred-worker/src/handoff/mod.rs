@@ -2,6 +2,10 @@
 //!
 //! This module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
 //! ([`pool::LocalPool`]). The event loop's part, which connection waits where, is `crate::requests::hand_off`.
+//!
+//! [`Channel`] numbers a request and says whether a descriptor has to come along (`enter_direct`, `enter_relay`); all that a turn
+//! has for a process leaves in one sendmsg(2) (`flush`). With DONE the connection is reclaimed (`Processes::on_done`). A process
+//! of capacity *n* has *n* requests, and some more that are expected to wait for no more than `PREFETCH_US` in all.
 
 mod channel;
 mod choice;

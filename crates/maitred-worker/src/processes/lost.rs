@@ -8,6 +8,10 @@
 //!
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed one are not
 //! answered before.
+//!
+//! A process that breaks the protocol, closes its channel or has to be ended because of its requests is marked as failed
+//! (`Processes::fail_worker`): the master ends it, and reports its exit. Whether a client has received anything by then the
+//! kernel says ([`maitred_sys::delivery`]).
 
 use std::os::fd::{AsFd as _, OwnedFd};
 

@@ -1,5 +1,7 @@
 //! Room: how many requests processes here can take, how many wait for them, what is published of both for other threads; and
 //! frames that leave.
+//!
+//! A thread with room for more offers that to the thread where most requests wait.
 
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

@@ -2,6 +2,17 @@
 //!
 //! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's deadline
 //! return it. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
+//!
+//! | transport | the process writes to | the connection meanwhile |
+//! |---|---|---|
+//! | direct | the client's own socket | is the process's until DONE (`HandedOff`) |
+//! | relay | a socketpair, which it keeps and uses again | is Maitred's (`Upstream`) |
+//! | after DETACH | the same as before, for good | is the process's, or a tunnel |
+//!
+//! Where the client's socket must not be given away and no relay can be had, the answer is 503. Where it may be, `"auto"` takes
+//! what costs less CPU time per request ([`handoff::Choice`](crate::handoff::Choice)).
+//!
+//! A thread that is not home to any process of the pool sends the *connection* to one that is.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;

@@ -1,9 +1,10 @@
 //! HTTP/2 connections: one socket, many streams.
 //!
-//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is judged and answered by the same code
-//! as any other, and its response is put into frames by `Clients::send_stream`. So all that applies to a request applies here:
-//! the limits, the deadlines, the log, the fields that applications get. This file, `streams`, and the files of the same names in
-//! `clients` add the path between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
+//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`, made when its HEADERS have come: its request is a
+//! `RequestHead`, held to the same rules as a head of HTTP/1 and without text of HTTP/1 in between, it is answered by the same
+//! code as any other, and its response is put into frames by `Clients::send_stream`. So all that applies to a request applies
+//! here: the limits, the deadlines, the log, the fields that applications get. This file, `streams`, and the files of the same
+//! names in `clients` add the path between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
 //!
 //! ```text
 //! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …

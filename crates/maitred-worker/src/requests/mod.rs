@@ -32,6 +32,11 @@
 //! | [`upstreams`] | its commands about the servers of a pool |
 //! | [`watch`] | the status, once a second |
 //! | [`watchers`] | which connections get the status |
+//!
+//! A circle of methods goes through [`receive`], [`http2`], [`streams`] and [`reactions`] (`on_readable`, `on_received`,
+//! `process`, `take_http2`, `lose_stream`, `abort_any`, `react`, `read_frames`): a frame of HTTP/2 can end a stream, and what the
+//! table of states says then could be to read a connection. No row of it does so after `Aborted`, so that the circle is not gone
+//! round. `resume` and `settle` call one another as the last thing that each does.
 
 pub(crate) mod admin;
 mod answer;

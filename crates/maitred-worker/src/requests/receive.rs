@@ -1,7 +1,9 @@
 //! From received bytes to requests.
 //!
 //! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves nothing in
-//! memory; only what has to wait is copied to the connection's own buffers.
+//! memory; only what has to wait is copied to the connection's own buffers. Responses are appended to one buffer as well, and all
+//! of a turn's to one connection leave in one send(2). Hence one receive and one send per request, or per burst of pipelined
+//! requests.
 
 use std::borrow::Cow;
 

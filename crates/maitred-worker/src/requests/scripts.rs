@@ -1,6 +1,6 @@
 //! Requests to a pool of FastCGI with scripts: which script it is, or which file is the answer (`files::scripts` of
-//! maitred-files). The look-up never waits for a disk: a request that would have to wait does so as requests for files do, and
-//! comes here again.
+//! maitred-files, on a set of the pool's own: `Plan::script_set`). The look-up never waits for a disk: a request that would have
+//! to wait does so as requests for files do, and comes here again.
 
 use super::Requests;
 use crate::step::{RequestInput, Step};

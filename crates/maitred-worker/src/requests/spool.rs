@@ -7,6 +7,9 @@
 //! All bodies together have a bound in memory, beyond which they go to the disk, and one on the disk, beyond which they are
 //! refused: with 503, because nothing is wrong with the request, and another server may have room. A disk that is full before
 //! that is 507 (RFC 4918 section 11.5): other uploads that end need not change that.
+//!
+//! What a body takes up of either bound is a `Permit` of a [`Budget`](maitred_base::budget::Budget), which goes where its file
+//! goes.
 
 use std::fs::File;
 use std::io::{self, Write as _};

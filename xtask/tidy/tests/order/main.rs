@@ -6,10 +6,12 @@
 //! | [`modules`] | a module imports what stands below its line |
 //! | [`layers`] | the layers of the worker's threads; connections do no I/O |
 //! | [`circles`] | circles among files only become fewer and smaller |
+//! | [`architecture`] | the map of the code shows the crates, names code that is there, and is short |
 //! | [`source`], [`calls`] | how imports and calls are read |
 
 #![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
 
+mod architecture;
 mod calls;
 mod circles;
 mod crates;

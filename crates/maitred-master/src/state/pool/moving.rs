@@ -1,4 +1,16 @@
 //! How processes go from one worker process to another, and which ones use them over links.
+//!
+//! A pool that a reload leaves as it is goes to the new worker process:
+//!
+//! | the pool has | the old worker process | one without a channel, in which requests wait |
+//! |---|---|---|
+//! | several processes | gives each channel back when nothing is under way on it¹ | borrows a process ([`Pool::lend`]) |
+//! | one | hands its channel over between two frames², and goes on over a link | gets a link, too (`Pool::share`) |
+//!
+//! ¹ `DrainMode::WhenQueueEmpty` of the worker. ² Whatever is under way: `Processes::try_hand_over`.
+//!
+//! `maitred_worker::handoff::link` has what follows on both sides of a link. At the next reload the links go along, so that no
+//! worker process stays for the streams of another.
 
 use std::time::Instant;
 
