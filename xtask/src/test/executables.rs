@@ -42,6 +42,7 @@ const BROWSER: &str = "it takes a browser";
 /// What other steps run.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
+    whole("tidy", "absent", Part::Rules, RULE),
     whole("tidy", "order", Part::Rules, RULE),
     whole("tidy", "style", Part::Rules, RULE),
     whole("tidy", "words", Part::Rules, RULE),

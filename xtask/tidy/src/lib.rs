@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `style` | the house rules that a program can check |
 //! | `words` | plain technical English |
+//! | `absent` | what documents say that Maitred does not have, against its keys |
 //! | `order` | which crate, module and file may depend on which, and circles among files |
 
 #![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
