@@ -362,6 +362,18 @@ fn no_path_of_a_machine_is_committed() {
     report("paths of a machine", &found);
 }
 
+/// The least Rust version is the one that everything is built and tested with.
+#[test]
+fn the_least_rust_version_is_the_one_that_is_tested() {
+    let value = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(root().join(path)).expect("a file of the repository");
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.split('"').nth(1).map(str::to_owned));
+        line.expect("the key is there")
+    };
+    let least = value("Cargo.toml", "rust-version = ");
+    assert_eq!(value("rust-toolchain.toml", "channel = "), format!("{least}.0"));
+}
+
 /// CONTRIBUTING lists the packages that the tests install, in the order of their table.
 #[test]
 fn the_packages_of_the_tests_are_documented() {
