@@ -4,6 +4,7 @@
 //! | test | rules |
 //! |---|---|
 //! | `style` | the house rules that a program can check |
+//! | `readme` | README.md is short, and what it says is what was measured and is made |
 //! | `words` | plain technical English |
 //! | `absent` | what documents say that Maitred does not have, against its keys |
 //! | `order` | which crate, module and file may depend on which, and circles among files |

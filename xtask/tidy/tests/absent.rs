@@ -228,8 +228,12 @@ fn judge(name: &str, text: &str, keys: &Keys) -> (Vec<String>, usize) {
     }
     for unit in units(name, text) {
         for word in marks(&unit.text, "absent:").iter().flat_map(|mark| mark.split(',')).map(str::trim) {
-            let is_word = !word.is_empty() && !word.contains(' ') && word.trim_matches('*') != "";
-            if !is_word && !(word.starts_with("- (") && word.ends_with(')')) {
+            let is_word = !word.contains(' ') && !word.trim_matches('*').is_empty();
+            let is_aside = word.starts_with("- (") && word.ends_with(')');
+            if is_aside {
+                continue;
+            }
+            if !is_word {
                 say(&unit, format!("{word:?} is no word of a mark"));
             } else if let Some(why) = keys.contradict(word) {
                 say(&unit, format!("it says that {word} is absent, but {why}"));
