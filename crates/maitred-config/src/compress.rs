@@ -89,8 +89,8 @@ pub(super) const COMPRESS: Table = Table {
             "codings",
             Kind::Choices(CODINGS),
             Default::Texts(CODINGS),
-            "Codings, the preferred one first: it is taken among those that the client likes best. `br` (Brotli) is for files only, \
-             which are compressed once: what comes from applications cannot wait for it.",
+            "Codings, the preferred one first: it is taken among those that the client likes best. `br` (Brotli) is for what is \
+             compressed once: files, and responses that the cache keeps. What comes from applications cannot wait for it.",
         ),
         Key::new(
             "zstd_level",

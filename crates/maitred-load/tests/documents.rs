@@ -19,7 +19,9 @@ fn help(command: &str) -> String {
 #[test]
 fn commands_and_flags_in_the_documents_exist() {
     let mut seen = 0;
-    for name in ["docs/load.md", "README.md", "examples/specweb/README.md", "examples/specweb/maitred.toml"] {
+    for name in
+        ["docs/load.md", "docs/features.md", "examples/specweb/README.md", "examples/specweb/maitred.toml"]
+    {
         let text = document(name).replace('`', "\n");
         let lines = text.lines().filter_map(|line| line.split_once("maitred-load "));
         for (_, rest) in lines {

@@ -42,7 +42,9 @@ const BROWSER: &str = "it takes a browser";
 /// What other steps run.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[Row] = &[
+    whole("tidy", "absent", Part::Rules, RULE),
     whole("tidy", "order", Part::Rules, RULE),
+    whole("tidy", "readme", Part::Rules, RULE),
     whole("tidy", "style", Part::Rules, RULE),
     whole("tidy", "words", Part::Rules, RULE),
     whole("maitred", "generated", Part::Rules, "generated documents"),

@@ -4,7 +4,9 @@
 //! | test | rules |
 //! |---|---|
 //! | `style` | the house rules that a program can check |
+//! | `readme` | README.md is short, and what it says is what was measured and is made |
 //! | `words` | plain technical English |
+//! | `absent` | what documents say that Maitred does not have, against its keys |
 //! | `order` | which crate, module and file may depend on which, and circles among files |
 
 #![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]

@@ -362,6 +362,20 @@ fn no_path_of_a_machine_is_committed() {
     report("paths of a machine", &found);
 }
 
+/// The least Rust version is the one that everything is built and tested with.
+#[test]
+fn the_least_rust_version_is_the_one_that_is_tested() {
+    let value = |path: &str, key: &str| {
+        let text = std::fs::read_to_string(root().join(path)).expect("a file of the repository");
+        let line = text.lines().find_map(|line| line.strip_prefix(key)?.split('"').nth(1).map(str::to_owned));
+        line.expect("the key is there")
+    };
+    let least = value("Cargo.toml", "rust-version = ");
+    assert_eq!(value("rust-toolchain.toml", "channel = "), format!("{least}.0"));
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("a file of the repository");
+    assert!(readme.contains(&format!("Rust {least} ")), "README.md names another version than {least}");
+}
+
 /// CONTRIBUTING lists the packages that the tests install, in the order of their table.
 #[test]
 fn the_packages_of_the_tests_are_documented() {
@@ -375,94 +389,4 @@ fn the_packages_of_the_tests_are_documented() {
     let documented: Vec<_> = list.expect("the list").split('`').skip(1).step_by(2).collect();
     assert!(needed.len() > 20, "has the form of the table changed?");
     assert_eq!(documented, needed, "CONTRIBUTING.md has another list than xtask/src/test_packages.rs");
-}
-
-/// A figure of README: row and column of a table in docs/performance.md, divided by that of another column, or by a number.
-type Figure = (&'static str, &'static str, Per);
-
-enum Per {
-    Column(&'static str),
-    Number(f64),
-}
-
-const ONE: Per = Per::Number(1.0);
-
-/// Rows of README's table, by how they begin, with the figures of their second and third cell.
-const FIGURES: [(&str, &[Figure], &[Figure]); 15] = [
-    ("1 KB file", &[("hot-1k", "maitred", ONE)], &[("hot-1k", "nginx", ONE)]),
-    ("1,000 different", &[("files-1000", "maitred", ONE)], &[("files-1000", "nginx", ONE)]),
-    ("16 pipelined", &[("pipelined-16", "maitred", ONE)], &[("pipelined-16", "nginx", ONE)]),
-    ("a new connection", &[("new-connection", "maitred", Per::Column("nginx"))], &[]),
-    ("100 KB file", &[("file-100k", "maitred", Per::Column("nginx"))], &[]),
-    ("10 MB file", &[("file-10m", "maitred", Per::Column("nginx"))], &[]),
-    (
-        "TLS 1.3",
-        &[("tls-1k", "maitred", Per::Column("nginx")), ("tls-handshake", "maitred", Per::Column("nginx"))],
-        &[],
-    ),
-    ("HTTP/2", &[("h2-1k", "maitred", Per::Column("nginx")), ("h2-1k", "maitred", Per::Column("h2o"))], &[]),
-    (
-        "1 KB dynamic response via",
-        &[("1 KB", "auto", Per::Column("nginx")), ("1 KB", "direct", Per::Column("nginx"))],
-        &[],
-    ),
-    ("1 KB dynamic response as", &[("1 KB", "http", Per::Column("nginx"))], &[]),
-    (
-        "idle keep-alive",
-        &[("idle-memory", "maitred", ONE), ("tls-idle-memory", "maitred", ONE)],
-        &[("idle-memory", "nginx", ONE), ("tls-idle-memory", "nginx", ONE)],
-    ),
-    ("p99 of a hot", &[("cold-disk", "maitred", ONE)], &[("cold-disk", "nginx", Per::Number(1000.0))]),
-    ("failed requests", &[("reload", "maitred", ONE)], &[("reload", "nginx", ONE)]),
-    ("recovery after", &[("kill", "maitred", ONE)], &[("kill", "nginx", ONE)]),
-    ("start to first", &[("start", "maitred", ONE)], &[("start", "nginx", ONE)]),
-];
-
-/// What rounding twice may make of a figure.
-const ROUNDING: f64 = 0.02;
-
-fn cells(line: &str) -> Vec<&str> {
-    line.trim_matches('|').split('|').map(str::trim).collect()
-}
-
-/// The cell of the first row of this name, in any table; a unit may follow the name.
-fn cell(document: &str, row: &str, column: &str) -> Option<f64> {
-    let mut columns = Vec::new();
-    for line in document.lines().filter(|line| line.starts_with('|')) {
-        let found = cells(line);
-        if matches!(found.first(), Some(&"" | &"response")) {
-            columns = found;
-        } else if found.first()?.split(',').next() == Some(row) {
-            let at = columns.iter().position(|known| *known == column)?;
-            return found.get(at)?.split(',').next()?.parse().ok();
-        }
-    }
-    None
-}
-
-#[test]
-fn the_figures_of_the_readme_are_those_of_the_last_runs() {
-    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
-    let (readme, page) = (read("README.md"), read("docs/performance.md"));
-    let table = readme.lines().skip_while(|line| !line.starts_with("| | Maitred | nginx"));
-    let rows: Vec<_> = table.take_while(|line| line.starts_with('|')).skip(2).map(cells).collect();
-    assert_eq!(rows.len(), FIGURES.len(), "each row has its figures here");
-    for (begin, ours, theirs) in FIGURES {
-        let row = rows.iter().find(|row| row[0].starts_with(begin)).unwrap_or_else(|| panic!("{begin}"));
-        for (figures, text) in [(ours, row[1]), (theirs, row[2])] {
-            let numbers = text
-                .split_whitespace()
-                .filter_map(|word| word.trim_end_matches([';', ',']).replace(',', "").parse::<f64>().ok());
-            let shown: Vec<f64> = numbers.collect();
-            for (at, (name, column, per)) in figures.iter().enumerate() {
-                let of = match *per {
-                    Per::Column(other) => cell(&page, name, other).unwrap(),
-                    Per::Number(number) => number,
-                };
-                let measured = cell(&page, name, column).unwrap() / of;
-                let close = (shown[at] - measured).abs() <= ROUNDING * measured.max(0.01);
-                assert!(close, "{begin}: README says {}, docs/performance.md {measured:.3}", shown[at]);
-            }
-        }
-    }
 }

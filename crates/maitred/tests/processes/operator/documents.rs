@@ -232,6 +232,21 @@ fn commands_in_documents_exist() {
     assert!(found.is_empty(), "commands in documents:\n  {}", found.join("\n  "));
 }
 
+/// README has commands in its text as well.
+#[test]
+fn commands_in_the_text_of_the_readme_are_commands() {
+    let text = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    let outside: String = text.split("```").step_by(2).collect();
+    let spans = outside.split('`').skip(1).step_by(2).filter(|span| span.starts_with("maitred "));
+    let mut seen = 0;
+    for line in spans.filter(|span| span.split(' ').count() > 2) {
+        seen += 1;
+        let parsed = Arguments::command().try_get_matches_from(words(line).unwrap());
+        assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+    }
+    assert!(seen > 2, "only {seen} commands found: has their form changed?");
+}
+
 /// Beside the tests above: each block is marked, and a mistake in one is found.
 #[test]
 fn mistakes_in_examples_are_found() {

@@ -4,6 +4,7 @@
 mod django;
 mod hosts;
 mod nextcloud;
+mod readme;
 mod spa;
 mod wordpress;
 
