@@ -137,6 +137,27 @@ fn every_example_of_a_configuration_is_accepted() {
     assert!(found.is_empty(), "{} examples are refused:\n{}", found.len(), found.join("\n"));
 }
 
+/// Under `<!-- file: PATH -->` a page quotes a whole file of the repository, so that what is tested is what is read.
+#[test]
+fn quoted_files_are_as_they_are_quoted() {
+    let mut seen = 0;
+    for (name, text) in pages() {
+        for part in text.split("<!-- file: ").skip(1) {
+            let (path, rest) =
+                part.split_once(" -->\n```").unwrap_or_else(|| panic!("{name}: no block behind {part}"));
+            let quote = rest.split_once('\n').unwrap().1.split("```").next().unwrap();
+            let file = std::fs::read_to_string(repository().join(path));
+            assert_eq!(
+                quote,
+                file.unwrap_or_else(|error| panic!("{name}: {path}: {error}")),
+                "{name}: {path}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "only {seen} files are quoted: has the form changed?");
+}
+
 /// The words of a command line as a shell splits them; `None` where it has something that a shell computes.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
