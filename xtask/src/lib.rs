@@ -49,6 +49,9 @@ enum Task {
     /// Test the rules of caches with the suite that others wrote: of Maitred, or of its peers
     #[command(disable_help_flag = true)]
     CacheTests(harness::Arguments),
+    /// Build the images of docs/containers.md from what this build makes, and run them
+    #[command(disable_help_flag = true)]
+    Containers(harness::Arguments),
     /// Build release artefacts into target/dist, with their sums
     #[command(disable_help_flag = true)]
     Dist(harness::Arguments),
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => harness::run(harness::BENCH, "bench", &arguments),
         Task::CacheTests(arguments) => harness::run(harness::BENCH, "cache-tests", &arguments),
+        Task::Containers(arguments) => harness::run(harness::DIST, "containers", &arguments),
         Task::Dist(arguments) => harness::run(harness::DIST, "dist", &arguments),
         Task::Generate => generate::run(),
         Task::Http2 => test_h2::run(&target()),

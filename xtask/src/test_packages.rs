@@ -59,16 +59,17 @@ const NEEDED: &[(&str, Sign, &str)] = &[
     ("vm vm-test", Program("qemu-system-x86_64"), "qemu-system-x86"),
     ("vm vm-test", Program("busybox"), "busybox-static"),
     ("vm vm-test", Program("cpio"), "cpio"),
-    ("vm-test", Program("mmdebstrap"), "mmdebstrap"),
+    ("vm-test containers", Program("mmdebstrap"), "mmdebstrap"),
     ("vm-test", Program("mkfs.ext4"), "e2fsprogs"),
     ("vm vm-test", Program("xz"), "xz-utils"),
     ("tests", Program("haproxy"), "haproxy"),
-    ("dist installed vm vm-test", Program("strip"), "binutils"),
+    ("dist installed containers vm vm-test", Program("strip"), "binutils"),
+    ("containers", Program("buildah"), "buildah"),
     ("dist", Program("lintian"), "lintian"),
     ("programs dist", Program("rpmbuild"), "rpm"),
     ("dist", Program("rpm2cpio"), "rpm2cpio"),
     ("programs dist", Program("skopeo"), "skopeo"),
-    ("dist", File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
+    ("dist containers", File("/etc/ssl/certs", "ca-certificates", ".crt"), "ca-certificates"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];

@@ -111,6 +111,21 @@ pub(crate) fn debian(binary: &Path, directory: &Path) -> Result<()> {
     Ok(std::fs::write(directory.join(name), content)?)
 }
 
+/// The image of this executable and of the libraries that it needs, in this directory.
+pub(crate) fn image(executable: &Path, libraries: &[PathBuf], directory: &Path) -> Result<PathBuf> {
+    let elf = elf::read(executable)?;
+    let release =
+        Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time: time()? };
+    let mut tree = container(root(), &std::fs::read(executable)?, &licenses()?, Path::new(CERTIFICATES))?;
+    for library in libraries {
+        tree.copy(library.to_string_lossy().trim_start_matches('/'), 0o755, library)?;
+    }
+    let (name, content) = oci::pack(&release, &tree)?;
+    let path = directory.join(name);
+    std::fs::write(&path, content)?;
+    Ok(path)
+}
+
 /// The texts of the licences of all that is linked on this machine's architecture.
 pub(crate) fn licenses() -> Result<String> {
     components::texts(&components::linked(root(), std::env::consts::ARCH)?)

@@ -1,5 +1,7 @@
-//! The program behind `cargo xtask dist` and `cargo xtask installed`: a crate of its own for its formats of archives and sums.
+//! The program behind `cargo xtask dist`, `cargo xtask installed` and `cargo xtask containers`: a crate of its own for its
+//! formats of archives and sums.
 
+mod containers;
 mod dist;
 mod installed;
 
@@ -23,6 +25,8 @@ enum Task {
     Dist(dist::Arguments),
     /// Make the wheel and the packages of npm from an executable, install them, and use them as their users do
     Installed(installed::Arguments),
+    /// Build the images of docs/containers.md from what this build makes, and run them
+    Containers(containers::Arguments),
     /// Make the package for Debian of this executable, in this directory
     #[command(hide = true)]
     Debian { executable: PathBuf, directory: PathBuf },
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Dist(arguments) => dist::run(&target, &arguments),
         Task::Installed(arguments) => installed::run(&target, &arguments),
+        Task::Containers(arguments) => containers::run(&target, &arguments),
         Task::Debian { executable, directory } => dist::debian(&executable, &directory),
     };
     xtask::exit(result)
@@ -44,6 +49,6 @@ mod tests {
 
     #[test]
     fn packages_in_documents_can_be_made_as_shown() {
-        xtask::site::check_tasks_in_documents::<Arguments>(&["dist", "installed"]).unwrap();
+        xtask::site::check_tasks_in_documents::<Arguments>(&["dist", "installed", "containers"]).unwrap();
     }
 }

@@ -97,6 +97,7 @@ pub(crate) const STEPS: &[Step] = &[
     row("instructions", Full, Busy, BUILT, test_instructions::run),
     row("dist", Full, Busy, BUILT, packages),
     row("installed", Full, Busy, BUILT, |_| harness::run_step(harness::DIST, "installed", &[])),
+    row("containers", Full, Busy, BUILT, |_| harness::run_step(harness::DIST, "containers", &[])),
     row("trials", Full, Waits, BUILT, crate::trials::run),
     row("vm", Full, Busy, BUILT, crate::test_vm::run),
     row("vm-test", Full, Busy, BUILT, crate::vm_test::test),

@@ -137,6 +137,85 @@ fn every_example_of_a_configuration_is_accepted() {
     assert!(found.is_empty(), "{} examples are refused:\n{}", found.len(), found.join("\n"));
 }
 
+/// Under `<!-- file: PATH -->` a page quotes a whole file of the repository, so that what is tested is what is read.
+#[test]
+fn quoted_files_are_as_they_are_quoted() {
+    let mut seen = 0;
+    for (name, text) in pages() {
+        for part in text.split("<!-- file: ").skip(1) {
+            let (path, rest) =
+                part.split_once(" -->\n```").unwrap_or_else(|| panic!("{name}: no block behind {part}"));
+            let quote = rest.split_once('\n').unwrap().1.split("```").next().unwrap();
+            let file = std::fs::read_to_string(repository().join(path));
+            assert_eq!(
+                quote,
+                file.unwrap_or_else(|error| panic!("{name}: {path}: {error}")),
+                "{name}: {path}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "only {seen} files are quoted: has the form changed?");
+}
+
+/// A configuration of what a line of the cookbook says: how the application is connected, and keys of its pool and its route.
+fn cooked(how: &str, pool: &str, route: &str) -> String {
+    let server = match how {
+        "`http://`" => "connect = \"http://127.0.0.1:9000\"",
+        "`https://`" => "connect = \"https://127.0.0.1:8443\"",
+        "FastCGI" => "connect = \"fastcgi+unix:/run/app.sock\"",
+        "handoff (Apache)" => "connect = \"unix:/run/app.sock\"",
+        _ if how.starts_with("pool (") => "command = [\"./app\"]\nuser = \"www-data\"",
+        _ => panic!("{how}: which kind of pool is that?"),
+    };
+    let keys = |cell: &str| {
+        let spans = cell.split('`').skip(1).step_by(2).filter(|span| span.contains(" = "));
+        spans.map(|span| format!("{}\n", span.replace("\\|", "|"))).collect::<String>()
+    };
+    let (route, before) = route.split_once("before it a route").unwrap_or((route, ""));
+    let mut whole = "[[listen]]\naddress = \":8080\"\n[[site]]\n".to_owned();
+    if !keys(before).is_empty() {
+        whole += &format!("[[site.route]]\npath = \"/before/*\"\n{}", keys(before));
+    }
+    let path = if keys(route).contains("path = ") { "" } else { "path = \"/*\"\n" };
+    let (route, pool) = (keys(route), keys(pool));
+    format!("{whole}[[site.route]]\n{path}pool = \"app\"\n{route}[pool.app]\n{server}\n{pool}")
+}
+
+#[test]
+fn every_line_of_the_cookbook_is_accepted_and_says_where_it_is_from() {
+    let text = std::fs::read_to_string(repository().join("docs/cookbook.md")).unwrap();
+    let (mut tested, mut read, mut found) = (0, 0, Vec::new());
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<_> = line.trim_matches('|').split(" |").map(str::trim).collect();
+        let [application, how, pool, route, _, source] = cells[..] else { continue };
+        if application == "application" {
+            continue;
+        }
+        let origin = Origin { name: application.to_owned(), base: "/".into() };
+        if let Err(errors) = config::read(&cooked(how, pool, route), &origin, &Readers) {
+            found.push(format!("{application}:\n{errors}"));
+        }
+        let trials = source.split('`').filter_map(|span| span.strip_prefix("trials/"));
+        for trial in trials.clone() {
+            assert!(
+                repository().join("trials").join(trial).join("app.toml").is_file(),
+                "{application}: {trial}"
+            );
+        }
+        let dated = source.contains("20") || source.contains("SWAG") || source == "the same";
+        tested += usize::from(trials.count() > 0 || source.contains("also tried"));
+        read += usize::from(dated);
+    }
+    assert!(found.is_empty(), "{} are refused:\n{}", found.len(), found.join("\n"));
+    let lines = text.lines().filter(|line| line.starts_with("| ") && line.matches(" |").count() == 6).count();
+    assert_eq!(tested + read + 2, lines, "a line without a source, or with two kinds of it");
+    assert!(tested >= 40 && read >= 40, "{tested} are tested, {read} are read: has the form changed?");
+    let refused = cooked("`http://`", "`target = \"as_it_was\"`", "as it is");
+    let origin = Origin { name: "x".into(), base: "/".into() };
+    assert!(config::read(&refused, &origin, &Readers).is_err());
+}
+
 /// The words of a command line as a shell splits them; `None` where it has something that a shell computes.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
