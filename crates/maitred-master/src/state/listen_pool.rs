@@ -22,6 +22,7 @@ use tracing::Level;
 use super::events::{AcceptSeen, Action, ListenPlan, PoolPlan};
 use super::generation::Out;
 use super::pool::{APP_KILL_DELAY, FAILED_STARTS, REPLACED};
+use crate::spoken::rounded;
 use maitred_base::pool::buckets::{BucketView, Buckets};
 use maitred_base::pool::listen::Watch;
 use maitred_base::pool::settings::Settings;
@@ -319,7 +320,7 @@ impl ListenPool {
         let next = match self.sizing.trouble(bucket) {
             Some(trouble) if trouble.next_try > now => {
                 self.said_delay = true;
-                format!("; the next one starts in {:?}", trouble.next_try - now)
+                format!("; the next one starts in {}", rounded(trouble.next_try - now))
             }
             _ => String::new(),
         };

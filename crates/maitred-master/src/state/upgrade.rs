@@ -58,6 +58,7 @@ use super::generation::{DRAIN_MARGIN, Generation, Out};
 use super::listen_pool::ListenPool;
 use super::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Pool};
 use super::{Asker, Master, Phase};
+use crate::spoken::rounded;
 use maitred_base::backoff::{Backoff, Rules};
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
@@ -483,7 +484,7 @@ impl Master {
         let delay = self.predecessors.failures.died(Duration::ZERO, &RETRY);
         self.predecessors.retry_at = Some(now + delay);
         let text = "the old worker process serves on, as the configuration cannot be used";
-        self.log(Level::ERROR, format!("{text}; the next attempt is in {delay:?}: {why}"));
+        self.log(Level::ERROR, format!("{text}; the next attempt is in {}: {why}", rounded(delay)));
         self.actions.push(Action::Notify(Notice::Ready));
     }
 

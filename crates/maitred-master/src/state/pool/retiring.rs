@@ -22,6 +22,7 @@ use tracing::Level;
 use super::super::generation::Out;
 use super::super::slot::{Death, Parting};
 use super::{APP_KILL_DELAY, Pool, PoolKind, Slot, SlotPhase};
+use crate::spoken::rounded;
 use maitred_control::ToWorker;
 
 impl Pool {
@@ -43,7 +44,7 @@ impl Pool {
         let next = match self.sizing.trouble() {
             Some(trouble) if trouble.next_try > now => {
                 self.said_delay = true;
-                format!("; the next one starts in {:?}", trouble.next_try - now)
+                format!("; the next one starts in {}", rounded(trouble.next_try - now))
             }
             _ => String::new(),
         };
