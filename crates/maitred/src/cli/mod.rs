@@ -13,6 +13,7 @@ pub mod init;
 pub mod load_module;
 pub mod screen;
 mod sections;
+pub mod signals;
 mod terminal;
 #[cfg(test)]
 mod tests;
