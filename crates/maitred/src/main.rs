@@ -36,14 +36,7 @@ fn main() -> ExitCode {
             shell::run(&read, Options { announce: true, ends_on_hangup, ..Options::default() })
         }
         Command::App(app) if app.print_config => say(app.text().map_err(exit::Error::from)),
-        Command::App(app) => match app.look() {
-            Ok(()) => {
-                let ends_on_hangup = cli::signals::ends_on_hangup();
-                let options = Options { announce: true, watch: app.watch, ends_on_hangup, ..Options::default() };
-                shell::run(&|| app.configuration(), options)
-            }
-            Err(error) => error.report(),
-        },
+        Command::App(app) => cli::app::run(&app),
         Command::Init(init) => say(cli::init::run(&init)),
         Command::Status(which) => say(cli::control::status(&which)),
         Command::Top(top) => say(cli::top::run(&top, terminal)),
