@@ -56,9 +56,9 @@ def run(*words, cwd, status=0):
     return done.stdout + done.stderr
 
 
-def get(words, directory, target):
+def get(words, directory, target, variables=None):
     """What the application behind `words` answers; the server is ended with SIGTERM, and has to end well."""
-    server = servers.Process([str(word) for word in words], directory, {}, directory / "log")
+    server = servers.Process([str(word) for word in words], directory, variables or {}, directory / "log")
     try:
         host, port = server.until("listening", lambda: servers.listening(server))
         with urllib.request.urlopen(f"http://{host}:{port}{target}", timeout=DEADLINE_S) as response:
@@ -119,7 +119,14 @@ class Wheel(unittest.TestCase):
         site(self.directory, [self.python, "-m", "maitred", "check"], "check.py", WSGI)
         self.assertEqual(get([self.venv / "bin" / "maitred", "run"], self.directory, "/y"), "from Python /y")
 
-    def test_5_nothing_is_left(self):
+    def test_5_the_interpreter_of_the_launcher_runs_the_application(self):
+        # As a unit, a container and cron start it: nothing has activated the environment, and `python3` is another one.
+        (self.directory / "whose.py").write_text(WSGI.replace('b"from Python "', "sys.executable.encode()").replace("def", "import sys\n\n\ndef", 1))
+        for words in ([self.python, "-m", "maitred"], [self.venv / "bin" / "maitred"]):
+            words = [*words, "app", "whose:application", "--listen", "127.0.0.1:0"]
+            self.assertEqual(get(words, self.directory, "/x", {"PATH": "/usr/bin:/bin"}), f"{self.python}/x")
+
+    def test_6_nothing_is_left(self):
         self.pip("uninstall", "--yes", "maitred")
         self.assertEqual(tree(self.venv), self.before)
 
@@ -144,13 +151,29 @@ class Npm(unittest.TestCase):
         launcher = self.directory / "node_modules" / ".bin" / "maitred"
         self.assertEqual(get([launcher, "run"], self.directory, "/z"), "from Node.js /z")
 
-    def test_3_licences_are_there_and_no_scripts(self):
+    def test_3_the_interpreter_of_the_launcher_runs_the_program(self):
+        with tempfile.TemporaryDirectory() as other:
+            # Another Node.js, in a directory that is not in PATH; the one in PATH is none.
+            node = Path(other, "node")
+            shutil.copy2(os.path.realpath(shutil.which("node")), node)
+            broken = Path(other, "path")
+            broken.mkdir()
+            (broken / "node").write_text("#!/bin/sh\nexit 9\n")
+            (broken / "node").chmod(0o755)
+            (self.directory / "whose.js").write_text(
+                "require('maitred').listen((request, response) => response.end(process.execPath + request.url));\n"
+            )
+            launcher = self.directory / "node_modules" / "maitred" / "bin" / "maitred.js"
+            words = [node, launcher, "app", "whose.js", "--listen", "127.0.0.1:0"]
+            self.assertEqual(get(words, self.directory, "/x", {"PATH": f"{broken}:/usr/bin:/bin"}), f"{node}/x")
+
+    def test_4_licences_are_there_and_no_scripts(self):
         for name in ("maitred", "maitred-linux-x64"):
             package = self.directory / "node_modules" / name
             self.assertTrue({"LICENSE-MIT", "LICENSE-APACHE"} <= {path.name for path in package.iterdir()}, name)
             self.assertNotIn("scripts", json.loads((package / "package.json").read_text()))
 
-    def test_4_without_the_executable_it_says_so(self):
+    def test_5_without_the_executable_it_says_so(self):
         shutil.rmtree(self.directory / "node_modules" / "maitred-linux-x64")
         text = run("node", "node_modules/maitred/bin/maitred.js", "--version", cwd=self.directory, status=1)
         self.assertIn("maitred-linux-x64", text)

@@ -4,6 +4,7 @@
 
 const { spawn } = require('node:child_process');
 const os = require('node:os');
+const path = require('node:path');
 
 const PACKAGE = `maitred-${process.platform}-${process.arch}`;
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'];
@@ -24,8 +25,16 @@ function executable() {
   }
 }
 
+/** The variables of the server: it starts programs with the Node.js that runs this, whatever `PATH` would lead to. */
+function environment() {
+  const own = path.dirname(process.execPath);
+  const before = process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin';
+  const PATH = before.split(path.delimiter)[0] === own ? before : own + path.delimiter + before;
+  return { ...process.env, MAITRED_NODE: process.execPath, PATH };
+}
+
 // This process only waits: signals go to the server, and its end is the end of both.
-const server = spawn(executable(), process.argv.slice(2), { stdio: 'inherit' });
+const server = spawn(executable(), process.argv.slice(2), { stdio: 'inherit', env: environment() });
 for (const signal of SIGNALS) {
   process.on(signal, () => {
     // A terminal sends Ctrl-C to the server as well, which would count it twice.

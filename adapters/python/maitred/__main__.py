@@ -2,16 +2,15 @@
 
 import argparse
 import gc
-import importlib
 import inspect
 import os
 import resource
 import signal
 import socket
 import sys
-import traceback
 
 from . import __version__, server
+from .application import StartError, load
 from .frames import CAPACITY_MAX, ProtocolError
 from .lifespan import StartupFailed
 from .recovery import Recovery
@@ -20,10 +19,6 @@ CHANNEL_VARIABLE = "MAITRED_CHANNEL"
 RECOVERY_VARIABLE = "MAITRED_RECOVERY"
 # Requests at a time, unless the command line says otherwise.
 _CAPACITIES = {"wsgi": 1, "asgi": 100}
-
-
-class StartError(Exception):
-    """Why this process cannot start, for the person who configured it."""
 
 
 def _capacity(text):
@@ -42,7 +37,9 @@ def _arguments(arguments):
         f"pool, the server's own commands become the server: {', '.join(server.COMMANDS)}; its help: python3 -m maitred help.",
     )
     parser.add_argument(
-        "application", metavar="module:callable", help="the application; without ':callable' it is 'application'"
+        "application",
+        metavar="module:callable",
+        help="the application, or 'module:factory()', which makes it; without ':callable' it is 'application' or 'app'",
     )
     parser.add_argument(
         "--capacity",
@@ -66,33 +63,6 @@ def _arguments(arguments):
     )
     parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
     return parser.parse_args(arguments)
-
-
-def load(name):
-    """The application that `module:callable` names. Raises StartError."""
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (module_name + ".").startswith(error.name + "."):
-            raise StartError(f"{traceback.format_exc()}importing '{module_name}' failed") from error
-        raise StartError(
-            f"there is no module '{error.name}'. Looked in: {', '.join(filter(None, sys.path))}. "
-            "Start Maitred's pool in the directory that holds it, or set PYTHONPATH."
-        ) from error
-    except BaseException as error:
-        raise StartError(f"{traceback.format_exc()}importing '{module_name}' failed") from error
-    found = module
-    for part in (attribute or "application").split("."):
-        if not hasattr(found, part):
-            callables = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
-            raise StartError(
-                f"module '{module_name}' has no '{part}'. Callables in it: {', '.join(callables) or 'none'}."
-            )
-        found = getattr(found, part)
-    if not callable(found):
-        raise StartError(f"'{name}' is not callable but of type {type(found).__name__}.")
-    return found
 
 
 def open_channel():

@@ -30,6 +30,8 @@ COMMANDS = (
     "help",
 )
 VERSION_OPTIONS = ("--version", "-V")
+# The interpreter that `maitred app` and `maitred init` are to start an application with.
+PYTHON_VARIABLE = "MAITRED_PYTHON"
 
 
 class NoServer(Exception):
@@ -51,7 +53,8 @@ def find():
             return place
     raise NoServer(
         f"the server's executable is not installed: it is neither {', '.join(places())}, nor in PATH. A wheel for this platform "
-        "brings it (pip install maitred); this package alone has only what runs applications."
+        "brings it: `cargo xtask dist` in a checkout makes target/dist/maitred-VERSION-py3-none-PLATFORM.whl. This package alone has "
+        "only what runs applications."
     )
 
 
@@ -60,8 +63,21 @@ def wanted(arguments, started_by_server):
     return not started_by_server and arguments[:1] and arguments[0] in COMMANDS
 
 
+def environment():
+    """The variables of the server: it starts applications with this interpreter, as if its virtual environment was active."""
+    variables = dict(os.environ)
+    if sys.executable:
+        variables[PYTHON_VARIABLE] = sys.executable
+    if sys.executable and sys.prefix != sys.base_prefix:
+        scripts = os.path.dirname(sys.executable)
+        path = variables.get("PATH", os.defpath)
+        variables["VIRTUAL_ENV"] = sys.prefix
+        variables["PATH"] = path if path.split(os.pathsep)[0] == scripts else scripts + os.pathsep + path
+    return variables
+
+
 def take_over(arguments):
     """Becomes the server: same process, same descriptors. Raises NoServer and OSError."""
     executable = find()
     sys.stdout.flush()
-    os.execv(executable, [executable, *arguments])
+    os.execve(executable, [executable, *arguments], environment())

@@ -93,6 +93,24 @@ class Server(unittest.TestCase):
                 self.skipTest("here: a server is installed in this environment")
             self.assertEqual(run(*arguments), (7, f"the server: {' '.join(arguments)}\n"))
 
+    def test_the_server_is_given_this_interpreter_and_its_environment(self):
+        if any(os.access(place, os.X_OK) for place in server.places()):
+            self.skipTest("here: a server is installed in this environment")
+        says = 'echo "$MAITRED_PYTHON" "$VIRTUAL_ENV" "$PATH"'
+        with tempfile.TemporaryDirectory() as directory:
+            other = Path(directory, "venv")
+            subprocess.run([sys.executable, "-m", "venv", "--without-pip", other], check=True)
+            program = Path(directory, "maitred")
+            program.write_text(f"#!/bin/sh\n{says}\n")
+            program.chmod(0o755)
+            variables = {**os.environ, "PYTHONPATH": str(PACKAGE), "PATH": f"{directory}:/usr/bin:/bin"}
+            variables.pop("VIRTUAL_ENV", None)
+            # As a unit, a container and cron start it: nothing has activated the environment.
+            command = [other / "bin/python3", "-m", "maitred", "app", "app:application"]
+            said = subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout.split()
+            self.assertEqual(said[:2], [str(other / "bin/python3"), str(other)])
+            self.assertEqual(said[2], f"{other}/bin:{directory}:/usr/bin:/bin")
+
     def test_a_process_of_a_pool_is_a_worker(self):
         status, text = run_with_channel("run", files={"run.py": "x = 1\n"})
         self.assertEqual((status, "module 'run' has no 'application'" in text), (1, True), text)
@@ -105,7 +123,7 @@ class Server(unittest.TestCase):
     def test_without_an_executable_it_says_where_it_has_looked(self):
         with unittest.mock.patch.object(server.shutil, "which", return_value=None):
             with unittest.mock.patch.object(server, "places", return_value=["/nowhere/maitred"]):
-                with self.assertRaisesRegex(server.NoServer, "/nowhere/maitred.*pip install maitred"):
+                with self.assertRaisesRegex(server.NoServer, "/nowhere/maitred.*cargo xtask dist"):
                     server.find()
 
 
@@ -144,6 +162,42 @@ class Loading(unittest.TestCase):
     def test_what_is_not_callable_is_refused(self):
         status, text = run_with_channel("app", files={"app.py": "application = 5\n"})
         self.assertEqual((status, "not callable" in text), (1, True))
+
+    def test_a_factory_is_called(self):
+        source = (
+            "import sys\n"
+            "def create_app(name='none', *, debug=False):\n"
+            "    print('made', name, debug, file=sys.stderr)\n"
+            "    return lambda environ, start_response: None\n"
+        )
+        for call, made in (("create_app()", "made none False\n"), ("create_app('x', debug=True)", "made x True\n")):
+            self.assertEqual(run_with_channel(f"app:{call}", files={"app.py": source}), (0, made))
+
+    def test_a_factory_that_is_not_called_or_fails_is_named(self):
+        for name, source, part in (
+            ("app:create_app", "def create_app(config=None): pass\n", "write 'app:create_app()'"),
+            ("app:create_app()", "def create_app(): raise ValueError('no key')\n", "calling 'create_app()' of 'app' failed"),
+            ("app:create_app(x)", "def create_app(x): pass\n", "have to be literals"),
+            ("app:create_app(", "x = 1\n", "cannot be read as a call"),
+            ("app:create_app()", "def create_app(): return 5\n", "not callable but of type int"),
+        ):
+            status, text = run_with_channel(name, files={"app.py": source})
+            self.assertEqual((status, part in text), (1, True), text)
+
+    def test_without_a_callable_it_is_application_or_app(self):
+        for name in ("application", "app"):
+            source = f"def {name}(environ, start_response): pass\n"
+            self.assertEqual(run_with_channel("site_of_mine", files={"site_of_mine.py": source}), (0, ""))
+
+    def test_a_traceback_is_shortened_to_the_application(self):
+        files = {"app.py": "import other\n", "other.py": "import json\njson.loads('{')\n"}
+        whole = run_with_channel("app", files=files)[1]
+        with unittest.mock.patch.dict(os.environ, {"MAITRED_TRACEBACK": "short"}):
+            short = run_with_channel("app", files=files)[1]
+        for text, expected in ((whole, True), (short, False)):
+            self.assertIn("other.py", text)
+            self.assertIn("JSONDecodeError", text)
+            self.assertEqual("importlib" in text or "decoder.py" in text, expected, text)
 
     def test_a_startup_that_fails_is_an_exit(self):
         source = (

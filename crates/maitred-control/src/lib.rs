@@ -433,6 +433,9 @@ pub enum ToWorker {
     Guest(SlotId),
     /// Why this pool has no application process and cannot start one; `None` when it can again.
     Trouble(u16, Option<String>),
+    /// What the last process of this pool has said before it ended. Only of a server that was started by one line, for the person
+    /// at this machine: clients elsewhere must not see it.
+    LastWords(u16, String),
     /// That process has exited, with what wait(2) said in words.
     SlotExited(SlotId, String),
     /// Stop accepting, finish what is there within that time, and exit. With a descriptor: send idle

@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::recent;
+use super::{console, recent};
 use maitred_base::unix_time;
 
 mod sink;
@@ -122,7 +122,11 @@ where
         let mut text = Text::default();
         event.record(&mut text);
         let Text { message, fields } = text;
-        let name = if level == Level::ERROR { "error" } else { "warn" };
+        let name = match level {
+            Level::ERROR => "error",
+            Level::WARN => "warn",
+            _ => "info",
+        };
         if level <= Level::WARN {
             recent::note(recent::Line {
                 unix_secs: unix_time::secs(),
@@ -130,6 +134,11 @@ where
                 text: format!("{message}{fields}"),
                 times: 1,
             });
+        }
+        match console::message(&message) {
+            Some(true) => return writeln!(out, "{paint}{name}{reset}: {message}{fields}"),
+            Some(false) => return Ok(()),
+            None => {}
         }
         if self.journal.unwrap_or_else(to_journal) {
             return writeln!(out, "<{}>{}: {message}{fields}", priority(level), self.role);
@@ -143,9 +152,15 @@ where
 /// Writes a line of an application process, whatever the level: it is the application's log, not ours. What is no text, and
 /// control characters, are shown as such.
 pub fn application(name: &str, line: &[u8]) {
+    let to_person = console::line(name, line);
+    if to_person == Some(false) {
+        return;
+    }
     let mut text = String::with_capacity(line.len() + 64);
     // Writing to a String cannot fail, and there is no place to report that standard error cannot be written.
-    let _ = if to_journal() {
+    let _ = if to_person.is_some() {
+        Ok(())
+    } else if to_journal() {
         write!(text, "<{}>{name}: ", priority(Level::INFO))
     } else {
         let time = super::iso(&maitred_http::date::format(unix_time::secs()));

@@ -5,6 +5,7 @@
 //! | [`access`] | one request → one line, in the format that the configuration chose |
 //! | [`writer`] | lines of the event-loop threads → one descriptor, by a thread that may block |
 //! | [`thread_logs`] | all access logs as one event-loop thread sees them |
+//! | [`console`] | the same for a person who has started an application by one line |
 //! | [`error`] | what goes to standard error: `tracing`, one line an event, and a bound on what peers can provoke |
 //! | [`recent`] | the latest warnings and errors, for the status |
 //! | [`trace`] | which trace a request belongs to, and what is reported of it |
@@ -12,6 +13,7 @@
 //! An event loop never waits for a log: what the writer cannot take in time is dropped and counted.
 
 pub mod access;
+pub mod console;
 pub mod error;
 pub mod recent;
 pub mod thread_logs;

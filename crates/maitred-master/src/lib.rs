@@ -35,6 +35,9 @@
 //! | [`cpu_time`] | what processes use of a CPU |
 //! | [`upgrade_state`] | what one image of the master leaves to the next |
 //! | [`output`] | what application processes write to standard output and error |
+//! | [`console`] | what a person is told who started an application by one line |
+//! | [`refused`] | which account, file or directory is behind "Permission denied" |
+//! | [`spoken`] | times as people say them |
 //! | [`channel`] | the control socket of one worker process |
 
 mod access_logs;
@@ -46,6 +49,7 @@ pub(crate) mod certificates;
 pub(crate) mod channel;
 pub(crate) mod checks;
 pub(crate) mod config_file;
+mod console;
 pub(crate) mod cpu_time;
 pub(crate) mod datagrams;
 pub(crate) mod endpoint_files;
@@ -61,9 +65,11 @@ pub(crate) mod pid_file;
 pub(crate) mod pool_sockets;
 pub(crate) mod prepare;
 pub(crate) mod process;
+mod refused;
 pub mod shell;
 pub(crate) mod sockets;
 pub(crate) mod source_files;
+mod spoken;
 pub(crate) mod state;
 pub(crate) mod surroundings;
 pub(crate) mod unix_sockets;

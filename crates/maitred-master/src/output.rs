@@ -20,8 +20,10 @@ const BYTES_PER_TURN: usize = 64 * 1024;
 
 /// So many seconds' worth may come at once: a traceback, or what a program says at its start.
 const BURST_SECS: u64 = 4;
-/// Lines that are kept, to say why a process ended.
+/// Lines that are said when a process ended.
 const LAST_LINES: usize = 3;
+/// Lines that are kept: the traceback of an application that does not start.
+const KEPT_LINES: usize = 40;
 /// Characters of each of them.
 const LAST_CHARS: usize = 200;
 /// How often it is said that lines are dropped.
@@ -94,6 +96,7 @@ impl Output {
     pub(crate) fn pipe(name: &str, bytes_per_second: u32) -> io::Result<(Output, OwnedFd)> {
         let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&reading, true)?;
+        maitred_log::console::begins(name);
         Ok((Output::left(name.to_owned(), reading, bytes_per_second), writing))
     }
 
@@ -184,7 +187,7 @@ impl Output {
     }
 
     fn keep(&mut self, line: String) {
-        if self.last.len() == LAST_LINES {
+        if self.last.len() == KEPT_LINES {
             self.last.pop_front();
         }
         self.last.push_back(line);
@@ -192,14 +195,21 @@ impl Output {
 
     /// The last lines of the process, the oldest first, without control characters.
     pub(crate) fn last_lines(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.last).into()
+        let lines = std::mem::take(&mut self.last);
+        let surplus = lines.len().saturating_sub(LAST_LINES);
+        lines.into_iter().skip(surplus).map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// More of them, as they stand.
+    pub(crate) fn words(&self) -> String {
+        self.last.iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
 fn shorten(line: &[u8]) -> String {
     let start = line.get(..4 * LAST_CHARS).unwrap_or(line);
     let text = String::from_utf8_lossy(start);
-    text.chars().filter(|char| !char.is_control()).take(LAST_CHARS).collect::<String>().trim().to_owned()
+    text.chars().filter(|char| !char.is_control()).take(LAST_CHARS).collect::<String>().trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -249,6 +259,14 @@ mod tests {
         output.finish(&mut [0; LINE_BYTES_MAX]);
         assert_eq!(output.last_lines(), ["three".to_owned(), "x".repeat(LAST_CHARS), "four".to_owned()]);
         assert!(output.last_lines().is_empty());
+    }
+
+    #[test]
+    fn more_lines_are_there_in_words_as_they_stand() {
+        let lines: Vec<String> = (0..50).map(|number| format!("  line {number}\n")).collect();
+        let (_, mut output) = written(&[lines.concat().as_bytes()]);
+        assert_eq!(output.words(), lines[50 - KEPT_LINES..].concat());
+        assert_eq!(output.last_lines(), ["line 47", "line 48", "line 49"]);
     }
 
     #[test]

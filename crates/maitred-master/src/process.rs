@@ -18,6 +18,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::channel::Channel;
 use super::output::Output;
 use super::prepare::Prepared;
+use super::refused;
 use maitred_config::{Identity, Pool, Source, StopSignal};
 use maitred_control::{RunAs, SlotId, Start, account};
 
@@ -131,7 +132,8 @@ pub(crate) fn start_app(
         prepared.config.limits.output_bytes_per_second_max,
     )?;
     command.stdout(written.as_fd()).stderr(written.as_fd());
-    let child = command.spawn()?;
+    let explained = |error| refused::explain(error, program, &pool.cwd, prepared.user_of(pool));
+    let child = command.spawn().map_err(explained)?;
     limit_open_files(&child, pool, open_files);
     Ok(StartedApp { child, channel, recovery, output })
 }

@@ -38,6 +38,7 @@ use super::cache_table::CacheTable;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::checks::Checks;
 use super::config_file::Proposed;
+use super::console::Console;
 use super::cpu_time::CpuTime;
 use super::endpoint_files::EndpointFiles;
 use super::endpoints::Endpoints;
@@ -79,6 +80,12 @@ pub struct Options {
     /// Print the lines of [`Prepared::announcement`] on standard output when the server is ready. They go to the error log
     /// in any case.
     pub announce: bool,
+    /// A person has started an application by one line: it is said when that is ready, or that it fails, once.
+    pub console: bool,
+    /// What a process said that was never ready is shown to clients at this machine.
+    pub shows_last_words: bool,
+    /// SIGHUP is that of a terminal that is closed, and ends the server.
+    pub ends_on_hangup: bool,
 }
 
 /// A worker process.
@@ -187,6 +194,7 @@ struct Shell<'a> {
     started_at: u64,
     logs: bool,
     announced: bool,
+    console: Console,
     plans: BTreeMap<u64, Prepared>,
     plan_last: u64,
     /// The number of the configuration in force.
@@ -337,6 +345,7 @@ impl<'a> Shell<'a> {
             started_at: unix_time::secs(),
             logs: false,
             announced: false,
+            console: Console::new(options.console, options.watch),
             plans: BTreeMap::new(),
             plan_last: 0,
             plan_present: None,
@@ -383,6 +392,7 @@ impl<'a> Shell<'a> {
     fn run(&mut self) -> u8 {
         loop {
             while let Some(event) = self.events.pop_front() {
+                self.tell_person(&event);
                 for action in self.machine.handle(Instant::now(), event) {
                     if let Action::Exit(code) = action {
                         return code;
@@ -414,6 +424,14 @@ impl<'a> Shell<'a> {
             self.take_checks();
             self.replace_confined();
             self.reap_orphans();
+        }
+    }
+
+    /// A person may want to know of an event, here or at the address of the server.
+    fn tell_person(&mut self, event: &Event) {
+        let prepared = self.plan_present.and_then(|number| self.plans.get(&number));
+        if let Some(words) = self.console.see(event, prepared).filter(|_| self.options.shows_last_words) {
+            self.workers.values_mut().for_each(|worker| worker.channel.send(&words, None));
         }
     }
 
@@ -505,7 +523,8 @@ impl<'a> Shell<'a> {
                         Signal::Child => self.orphans = Orphans::Perhaps,
                         _ => {}
                     }
-                    self.events.push_back(Event::Signal(signal));
+                    let ends = signal == Signal::Hangup && self.options.ends_on_hangup;
+                    self.events.push_back(Event::Signal(if ends { Signal::Terminate } else { signal }));
                 }
                 Ok(None) => return,
                 Err(error) => return tracing::error!(%error, "reading signals"),
@@ -607,6 +626,7 @@ impl<'a> Shell<'a> {
         let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
         let limits = &self.limit_tables;
         let (crashes, plans, present) = (&mut self.module_crashes, &self.plans, self.plan_present);
+        let console = &mut self.console;
         self.workers.retain(|generation, worker| {
             let Some((_, mut how)) = exited(&worker.child) else { return true };
             if let Some(call) = Call::of(worker.board.worker.crashed_in.get()) {
@@ -638,6 +658,7 @@ impl<'a> Shell<'a> {
             let Process::Own(child) = &app.process else { return true };
             let Some((clean, how)) = exited(child) else { return true };
             app.output.iter_mut().for_each(|output| output.finish(output_room));
+            app.output.iter().for_each(|output| console.note(app.slot, output.words()));
             let said = app.output.as_mut().map(Output::last_lines).filter(|lines| !lines.is_empty());
             events.extend(said.map(|lines| Event::AppSaid(app.slot, lines)));
             events.push_back(Event::AppExited { slot: app.slot, clean, how });

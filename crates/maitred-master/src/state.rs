@@ -595,7 +595,11 @@ impl Master {
                 return self.fail(now, text);
             }
             let delay = self.crashes.died(lived, &WORKER);
-            let when = if delay.is_zero() { "at once".to_owned() } else { format!("in {delay:?}") };
+            let when = if delay.is_zero() {
+                "at once".to_owned()
+            } else {
+                format!("in {}", crate::spoken::rounded(delay))
+            };
             self.log(Level::ERROR, format!("worker process {number} {how}; another one starts {when}"));
             self.respawn_at = Some(now + delay);
             if delay.is_zero() {

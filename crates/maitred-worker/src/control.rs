@@ -345,6 +345,7 @@ impl<'a> Control<'a> {
                 self.pass_socket(id, link, |link| Message::GuestComes(id, link));
             }
             (ToWorker::Trouble(pool, why), _) => self.on_trouble(pool, why),
+            (ToWorker::LastWords(pool, words), _) => self.shared.set_last_words(pool, words),
             (ToWorker::SlotExited(id, how), _) => {
                 self.orphan_mode.forget(id);
                 self.pass(id, Message::SlotExited { id, how });

@@ -541,6 +541,7 @@ fn shared_pool(pool: &Pool, threads: usize, lists: &[ServerList]) -> PoolShared 
         checks: pool.health.is_some(),
         servers: servers(pool, lists),
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
+        last_words: Mutex::default(),
     }
 }
 

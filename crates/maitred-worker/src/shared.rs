@@ -176,6 +176,8 @@ pub(crate) struct PoolShared {
     pub handed: Vec<HandedOff>,
     /// A process of it has said that it takes bodies while they come. Another one may not: then its thread reads the body first.
     pub streams: AtomicBool,
+    /// What a process has said last that was never ready; empty unless there is a person at this machine to read it.
+    pub last_words: Mutex<String>,
 }
 
 /// Requests that one thread has handed to the application processes of one pool.
@@ -447,6 +449,19 @@ impl Shared {
     /// Why a pool has no process, if that is so and it cannot start one.
     pub(crate) fn trouble(&self, pool: usize) -> Option<String> {
         self.status.trouble(pool)
+    }
+
+    /// What a process of a pool has said last that was never ready, for a person at this machine.
+    pub(crate) fn last_words(&self, pool: usize) -> Option<String> {
+        let words = self.pools.get(pool)?.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(words).filter(|words| !words.is_empty())
+    }
+
+    /// Notes that.
+    pub(crate) fn set_last_words(&self, pool: u16, words: String) {
+        if let Some(pool) = self.pools.get(usize::from(pool)) {
+            *pool.last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
+        }
     }
 
     /// The name of a pool, for messages.

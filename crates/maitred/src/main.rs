@@ -32,13 +32,11 @@ fn main() -> ExitCode {
         Command::Serve(serve) => {
             let read =
                 || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new(), text: None });
-            shell::run(&read, Options { announce: true, watch: false })
+            let ends_on_hangup = cli::signals::ends_on_hangup();
+            shell::run(&read, Options { announce: true, ends_on_hangup, ..Options::default() })
         }
         Command::App(app) if app.print_config => say(app.text().map_err(exit::Error::from)),
-        Command::App(app) => match app.look() {
-            Ok(()) => shell::run(&|| app.configuration(), Options { announce: true, watch: app.watch }),
-            Err(error) => error.report(),
-        },
+        Command::App(app) => cli::app::run(&app),
         Command::Init(init) => say(cli::init::run(&init)),
         Command::Status(which) => say(cli::control::status(&which)),
         Command::Top(top) => say(cli::top::run(&top, terminal)),

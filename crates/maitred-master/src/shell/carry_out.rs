@@ -214,6 +214,7 @@ impl Shell<'_> {
                     "running as root: no account `maitred` may list the directory; --user names another one"
                 )
             }
+            (true, None) if self.options.console => {}
             (true, None) => {
                 tracing::warn!("everything runs as root: set server.user to an account without privileges")
             }
@@ -521,6 +522,8 @@ impl Shell<'_> {
             Notice::Ready => {
                 if !std::mem::replace(&mut self.announced, true) {
                     self.announce();
+                    let prepared = self.plan_present.and_then(|number| self.plans.get(&number));
+                    self.console.listens(prepared);
                 }
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
             }

@@ -23,6 +23,7 @@ use super::events::{AcceptSeen, Action, Asker, ListenPlan, PoolPlan};
 use super::generation::Out;
 use super::pool::{APP_KILL_DELAY, FAILED_STARTS, REPLACED};
 use super::restart::{Report, Restart};
+use crate::spoken::rounded;
 use maitred_base::pool::buckets::{BucketView, Buckets};
 use maitred_base::pool::listen::Watch;
 use maitred_base::pool::settings::Settings;
@@ -327,7 +328,7 @@ impl ListenPool {
         let next = match self.sizing.trouble(bucket) {
             Some(trouble) if trouble.next_try > now => {
                 self.said_delay = true;
-                format!("; the next one starts in {:?}", trouble.next_try - now)
+                format!("; the next one starts in {}", rounded(trouble.next_try - now))
             }
             _ => String::new(),
         };

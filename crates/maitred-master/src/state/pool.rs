@@ -40,7 +40,7 @@ use maitred_control::{Greeting, SlotId, ToWorker};
 /// Between `SIGTERM` and `SIGKILL` of an application process.
 pub(crate) const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// The same when everything has to end at once.
-pub(crate) const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
+pub(crate) const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 pub(crate) const FAILED_STARTS: u32 = 2;

@@ -60,6 +60,7 @@ use super::generation::{DRAIN_MARGIN, Generation, Out};
 use super::listen_pool::ListenPool;
 use super::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Pool};
 use super::{Asker, Master, Phase};
+use crate::spoken::rounded;
 use maitred_base::backoff::{Backoff, Rules};
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
@@ -515,7 +516,7 @@ impl Master {
         let delay = self.predecessors.failures.died(Duration::ZERO, &RETRY);
         self.log(
             Level::ERROR,
-            format!("the old worker process serves on; the next attempt is in {delay:?}: {why}"),
+            format!("the old worker process serves on; the next attempt is in {}: {why}", rounded(delay)),
         );
         let text = format!(
             "the new executable tries again until it can, and the old worker process serves on: {why}"

@@ -12,6 +12,8 @@
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
 //! that it is to be answered with ([`Refusal`]), so that it goes to no other process or server.
 
+use std::net::IpAddr;
+
 use maitred_http::grpc;
 use maitred_http::request::Request;
 
@@ -23,10 +25,24 @@ use crate::connection::refusal::{Refusal, fields_of};
 use crate::origin::{self, Client};
 use crate::step::{RequestInput, Step};
 use maitred_files::exchange::Field;
-use maitred_files::fixed::Failure;
+use maitred_files::fixed::{Failure, respond};
 use maitred_files::{RequestContext, Served};
 use maitred_policy::plan::Plan;
 use maitred_policy::rewrite::Filled;
+
+/// Fields of what a proxy has passed on.
+const PASSED_ON: [&str; 3] = ["Forwarded", "X-Forwarded-For", "Via"];
+
+/// Whether a host, with its port or without, is this machine alone.
+fn is_loopback(authority: &str) -> bool {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.eq_ignore_ascii_case("localhost")
+        || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
 
 impl Clients {
     /// An error of the site that the request is for.
@@ -77,6 +93,37 @@ impl Clients {
         // The connection may go on, and its next request must not find this one's body.
         self.exchange(index).body.spool = None;
         self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
+    }
+
+    /// The same, with 503 and a text that only a person at this machine may see.
+    pub(crate) fn pool_error_in_words(
+        &mut self,
+        index: u32,
+        pool: usize,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        words: &str,
+    ) -> Step {
+        self.name_for_pool(index, pool);
+        self.exchange(index).body.spool = None;
+        let text = format!("503 Service Unavailable\n\n{words}\n");
+        let given = RequestInput { body: &[], ..given };
+        self.reply(index, request, given, |writer| respond(503, &text, "text/plain; charset=utf-8", writer))
+    }
+
+    /// What a process of a pool has said last that was never ready, if the request is from a person at this machine.
+    pub(crate) fn last_words(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<String> {
+        self.shared.last_words(pool).filter(|_| self.is_at_this_machine(index, request))
+    }
+
+    /// Whether a request is from a person at this machine: over loopback, to a name of loopback (no site elsewhere can have a
+    /// browser ask for that and read the answer), and not passed on by a proxy here.
+    fn is_at_this_machine(&self, index: u32, request: &Request<'_, '_>) -> bool {
+        let address = self.connections[index as usize].peer().remote.address;
+        let is_passed_on = |name: &str| PASSED_ON.iter().any(|field| name.eq_ignore_ascii_case(field));
+        address.is_some_and(|address| address.ip().to_canonical().is_loopback())
+            && is_loopback(request.authority)
+            && !request.fields.iter().any(|field| is_passed_on(field.name))
     }
 
     /// Notes pool and id of a request for the access log. It has its id already if it was sent to a process or a server.
@@ -135,5 +182,20 @@ impl Clients {
         // Of a response that the error takes the place of.
         exchange.outgoing.drop_returned();
         (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine_are_told_from_others() {
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:8443"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["example.com", "localhost.example.com:80", "192.0.2.1", "[2001:db8::1]:80", ""] {
+            assert!(!is_loopback(host), "{host}");
+        }
     }
 }

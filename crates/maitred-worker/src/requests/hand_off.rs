@@ -210,6 +210,7 @@ impl Requests {
     }
 
     /// Answers 503. The reason is in the log and in the status only: it may name commands and files, which are not for clients.
+    /// But a person who has started the application by one line, at this machine, is shown what it said.
     pub(super) fn refuse_queued(
         &mut self,
         index: u32,
@@ -219,6 +220,15 @@ impl Requests {
     ) -> Step {
         self.row.queue_refused.add(1);
         let why = self.shared.trouble(pool).unwrap_or_else(|| "its queue is full".to_owned());
+        if let Some(words) = self.last_words(index, pool, context.request) {
+            return self.pool_error_in_words(
+                index,
+                pool,
+                context.request,
+                given,
+                &format!("{why}\n\n{words}"),
+            );
+        }
         self.note_unavailable(index, pool, context.request, &why);
         self.pool_error(index, pool, context.request, given, 503)
     }

@@ -11,8 +11,10 @@ pub mod generated;
 pub mod import;
 pub mod init;
 pub mod load_module;
+mod runtime;
 pub mod screen;
 mod sections;
+pub mod signals;
 mod terminal;
 #[cfg(test)]
 mod tests;
@@ -53,12 +55,14 @@ pub enum Command {
     Serve(Serve),
     /// Serve an application, without a configuration file
     ///
-    /// APPLICATION is module:callable (Python: WSGI or ASGI), a program of Node.js (server.js), or a directory of files. For
-    /// development, unless --domain says otherwise. Run it in the application's directory.
+    /// APPLICATION is module:callable or module:factory() (Python: WSGI or ASGI), manage.py, package.json, a program of Node.js
+    /// (server.js), a program with an adapter for Maitred (./app), or a directory. For development, unless --domain says
+    /// otherwise. Run it in the application's directory.
     App(App),
     /// Write a configuration file for what is found in this directory
     ///
-    /// Django, Flask, FastAPI, Express, Next.js, Rails, PHP, WordPress, Laravel, or files. An existing file is not overwritten.
+    /// Looks for the usual layouts of Python, Node.js, PHP, Ruby, Go, Java and others, of what builds sites, and for files; says
+    /// why, and what to do where it cannot. An existing file is not overwritten.
     Init(Init),
     /// Run a configuration file in the foreground
     ///
@@ -184,7 +188,7 @@ pub struct Serve {
 /// `maitred app`
 #[derive(Debug, Args)]
 pub struct App {
-    /// module:callable, a .js file, or a directory
+    /// module:callable, module:factory(), manage.py, package.json, a .js file, a program, or a directory
     #[arg(value_name = "APPLICATION", required_unless_present = "php", conflicts_with = "php")]
     pub application: Option<String>,
     /// Serve a PHP application whose files are in this directory, by php-fpm
@@ -212,6 +216,9 @@ pub struct App {
     /// For development: replace the processes when source files of this directory change
     #[arg(long, conflicts_with_all = ["domain", "print_config"])]
     pub watch: bool,
+    /// Show the log of the server, and whole tracebacks of the application
+    #[arg(long)]
+    pub verbose: bool,
     /// Print the configuration that this stands for, and end
     #[arg(long)]
     pub print_config: bool,

@@ -61,7 +61,10 @@ pub(super) const ALL: &[&Part] = &[
         entries: &[
             ("SIGTERM", "stop, after finishing all requests, within `grace`"),
             ("SIGINT", "stop at once (Ctrl-C)"),
-            ("SIGHUP", "read the configuration again, and reopen the log files"),
+            (
+                "SIGHUP",
+                "read the configuration again, and reopen the log files; `serve` and `app` stop, as their terminal is closed",
+            ),
             ("SIGUSR1", "reopen the log files, and nothing else"),
             ("SIGUSR2", "replace the executable by the file that is now at its path"),
         ],

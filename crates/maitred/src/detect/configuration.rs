@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Application, Kind};
+use super::{Application, Files, Kind};
 
 /// What the text says besides the application.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +15,9 @@ pub struct Settings {
     pub workers: Option<u16>,
     /// Account of the worker process and of the application's processes.
     pub user: Option<String>,
-    /// Whether the application's processes get the whole environment of the server.
-    pub whole_environment: bool,
+    /// Whether it is what one line of a command stands for: for one user, who waits for the application, and whose environment is
+    /// meant for it.
+    pub one_line: bool,
 }
 
 /// The whole text.
@@ -64,40 +65,50 @@ fn site(out: &mut String, application: &Application, settings: &Settings) {
     if !settings.domains.is_empty() {
         let _ = writeln!(out, "hosts = {}\nacme = true", array(&settings.domains));
     }
-    if let Kind::Files(root) = &application.kind {
-        let _ = writeln!(out, "root = {}", quoted(root));
-        return;
+    if let Kind::Files(files) = &application.kind {
+        return files_first(out, files, None);
     }
     let (at_root, below): (Vec<_>, Vec<_>) = application.assets.iter().partition(|(path, _)| *path == "/");
-    if let Some((_, root)) = at_root.first() {
+    if let Some((files, _)) = &application.front {
+        out.push_str("# The browser's program: all paths that no route below has.\n");
+        files_first(out, files, None);
+    } else if let Some((_, root)) = at_root.first() {
         out.push_str("# Files come first; what is none is the application's.\n");
-        let _ = writeln!(out, "root = {}\ntry = [\"{{path}}\", \"{{path}}/\", \"pool:web\"]", quoted(root));
+        files_first(out, &Files { root: root.clone(), tries: Vec::new() }, Some("pool:web"));
     }
     for (path, root) in below {
         out.push_str("\n# Files are served without the application.\n[[site.route]]\n");
         let _ = writeln!(out, "path = {}\nroot = {}", quoted(&format!("{path}*")), quoted(root));
         let _ = writeln!(out, "strip_prefix = {}", quoted(path));
     }
-    if at_root.is_empty() {
+    for path in application.front.iter().flat_map(|(_, paths)| paths) {
+        out.push_str("\n# The application's: one route for each path that the browser's program asks for.\n[[site.route]]\n");
+        let _ = writeln!(out, "path = {}\npool = \"web\"", quoted(path));
+    }
+    if at_root.is_empty() && application.front.is_none() {
         out.push_str("\n# All else is the application's.\n[[site.route]]\npath = \"/*\"\npool = \"web\"\n");
     }
+}
+
+/// The directory, and what is tried where that is more than a site does by itself.
+fn files_first(out: &mut String, files: &Files, last: Option<&str>) {
+    let _ = writeln!(out, "root = {}", quoted(&files.root));
+    let more: Vec<&str> = files.tries.iter().map(String::as_str).chain(last).collect();
+    if more.is_empty() {
+        return;
+    }
+    if last.is_none() && more.iter().any(|path| path.starts_with('/')) {
+        out.push_str("# What is no file is a page of the program in the browser.\n");
+    }
+    let tries: Vec<String> =
+        ["{path}", "{path}/"].iter().chain(&more).map(|path| (*path).to_owned()).collect();
+    let _ = writeln!(out, "try = {}", array(&tries));
 }
 
 fn pool(out: &mut String, application: &Application, settings: &Settings) {
     match &application.kind {
         Kind::Files(_) => (),
-        Kind::Command(command) => {
-            out.push_str("\n# Processes that the server starts, as many as requests need, unless `workers` is a number.\n");
-            let _ = writeln!(out, "[pool.web]\ncommand = {}", array(command));
-            if let Some(workers) = settings.workers {
-                let _ = writeln!(out, "workers = {workers}");
-            }
-            if settings.whole_environment {
-                out.push_str(
-                    "# What this command was given is meant for the application.\nenv_inherit = [\"*\"]\n",
-                );
-            }
-        }
+        Kind::Command(command) => processes(out, application, command, settings),
         Kind::Server { url, start } => {
             let _ = writeln!(
                 out,
@@ -114,6 +125,34 @@ fn pool(out: &mut String, application: &Application, settings: &Settings) {
             let _ = writeln!(out, "[pool.web]\nconnect = {}\nroot = {}", quoted(&url), quoted(root));
             out.push_str("php = true   # files are served, scripts run, and index.php has all other paths\n");
         }
+    }
+}
+
+fn processes(out: &mut String, application: &Application, command: &[String], settings: &Settings) {
+    out.push_str(
+        "\n# Processes that the server starts, as many as requests need, unless `workers` is a number.\n",
+    );
+    let _ = writeln!(out, "[pool.web]\ncommand = {}", array(command));
+    if let Some(cwd) = &application.cwd {
+        let _ = writeln!(out, "cwd = {}", quoted(cwd));
+    }
+    match settings.workers {
+        Some(workers) => {
+            let _ = writeln!(out, "workers = {workers}");
+        }
+        None if settings.one_line && settings.domains.is_empty() => out.push_str("workers = { start = 1 }\n"),
+        None => {}
+    }
+    if settings.one_line {
+        out.push_str("queue = { timeout = \"30s\" }   # the first requests wait as long as the application may take to start\n");
+    }
+    if !application.env.is_empty() {
+        let pairs =
+            application.env.iter().map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)));
+        let _ = writeln!(out, "env = {{ {} }}", pairs.collect::<Vec<_>>().join(", "));
+    }
+    if settings.one_line {
+        out.push_str("# What this command was given is meant for the application.\nenv_inherit = [\"*\"]\n");
     }
 }
 

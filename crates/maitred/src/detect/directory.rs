@@ -1,173 +1,173 @@
 //! What kind of application a directory holds. Files are read, nothing is run or imported.
 
-use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{Application, Kind, NODE_ASSETS, PYTHON_ASSETS, assets, python};
+use super::layouts::{BACKENDS, FRONTENDS, LAYOUTS, Layout, SOURCES, Serve};
+use super::place::Place;
+use super::{Advice, Application, Kind, built, executable, listening, node, php, python};
 
-/// More of a file is not read.
-const FILE_BYTES_MAX: u64 = 1 << 20;
-/// More files of a directory are not looked into.
-const FILES_MAX: usize = 200;
-/// Debian's name of the socket that its alternatives keep.
-const FPM_SOCKET: &str = "/run/php/php-fpm.sock";
-
-/// What was found, or `None`. `environment` is the active virtual environment, `socket` that of php-fpm.
-pub fn application(dir: &Path, environment: Option<&Path>, socket: Option<PathBuf>) -> Option<Application> {
-    let python = python(dir, environment);
-    django(dir, &python)
-        .or_else(|| python_file(dir, &python))
-        .or_else(|| node(dir))
-        .or_else(|| rails(dir))
-        .or_else(|| php(dir, socket.unwrap_or_else(|| FPM_SOCKET.into())))
-        .or_else(|| files(dir))
+/// Around the directory.
+#[derive(Debug, Clone, Default)]
+pub struct Around {
+    /// The interpreter of Python, if it is known.
+    pub python: Option<PathBuf>,
+    /// The socket of php-fpm.
+    pub socket: Option<PathBuf>,
 }
 
-fn adapter(python: &str, target: &str) -> Kind {
-    Kind::Command([python, "-m", "maitred", target].map(str::to_owned).to_vec())
-}
+/// What a look at a directory comes to: an application, or why there is none.
+type Outcome = Option<Result<Application, Advice>>;
 
-fn django(dir: &Path, python: &str) -> Option<Application> {
-    if !dir.join("manage.py").is_file() {
-        return None;
+/// What the directory holds; `None` if nothing in it is known.
+///
+/// # Errors
+/// What was found cannot be served as it is.
+pub fn application(dir: &Path, around: &Around) -> Outcome {
+    let place = Place::new(dir);
+    let own = look(place, around, |layout| !is_last_resort(layout));
+    if let Some(Ok(_)) = own {
+        return own;
     }
-    let packages = children(dir).into_iter().filter(|path| path.join("settings.py").is_file());
-    let (package, interface) = packages
-        .flat_map(|path| ["wsgi", "asgi"].map(|interface| (path.clone(), interface)))
-        .find(|(path, interface)| path.join(format!("{interface}.py")).is_file())?;
-    let package = package.file_name()?.to_str()?.to_owned();
-    Some(Application {
-        name: "Django",
-        because: format!("manage.py and {package}/{interface}.py"),
-        kind: adapter(python, &format!("{package}.{interface}:application")),
-        assets: assets(dir, PYTHON_ASSETS),
-    })
-}
-
-/// `app = Flask(`, `api = FastAPI(` at the beginning of a line of a file.
-fn python_file(dir: &Path, python: &str) -> Option<Application> {
-    let is_python = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "py");
-    children(dir).into_iter().filter(is_python).find_map(|path| {
-        let text = contents(&path)?;
-        let (variable, name) = text.lines().find_map(assigned)?;
-        let module = path.file_stem()?.to_str()?;
-        Some(Application {
-            name,
-            because: format!("`{variable} = {name}(` in {module}.py"),
-            kind: adapter(python, &format!("{module}:{variable}")),
-            assets: assets(dir, PYTHON_ASSETS),
-        })
-    })
-}
-
-fn assigned(line: &str) -> Option<(&str, &'static str)> {
-    let (variable, value) = line.split_once('=')?;
-    let variable = variable.split(':').next()?.trim_end();
-    let is_name = !variable.is_empty() && variable.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let value = value.trim_start();
-    let value = value.strip_prefix("flask.").or_else(|| value.strip_prefix("fastapi.")).unwrap_or(value);
-    let name = ["Flask", "FastAPI"]
-        .into_iter()
-        .find(|name| value.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('(')))?;
-    is_name.then_some((variable, name))
-}
-
-fn node(dir: &Path) -> Option<Application> {
-    let package: serde_json::Value = serde_json::from_str(&contents(&dir.join("package.json"))?).ok()?;
-    let depends = |name: &str| package.get("dependencies").and_then(|all| all.get(name)).is_some();
-    if depends("next") {
-        return Some(Application {
-            name: "Next.js",
-            because: "`next` in package.json".to_owned(),
-            kind: Kind::Server {
-                url: "http://127.0.0.1:3000".into(),
-                start: "npx next start -p 3000".into(),
-            },
-            assets: Vec::new(),
-        });
+    let parts = two_halves(place, around).or_else(|| sources(place, around));
+    match (parts, own) {
+        (Some(Ok(found)), _) => Some(Ok(found)),
+        (_, Some(advice)) | (Some(advice), None) => Some(advice),
+        (None, None) => look(place, around, is_last_resort),
     }
-    if !depends("express") {
-        return None;
+}
+
+/// The files or the program of a directory in which nothing else is.
+fn is_last_resort(layout: &Layout) -> bool {
+    matches!(layout.serve, Serve::Files(_) | Serve::Executable)
+}
+
+/// The first layout that can be served, or else what the first one lacks.
+fn look(place: Place<'_>, around: &Around, wanted: impl Fn(&Layout) -> bool) -> Outcome {
+    let package = place.text("package.json").and_then(|text| serde_json::from_str(&text).ok());
+    let mut advice = None;
+    for layout in LAYOUTS.iter().filter(|layout| wanted(layout)) {
+        let Some(seen) = layout.seen(place, package.as_ref()) else { continue };
+        match serve(layout, &seen.join(" and "), place, package.as_ref(), around) {
+            Some(Ok(mut found)) => {
+                found.assets.extend(place.assets(layout.assets));
+                return Some(Ok(found));
+            }
+            Some(Err(why)) => advice = advice.or(Some(Err(why))),
+            None => {}
+        }
     }
-    let main = package.get("main").and_then(serde_json::Value::as_str);
-    let names = main.into_iter().chain(["server.js", "app.js", "index.js"]);
-    let program = names.into_iter().find(|name| dir.join(name).is_file())?;
-    Some(Application {
-        name: "Express",
-        because: format!("`express` in package.json, and {program}"),
-        kind: Kind::Command(node_command(dir, program)),
-        assets: assets(dir, NODE_ASSETS),
-    })
+    advice
 }
 
-/// How a program of Node.js is started: as it is if it names the adapter itself.
-pub fn node_command(dir: &Path, program: &str) -> Vec<String> {
-    let text = contents(&dir.join(program)).unwrap_or_default();
-    let names_adapter = ["'maitred'", "\"maitred\""].iter().any(|name| text.contains(name));
-    let words: &[&str] =
-        if names_adapter { &["node", program] } else { &["node", "--require", "maitred/register", program] };
-    words.iter().map(|word| (*word).to_owned()).collect()
+fn serve(
+    layout: &Layout,
+    seen: &str,
+    place: Place<'_>,
+    package: Option<&serde_json::Value>,
+    around: &Around,
+) -> Outcome {
+    let python = around.python.as_deref();
+    let name = layout.name;
+    match layout.serve {
+        Serve::Django => Some(python::django(place, python)),
+        Serve::Python => python::application(place, python),
+        Serve::Node(programs, build) => Some(node::built(name, seen, place, programs, build)),
+        Serve::Package(programs) => node::package(name, seen, place, package?, programs),
+        Serve::Php(roots) => php::application(name, seen, place, roots, around.socket.as_deref()).map(Ok),
+        Serve::Listens(port, start) => Some(Ok(listening::server(name, seen, port, start))),
+        Serve::Go => listening::go(place),
+        Serve::Cargo => Some(Ok(listening::cargo(place))),
+        Serve::Jar(below, build) => Some(Ok(listening::jar(name, seen, place, below, build))),
+        Serve::Built(roots, tries, build) => Some(built::files(name, seen, place, roots, tries, build)),
+        Serve::Files(roots) => built::plain(name, place, roots).map(Ok),
+        Serve::Executable => executable::only(place),
+    }
 }
 
-fn rails(dir: &Path) -> Option<Application> {
-    (dir.join("Gemfile").is_file() && dir.join("config/application.rb").is_file()).then(|| Application {
-        name: "Rails",
-        because: "Gemfile and config/application.rb".to_owned(),
-        kind: Kind::Server {
-            url: "http://127.0.0.1:3000".into(),
-            start: "bundle exec puma -b tcp://127.0.0.1:3000".into(),
-        },
-        assets: Vec::new(),
-    })
-}
-
-fn php(dir: &Path, socket: PathBuf) -> Option<Application> {
-    let root = ["public", "."].into_iter().find(|root| dir.join(root).join("index.php").is_file())?;
-    let (name, because) = if dir.join("wp-load.php").is_file() {
-        ("WordPress", "wp-load.php")
-    } else if dir.join("artisan").is_file() {
-        ("Laravel", "artisan and public/index.php")
-    } else if root == "public" {
-        ("PHP", "public/index.php")
-    } else {
-        ("PHP", "index.php")
+/// A repository of an application and a browser's program, or of one of them below a directory.
+fn two_halves(place: Place<'_>, around: &Around) -> Outcome {
+    let back = half(place, around, BACKENDS, |kind| !matches!(kind, Kind::Files(_)));
+    let front = half(place, around, FRONTENDS, |_| true);
+    let (mut back, front) = match (back, front) {
+        (Some(Ok(back)), Some(front)) => (back, front),
+        (Some(back), None) | (None, Some(back)) | (Some(back @ Err(_)), _) => return Some(back),
+        (None, None) => return None,
     };
-    Some(Application {
-        name,
-        because: because.to_owned(),
-        kind: Kind::Php { root: root.to_owned(), socket },
-        assets: Vec::new(),
-    })
-}
-
-fn files(dir: &Path) -> Option<Application> {
-    let root = ["dist", "build", "public", "."]
-        .into_iter()
-        .find(|root| dir.join(root).join("index.html").is_file())?;
-    Some(Application {
-        name: "Files",
-        because: if root == "." { "index.html".to_owned() } else { format!("{root}/index.html") },
-        kind: Kind::Files(root.to_owned()),
-        assets: Vec::new(),
-    })
-}
-
-/// In order of their names, so that the same directory always gives the same.
-fn children(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    found.sort();
-    found.truncate(FILES_MAX);
-    found
-}
-
-fn contents(path: &Path) -> Option<String> {
-    // What is no regular file could make the reader wait.
-    if !path.is_file() {
-        return None;
+    let front = match front {
+        Ok(front) => front,
+        Err(advice) => return Some(Err(advice)),
+    };
+    match front.kind {
+        Kind::Files(files) => {
+            back.because = format!("{}, and {}", back.because, front.because);
+            let paths = built::paths_of_application(place, &files.root, back.name);
+            // The browser's program has the root of the site.
+            back.assets.retain(|(path, _)| path != "/");
+            back.front = Some((files, paths));
+            Some(Ok(back))
+        }
+        _ => Some(Err(Advice::new(
+            format!(
+                "there are two applications here: {} ({}), {} ({})",
+                back.name, back.because, front.name, front.because
+            ),
+            "run `maitred init` in each of the two directories, and make one file of both: [pool.NAME] and its routes, docs/routing.md",
+        ))),
     }
-    let mut bytes = Vec::new();
-    fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What the first of these directories holds that holds something.
+fn half(place: Place<'_>, around: &Around, names: &[&str], wanted: impl Fn(&Kind) -> bool) -> Outcome {
+    let mut advice = None;
+    for name in names.iter().filter(|name| place.has_directory(name)) {
+        let dir = place.path(name);
+        let found = look(Place::new(&dir), around, |layout| !matches!(layout.serve, Serve::Executable));
+        match found.or_else(|| sources(Place::new(&dir), around)) {
+            Some(Ok(found)) if wanted(&found.kind) => return Some(Ok(below(name, found, place))),
+            Some(Err(Advice { why, help })) => {
+                advice = advice
+                    .or(Some(Err(Advice::new(format!("{name}/: {why}"), format!("in {name}/: {help}")))));
+            }
+            _ => {}
+        }
+    }
+    advice
+}
+
+/// An application of Python whose modules are not at the top.
+fn sources(place: Place<'_>, around: &Around) -> Outcome {
+    SOURCES.iter().filter(|name| place.has_directory(name)).find_map(|name| {
+        let dir = place.path(name);
+        let found =
+            look(Place::new(&dir), around, |layout| matches!(layout.serve, Serve::Python | Serve::Django));
+        found.map(|found| found.map(|found| below(name, found, place)))
+    })
+}
+
+/// What was found in the directory `name` of a place, as seen from that place.
+pub fn below(name: &str, mut found: Application, place: Place<'_>) -> Application {
+    found.because = format!("{} in {name}/", found.because);
+    let inside = |path: &str| match path {
+        "." => name.to_owned(),
+        path => format!("{name}/{path}"),
+    };
+    for (_, root) in &mut found.assets {
+        *root = inside(root);
+    }
+    for step in &mut found.first {
+        *step = format!("cd {name} && {step}");
+    }
+    match &mut found.kind {
+        Kind::Command(_) => {
+            let cwd = found.cwd.as_deref().map_or_else(|| name.to_owned(), inside);
+            if !cwd.starts_with('/') && !cwd.contains("..") {
+                python::use_environment_above(&mut found, place, &cwd);
+            }
+            found.cwd = Some(cwd);
+        }
+        Kind::Files(files) => files.root = inside(&files.root),
+        Kind::Php { root, .. } => *root = inside(root),
+        Kind::Server { start, .. } => *start = format!("cd {name} && {start}"),
+    }
+    found
 }

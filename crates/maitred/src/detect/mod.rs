@@ -1,12 +1,22 @@
 //! Applications: what was named on a command line or lies in a directory, and the configuration that serves it.
 //!
-//! - [`directory`]: what kind of application a directory holds, by its files; nothing of it is run
+//! - [`layouts`]: the table of what a directory can hold
+//! - [`directory`]: which of them it holds, by its files; nothing of it is run
+//! - [`python`], [`node`], [`built`], [`listening`], [`php`], [`executable`]: what each kind of them is started by
 //! - [`configuration`]: the TOML for it, which `maitred check` accepts
 
+pub mod built;
 pub mod configuration;
 pub mod directory;
+pub mod executable;
+pub mod layouts;
+pub mod listening;
+pub mod node;
+pub mod php;
+pub mod place;
+pub mod python;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What answers requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +37,17 @@ pub enum Kind {
         /// The socket of php-fpm.
         socket: PathBuf,
     },
-    /// Files below a directory, relative to that of the configuration.
-    Files(String),
+    /// Files alone.
+    Files(Files),
+}
+
+/// Files below a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Files {
+    /// The directory, relative to that of the configuration.
+    pub root: String,
+    /// What is tried besides the path itself: `"/index.html"` for a single-page application.
+    pub tries: Vec<String>,
 }
 
 /// An application, and why it is taken for one.
@@ -42,38 +61,46 @@ pub struct Application {
     pub kind: Kind,
     /// Directories of files beside it, with the path that they have for clients: `("/static/", "static")`. Those at `"/"` are
     /// looked for first, and what is no file is the application's.
-    pub assets: Vec<(&'static str, String)>,
+    pub assets: Vec<(String, String)>,
+    /// Where its processes are started, if that is not the directory of the configuration.
+    pub cwd: Option<String>,
+    /// Variables of its processes.
+    pub env: Vec<(String, String)>,
+    /// Files that have all paths but these, which are the application's: a browser's program beside the application that it
+    /// asks.
+    pub front: Option<(Files, Vec<String>)>,
+    /// What is to be done before it is started, for people to read.
+    pub first: Vec<String>,
 }
 
-/// Directories of files beside an application of Python, by convention, with the paths that clients know them by.
-pub const PYTHON_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/public/", "public")];
-/// The same for Node.js, whose frameworks have the files of `public` at the root of the site.
-pub const NODE_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/", "public")];
-
-/// Those of `known` that a directory has.
-pub fn assets(dir: &Path, known: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
-    let there = known.iter().filter(|(_, name)| dir.join(name).is_dir());
-    there.map(|(path, name)| (*path, (*name).to_owned())).collect()
+impl Application {
+    /// One without anything beside it.
+    pub fn new(name: &'static str, because: impl Into<String>, kind: Kind) -> Application {
+        Application {
+            name,
+            because: because.into(),
+            kind,
+            assets: Vec::new(),
+            cwd: None,
+            env: Vec::new(),
+            front: None,
+            first: Vec::new(),
+        }
+    }
 }
 
-/// The Python that an application of a directory has: that of the active virtual environment, of its own, or the system's.
-pub fn python(dir: &Path, active: Option<&Path>) -> String {
-    let own = [dir.join(".venv"), dir.join("venv")];
-    let environments = active.map(Path::to_owned).into_iter().chain(own);
-    let found =
-        environments.map(|environment| environment.join("bin/python3")).find(|python| python.is_file());
-    found.map_or_else(|| "python3".to_owned(), |python| python.display().to_string())
+/// Why what a directory holds cannot be served as it is, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// What was found: "Vite, because of vite.config.js, is not built: there is no dist".
+    pub why: String,
+    /// What to do, or to write.
+    pub help: String,
 }
 
-/// Where Debian's php-fpm has its sockets.
-pub const FPM_SOCKETS: &str = "/run/php";
-
-/// The sockets of php-fpm in a directory such as `/run/php`; the one without a version first, then the newest.
-pub fn fpm_socket(dir: &Path) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(dir).ok()?.filter_map(Result::ok).map(|entry| entry.path());
-    let is_fpm = |path: &PathBuf| path.to_string_lossy().ends_with("fpm.sock");
-    let mut found: Vec<PathBuf> = entries.filter(is_fpm).collect();
-    found.sort();
-    let plain = dir.join("php-fpm.sock");
-    if found.contains(&plain) { Some(plain) } else { found.pop() }
+impl Advice {
+    /// Why, and what to do.
+    pub fn new(why: impl Into<String>, help: impl Into<String>) -> Advice {
+        Advice { why: why.into(), help: help.into() }
+    }
 }

@@ -46,7 +46,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["fuzzing"],
         ],
     ),
-    ("maitred-log", &[&["access", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),
+    ("maitred-log", &[&["access", "console", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),
     (
         "maitred-policy",
         &[&["arrival", "target"], &["rewrite"], &["access", "compress", "filter"], &["plan"], &["route"]],

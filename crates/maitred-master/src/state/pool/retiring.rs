@@ -25,6 +25,7 @@ use super::super::restart::{Report, Restart, Trial};
 use super::super::slot::{Death, Parting};
 use super::{APP_KILL_DELAY, Course, OBSERVE_OFTEN, Pool, PoolKind, REPLACED, Slot, SlotPhase};
 use maitred_base::pool::canary::{self, Verdict, Work};
+use crate::spoken::rounded;
 use maitred_control::ToWorker;
 
 impl Pool {
@@ -46,7 +47,7 @@ impl Pool {
         let next = match self.sizing.trouble() {
             Some(trouble) if trouble.next_try > now => {
                 self.said_delay = true;
-                format!("; the next one starts in {:?}", trouble.next_try - now)
+                format!("; the next one starts in {}", rounded(trouble.next_try - now))
             }
             _ => String::new(),
         };

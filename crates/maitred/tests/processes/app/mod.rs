@@ -1,11 +1,17 @@
 //! `maitred app` and `maitred init`: applications without a configuration, with the real binary.
 
+mod layouts;
+mod names;
+mod person;
+
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::php::Php;
 use crate::support::{Client, binary, eventually, skip_here, skip_missing};
@@ -62,6 +68,8 @@ fn refused(dir: &Path, arguments: &[&str], why: &str) {
 struct Running {
     child: Child,
     address: SocketAddr,
+    /// What it has said on standard output.
+    told: Arc<Mutex<String>>,
     /// What it has said on standard error.
     said: Arc<Mutex<String>>,
 }
@@ -69,8 +77,12 @@ struct Running {
 impl Running {
     fn start(dir: &Path, arguments: &[&str]) -> Running {
         let arguments = [arguments, &["--listen", "127.0.0.1:0"]].concat();
-        let mut child =
-            command(dir, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Running::of(command(dir, &arguments))
+    }
+
+    /// The command has to say its address.
+    fn of(mut command: Command) -> Running {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap()).lines();
         let log = Arc::new(Mutex::new(String::new()));
         let into = Arc::clone(&log);
@@ -83,16 +95,33 @@ impl Running {
             let Some(Ok(line)) = lines.next() else { break };
             address =
                 line.split("://").nth(1).and_then(|rest| rest.split([' ', '/', ',']).next()?.parse().ok());
-            said.push_str(&line);
+            said.push_str(&(line + "\n"));
         }
-        // What else it says has to go somewhere.
-        std::thread::spawn(move || lines.count());
+        let told = Arc::new(Mutex::new(said.clone()));
+        std::thread::spawn({
+            let told = Arc::clone(&told);
+            move || lines.map_while(Result::ok).for_each(|line| told.lock().unwrap().push_str(&(line + "\n")))
+        });
         let Some(address) = address else { panic!("no address: {said}{}", log.lock().unwrap()) };
-        Running { child, address, said: log }
+        Running { child, address, told, said: log }
     }
 
     fn has_said(&self, what: &str) -> bool {
         self.said.lock().unwrap().contains(what)
+    }
+
+    fn has_told(&self, what: &str) -> bool {
+        self.told.lock().unwrap().contains(what)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn get_from(&self, host: &str) -> (u16, String) {
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let response = Client::connect(self.address).ask(&request);
+        (response.status, response.text().to_owned())
     }
 
     fn get(&self, target: &str) -> (u16, String) {
@@ -105,7 +134,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.said.lock().unwrap());
+            eprintln!("{}\n{}", self.told.lock().unwrap(), self.said.lock().unwrap());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -155,7 +184,11 @@ fn watched_processes_are_replaced_when_their_source_changes() {
     assert_eq!(server.get("/").0, 200, "the processes before go on");
     save(&WSGI.replace("b'wsgi'", "b'3'"));
     eventually("the third answer", || server.get("/").1 == "3");
-    assert!(server.has_said("site_of_mine.py has changed"));
+    eventually("it says so", || {
+        let told = server.told.lock().unwrap();
+        let told: Vec<&str> = told.lines().filter(|line| !line.starts_with("127.0.0.1 ")).collect();
+        told.ends_with(&["site_of_mine.py has changed", "ready"])
+    });
 }
 
 #[test]
@@ -251,7 +284,10 @@ fn commands_of_documents() -> Vec<(String, Vec<String>)> {
         let before = found.len();
         found.extend(lines.map(|line| {
             let line = line.split(['#', '>']).next().unwrap_or_default();
-            (page.to_owned(), line.split_whitespace().skip(1).map(str::to_owned).collect())
+            (
+                page.to_owned(),
+                line.split_whitespace().skip(1).map(|word| word.trim_matches('\'').to_owned()).collect(),
+            )
         }));
         assert!(found.len() > before, "{page} has no such line");
     }
@@ -261,7 +297,7 @@ fn commands_of_documents() -> Vec<(String, Vec<String>)> {
 #[test]
 fn the_lines_of_the_documents_are_understood() {
     let dir =
-        directory(&[("shop/wsgi.py", WSGI), ("app.py", WSGI), ("server.js", ""), ("public/index.php", "")]);
+        directory(&[("shop/wsgi.py", WSGI), ("app.py", WSGI), ("server.js", ""), ("public/index.html", "")]);
     for (page, line) in commands_of_documents() {
         let mut arguments: Vec<&str> = line.iter().map(String::as_str).collect();
         if arguments.iter().any(|argument| ["--tls", "--watch"].contains(argument)) {
@@ -301,7 +337,7 @@ fn printed_configurations_pass_the_check() {
     let cases: [(&[&str], &str); 5] = [
         (&["app:application", "--workers", "2"], "workers = 2"),
         (&["server.js"], "\"maitred/register\""),
-        (&["./www"], "root = \"./www\""),
+        (&["./static"], "root = \"./static\""),
         (php, "fastcgi+unix:/run/no/fpm.sock"),
         (&["app:application", "--domain", "example.com", "--user", "nobody"], "acme = true"),
     ];
@@ -321,11 +357,12 @@ fn what_is_missing_is_named() {
     refused(dir.path(), &["app", "none:application"], "finds no module `none`");
     refused(dir.path(), &["app", "none.js"], "there is no file none.js");
     refused(dir.path(), &["app", "none"], "is none of these");
+    refused(dir.path(), &["app", "none/none"], "is none of these");
     refused(dir.path(), &["app", "--php", "none"], "there is no directory none");
     refused(dir.path(), &["app"], "required");
     let without = command(dir.path(), &["app", "app:application"]).env("PYTHONPATH", "").output().unwrap();
     let said = String::from_utf8_lossy(&without.stderr).into_owned();
-    assert!(said.contains("-m pip install maitred"), "{said}");
+    assert!(said.contains("-m pip install "), "{said}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let other = std::net::TcpListener::bind(taken).unwrap();
     refused(
@@ -333,44 +370,4 @@ fn what_is_missing_is_named() {
         &["app", "app:application", "--listen", &other.local_addr().unwrap().to_string()],
         "in use",
     );
-}
-
-#[test]
-fn init_writes_what_the_check_accepts_and_overwrites_nothing() {
-    let php = ("index.php", "");
-    let next = r#"{"dependencies":{"next":"15"}}"#;
-    let express = r#"{"dependencies":{"express":"5"}}"#;
-    let kinds: [(&str, &[(&str, &str)]); 10] = [
-        ("Django", &[("manage.py", ""), ("shop/settings.py", ""), ("shop/wsgi.py", ""), ("static/a", "")]),
-        ("Flask", &[("hello.py", "import flask\napp = flask.Flask(__name__)\n")]),
-        ("FastAPI", &[("hello.py", "api: FastAPI = FastAPI()\n")]),
-        ("Express", &[("package.json", express), ("server.js", ""), ("public/a", "")]),
-        ("Next.js", &[("package.json", next)]),
-        ("Rails", &[("Gemfile", ""), ("config/application.rb", "")]),
-        ("PHP", &[php]),
-        ("WordPress", &[php, ("wp-load.php", "")]),
-        ("Laravel", &[("artisan", ""), ("public/index.php", "")]),
-        ("Files", &[("dist/index.html", "")]),
-    ];
-    for (name, files) in kinds {
-        let dir = directory(files);
-        let written = output(dir.path(), &["init"]);
-        let said = String::from_utf8_lossy(&written.stdout).into_owned();
-        assert!(said.starts_with(&format!("{name}, because of ")), "{name}: {said}");
-        let checked = output(dir.path(), &["check"]);
-        assert!(checked.status.success(), "{name}: {}", String::from_utf8_lossy(&checked.stderr));
-        let before = std::fs::read(dir.path().join("maitred.toml")).unwrap();
-        let text = String::from_utf8_lossy(&before);
-        for part in text.split("\n\n").filter(|part| part.lines().any(|line| line.starts_with('['))) {
-            assert!(
-                part.lines().any(|line| line.starts_with("# ")),
-                "{name}: a section without a comment: {part}"
-            );
-        }
-        let is_server = ["Next.js", "Rails"].contains(&name);
-        assert_eq!(said.contains("next: start the application: "), is_server, "{name}: {said}");
-        refused(dir.path(), &["init"], "is not overwritten");
-        assert_eq!(std::fs::read(dir.path().join("maitred.toml")).unwrap(), before);
-    }
-    refused(directory(&[]).path(), &["init"], "nothing in this directory is known");
 }
