@@ -24,8 +24,8 @@ use super::super::generation::Out;
 use super::super::restart::{Report, Restart, Trial};
 use super::super::slot::{Death, Parting};
 use super::{APP_KILL_DELAY, Course, OBSERVE_OFTEN, Pool, PoolKind, REPLACED, Slot, SlotPhase};
-use maitred_base::pool::canary::{self, Verdict, Work};
 use crate::spoken::rounded;
+use maitred_base::pool::canary::{self, Verdict, Work};
 use maitred_control::ToWorker;
 
 impl Pool {
