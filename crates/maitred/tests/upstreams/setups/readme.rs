@@ -67,8 +67,7 @@ fn a_python_application_has_what_is_no_file() {
     place(&setup, "mysite");
     let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
     // What `pip install` would do.
-    let env =
-        format!("env = {{ PYTHONPATH = \"{}\" }}\nqueue = {{ timeout = \"60s\" }}", adapter.display());
+    let env = format!("env = {{ PYTHONPATH = \"{}\" }}\nqueue = {{ timeout = \"60s\" }}", adapter.display());
     let server = start(setup, &(block(DJANGO) + &env));
     assert_eq!(answer(&server, "/static/a.txt"), said(200, "a file\n"));
     assert_eq!(answer(&server, "/shop/7"), said(200, "python /shop/7"));
