@@ -67,6 +67,8 @@ fn what_the_page_about_apache_names_is_there() {
                 "access_compat",
                 "dir",
                 "autoindex",
+                "cache",
+                "cache_disk",
                 "expires",
                 "deflate",
                 "filter",
@@ -93,7 +95,8 @@ fn what_the_page_about_apache_names_is_there() {
     let file = directory.path().join("apache.conf");
     // Modules that others need come first.
     let mut lines: Vec<&str> = modules.lines().collect();
-    let late = |line: &&str| ["_http_", "_fcgi_", " md_"].iter().any(|part| line.contains(part));
+    let late =
+        |line: &&str| ["_http_", "_fcgi_", " md_", " cache_disk_"].iter().any(|part| line.contains(part));
     lines.sort_by_key(late);
     let root = directory.path().display();
     let text =
