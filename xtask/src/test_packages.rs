@@ -53,6 +53,7 @@ const NEEDED: &[(&str, Sign, &str)] = &[
     ("tests node node-frameworks programs cache-tests installed", Program("node"), "nodejs"),
     ("node node-frameworks programs cache-tests installed", Program("npm"), "npm"),
     ("programs", Program("knotd"), "knot"),
+    ("programs", Program("promtool"), "prometheus"),
     ("tests", Program("man"), "man-db"),
     ("tests", Program("script"), "bsdutils"),
     ("tests", Program("bash"), "bash"),

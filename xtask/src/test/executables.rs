@@ -56,6 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
     some("maitred", "upstreams", &["grpc::interop", "grpc::python", "grpc::web"], "it takes grpc-go, grpcio and Connect's client"),
     some("maitred", "upstreams", &["import::oracle::"], "it takes crossplane, a Python package"),
     some("maitred", "wire", &["access::oauth2_proxy::"], "it takes oauth2-proxy"),
+    some("maitred", "wire", &["http::admin::promtool"], "it takes Prometheus' promtool"),
     some("maitred", "wire", &["cors::a_browser"], BROWSER),
     some("maitred", "wire", &["the_page_is_live_in_a_browser"], BROWSER),
     some("dist", "bin maitred-dist", &["dist::tests::"], "it takes rpmbuild and skopeo"),

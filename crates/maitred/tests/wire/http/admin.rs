@@ -1,9 +1,12 @@
 //! The admin address, and the commands that ask there.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::support::{Server, Setup, eventually};
+use crate::support::{Server, Setup, eventually, skip_missing};
 
 fn admin(server: &Server, method: &str, path: &str, fields: &str) -> crate::support::Response {
     server.admin(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
@@ -281,4 +284,61 @@ fn logs_are_regular_files_where_nobody_else_can_put_a_link() {
     assert_eq!(server.connect().get("/a.txt").status, 200);
     server.terminate(rustix::process::Signal::TERM);
     assert_eq!(fs::read_to_string(&precious).unwrap(), "before\n");
+}
+
+/// A file of `pkg/`.
+fn shipped(name: &str) -> (std::path::PathBuf, String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pkg").join(name);
+    let text = fs::read_to_string(&path).unwrap();
+    (path, text)
+}
+
+/// Names of metrics in a text.
+fn metrics_in(text: &str) -> Vec<&str> {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    words.filter(|word| word.starts_with("maitred_")).collect()
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_use_metrics_that_there_are() {
+    let (_, documented) = shipped("../docs/metrics.md");
+    let known = metrics_in(&documented);
+    for name in ["grafana/maitred.json", "prometheus/maitred.rules.yml"] {
+        let (_, text) = shipped(name);
+        let used = metrics_in(&text);
+        assert!(used.len() > 10, "{name}");
+        for metric in used {
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| metric.strip_suffix(end));
+            assert!(known.contains(&family.unwrap_or(metric)), "{name}: {metric}");
+        }
+    }
+    let (_, dashboard) = shipped("grafana/maitred.json");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() > 10);
+}
+
+/// What Prometheus' own tool says of the alerts, and of a page of metrics.
+#[test]
+fn promtool_takes_the_alerts_and_the_metrics() {
+    let promtool = |arguments: &[&str], input: &str| {
+        let mut command = Command::new("promtool");
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        Some((output.status.success(), String::from_utf8_lossy(&said).into_owned()))
+    };
+    let (rules, _) = shipped("prometheus/maitred.rules.yml");
+    let Some((well, said)) = promtool(&["check", "rules", rules.to_str().unwrap()], "") else {
+        return skip_missing("no promtool (Debian: prometheus)");
+    };
+    assert!(well && said.contains("12 rules found"), "{said}");
+    let server = Setup::with_files().pool("app", None, "workers = 1").start();
+    server.wait_for_processes();
+    assert_eq!(server.connect().get("/app/hello?x").status, 200);
+    let response = admin(&server, "GET", "/metrics", "");
+    let (well, said) = promtool(&["check", "metrics"], response.text()).unwrap();
+    assert!(well, "{said}");
+    server.stop();
 }
