@@ -69,7 +69,7 @@ const MACHINES: &[Machine] = &[
                 "package",
                 include_str!("../vm/cases/package.sh"),
                 "",
-                "install, start, reload, restart, stop",
+                "install, start, reload, restart, rotation of logs, stop",
             ),
             case("security", include_str!("../vm/cases/security.sh"), "", "the rating of the unit"),
             case("upgrade", include_str!("../vm/cases/upgrade.sh"), "", "a newer package under load"),
@@ -124,7 +124,7 @@ const MACHINES: &[Machine] = &[
     },
 ];
 const PACKAGES: &str =
-    "systemd-sysv,dbus,curl,procps,iproute2,kmod,util-linux,e2fsprogs,xfsprogs,btrfs-progs,openssl,python3";
+    "systemd-sysv,dbus,curl,procps,iproute2,kmod,util-linux,e2fsprogs,xfsprogs,btrfs-progs,openssl,python3,logrotate";
 /// A client of HTTP/3, by the name that it has in [`TESTED`].
 const HTTP3_CLIENT: &str = "ngtcp2-client";
 /// Seconds until a machine that hangs is stopped; a case has a limit of its own in `run.sh`.

@@ -18,7 +18,21 @@ fetch http://127.0.0.1/large /srv/site/large
 systemctl restart $unit || fail "a restart"
 [ "$(property MainPID)" != "$master" ] || fail "the same process is there after a restart"
 fetch http://127.0.0.1/ /srv/site/index.html
+# The rotation as it is shipped: the old file keeps what it has, and the process is the same.
+sed -i 's,^\[server\],[log]\naccess_file = "/var/log/maitred/access.log"\n\n[server],' /etc/maitred/maitred.toml
+systemctl reload $unit || fail "a reload with a log"
+fetch http://127.0.0.1/ /srv/site/index.html
+master=$(property MainPID)
+logrotate -f /etc/logrotate.d/maitred || fail "logrotate"
+until [ -e /var/log/maitred/access.log ]; do
+    systemctl is-active -q $unit || fail "it has ended"
+done
+fetch http://127.0.0.1/large /srv/site/large
+is MainPID "$master"
 systemctl stop $unit || fail "a stop"
+grep -q 'GET /large ' /var/log/maitred/access.log || fail "the new log has no line: $(ls -l /var/log/maitred)"
+grep -q 'GET /large ' /var/log/maitred/access.log.1 && fail "the old log goes on"
+grep -q 'GET / ' /var/log/maitred/access.log.1 || fail "the old log has lost its lines"
 is ActiveState inactive
 is Result success
 curl -sS --max-time 60 http://127.0.0.1/ && fail "it still serves"
