@@ -123,8 +123,7 @@ const MACHINES: &[Machine] = &[
         )],
     },
 ];
-const PACKAGES: &str =
-    "systemd-sysv,dbus,curl,procps,iproute2,kmod,util-linux,e2fsprogs,xfsprogs,btrfs-progs,openssl,python3,logrotate";
+const PACKAGES: &str = "systemd-sysv,dbus,curl,procps,iproute2,kmod,util-linux,e2fsprogs,xfsprogs,btrfs-progs,openssl,python3,logrotate";
 /// A client of HTTP/3, by the name that it has in [`TESTED`].
 const HTTP3_CLIENT: &str = "ngtcp2-client";
 /// Seconds until a machine that hangs is stopped; a case has a limit of its own in `run.sh`.

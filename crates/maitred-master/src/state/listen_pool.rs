@@ -492,23 +492,12 @@ impl ListenPool {
 
     /// What those are to hear that wait for a command to replace all.
     pub(crate) fn report(&mut self, now: Instant, out: &mut Out<'_>) -> Option<(Vec<Asker>, Report)> {
-        let serving = self.course == Course::Serving;
-        let restart = self.restart.as_mut()?;
-        let (name, total) = (&self.plan.name, restart.total);
-        let due = restart.is_due(now);
+        let serves = self.course == Course::Serving;
         let left = self.slots.iter().filter(|slot| slot.stale == Some(REPLACED) && slot.is_up()).count();
-        let replaced = total.saturating_sub(left);
-        let over = match &restart.failed {
-            _ if !serving => Some((true, format!("pool {name} has new processes by another configuration"))),
-            Some(how) => Some((
-                false,
-                format!("{replaced} of {total} processes of pool {name} were replaced, {left} stay: {how}"),
-            )),
-            None if left == 0 => Some((true, format!("{total} processes of pool {name} were replaced"))),
-            None => None,
-        };
-        let Some((well, text)) = over else {
-            let text = format!("{replaced} of {total} processes of pool {name} are replaced");
+        let restart = self.restart.as_mut()?;
+        let due = restart.is_due(now);
+        let Some((well, text)) = restart.outcome(&self.plan.name, left, (serves, false), &[]) else {
+            let text = restart.progress(&self.plan.name, left);
             return due.then(|| (restart.askers.clone(), Report::Waits(text)));
         };
         if !well {

@@ -58,6 +58,42 @@ impl Restart {
         Restart { askers: vec![asker], total, failed: None, trial, tell_at: now + TELL_AFTER }
     }
 
+    /// How the command has ended, if it has: whether well, and a text. `left`: processes that are still to be replaced; `serves`: the
+    /// pool goes on; `down`: none of its processes starts.
+    pub(super) fn outcome(
+        &self,
+        pool: &str,
+        left: usize,
+        (serves, down): (bool, bool),
+        said: &[String],
+    ) -> Option<(bool, String)> {
+        let total = self.total;
+        if !serves {
+            return Some((true, format!("pool {pool} has new processes by another configuration")));
+        }
+        if let Some(how) = &self.failed {
+            let replaced = if self.trial.is_some() { 0 } else { total.saturating_sub(left) };
+            let said = said.iter().map(|line| format!(" | {line}")).collect::<String>();
+            let stay = total.saturating_sub(replaced);
+            let text = format!(
+                "{replaced} of {total} processes of pool {pool} were replaced, {stay} stay: {how}{said}"
+            );
+            return Some((false, text));
+        }
+        match total {
+            _ if self.trial.is_some() || left > 0 => None,
+            0 if down => None,
+            0 => Some((true, format!("pool {pool} has no process to replace"))),
+            _ => Some((true, format!("{total} processes of pool {pool} were replaced"))),
+        }
+    }
+
+    /// How far the command is.
+    pub(super) fn progress(&self, pool: &str, left: usize) -> String {
+        let replaced = self.total.saturating_sub(left);
+        format!("{replaced} of {} processes of pool {pool} are replaced", self.total)
+    }
+
     /// When those that wait hear of it next.
     pub(super) fn deadline(&self) -> Instant {
         self.tell_at

@@ -243,50 +243,24 @@ impl Pool {
 
     /// What those are to hear that wait for a command to replace all.
     pub(crate) fn report(&mut self, now: Instant, out: &mut Out<'_>) -> Option<(Vec<Asker>, Report)> {
-        let serving = self.course == Course::Serving;
-        let restart = self.restart.as_mut()?;
-        let (name, total) = (&self.plan.name, restart.total);
-        let due = restart.is_due(now);
+        let serves = self.course == Course::Serving;
+        let down = self.sizing.trouble().is_some();
         let left = self.slots.iter().filter(|slot| slot.stale == Some(REPLACED) && slot.is_up()).count();
-        let replaced = total.saturating_sub(left);
-        let trouble = self.sizing.trouble().is_some();
-        let over = match (&restart.failed, &restart.trial) {
-            _ if !serving => Some((true, format!("pool {name} has new processes by another configuration"))),
-            (Some(how), trial) => {
-                let replaced = if trial.is_some() { 0 } else { replaced };
-                let said = self.said.iter().map(|line| format!(" | {line}")).collect::<String>();
-                let stay = total.saturating_sub(replaced);
-                Some((
-                    false,
-                    format!(
-                        "{replaced} of {total} processes of pool {name} were replaced, {stay} stay: {how}{said}"
-                    ),
-                ))
-            }
-            (None, Some(_)) => None,
-            (None, None) if total == 0 && trouble => None,
-            (None, None) if total == 0 => Some((true, format!("pool {name} has no process to replace"))),
-            (None, None) if left == 0 => {
-                Some((true, format!("{total} processes of pool {name} were replaced")))
-            }
-            (None, None) => None,
-        };
-        if let Some((well, text)) = over {
+        let restart = self.restart.as_mut()?;
+        let due = restart.is_due(now);
+        if let Some((well, text)) = restart.outcome(&self.plan.name, left, (serves, down), &self.said) {
             if !well {
                 self.go_back(now, out);
             }
-            let level = if well { Level::INFO } else { Level::ERROR };
-            out.log(level, text.clone());
+            out.log(if well { Level::INFO } else { Level::ERROR }, text.clone());
             return self.restart.take().map(|restart| (restart.askers, Report::Over(well, text)));
         }
-        if !due {
-            return None;
-        }
-        let text = match restart.trial.clone() {
-            Some(trial) => self.told_of(&trial),
-            None => format!("{replaced} of {total} processes of pool {name} are replaced"),
+        let restart = self.restart.as_ref().filter(|_| due)?;
+        let text = match &restart.trial {
+            Some(trial) => self.told_of(trial),
+            None => restart.progress(&self.plan.name, left),
         };
-        self.restart.as_ref().map(|restart| (restart.askers.clone(), Report::Waits(text)))
+        Some((restart.askers.clone(), Report::Waits(text)))
     }
 
     fn told_of(&self, trial: &Trial) -> String {
