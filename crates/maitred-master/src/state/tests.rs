@@ -347,7 +347,7 @@ impl World {
                 self.assert_owns(generation, *slot);
                 self.asked_back.insert(slot.epoch);
             }
-            ToWorker::Trouble(..) => {}
+            ToWorker::Trouble(..) | ToWorker::LastWords(..) => {}
             ToWorker::SlotStarted(..)
             | ToWorker::Guest(_)
             | ToWorker::Adopt(_)

@@ -5,10 +5,12 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use super::exit::Error;
-use super::{DEFAULT_CONFIG, Init, runtime};
+use super::runtime::{self, NODE_ADAPTER, PYTHON_ADAPTER};
+use super::{DEFAULT_CONFIG, Init};
 use crate::detect::configuration::{Settings, text};
 use crate::detect::directory::{self, Around};
 use crate::detect::php::{FPM_SOCKETS, fpm_socket};
+use crate::detect::place::Place;
 use crate::detect::{Application, Kind};
 
 /// Where the written file listens, and where it does if the application has that port.
@@ -66,6 +68,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 fn steps(application: &Application) -> Vec<String> {
     let mut steps = application.first.clone();
     match &application.kind {
+        Kind::Command(command) => steps.extend(adapter_to_install(application, command)),
         Kind::Server { start, .. } => steps.push(format!("start the application: {start}")),
         Kind::Php { socket, .. } if !socket.exists() => {
             steps.push(format!("start php-fpm, which has no socket at {}", socket.display()));
@@ -73,4 +76,26 @@ fn steps(application: &Application) -> Vec<String> {
         _ => {}
     }
     steps
+}
+
+/// The adapter that is not where the command will look for it, as far as files tell.
+fn adapter_to_install(application: &Application, command: &[String]) -> Option<String> {
+    let cwd = Path::new(application.cwd.as_deref().unwrap_or("."));
+    match command {
+        [python, dash, module, ..] if dash == "-m" && module == "maitred" => {
+            let environment = python.strip_suffix("/bin/python3")?;
+            let (libraries, mark) =
+                (cwd.join(environment).join("lib"), cwd.join(environment).join("pyvenv.cfg"));
+            let mut versions = Place::new(&libraries).directories().into_iter();
+            let has_adapter =
+                versions.any(|version| libraries.join(version).join("site-packages/maitred").is_dir());
+            // One that is still to be made, or a virtual environment (PEP 405): others have their packages elsewhere.
+            let is_known = mark.is_file() || !cwd.join(environment).exists();
+            (is_known && !has_adapter)
+                .then(|| format!("install the adapter into {environment}: {PYTHON_ADAPTER}"))
+        }
+        [_, require, ..] if require == "--require" => (!cwd.join("node_modules/maitred").exists())
+            .then(|| format!("install the adapter: npm install FILE FILE, {NODE_ADAPTER}")),
+        _ => None,
+    }
 }

@@ -10,6 +10,13 @@ const PYTHON: &str = "MAITRED_PYTHON";
 /// Set by the `maitred` of npm, to its own Node.js.
 const NODE: &str = "MAITRED_NODE";
 
+/// Where the adapter for Python is to be had, as long as no registry has it.
+pub(super) const PYTHON_ADAPTER: &str =
+    "the wheel that `cargo xtask dist` makes in target/dist, or adapters/python of a checkout";
+/// The same for Node.js.
+pub(super) const NODE_ADAPTER: &str = "maitred-linux-x64-VERSION.tgz and maitred-VERSION.tgz, which `cargo xtask dist` makes in \
+                                       target/dist, or adapters/node of a checkout";
+
 /// The interpreter of Python that is meant: that of the launcher, of the virtual environment that this executable is
 /// installed in, or of the active one. `None` leaves it to the directory of the application.
 pub(super) fn python() -> Option<PathBuf> {

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::super::exit::Error;
+use super::super::runtime::{NODE_ADAPTER, PYTHON_ADAPTER};
 use crate::detect::{Application, Kind};
 
 /// How long an interpreter may take to say whether the adapter is there.
@@ -38,9 +39,7 @@ fn look_python(python: &str, target: &str, cwd: &Path) -> Result<(), Error> {
     match status(python, &["-c", LOOK, module], cwd)? {
         Some(13) => Err(Error::failed(
             format!("{python} has no module `maitred`, the adapter for Python"),
-            format!(
-                "{python} -m pip install FILE: the wheel that `cargo xtask dist` makes in target/dist, or adapters/python of a checkout"
-            ),
+            format!("{python} -m pip install FILE, which is {PYTHON_ADAPTER}"),
         )),
         Some(14) => Err(Error::failed(
             format!("{python} finds no module `{module}` of the application"),
@@ -56,8 +55,7 @@ fn look_node(node: &str, module: &str, cwd: &Path) -> Result<(), Error> {
         Some(0) => Ok(()),
         _ => Err(Error::failed(
             "Node.js finds no package `maitred` here, the adapter for Node.js",
-            "npm install FILE FILE, in this directory: maitred-linux-x64-VERSION.tgz and maitred-VERSION.tgz, which `cargo xtask dist` \
-             makes in target/dist; or adapters/node of a checkout",
+            format!("npm install FILE FILE, in this directory: {NODE_ADAPTER}"),
         )),
     }
 }

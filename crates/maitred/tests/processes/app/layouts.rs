@@ -689,7 +689,9 @@ fn what_cannot_be_served_is_told_what_to_write() {
 fn init_overwrites_nothing_and_says_what_is_to_be_done_first() {
     let dir = made(&[("uv.lock", ""), ("main.py", FASTAPI)]);
     let said = String::from_utf8(output(dir.path(), &["init"]).stdout).unwrap();
-    assert!(said.contains("\nnext: uv sync\nnext: maitred check && maitred run"), "{said}");
+    let steps: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("next: ")).collect();
+    assert_eq!((steps[0], steps[2]), ("uv sync", "maitred check && maitred run"), "{said}");
+    assert!(steps[1].starts_with("install the adapter into .venv: the wheel"), "{said}");
     let before = std::fs::read(dir.path().join("maitred.toml")).unwrap();
     refused(dir.path(), &["init"], "is not overwritten");
     assert_eq!(std::fs::read(dir.path().join("maitred.toml")).unwrap(), before);

@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -133,4 +134,25 @@ fn what_may_not_be_executed_is_named_with_the_account() {
     let why = format!("the account nobody may not enter the directory {inner} (mode 700");
     eventually("it is said", || server.has_said(&why));
     eventually("and shown", || server.get("/").1.contains(&why));
+}
+
+/// Ends a server as Ctrl-C does, up to five times: a busy machine may take longer once.
+fn ends_within(dir: &Path, application: &str, limit: Duration) -> bool {
+    (0..5).any(|_| {
+        let mut server = Running::start(dir, &["app", application]);
+        assert_eq!(server.get("/").0, 200);
+        let asked = Instant::now();
+        server.signal(Signal::INT);
+        assert!(server.child.wait().unwrap().success());
+        asked.elapsed() < limit
+    })
+}
+
+#[test]
+fn ctrl_c_is_no_wait() {
+    let stays = format!("import threading\nthreading.Thread(target=threading.Event().wait).start()\n{WSGI}");
+    let dir = directory(&[("site_of_mine.py", WSGI), ("stays.py", &stays)]);
+    assert!(ends_within(dir.path(), "site_of_mine:application", Duration::from_millis(300)));
+    // A process that does not end is killed.
+    assert!(ends_within(dir.path(), "stays:application", Duration::from_millis(900)));
 }
