@@ -13,6 +13,7 @@ use maitred_tls::server::CertificateFacts;
 use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
 use super::latency::{PoolWindow, TimingFacts};
+use super::losses::Lost;
 use super::rates::PerSecond;
 use super::routes::RouteFacts;
 use super::slowest::SlowRequest;
@@ -177,6 +178,8 @@ pub(crate) struct Live {
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
     pub troubles: BTreeMap<usize, String>,
+    /// Spans, and request bodies, that were lost of late.
+    pub lost: (Option<Lost>, Option<Lost>),
     /// The latest warnings and errors, the newest first.
     pub errors: Vec<Line>,
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::facts::{Facts, LimitFacts, Live, PoolFacts, ServerFacts};
 use super::fields;
 use super::latency::{PoolWindow, TimingFacts};
+use super::losses::Lost;
 use super::scoreboard::{Scoreboard, SlotRow, StartRow};
 use super::text::plural;
 
@@ -63,7 +64,8 @@ impl State {
 /// What is to be said of one subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache`, `modules` or `log`.
+    /// `reload`, `overload`, `pool`, `servers`, `certificates`, `limits`, `cache`, `modules`,
+    /// `log`, `traces` or `bodies`.
     pub subject: &'static str,
     /// Which one, where there are several.
     pub name: String,
@@ -107,6 +109,7 @@ pub(crate) fn verdicts(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Ve
     all.extend(cache(live));
     all.extend(modules(board));
     all.extend(log(board, facts, live));
+    all.extend(lost(live));
     all
 }
 
@@ -390,6 +393,30 @@ fn log(board: &Scoreboard, facts: &Facts, live: &Live) -> Option<Verdict> {
     let advice = "look whether the disk of the log is full, and the error log for why lines could not be written; \
                   a log that is written too slowly needs a faster disk, or `sample`";
     Some(Verdict::new("log", state, reason, advice))
+}
+
+/// Spans and request bodies that were lost of late: there is nothing to say of a server that has lost none.
+fn lost(live: &Live) -> Vec<Verdict> {
+    let (spans, bodies) = live.lost;
+    let verdict = |subject, lost: Lost, what: &str, why: &str, advice| {
+        let count = plural(lost.count as usize, what);
+        Verdict::new(
+            subject,
+            State::Warn,
+            format!("{count} {why}, the last one {} s ago", lost.secs_ago),
+            advice,
+        )
+    };
+    let spans = spans.map(|lost| {
+        let advice =
+            "look whether the collector that `[trace]` names answers, and is fast enough: docs/traces.md";
+        verdict("traces", lost, "span", "not delivered", advice)
+    });
+    let bodies = bodies.map(|lost| {
+        let advice = "give `bodies_disk_bytes_max` and `bodies_memory_bytes_max` more room, or look what takes it: docs/limits.md";
+        verdict("bodies", lost, "request", "refused because there was no room for the body", advice)
+    });
+    spans.into_iter().chain(bodies).collect()
 }
 
 fn cache(live: &Live) -> Option<Verdict> {

@@ -10,6 +10,7 @@
 //! | [`latency`] | how long requests take, by route and pool, over the last minutes |
 //! | [`slowest`] | the slowest of them |
 //! | [`routes`] | what each route has answered |
+//! | [`losses`] | what was lost of late |
 //! | [`rates`] | counters → what happens in a second |
 //! | [`health`] | verdicts: is all well, and what is to be done |
 //! | [`json`] | `/status.json` |
@@ -24,6 +25,7 @@ pub(crate) mod health;
 pub mod histogram;
 pub(crate) mod json;
 pub mod latency;
+pub(crate) mod losses;
 pub mod metrics;
 pub mod page;
 pub mod rates;
@@ -40,6 +42,7 @@ use std::time::Instant;
 
 use facts::{Facts, Live, Queues};
 use latency::{Latencies, TimingFacts};
+use losses::Losses;
 use maitred_control::Report;
 use maitred_tls::server::CertificateFacts;
 use rates::{PoolSample, Rates};
@@ -51,6 +54,7 @@ pub struct Status {
     facts: Facts,
     rates: Mutex<Rates>,
     latencies: Mutex<Latencies>,
+    losses: Mutex<Losses>,
     /// How the last process of a slot ended, by the slot's index in the scoreboard. Texts cannot be in there.
     ends: Mutex<BTreeMap<usize, String>>,
     /// Why a pool has no process and cannot start one, by the pool's index.
@@ -64,15 +68,18 @@ impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
         let rates = Mutex::new(Rates::new());
-        let (latencies, ends, troubles, certificates, automatic) = Default::default();
-        Status { facts, rates, latencies, ends, troubles, certificates, automatic }
+        let (latencies, losses, ends, troubles, certificates, automatic) = Default::default();
+        Status { facts, rates, latencies, losses, ends, troubles, certificates, automatic }
     }
 
     /// To be called by the control thread once a second.
-    pub fn tick(&self, now: Instant, board: &Scoreboard, pools: Vec<PoolSample>) {
+    pub fn tick(&self, now: Instant, board: &Scoreboard, pools: Vec<PoolSample>, spans_dropped: u64) {
         // A panic elsewhere cannot leave a sample half taken.
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         rates.tick(now, board, self.facts.threads.len(), pools);
+        let rows = board.threads.iter().take(self.facts.threads.len());
+        let bodies = rows.fold(0_u64, |sum, row| sum.saturating_add(row.bodies_refused.get()));
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).note(now, spans_dropped, bodies);
     }
 
     /// To be called after it: what was `counted` of routes and of pools is asked for when it is due.
@@ -164,6 +171,7 @@ impl Status {
             rates,
             ends,
             troubles,
+            lost: self.losses.lock().unwrap_or_else(PoisonError::into_inner).recent(Instant::now()),
             errors: maitred_log::recent::last(),
         }
     }

@@ -184,6 +184,7 @@ fn live() -> Live {
                 not_after,
             })
             .collect(),
+        lost: (None, None),
         errors: vec![Line { unix_secs: 1_000_080, level: "error", text: "no room".to_owned(), times: 3 }],
         troubles: BTreeMap::from([(1, "its command does not exist".to_owned())]),
     }

@@ -481,7 +481,8 @@ impl Shared {
 
     /// To be called by the control thread once a second.
     pub(crate) fn tick_status(&self, now: Instant) {
-        self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect());
+        let dropped = self.spans.as_ref().map_or(0, |spans| spans.facts().dropped);
+        self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect(), dropped);
         self.status.tick_latencies(now, || {
             let routes = self.routes.facts().into_iter().map(|route| route.timing);
             (routes.collect(), self.pools.iter().map(PoolShared::timing).collect())

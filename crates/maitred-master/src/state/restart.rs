@@ -58,8 +58,8 @@ impl Restart {
         Restart { askers: vec![asker], total, failed: None, trial, tell_at: now + TELL_AFTER }
     }
 
-    /// How the command has ended, if it has: whether well, and a text. `left`: processes that are still to be replaced; `serves`: the
-    /// pool goes on; `down`: none of its processes starts.
+    /// How the command has ended, if it has: whether well, and a text. `left`: processes that are still to be replaced; `serves`:
+    /// the pool goes on; `down`: none of its processes starts.
     pub(super) fn outcome(
         &self,
         pool: &str,

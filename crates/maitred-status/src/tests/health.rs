@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::health::{self, State, Verdict};
+use crate::losses::Lost;
 
 const DAY: u64 = 86_400;
 
@@ -248,4 +249,14 @@ fn a_server_that_nobody_has_asked_is_neither_up_nor_down() {
     server.2.servers[0].state = "out";
     let reason = "0 of 2 servers up, 1 not known yet: 10.0.0.1:80 is out";
     check("servers", "a\"b\\c", &server, State::Warn, reason);
+}
+
+#[test]
+fn what_was_lost_of_late_is_told() {
+    let mut server = well();
+    let lost = |count, secs_ago| Some(Lost { count, secs_ago });
+    server.2.lost = (lost(3, 7), lost(1, 0));
+    check("traces", "", &server, State::Warn, "3 spans not delivered, the last one 7 s ago");
+    let reason = "1 request refused because there was no room for the body, the last one 0 s ago";
+    check("bodies", "", &server, State::Warn, reason);
 }
