@@ -30,7 +30,7 @@ def load(name):
         try:
             found = factory(*positional, **named)
         except BaseException as error:
-            raise StartError(f"{shown(error)}calling '{attribute}' of '{module_name}' failed") from error
+            raise StartError(f"calling '{attribute}' of '{module_name}' failed:\n{shown(error).rstrip()}") from error
     else:
         attribute = attribute or next((usual for usual in _USUAL if hasattr(module, usual)), _USUAL[0])
         found = _attribute(module, module_name, attribute)
@@ -86,13 +86,13 @@ def _imported(name):
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name + ".").startswith(error.name + "."):
-            raise StartError(f"{shown(error)}importing '{name}' failed") from error
+            raise StartError(f"importing '{name}' failed:\n{shown(error).rstrip()}") from error
         raise StartError(
             f"there is no module '{error.name}'. Looked in: {', '.join(filter(None, sys.path))}. "
             "Start Maitred's pool in the directory that holds it, or set PYTHONPATH."
         ) from error
     except BaseException as error:
-        raise StartError(f"{shown(error)}importing '{name}' failed") from error
+        raise StartError(f"importing '{name}' failed:\n{shown(error).rstrip()}") from error
 
 
 def _attribute(module, module_name, attribute):

@@ -30,6 +30,9 @@ impl Console {
 
     /// Whether a line of this process is to be shown.
     fn line(&mut self, name: &str, line: &[u8]) -> bool {
+        if self.said.contains_key(name) && is_foreign(&String::from_utf8_lossy(line)) {
+            return false;
+        }
         let Some(Some(number)) = self.said.get_mut(name) else { return true };
         let mut hasher = DefaultHasher::new();
         line.hash(&mut hasher);
@@ -68,6 +71,12 @@ impl Console {
         self.known.clear();
         self.messages.clear();
     }
+}
+
+/// Whether a line is a frame of Node.js itself, or of an installed package, in the trace of an error: what a person looks for is in
+/// the others. The adapter for Python leaves such frames out itself.
+pub fn is_foreign(line: &str) -> bool {
+    line.trim_start().starts_with("at ") && (line.contains("node:") || line.contains("/node_modules/"))
 }
 
 /// From now on, this process shows what it has to say to a person.
@@ -136,6 +145,18 @@ mod tests {
             assert!(console.line(name, b"a request"));
             assert!(console.line(name, b"a request"));
         }
+    }
+
+    #[test]
+    fn frames_of_others_are_not_shown_until_a_process_is_ready() {
+        let mut console = Console::default();
+        console.begins("web/0");
+        let internal = b"    at Module._load (node:internal/modules/cjs/loader:1091:12)";
+        assert!(console.line("web/0", b"    at Object.<anonymous> (/srv/shop/server.js:1:35)"));
+        assert!(!console.line("web/0", internal));
+        assert!(!console.line("web/0", b"    at next (/srv/shop/node_modules/router/index.js:2:1)"));
+        console.is_ready("web/0");
+        assert!(console.line("web/0", internal));
     }
 
     #[test]

@@ -39,7 +39,14 @@ impl Console {
     }
 
     /// A process that has ended has said this last.
-    pub(crate) fn note(&mut self, slot: SlotId, words: String) {
+    pub(crate) fn note(&mut self, slot: SlotId, mut words: String) {
+        if self.is_on {
+            words = words
+                .lines()
+                .filter(|line| !console::is_foreign(line))
+                .map(|line| format!("{line}\n"))
+                .collect();
+        }
         self.words.insert(slot.epoch, words);
     }
 

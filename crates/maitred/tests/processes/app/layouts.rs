@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use crate::app::{command, directory, output, refused};
+use crate::support::php::Php;
 use crate::support::{Client, eventually, skip_missing};
 
 /// Files: name and text.
@@ -666,6 +667,48 @@ fn what_init_writes_for_node_runs() {
 #[test]
 fn what_init_writes_for_files_runs() {
     run(FILE_CASES);
+}
+
+#[test]
+fn what_init_writes_for_go_runs_when_it_is_built_as_it_says() {
+    let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/go").canonicalize().unwrap();
+    let module = format!(
+        "module shop\n\ngo 1.19\n\nrequire maitred v0.0.0\n\nreplace maitred => {}\n",
+        adapter.display()
+    );
+    let main = "package main\n\nimport (\n\t\"io\"\n\t\"maitred\"\n\t\"net/http\"\n)\n\nfunc main() {\n\t\
+                answer := func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, \"go \"+r.URL.Path) }\n\t\
+                maitred.ListenAndServe(\":0\", http.HandlerFunc(answer))\n}\n";
+    let dir = directory(&[("go.mod", &module), ("main.go", main)]);
+    let said = String::from_utf8(output(dir.path(), &["init"]).stdout).unwrap();
+    let step = said.lines().find_map(|line| line.strip_prefix("next: ")).unwrap();
+    assert_eq!(step, "go build -o app .");
+    let mut words = step.split(' ');
+    let mut build = Command::new(words.next().unwrap());
+    match build.args(words).current_dir(dir.path()).env("GOFLAGS", "-mod=mod").env("GOPROXY", "off").status()
+    {
+        Ok(status) => assert!(status.success()),
+        Err(error) => return skip_missing(format_args!("go cannot be run: {error}")),
+    }
+    let server = Served::start(dir.path(), dir.path());
+    assert_eq!(Client::connect(server.address).get("/x").text(), "go /x");
+}
+
+#[test]
+fn what_init_writes_for_php_runs() {
+    let Some(php) = Php::fpm(2) else { return };
+    let dir =
+        directory(&[("public/index.php", "<?php echo 'php ', $_SERVER['REQUEST_URI'];"), ("artisan", "")]);
+    for path in [dir.path().to_owned(), dir.path().join("public")] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    assert!(output(dir.path(), &["init"]).status.success());
+    let file = dir.path().join("maitred.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let line = text.lines().find(|line| line.starts_with("connect = \"fastcgi+unix:")).unwrap();
+    std::fs::write(&file, text.replace(line, &format!("connect = \"{}\"", php.url()))).unwrap();
+    let server = Served::start(dir.path(), dir.path());
+    assert_eq!(Client::connect(server.address).get("/x").text(), "php /x");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::app::{Running, WSGI, command, directory, output};
+use crate::app::{Running, WSGI, command, directory, node_directory, output};
 use crate::support::{Client, eventually, skip_here};
 
 const APPLICATION: &[&str] = &["app", "site_of_mine:application"];
@@ -85,6 +85,21 @@ fn an_error_is_shown_once_and_to_whom_is_at_this_machine() {
     let said = server.said.lock().unwrap().clone();
     assert_eq!(said.matches("JSONDecodeError").count(), 1, "{said}");
     assert_eq!(said.matches("before it was ready").count(), 1, "{said}");
+}
+
+#[test]
+fn an_error_of_node_is_shortened_too() {
+    let files = [("server.js", "require('./other')"), ("other.js", "undefined.word")];
+    let Some(dir) = node_directory(&files) else { return };
+    for (arguments, whole) in [(&["app", "server.js"][..], false), (&["app", "server.js", "--verbose"], true)]
+    {
+        let server = Running::start(dir.path(), arguments);
+        eventually("503", || server.get("/").0 == 503);
+        let (_, page) = server.get("/");
+        assert!(page.contains("TypeError") && page.contains("other.js:1"), "{page}");
+        assert_eq!(page.contains("node:internal"), whole, "{page}");
+        assert_eq!(server.has_said("node:internal"), whole);
+    }
 }
 
 #[test]
