@@ -23,7 +23,7 @@ impl Loss {
 
     fn recent(&self, now: Instant) -> Option<Lost> {
         let ago = now.saturating_duration_since(self.grew_at?);
-        (ago < TOLD_FOR).then(|| Lost { count: self.count, secs_ago: ago.as_secs() })
+        (ago < TOLD_FOR).then_some(Lost { count: self.count, secs_ago: ago.as_secs() })
     }
 }
 
