@@ -73,8 +73,8 @@ impl Console {
     }
 }
 
-/// Whether a line is a frame of Node.js itself, or of an installed package, in the trace of an error: what a person looks for is in
-/// the others. The adapter for Python leaves such frames out itself.
+/// Whether a line is a frame of Node.js itself, or of an installed package, in the trace of an error: what a person looks for is
+/// in the others. The adapter for Python leaves such frames out itself.
 pub fn is_foreign(line: &str) -> bool {
     line.trim_start().starts_with("at ") && (line.contains("node:") || line.contains("/node_modules/"))
 }
