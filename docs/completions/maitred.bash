@@ -85,7 +85,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__app)
-            opts="-l -w -u -h --php --fpm --listen --tls --domain --workers --user --watch --print-config --help"
+            opts="-l -w -u -h --php --fpm --listen --tls --domain --workers --user --watch --verbose --print-config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

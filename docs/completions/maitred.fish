@@ -61,6 +61,7 @@ complete -c maitred -n "__fish_maitred_using_subcommand app" -s w -l workers -d 
 complete -c maitred -n "__fish_maitred_using_subcommand app" -s u -l user -d 'Account of the worker process and of the application, if root starts the server [default: root; with --domain the account maitred]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l tls -d 'Use TLS, with a self-signed certificate for this machine\'s own names that is made at the start'
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l watch -d 'For development: replace the processes when source files of this directory change'
+complete -c maitred -n "__fish_maitred_using_subcommand app" -l verbose -d 'Show the log of the server, and whole tracebacks of the application'
 complete -c maitred -n "__fish_maitred_using_subcommand app" -l print-config -d 'Print the configuration that this stands for, and end'
 complete -c maitred -n "__fish_maitred_using_subcommand app" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand init" -s o -l output -d 'The file to write' -r -F

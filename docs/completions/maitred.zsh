@@ -61,10 +61,11 @@ _arguments "${_arguments_options[@]}" : \
 '--user=[Account of the worker process and of the application, if root starts the server \[default\: root; with --domain the account maitred\]]:ACCOUNT:_default' \
 '(--domain --print-config)--tls[Use TLS, with a self-signed certificate for this machine'\''s own names that is made at the start]' \
 '(--domain --print-config)--watch[For development\: replace the processes when source files of this directory change]' \
+'--verbose[Show the log of the server, and whole tracebacks of the application]' \
 '--print-config[Print the configuration that this stands for, and end]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
-'::application -- module\:callable, a .js file, or a directory:_default' \
+'::application -- module\:callable, module\:factory(), manage.py, package.json, a .js file, a program, or a directory:_default' \
 && ret=0
 ;;
 (init)
