@@ -30,13 +30,13 @@ pub fn run(app: &App) -> ExitCode {
     if let Err(error) = app.look() {
         return error.report();
     }
-    if !app.verbose {
+    if app.is_for_person() {
         // There may be no reader; that is no reason not to serve.
         let _ = writeln!(std::io::stdout(), "starting {}", app.name());
     }
     let options = Options {
-        announce: app.verbose,
-        console: !app.verbose,
+        announce: !app.is_for_person(),
+        console: app.is_for_person(),
         shows_last_words: app.domain.is_empty(),
         watch: app.watch,
         ends_on_hangup: ends_on_hangup(),
@@ -71,7 +71,7 @@ impl App {
             loaded.config.use_self_signed();
         }
         loaded.config.server.admin = AdminAddress::of_user(self.address().port());
-        if !self.verbose {
+        if self.is_for_person() {
             LEVELS.clone_into(&mut loaded.config.log.level);
             for pool in &mut loaded.config.pools {
                 let (name, value) = SHORT_TRACEBACK;
@@ -80,6 +80,11 @@ impl App {
             }
         }
         Ok(loaded)
+    }
+
+    /// Whether a person watches it, who wants to read no log: a server for a domain has one.
+    fn is_for_person(&self) -> bool {
+        !self.verbose && self.domain.is_empty()
     }
 
     /// What is missing on this machine: the adapter, or the application's module.
