@@ -1,6 +1,7 @@
 //! The containers of `docs/containers.md`: `containers.py` beside `src` has Buildah build their images from the files in
 //! `examples/container`, and runs them.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,6 +37,11 @@ pub(crate) struct Arguments {
 
 /// Makes what the images are built from, and has them built and run.
 pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
+    // The effective account owns the directory of a process.
+    if std::fs::metadata("/proc/self")?.uid() != 0 {
+        skip(Kind::Surroundings, NAME, "mounts and other accounts take root");
+        return Ok(());
+    }
     if let Some((program, package)) = TOOLS.iter().find(|tool| !has_program(tool.0)) {
         skip(Kind::Missing, NAME, &format!("there is no {program} (Debian: {package})"));
         return Ok(());
