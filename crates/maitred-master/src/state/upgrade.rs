@@ -497,32 +497,34 @@ impl Master {
         }
     }
 
-    /// The configuration cannot be used, but an old worker process serves: the next attempt comes later.
+    /// The configuration cannot be used, but an old worker process serves: the next attempt comes later. What is in the way may
+    /// go by itself, such as an address in use, and clients wait on.
     pub(super) fn retry_later(&mut self, now: Instant, why: &str) {
         let at = self.put_off(now, &format!("the configuration cannot be used: {why}"));
         self.predecessors.retry_at = Some(at);
+        self.actions.push(Action::Notify(Notice::Ready));
     }
 
     /// A pool of the new worker process has no process that becomes ready: the old worker process and its application processes
-    /// serve on, and all of the new one ends. The next attempt comes later.
+    /// serve on, and all of the new one ends. The next attempt comes later, and those that wait are told.
     fn serve_on(&mut self, now: Instant, current: u64, why: &str) {
         self.current = None;
         self.kill(now, current);
         self.respawn_at = Some(self.put_off(now, why));
+        let text = format!(
+            "the new executable tries again until it can, and the old worker process serves on: {why}"
+        );
+        self.actions.push(Action::TellOld(text));
+        self.actions.push(Action::Notify(Notice::Refused(why.to_owned())));
     }
 
-    /// An attempt to take over has failed: says so to those that wait for it, and when the next one is due.
+    /// An attempt to take over has failed. Gives back when the next one is due.
     fn put_off(&mut self, now: Instant, why: &str) -> Instant {
         let delay = self.predecessors.failures.died(Duration::ZERO, &RETRY);
         self.log(
             Level::ERROR,
             format!("the old worker process serves on; the next attempt is in {}: {why}", rounded(delay)),
         );
-        let text = format!(
-            "the new executable tries again until it can, and the old worker process serves on: {why}"
-        );
-        self.actions.push(Action::TellOld(text));
-        self.actions.push(Action::Notify(Notice::Refused(why.to_owned())));
         now + delay
     }
 

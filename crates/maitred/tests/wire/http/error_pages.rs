@@ -243,7 +243,13 @@ fn evict(path: &Path) {
 /// A page that is on the disk only is fetched by a helper, and the application gets no second request meanwhile.
 #[test]
 fn a_page_that_is_not_in_memory_is_waited_for() {
-    let (server, busy) = full(paged().limit("body_bytes_max = \"1MB\""));
+    // What the server keeps itself would not be read again.
+    let (server, busy) = full(
+        paged()
+            .limit("body_bytes_max = \"1MB\"")
+            .limit("file_cache_bytes_max = 0")
+            .limit("inline_file_bytes_max = 0"),
+    );
     let waits = || server.total("disk_waits");
     let mut client = server.connect();
     let mut refused = 0;
