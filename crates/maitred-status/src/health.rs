@@ -30,7 +30,7 @@ const REQUESTS_LEAST: u64 = 20;
 /// From this share of responses with 5xx on, something is wrong with the application; and from this on, it does not work.
 const FAILED_WARN_PERCENT: f64 = 2.0;
 const FAILED_BAD_PERCENT: f64 = 20.0;
-/// People notice that they wait from a second on, whatever is usual (Nielsen's limits).
+/// From a second on a request is slow, whatever is usual: a person has begun to wait.
 const SLOW_US: u64 = 1_000_000;
 /// Slower than usual is so many times the hour before, and at least this: below, it is not noticed.
 const SLOWER_TIMES: u64 = 2;

@@ -34,6 +34,7 @@ use maitred_policy::plan::Plan;
 use maitred_policy::rewrite::{self, Facts, Rewritten};
 use maitred_policy::route::Choice;
 use maitred_policy::target::Target;
+use maitred_status::latency::Took;
 use maitred_status::routes::class_of;
 use maitred_tls::redirect;
 
@@ -610,8 +611,8 @@ impl Clients {
         let plan = given.routed.plan;
         self.count(index, plan, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
-        self.count_ended(index, plan, summary.status, summary.body_bytes);
-        self.log_request(index, request, given.routed.plan.overrides.access_log, summary);
+        let slow = self.count_ended(index, plan, summary.status, summary.body_bytes);
+        self.log_request(index, request, given.routed.plan.overrides.access_log, (summary, slow));
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.dispatch.note_whole();
             // The next request on this connection must not find the body that was kept for a pool.
@@ -715,9 +716,9 @@ impl Clients {
         index: u32,
         request: &Request<'_, '_>,
         log: Option<LogChoice>,
-        summary: Summary,
+        (summary, slow): (Summary, Option<Took>),
     ) {
-        let (logged, slow) = (self.is_logged(index, log), self.slow(index, summary.status));
+        let logged = self.is_logged(index, log);
         if !logged && self.shared.spans.is_none() && slow.is_none() {
             return;
         }
@@ -765,15 +766,14 @@ impl Clients {
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);
         let plan = self.plan_of(index);
-        self.count_ended(index, plan, summary.status, summary.body_bytes);
+        let slow = self.count_ended(index, plan, summary.status, summary.body_bytes);
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
-        let slow = self.slow(index, summary.status).is_some();
-        if !self.is_logged(index, log) && self.shared.spans.is_none() && !slow {
+        if !self.is_logged(index, log) && self.shared.spans.is_none() && slow.is_none() {
             return;
         }
         let head = std::mem::take(&mut self.exchange(index).head);
         if let Some(request) = head.view(&mut HeadRoom::default()) {
-            self.log_request(index, &request, log, summary);
+            self.log_request(index, &request, log, (summary, slow));
         }
         self.exchange(index).head = head;
     }

@@ -11,12 +11,13 @@ use crate::origin::{self, Client};
 use maitred_policy::plan::Plan;
 
 impl Clients {
-    /// Counts a response that has ended: the body for the route, and the time for the route and the pool.
+    /// Counts a response that has ended: the body for the route, and the time for the route and the pool. Gives back where the
+    /// time went, if the request is among the slowest.
     #[inline]
-    pub(crate) fn count_ended(&self, index: u32, plan: &Plan, status: u16, body_bytes: u64) {
+    pub(crate) fn count_ended(&self, index: u32, plan: &Plan, status: u16, body_bytes: u64) -> Option<Took> {
         let connection = &self.connections[index as usize];
         if connection.is_admin() || connection.internal {
-            return;
+            return None;
         }
         let took = self.took(index, status);
         if let Some(route) = self.routes.get(plan.number) {
@@ -27,6 +28,8 @@ impl Clients {
         if let Some(shared) = pool.and_then(|pool| self.shared.pools.get(usize::from(pool))) {
             shared.handed[self.number].timing.add(&took);
         }
+        let is_slow = self.shared.slowest.get(self.number).is_some_and(|kept| kept.is_one(took.whole_us));
+        is_slow.then_some(took)
     }
 
     #[inline]
@@ -43,15 +46,6 @@ impl Clients {
                 Took { whole_us, queue_us, answer_us, failed }
             }
         }
-    }
-
-    /// Where the time of the request went that has ended, if it is among the slowest.
-    #[inline]
-    pub(crate) fn slow(&self, index: u32, status: u16) -> Option<Took> {
-        let connection = &self.connections[index as usize];
-        let took = self.took(index, status);
-        let is_one = self.shared.slowest.get(self.number).is_some_and(|kept| kept.is_one(took.whole_us));
-        (is_one && !connection.is_admin() && !connection.internal).then_some(took)
     }
 
     /// Keeps a slow request for the status.

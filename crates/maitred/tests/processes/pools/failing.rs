@@ -190,8 +190,30 @@ fn an_application_that_answers_with_errors_is_named() {
     let routes = status["routes"].as_array().unwrap();
     let route = routes.iter().find(|route| route["route"] == "/half/*").unwrap();
     assert_eq!((&route["recent"]["requests"], &route["recent"]["failed"]), (&30.into(), &15.into()));
-    assert!(!status["slowest"].to_string().contains("secret"), "a query may be secret");
     let (_, shown) = server.command(&["status"]);
     assert!(shown.contains("last 5 min: 30 requests, 50.0 % failed; half within"), "{shown}");
+    server.stop();
+}
+
+/// Its application computes for a while.
+const SLOW: &str = "import time\ndef application(environ, start_response):\n    end = time.monotonic() + 0.15\n    \
+                    while time.monotonic() < end:\n        pass\n    start_response('200 OK', [])\n    return [b'x']\n";
+
+#[test]
+fn a_slow_request_is_named_with_where_its_time_went() {
+    let server = Setup::with_files()
+        .outside("slow.py", SLOW.as_bytes())
+        .route("/slow/*", "pool = \"slow\"")
+        .python("slow", "slow:application", "A = \"1\"", "workers = 1")
+        .start();
+    assert_eq!(server.connect().get("/slow/report?secret").status, 200);
+    eventually("the request is there", || server.status()["slowest"][0]["path"] == "/slow/report");
+    let slow = server.status()["slowest"][0].clone();
+    assert_eq!((&slow["method"], &slow["status"]), (&"GET".into(), &200.into()), "{slow}");
+    assert!(slow["answer_us"].as_u64() >= Some(150_000), "{slow}");
+    assert!(slow["took_us"].as_u64() >= slow["answer_us"].as_u64(), "{slow}");
+    assert!(slow["route"].as_str().unwrap().contains("/slow/*: pool slow"), "{slow}");
+    assert_eq!(slow["request_id"].as_str().map(str::len), Some(32), "{slow}");
+    assert!(!slow.to_string().contains("secret"), "a query may be secret");
     server.stop();
 }
