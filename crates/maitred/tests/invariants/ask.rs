@@ -1,19 +1,25 @@
 //! Requests, the clients that send them over each version of HTTP, and what is compared of the responses.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Read as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
+use maitred_load::client::Tls;
 use maitred_load::http3::client::Connector;
+use rustls::ClientConfig;
 
+use crate::identity::Who;
 use crate::judge::Source;
 use crate::site::Guise;
-use crate::support::h2::frame;
-use crate::support::h2::{self, hpack};
+use crate::support::h2::{self, Wire, frame, hpack};
 use crate::support::h3::{self, Guest};
-use crate::support::{Client, Server};
+use crate::support::{Client, TIMEOUT};
+use crate::world::World;
 
 /// What a request comes by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Arrival {
     /// HTTP/1.1 without TLS: the only one that a process can answer itself.
     Http1,
@@ -21,9 +27,31 @@ pub(crate) enum Arrival {
     Http2,
     /// HTTP/3, and so TLS.
     Http3,
+    /// HTTP/1.1 over TLS.
+    Secure1,
+    /// HTTP/2 over TLS.
+    Secure2,
+    /// HTTP/1.1 without TLS, at another listener.
+    Inner,
 }
 
-pub(crate) const ARRIVALS: [Arrival; 3] = [Arrival::Http1, Arrival::Http2, Arrival::Http3];
+pub(crate) const ARRIVALS: [Arrival; 6] =
+    [Arrival::Http1, Arrival::Http2, Arrival::Http3, Arrival::Secure1, Arrival::Secure2, Arrival::Inner];
+
+impl Arrival {
+    /// The `name` of its `[[listen]]`.
+    pub(crate) fn listener(self) -> &'static str {
+        match self {
+            Arrival::Http1 | Arrival::Http2 => "plain",
+            Arrival::Http3 | Arrival::Secure1 | Arrival::Secure2 => "secure",
+            Arrival::Inner => "inner",
+        }
+    }
+
+    pub(crate) fn is_secure(self) -> bool {
+        self.listener() == "secure"
+    }
+}
 
 /// A request; its host is said when it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +62,8 @@ pub(crate) struct Ask {
     pub(crate) query: String,
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
+    /// Whose certificate the client shows, where the request comes by TLS.
+    pub(crate) certificate: Who,
 }
 
 impl Ask {
@@ -56,6 +86,9 @@ pub(crate) const NUMBER: &str = "n=*";
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}?{}", self.method, self.path, self.query)?;
+        if self.certificate != Who::None {
+            write!(f, "\n    with the certificate of {}", self.certificate.name())?;
+        }
         for (name, value) in &self.fields {
             write!(f, "\n    {name}: {value}")?;
         }
@@ -127,24 +160,37 @@ impl fmt::Display for Answer {
     }
 }
 
-/// One connection of each version, made when it is needed.
-pub(crate) struct Clients<'s> {
-    server: &'s Server,
-    connector: Connector,
+/// Connections, made when they are needed: one for each way in and each certificate.
+pub(crate) struct Clients<'w> {
+    world: &'w World,
     /// How many requests were made.
     pub(crate) asked: u64,
-    http1: Option<Client>,
-    http2: Option<h2::Connection>,
-    http3: Option<Guest>,
+    http1: HashMap<(Arrival, Who), Client>,
+    http2: HashMap<(Arrival, Who), h2::Connection>,
+    http3: HashMap<Who, Guest>,
 }
 
-impl<'s> Clients<'s> {
-    pub(crate) fn new(server: &'s Server) -> Clients<'s> {
-        Clients { server, connector: h3::connector(server), asked: 0, http1: None, http2: None, http3: None }
+impl<'w> Clients<'w> {
+    pub(crate) fn new(world: &'w World) -> Clients<'w> {
+        Clients { world, asked: 0, http1: HashMap::new(), http2: HashMap::new(), http3: HashMap::new() }
     }
 
-    fn over_http1(&mut self, host: &str, ask: &Ask, target: &str) -> Answer {
-        let mut client = self.http1.take().unwrap_or_else(|| self.server.connect());
+    fn config(&self, certificate: Who) -> &Arc<ClientConfig> {
+        self.world.credentials.client(certificate)
+    }
+
+    fn address(&self, by: Arrival) -> SocketAddr {
+        self.world.address(by.listener())
+    }
+
+    fn over_http1(&mut self, by: Arrival, host: &str, ask: &Ask, target: &str) -> Answer {
+        let who = (by, ask.certificate);
+        let mut client = self.http1.remove(&who).unwrap_or_else(|| match by {
+            Arrival::Secure1 => {
+                Client::try_connect_tls(self.address(by), self.config(ask.certificate), "localhost").unwrap()
+            }
+            _ => Client::connect(self.address(by)),
+        });
         let mut head = format!("{} {target} HTTP/1.1\r\nHost: {host}\r\n", ask.method);
         for (name, value) in &ask.fields {
             head.push_str(&format!("{name}: {value}\r\n"));
@@ -156,16 +202,34 @@ impl<'s> Clients<'s> {
         client.send([head.as_bytes(), &ask.body].concat());
         let response = client.response(ask.method);
         if !response.says_close() {
-            self.http1 = Some(client);
+            self.http1.insert(who, client);
         }
         Answer::new(response.status, response.fields.into_iter(), response.body)
     }
 
-    fn over_http2(&mut self, host: &str, ask: &Ask, target: &str) -> Answer {
-        let mut client = self.http2.take().unwrap_or_else(|| h2::Connection::new(self.server.address));
-        let length = ask.body.len().to_string();
+    /// A connection with HTTP/2 over TLS.
+    fn secure_http2(&self, certificate: Who) -> h2::Connection {
+        let mut config = ClientConfig::clone(self.config(certificate));
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let address = self.address(Arrival::Secure2);
+        let client = Client::try_connect_tls(address, &Arc::new(config), "localhost").unwrap();
+        let stream = client.into_tls();
+        let socket = stream.sock.try_clone().unwrap();
+        let mut connection = h2::Connection::on(stream as Box<dyn Wire>, socket);
+        connection.scheme = "https";
+        connection.begin(&[]);
+        connection
+    }
+
+    fn over_http2(&mut self, by: Arrival, host: &str, ask: &Ask, target: &str) -> Answer {
+        let who = (by, ask.certificate);
+        let mut client = self.http2.remove(&who).unwrap_or_else(|| match by {
+            Arrival::Secure2 => self.secure_http2(ask.certificate),
+            _ => h2::Connection::new(self.address(by)),
+        });
+        let (length, scheme) = (ask.body.len().to_string(), client.scheme);
         let mut fields =
-            vec![(":method", ask.method), (":scheme", "http"), (":path", target), (":authority", host)];
+            vec![(":method", ask.method), (":scheme", scheme), (":path", target), (":authority", host)];
         fields.extend(ask.fields.iter().map(|(name, value)| (*name, value.as_str())));
         if !ask.body.is_empty() {
             fields.push(("content-length", &length));
@@ -178,13 +242,18 @@ impl<'s> Clients<'s> {
         }
         let response = client.response(id);
         if client.goaway.is_none() {
-            self.http2 = Some(client);
+            self.http2.insert(who, client);
         }
         Answer::new(response.status, response.fields.into_iter(), response.body)
     }
 
     fn over_http3(&mut self, host: &str, ask: &Ask, target: &str) -> Answer {
-        let mut client = self.http3.take().unwrap_or_else(|| h3::join(&self.connector));
+        let mut client = self.http3.remove(&ask.certificate).unwrap_or_else(|| {
+            let tls = Tls::of("localhost", Arc::clone(self.config(ask.certificate))).unwrap();
+            let mut connector = Connector::with(self.address(Arrival::Http3), &tls, &[b"h3"]).unwrap();
+            connector.timeout = TIMEOUT;
+            h3::join(&connector)
+        });
         let length = ask.body.len().to_string();
         let mut fields =
             vec![(":method", ask.method), (":scheme", "https"), (":authority", host), (":path", target)];
@@ -193,7 +262,7 @@ impl<'s> Clients<'s> {
             fields.push(("content-length", &length));
         }
         let response = client.request(&fields, &ask.body).unwrap_or_else(|failed| panic!("HTTP/3: {failed}"));
-        self.http3 = Some(client);
+        self.http3.insert(ask.certificate, client);
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let fields = response.fields.into_iter().map(|(name, value)| (text(name), text(value)));
         Answer::new(response.status, fields, response.body)
@@ -204,8 +273,8 @@ impl Source for Clients<'_> {
     fn ask(&mut self, by: Arrival, _: Guise, host: &str, ask: &Ask, target: &str) -> Answer {
         self.asked += 1;
         match by {
-            Arrival::Http1 => self.over_http1(host, ask, target),
-            Arrival::Http2 => self.over_http2(host, ask, target),
+            Arrival::Http1 | Arrival::Secure1 | Arrival::Inner => self.over_http1(by, host, ask, target),
+            Arrival::Http2 | Arrival::Secure2 => self.over_http2(by, host, ask, target),
             Arrival::Http3 => self.over_http3(host, ask, target),
         }
     }

@@ -4,9 +4,12 @@ use maitred_testing::random::Random;
 
 use crate::generate;
 use crate::identity::{Credentials, Gate};
-use crate::pools::KINDS;
+use crate::pools::{KINDS, Kind};
 use crate::requests::{self, Step};
-use crate::site::{Guise, Site};
+use crate::site::{CHANGING, Guise, Site};
+
+/// What makes another sequence of a seed.
+const LATER: u64 = 0x6c61_7465_7200;
 
 /// One configuration.
 #[derive(Debug, Clone)]
@@ -25,13 +28,17 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn new(seed: u64, credentials: &Credentials) -> Case {
         let mut random = Random::new(seed);
+        let mut later = Random::new(seed ^ LATER);
         let first = random.within(0..KINDS.len());
         let second = (first + random.within(1..KINDS.len())) % KINDS.len();
         let base = Guise { letter: 'a', kind: KINDS[first], is_plain: false, is_reversed: false };
-        let turned = Guise { letter: 'b', kind: KINDS[second], is_reversed: true, ..base };
+        let mut turned = Guise { letter: 'b', kind: KINDS[second], is_reversed: true, ..base };
         let plain = Guise { letter: 'c', is_plain: true, ..base };
-        let (site, gate) = generate::site(&mut random);
-        let mut steps = requests::steps(&mut random, gate, credentials);
+        let (site, gate) = generate::site(&mut random, &mut later);
+        if later.percent(15) && !CHANGING.iter().any(|key| site.has(key)) {
+            turned.kind = Kind::Controller;
+        }
+        let mut steps = requests::steps((&mut random, &mut later), gate, credentials);
         // What a site has no key for is looked at now and then: nothing may come of it.
         let is_rare = seed.is_multiple_of(8);
         steps.retain(|step| match step {

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 
 NOT_TOLD = {
     "connection",
@@ -10,7 +11,9 @@ NOT_TOLD = {
     "host",
     "if-modified-since",
     "if-none-match",
+    "if-range",
     "keep-alive",
+    "range",
     "te",
     "transfer-encoding",
     "x-request-id",
@@ -82,5 +85,20 @@ def application(environ, start_response):
         if key in said:
             value = said[key].replace("~", "=").replace("!", '"').replace("_", ", ")
             headers.append((name, value))
+    body = text.encode("latin-1")
+    if "part" in said and environ["REQUEST_METHOD"] == "GET" and status == 200 and "if-range" not in fields:
+        status, body = cut(fields.get("range", ""), body, headers)
     start_response(f"{status} Said", headers)
-    return [text.encode("latin-1")]
+    return [body]
+
+
+def cut(wanted, body, headers):
+    """An application that answers ranges itself: only the plain form of them."""
+    found = re.fullmatch("bytes=([0-9]+)-([0-9]+)", wanted)
+    if not found or not int(found[1]) <= int(found[2]) < len(body):
+        return 200, body
+    first, last = int(found[1]), int(found[2])
+    headers[:] = [header for header in headers if header[0] != "Content-Length"]
+    headers.append(("Content-Range", f"bytes {first}-{last}/{len(body)}"))
+    headers.append(("Content-Length", str(last + 1 - first)))
+    return 206, body[first : last + 1]

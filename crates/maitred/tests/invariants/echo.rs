@@ -26,7 +26,7 @@ pub(crate) struct Reply {
 
 /// Fields about which neither answers nor routes say anything: connections, and what is another value each time.
 /// The scheme stands in a field of the answer, so that contents are as long for each.
-const NOT_TOLD: [&str; 15] = [
+const NOT_TOLD: [&str; 17] = [
     "connection",
     "content-length",
     "forwarded",
@@ -34,7 +34,9 @@ const NOT_TOLD: [&str; 15] = [
     // A cache asks by them whether what it has is still good.
     "if-modified-since",
     "if-none-match",
+    "if-range",
     "keep-alive",
+    "range",
     "te",
     "transfer-encoding",
     "x-request-id",
@@ -94,7 +96,27 @@ pub(crate) fn answer(pool: &str, saw: &Saw) -> Reply {
             fields.push((name, plain(value)));
         }
     }
-    Reply { status, fields, body: body.into_bytes() }
+    let mut reply = Reply { status, fields, body: body.into_bytes() };
+    if said("part").is_some() && saw.method == "GET" && status == 200 {
+        cut(&mut reply, saw);
+    }
+    reply
+}
+
+/// An application that answers ranges itself: only the plain form of them.
+fn cut(reply: &mut Reply, saw: &Saw) {
+    let field = |name: &str| saw.fields.iter().find(|(found, _)| found == name).map(|(_, value)| value);
+    let range = field("range").filter(|_| field("if-range").is_none());
+    let bounds = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let bounds = bounds.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let whole = reply.body.len();
+    let Some((first, last)) = bounds.filter(|(first, last): &(usize, usize)| first <= last && *last < whole)
+    else {
+        return;
+    };
+    reply.status = 206;
+    reply.body = reply.body[first..=last].to_vec();
+    reply.fields.push(("content-range", format!("bytes {first}-{last}/{whole}")));
 }
 
 /// Values of parameters have no blanks, quotes and equals signs: these stand for them.

@@ -8,6 +8,7 @@ use maitred_testing::random::Random;
 
 use crate::ask::{Answer, Arrival, Ask, Clients};
 use crate::case::Case;
+use crate::identity::Who;
 use crate::judge::Source as _;
 use crate::pools::{KINDS, Kind};
 use crate::requests::Step;
@@ -29,12 +30,13 @@ fn cases(world: &World) -> Vec<Case> {
 
 /// What the first request of each case gets.
 fn answers(world: &World, cases: &[Case]) -> Vec<Seen> {
-    let mut clients = Clients::new(&world.server);
+    let mut clients = Clients::new(world);
     let one = |case: &Case| {
         let Some(Step::Alike(ask)) = case.steps.first() else { unreachable!("cases begin so") };
         let [base, ..] = case.guises;
         let (host, number) = (case.host(base), numbers());
-        let answer = clients.ask(Arrival::Http1, base, &host, ask, &ask.target(number));
+        let by = if ask.certificate == Who::None { Arrival::Http1 } else { Arrival::Secure1 };
+        let answer = clients.ask(by, base, &host, ask, &ask.target(number));
         Seen::new(&answer, &host, number)
     };
     cases.iter().map(one).collect()
@@ -109,13 +111,14 @@ fn what_is_kept_comes_from_no_other_pool_after_a_reload() {
         query: "cc=max-age~60".to_owned(),
         fields: Vec::new(),
         body: Vec::new(),
+        certificate: Who::None,
     };
     let [guise, ..] = Case::new(0, &world.credentials).guises;
     let get = |clients: &mut Clients<'_>, kind: &Kind| {
         clients.ask(Arrival::Http1, guise, &format!("{}.test", kind.name()), &ask, &ask.target(0))
     };
     world.put(&world.file(&keeping("a"))).unwrap();
-    let mut clients = Clients::new(&world.server);
+    let mut clients = Clients::new(&world);
     for kind in &KINDS {
         let first = get(&mut clients, kind);
         eventually("the answer is kept", || {
@@ -126,7 +129,7 @@ fn what_is_kept_comes_from_no_other_pool_after_a_reload() {
         });
     }
     world.put(&world.file(&keeping("b"))).unwrap();
-    let mut clients = Clients::new(&world.server);
+    let mut clients = Clients::new(&world);
     for kind in &KINDS {
         let answer = get(&mut clients, kind);
         assert!(

@@ -28,6 +28,20 @@ pub(crate) const PATHS: [(&str, &[&str]); 8] = [
     ("/*", &["/any/thing", "/a.txt", "/x"]),
 ];
 
+/// Conditions about where a request has come in, each of which holds for some arrivals.
+const ARRIVAL_CONDITIONS: &[&str] = &[
+    "{ listener = \"inner\" }",
+    "{ listener = [\"secure\", \"inner\"] }",
+    "{ tls = true }",
+    "{ scheme = \"http\" }",
+    "{ client_certificate = true }",
+    "{ not = [{ client_certificate = true }] }",
+];
+
+/// Where a site may answer.
+const LISTENS: &[&str] =
+    &["\"plain\"", "\"secure\"", "\"inner\"", "[\"plain\", \"secure\"]", "[\"inner\", \"secure\"]"];
+
 /// Conditions, all of which hold for some of the requests that [`crate::requests`] makes.
 const CONDITIONS: [&str; 12] = [
     "{ header = { X-Kind = \"one\" } }",
@@ -46,19 +60,24 @@ const CONDITIONS: [&str; 12] = [
 
 pub(crate) struct Generator<'r> {
     random: &'r mut Random,
+    /// What keys that came later are drawn from, so that earlier seeds keep their sites.
+    later: &'r mut Random,
     gate: Gate,
 }
 
 /// A site, and the one kind of gate that it may have.
-pub(crate) fn site(random: &mut Random) -> (Site, Gate) {
-    let gate = random.weighted(&[
+pub(crate) fn site(random: &mut Random, later: &mut Random) -> (Site, Gate) {
+    let mut gate = random.weighted(&[
         (4, Gate::None),
         (2, Gate::Basic),
         (2, Gate::Jwt),
         (2, Gate::JwtInCookie),
         (3, Gate::Forward),
     ]);
-    let mut generator = Generator { random, gate };
+    if gate == Gate::None && later.percent(20) {
+        gate = Gate::Module;
+    }
+    let mut generator = Generator { random, later, gate };
     let site = generator.site();
     (site, gate)
 }
@@ -76,8 +95,18 @@ impl Generator<'_> {
         }
     }
 
+    /// The same from the draws that came later.
+    fn maybe_later(&mut self, keys: &mut Vec<Key>, chance: usize, name: &'static str, values: &[&str]) {
+        if self.later.percent(chance) {
+            let value = values[self.later.within(0..values.len())].to_owned();
+            keys.retain(|key| key.name != name);
+            keys.push(Key { name, value });
+        }
+    }
+
     fn site(&mut self) -> Site {
         let mut keys = Vec::new();
+        self.maybe_later(&mut keys, 12, "listen", LISTENS);
         self.maybe(&mut keys, 50, "root", &["\"root\""]);
         let is_gated = self.gate != Gate::None && self.random.percent(50);
         if is_gated {
@@ -147,6 +176,7 @@ impl Generator<'_> {
             Gate::JwtInCookie => {
                 "{ jwks_file = \"keys.json\", issuer = \"*\", audience = \"*\", from = [\"cookie:token\"] }"
             }
+            Gate::Module => self.pick(&[TOKEN, TOKEN_AND_STAMP]),
             Gate::Forward => self.pick(&[FORWARD, FORWARD_KEPT]),
         };
         Key { name: self.gate.key(), value: value.to_owned() }
@@ -157,7 +187,8 @@ impl Generator<'_> {
         let mut keys = vec![Key { name: "path", value: format!("\"{pattern}\"") }];
         self.maybe(&mut keys, 8, "path_regex", &["'^/(\\w+)'", "'/([^/]*)$'"]);
         self.maybe(&mut keys, 45, "match", &CONDITIONS);
-        let target = self.random.weighted(&[
+        self.maybe_later(&mut keys, 10, "match", ARRIVAL_CONDITIONS);
+        let mut target = self.random.weighted(&[
             (70, "pool"),
             (9, "root"),
             (7, "respond"),
@@ -165,9 +196,13 @@ impl Generator<'_> {
             (4, "reroute"),
             (5, "try"),
         ]);
+        if target == "respond" && self.later.percent(40) {
+            target = "module";
+        }
         match self.gate {
             _ if target == "reroute" => {}
-            Gate::None => {}
+            Gate::None => self.maybe_later(&mut keys, 6, "module", &[STAMP]),
+            Gate::Module if site_is_gated => {}
             gate if site_is_gated => self.maybe(&mut keys, 20, gate.key(), &["\"off\""]),
             _ if self.random.percent(40) => {
                 let key = self.gate();
@@ -186,6 +221,7 @@ impl Generator<'_> {
                 self.maybe(&mut keys, 30, "listing", &["true"]);
             }
             "respond" => self.maybe(&mut keys, 100, "respond", RESPONDS),
+            "module" => answered_by_module(&mut keys),
             "redirect" => {
                 let prefix = if has(&keys, "path_regex") { REDIRECTS } else { &REDIRECTS[1..] };
                 self.maybe(&mut keys, 100, "redirect", prefix);
@@ -224,6 +260,17 @@ impl Generator<'_> {
             let rewrites = if has(keys, "path_regex") { REWRITES } else { &REWRITES[2..] };
             self.maybe(keys, 100, "rewrite", rewrites);
         }
+    }
+}
+
+/// The module `hello` behind those that a route has.
+fn answered_by_module(keys: &mut Vec<Key>) {
+    match keys.iter_mut().find(|key| key.name == "module") {
+        Some(Key { value, .. }) => {
+            let before = value.trim_matches(['[', ']']);
+            *value = format!("[{before}, {HELLO}]");
+        }
+        None => keys.push(Key { name: "module", value: HELLO.to_owned() }),
     }
 }
 
@@ -284,6 +331,13 @@ const FORWARD: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\",
      copy_headers = [\"X-Guard-User\", \"X-Guard-Uri\", \"X-Guard-Method\", \"X-Guard-Host\", \"X-Guard-Client\"] }";
 const FORWARD_KEPT: &str = "{ pool = \"guard\", path = \"/guard\", timeout = \"60s\", \
      copy_headers = [\"X-Guard-User\"], cache = { time = \"30s\", key = [\"cookie:session\"] } }";
+/// `@modules` is the directory of the libraries.
+const TOKEN: &str =
+    "{ path = \"@modules/libtoken.so\", config = { key = \"token.key\" }, request_fields = [\"X-User\"] }";
+const TOKEN_AND_STAMP: &str = "[{ path = \"@modules/libtoken.so\", config = { key = \"token.key\" }, \
+     request_fields = [\"X-User\"] }, { path = \"@modules/libstamp.so\", config = { set = { X-Stamp = \"1\" } } }]";
+const STAMP: &str = "{ path = \"@modules/libstamp.so\", config = { set = { X-Stamp = \"2\" }, remove = [\"X-Powered-By\"] } }";
+const HELLO: &str = "{ path = \"@modules/libhello.so\", config = { greeting = \"Hello\" } }";
 const RESPONDS: &[&str] = &[
     "{ status = 200, body = \"said\\n\" }",
     "{ status = 410 }",

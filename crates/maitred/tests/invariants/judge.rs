@@ -6,7 +6,10 @@ use std::fmt;
 use crate::ask::{ARRIVALS, Answer, Arrival, Ask};
 use crate::case::Case;
 use crate::echo::ordered;
+use crate::identity::Who;
+use crate::parts;
 use crate::pending::is_pending;
+use crate::pools::Kind;
 use crate::requests::{FORGED, OF_GATES, Step, spell};
 use crate::seen::{Seen, difference};
 use crate::site::Guise;
@@ -45,12 +48,16 @@ pub(crate) struct Judge<'j> {
     pub(crate) number: u64,
 }
 
+/// So many ways in are tried beside the first: over the seeds, each comes beside each.
+const OTHERS_MAX: usize = 3;
+
 /// So many requests a step may make at most.
 pub(crate) const REQUESTS_MAX: u64 = 100;
 
 /// An answer, and who was asked for it.
 pub(crate) struct Got {
     pub(crate) answer: Answer,
+    pub(crate) by: Arrival,
     host: String,
     pub(crate) number: u64,
 }
@@ -67,13 +74,13 @@ impl Got {
         seen
     }
 
-    fn plain(&self) -> Seen {
+    pub(crate) fn plain(&self) -> Seen {
         Seen::new(&self.answer.decoded(), &self.host, self.number).plain()
     }
 }
 
 impl Judge<'_> {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.number += 1;
         self.number
     }
@@ -85,7 +92,25 @@ impl Judge<'_> {
             Step::Forged(ask, number) => self.forged(ask, *number),
             Step::Coded(ask) => self.coded(ask),
             Step::Shared(asks) => self.shared(asks),
+            Step::Ranged(ask, number) => parts::judge(self, ask, *number),
         }
+    }
+
+    /// The arrivals that a request has to get the same answer by, in an order by the seed.
+    pub(crate) fn arrivals(&self, ask: &Ask) -> Vec<Arrival> {
+        let site = &self.case.site;
+        let is_named = ask.certificate != Who::None;
+        let mut found: Vec<_> = ARRIVALS
+            .into_iter()
+            .filter(|by| site.answers_at(by.listener()) && (by.is_secure() || !is_named))
+            .collect();
+        if site.tells_arrivals_apart() && !found.is_empty() {
+            let listener = found[self.case.seed as usize % found.len()].listener();
+            found.retain(|by| by.listener() == listener);
+        }
+        let turn = self.case.seed as usize / 8 % found.len().max(1);
+        found.rotate_left(turn);
+        found
     }
 
     fn get(&mut self, by: Arrival, guise: Guise, ask: &Ask) -> Got {
@@ -93,28 +118,35 @@ impl Judge<'_> {
         self.get_as(by, guise, ask, number, &ask.target(number))
     }
 
-    fn get_as(&mut self, by: Arrival, guise: Guise, ask: &Ask, number: u64, target: &str) -> Got {
+    pub(crate) fn get_as(&mut self, by: Arrival, guise: Guise, ask: &Ask, number: u64, target: &str) -> Got {
         let host = self.case.host(guise);
-        Got { answer: self.source.ask(by, guise, &host, ask, target), host, number }
+        Got { answer: self.source.ask(by, guise, &host, ask, target), by, host, number }
     }
 
     fn alike(&mut self, ask: &Ask) -> Judged {
         let [base, turned, plain] = self.case.guises;
-        let first = self.get(Arrival::Http1, base, ask);
+        self.elsewhere(ask)?;
+        let arrivals = self.arrivals(ask);
+        let [first, rest @ ..] = &arrivals[..] else { return Ok(()) };
+        let first = self.get(*first, base, ask);
         self.shown(ask, &first)?;
         told::judge(&self.case.site, ask, &first)?;
-        for by in [Arrival::Http2, Arrival::Http3] {
-            let other = self.get(by, base, ask);
+        // Over TLS, responses with a cookie are never compressed (`cookies_over_tls`), and so do not vary.
+        let has_cookie = first.answer.field("set-cookie").is_some();
+        let seen = |got: &Got| if has_cookie { got.plain() } else { got.seen() };
+        for by in rest.iter().take(OTHERS_MAX) {
+            let other = self.get(*by, base, ask);
             told::judge(&self.case.site, ask, &other)?;
-            // Over TLS, responses with a cookie are never compressed (`cookies_over_tls`), and so do not vary.
-            let has_cookie = first.answer.field("set-cookie").is_some();
-            let seen = |got: &Got| if has_cookie { got.plain() } else { got.seen() };
             same("arrival", ask, (&first, &seen(&first)), (&other, &seen(&other)))?;
         }
-        let by = ARRIVALS[self.case.seed as usize % 2];
+        let by = arrivals[self.case.seed as usize % arrivals.len()];
         let other = self.get(by, turned, ask);
-        same("kind of pool", ask, (&first, &first.seen()), (&other, &other.seen()))?;
-        told::judge(&self.case.site, ask, &other)?;
+        if is_told_as_sent(turned, ask) {
+            told::as_sent(ask, &other)?;
+        } else {
+            same("kind of pool", ask, (&first, &seen(&first)), (&other, &seen(&other)))?;
+            told::judge(&self.case.site, ask, &other)?;
+        }
         if ask.method == "GET" {
             let head = Ask { method: "HEAD", ..ask.clone() };
             let other = self.get(by, base, &head);
@@ -127,6 +159,25 @@ impl Judge<'_> {
         }
         let other = self.get(by, plain, ask);
         same("cache or compression", ask, (&first, &first.plain()), (&other, &other.plain()))
+    }
+
+    /// At a listener that is not its own, a site does not exist: its name is one that nothing has.
+    fn elsewhere(&mut self, ask: &Ask) -> Judged {
+        let [base, ..] = self.case.guises;
+        let others: Vec<_> =
+            ARRIVALS.into_iter().filter(|by| !self.case.site.answers_at(by.listener())).collect();
+        let Some(by) = others.get(self.case.seed as usize % others.len().max(1)) else { return Ok(()) };
+        let got = self.get(*by, base, ask);
+        let relation = "a site at the listener of others";
+        if by.is_secure() {
+            let said = || format!("{ask}\nby {by:?}, where 421 was to come\n{}", got.answer);
+            return if got.answer.status == 421 { Ok(()) } else { fault(relation, said()) };
+        }
+        let number = self.next();
+        let host = "nothing.test".to_owned();
+        let answer = self.source.ask(*by, base, &host, ask, &ask.target(number));
+        let other = Got { answer, by: *by, host, number };
+        same(relation, ask, (&got, &got.seen()), (&other, &other.seen()))
     }
 
     /// What a gate was shown is what the application got.
@@ -153,14 +204,18 @@ impl Judge<'_> {
 
     fn spelled(&mut self, ask: &Ask, number: usize) -> Judged {
         let [base, ..] = self.case.guises;
-        let by = ARRIVALS[number % 3];
+        let arrivals = self.arrivals(ask);
+        if arrivals.is_empty() {
+            return Ok(());
+        }
+        let by = arrivals[number % arrivals.len()];
         let first = self.get(by, base, ask);
         let mut other = ask.clone();
         let slashes = !self.case.site.has("encoded_slashes");
         other.path = spell(&ask.path, number / 3, slashes);
         let at = self.next();
         let mut target = other.target(at);
-        if by == Arrival::Http1 && number.is_multiple_of(5) {
+        if matches!(by, Arrival::Http1 | Arrival::Inner) && number.is_multiple_of(5) {
             target = format!("http://{}{target}", self.case.host(base));
         }
         let other = self.get_as(by, base, ask, at, &target);
@@ -173,7 +228,11 @@ impl Judge<'_> {
 
     fn forged(&mut self, ask: &Ask, number: usize) -> Judged {
         let [base, ..] = self.case.guises;
-        let by = ARRIVALS[number % 3];
+        let arrivals = self.arrivals(ask);
+        if arrivals.is_empty() {
+            return Ok(());
+        }
+        let by = arrivals[number % arrivals.len()];
         let of_gates = OF_GATES.iter().filter(|(copied, _)| self.case.site.says(copied));
         let of_gates: Vec<_> = of_gates.map(|(_, name)| (*name, "forged")).collect();
         let (name, value) = match of_gates[..] {
@@ -213,16 +272,18 @@ impl Judge<'_> {
         let codings = ["gzip", "zstd", "br", "gzip, zstd;q=0.5, br;q=0.1"];
         let coding = codings[self.case.seed as usize % codings.len()];
         let coded = ask.with(&[("accept-encoding", coding.to_owned())]);
-        let guise = if self.case.seed.is_multiple_of(8) { base } else { turned };
+        let is_base = self.case.seed.is_multiple_of(8) || is_told_as_sent(turned, ask);
+        let guise = if is_base { base } else { turned };
         let mut answers = Vec::new();
-        for by in ARRIVALS {
+        let arrivals = self.arrivals(&coded);
+        for by in arrivals.into_iter().take(OTHERS_MAX) {
             let got = self.get(by, guise, &coded);
             // An application may see the field, and what it says of it is another text.
             let other = self.get(by, plain, &coded);
             same("coding", &coded, (&got, &got.plain()), (&other, &other.plain()))?;
             answers.push(got);
         }
-        let [first, rest @ ..] = &answers[..] else { unreachable!("there are three") };
+        let [first, rest @ ..] = &answers[..] else { return Ok(()) };
         for other in rest {
             let seen = |got: &Got| got.plain().without("etag");
             same("arrival of coded", &coded, (first, &seen(first)), (other, &seen(other)))?;
@@ -243,6 +304,9 @@ impl Judge<'_> {
         let mut made: HashMap<String, (Ask, Got)> = HashMap::new();
         for (by, ask) in asks {
             let target = ask.target(number);
+            if !self.case.site.answers_at(by.listener()) {
+                continue;
+            }
             let got = self.get_as(*by, base, ask, number, &target);
             let other = self.get_as(*by, plain, ask, number, &target);
             let Some(told) = got.answer.field("x-number") else {
@@ -254,6 +318,7 @@ impl Judge<'_> {
                 Some((asked, first)) => {
                     let own = self.case.site.says("key_identity");
                     reused((asked, first), ask, (&got, &other), own)?;
+                    known_apart(first, &other, ask)?;
                 }
                 None => {
                     same("cache, new answer", ask, (&got, &got.plain()), (&other, &other.plain()))?;
@@ -265,6 +330,11 @@ impl Judge<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an application gets another target than others do: a front controller gets it as it was sent, others as it was judged.
+fn is_told_as_sent(guise: Guise, ask: &Ask) -> bool {
+    guise.kind == Kind::Controller && ask.path.contains(['%', '+', ';'])
 }
 
 /// Whether a kept answer may be given: by what it says itself (RFC 9111 section 3), and never from another pool or user. `own`:
@@ -318,8 +388,13 @@ fn reused((asked, first): (&Ask, &Got), ask: &Ask, (got, plain): (&Got, &Got), o
     if of(asked, "authorization").is_some() && !is_open && !is_own {
         return fault("kept for credentials", why("Authorization"));
     }
-    let user = |got: &Got| (line(got, "x-remote-user: "), line(got, "x-guard-user: "));
-    if user(first) != (None, None) && ask.method == "GET" && user(first) != user(plain) && !is_open {
+    let users = ["x-remote-user: ", "x-guard-user: ", "x-user: ", "x-ssl-client-s-dn: "];
+    let user = |got: &Got| users.map(|name| line(got, name));
+    if user(first).iter().any(Option::is_some)
+        && ask.method == "GET"
+        && user(first) != user(plain)
+        && !is_open
+    {
         return fault("kept for another user", why("the user"));
     }
     for name in said("vary").split('_').filter(|name| !name.is_empty()) {
@@ -330,7 +405,21 @@ fn reused((asked, first): (&Ask, &Got), ask: &Ask, (got, plain): (&Got, &Got), o
     Ok(())
 }
 
-fn same(relation: &'static str, ask: &Ask, one: (&Got, &Seen), other: (&Got, &Seen)) -> Judged {
+/// Who is known, by a gate or a certificate, gets what was made for one who is; who is not, never that.
+fn known_apart(first: &Got, plain: &Got, ask: &Ask) -> Judged {
+    let is_known = |got: &Got| {
+        let names = ["x-remote-user: ", "x-guard-user: ", "x-user: ", "x-ssl-client-verify: "];
+        names.iter().any(|name| got.answer.decoded().line(name).is_some())
+    };
+    let is_told = |got: &Got| got.answer.decoded().line("method ").is_some();
+    if !is_told(first) || !is_told(plain) || is_known(first) == is_known(plain) {
+        return Ok(());
+    }
+    let said = format!("first\n{}then for {ask}\nwithout a cache\n{}", first.answer, plain.answer);
+    fault("kept for one who is known, or not", said)
+}
+
+pub(crate) fn same(relation: &'static str, ask: &Ask, one: (&Got, &Seen), other: (&Got, &Seen)) -> Judged {
     let ((got, seen), (other, seen_other)) = (one, other);
     match difference(seen, seen_other) {
         None => Ok(()),

@@ -11,7 +11,7 @@
 //! | [`pools`], [`echo`] | pools of all kinds, and the application behind them |
 //! | [`world`] | the server that is given one file after the other |
 //! | [`ask`], [`seen`] | clients of each version, and what is compared of responses |
-//! | [`judge`], [`told`] | the relations; what is judged of one answer alone |
+//! | [`judge`], [`told`], [`parts`] | the relations; what is judged of one answer alone; parts of contents |
 //! | [`pending`] | those that the server does not keep yet |
 //! | [`files`] | relations between files: order, several files, reload, restart, `check` |
 //! | [`mutants`] | deliberate faults in recorded answers, which the relations have to find |
@@ -29,6 +29,7 @@ mod generate;
 mod identity;
 mod judge;
 mod mutants;
+mod parts;
 mod pending;
 mod pools;
 mod requests;
@@ -65,6 +66,9 @@ fn finish(run: Run, begun: Instant) {
         eprintln!("stopped after {} configurations: {relation}", tried.into_inner());
     }
     assert!(failures.is_empty(), "{faults:?}\n\n{}", failures.join("\n\n"));
+    for refused in &refused {
+        eprintln!("refused: {refused}");
+    }
     let some = refused.iter().take(2).cloned().collect::<Vec<_>>().join("\n");
     assert!(refused.len() * 50 <= cases, "the generator makes what is refused, as\n{some}");
 }

@@ -27,10 +27,15 @@ pub(crate) enum Kind {
     Https,
     FastCgi,
     Http2,
+    /// FastCGI, where one script answers all requests of a route.
+    Controller,
 }
 
 pub(crate) const KINDS: [Kind; 6] =
     [Kind::Direct, Kind::Relay, Kind::Http, Kind::Https, Kind::FastCgi, Kind::Http2];
+
+/// A file of the pools with scripts: its name is what an application is told.
+pub(crate) const SCRIPT: &str = "/index.php";
 
 /// What sites call their pools; each stands for one pool of each kind.
 pub(crate) const ROLES: [&str; 2] = ["a", "b"];
@@ -44,6 +49,7 @@ impl Kind {
             Kind::Https => "https",
             Kind::FastCgi => "fastcgi",
             Kind::Http2 => "h2",
+            Kind::Controller => "controller",
         }
     }
 }
@@ -63,7 +69,7 @@ impl Pools {
         let config = tls(&made);
         let (mut servers, mut tables) = (Vec::new(), String::new());
         for role in ROLES {
-            for kind in KINDS {
+            for kind in KINDS.into_iter().chain([Kind::Controller]) {
                 let (server, lines) = match kind {
                     Kind::Direct | Kind::Relay => (None, process(role, kind)),
                     Kind::Http => from(Upstream::start(move |peer| http(peer, role)), "http", ""),
@@ -72,7 +78,13 @@ impl Pools {
                         let tls = "tls = { server_name = \"inner.example\", ca = \"ca.pem\" }\n";
                         from(server, "https", tls)
                     }
-                    Kind::FastCgi => from(Upstream::start(move |peer| fastcgi(peer, role)), "fastcgi", ""),
+                    Kind::Controller => {
+                        let server = Upstream::start(move |peer| fastcgi(peer, role, kind));
+                        from(server, "fastcgi", "root = \"scripts\"\nphp = true")
+                    }
+                    Kind::FastCgi => {
+                        from(Upstream::start(move |peer| fastcgi(peer, role, kind)), "fastcgi", "")
+                    }
                     Kind::Http2 => from(framed::start(&[], move |far| http2(far, role)), "h2", ""),
                 };
                 let _ = write!(tables, "[pool.{role}-{}]\n{lines}\n", kind.name());
@@ -243,7 +255,7 @@ fn http2(far: &mut Far<'_>, role: &str) -> io::Result<()> {
 }
 
 /// One request of a connection, as FastCGI has it: Maitred asks for no more.
-fn fastcgi(peer: &mut Peer, role: &str) -> io::Result<()> {
+fn fastcgi(peer: &mut Peer, role: &str, kind: Kind) -> io::Result<()> {
     let (mut params, mut body) = (Vec::new(), Vec::new());
     let mut over = false;
     while !over {
@@ -273,6 +285,10 @@ fn fastcgi(peer: &mut Peer, role: &str) -> io::Result<()> {
     let is_told = saw.fields.iter().any(|(name, _)| name.ends_with("user"));
     if let Some(user) = params.get("REMOTE_USER").filter(|user| !user.is_empty() && !is_told) {
         saw.fields.push(("x-remote-user".to_owned(), user.clone()));
+    }
+    if kind == Kind::Controller {
+        assert_eq!(get("SCRIPT_NAME"), SCRIPT, "one script answers everything");
+        assert_eq!(get("PATH_INFO"), "", "the script has no path below it");
     }
     saw.user = Some(params.get("REMOTE_USER").cloned().unwrap_or_else(|| "-".to_owned()));
     let reply = echo::answer(role, &saw);

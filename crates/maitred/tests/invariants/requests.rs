@@ -2,7 +2,7 @@
 
 use maitred_testing::random::Random;
 
-use crate::ask::{ARRIVALS, Arrival, Ask, NUMBER};
+use crate::ask::{Arrival, Ask, NUMBER};
 use crate::generate::PATHS;
 use crate::identity::{Credentials, Gate, Who};
 
@@ -19,9 +19,16 @@ pub(crate) enum Step {
     Coded(Ask),
     /// Several requests for one URL, one after the other.
     Shared(Vec<(Arrival, Ask)>),
+    /// The same for parts of the content, and for a client that has it.
+    Ranged(Ask, usize),
 }
 
-pub(crate) fn steps(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<Step> {
+/// `later` draws what came later, so that earlier seeds keep their requests.
+pub(crate) fn steps(
+    (random, later): (&mut Random, &mut Random),
+    gate: Gate,
+    credentials: &Credentials,
+) -> Vec<Step> {
     let mut steps = Vec::new();
     for _ in 0..2 {
         steps.push(Step::Alike(any(random, gate, credentials)));
@@ -30,7 +37,37 @@ pub(crate) fn steps(random: &mut Random, gate: Gate, credentials: &Credentials) 
     steps.push(Step::Forged(any(random, gate, credentials), random.within(0..1000)));
     steps.push(Step::Coded(any(random, gate, credentials)));
     steps.push(Step::Shared(shared(random, gate, credentials)));
+    for step in &mut steps {
+        match step {
+            Step::Alike(ask) | Step::Spelled(ask, _) | Step::Forged(ask, _) | Step::Coded(ask) => {
+                ask.certificate = later.weighted(CERTIFICATES);
+            }
+            Step::Shared(asks) => asks.iter_mut().for_each(|ask| over_tls(later, ask)),
+            Step::Ranged(..) => {}
+        }
+    }
+    let mut ask = any(later, gate, credentials);
+    (ask.method, ask.body) = ("GET", Vec::new());
+    ask.fields.retain(|(name, _)| *name != "content-type");
+    ask.certificate = later.weighted(CERTIFICATES);
+    if later.percent(60) {
+        let own = ["part=1", "cc=max-age~60&etag=!v1!", "cc=public_max-age~60&etag=!v1!&part=1"];
+        ask.query = format!("{NUMBER}&{}&bytes=3000", pick(later, &own));
+    }
+    steps.push(Step::Ranged(ask, later.within(0..1000)));
     steps
+}
+
+const CERTIFICATES: &[(usize, Who)] = &[(88, Who::None), (7, Who::Ann), (5, Who::Bob)];
+
+/// Has some requests of a sequence come by TLS, some of these with a certificate.
+fn over_tls(later: &mut Random, (by, ask): &mut (Arrival, Ask)) {
+    if *by == Arrival::Http3 || later.percent(20) {
+        *by = later.weighted(&[(2, Arrival::Http3), (2, Arrival::Secure1), (1, Arrival::Secure2)]);
+        ask.certificate = later.weighted(&[(2, Who::None), (2, Who::Ann), (1, Who::Bob)]);
+    } else if later.percent(10) {
+        *by = Arrival::Inner;
+    }
 }
 
 fn any(random: &mut Random, gate: Gate, credentials: &Credentials) -> Ask {
@@ -42,8 +79,8 @@ fn any(random: &mut Random, gate: Gate, credentials: &Credentials) -> Ask {
         (3, "DELETE"),
         (3, "OPTIONS"),
     ]);
-    let mut ask =
-        Ask { method, path: path(random), query: steering(random), fields: Vec::new(), body: Vec::new() };
+    let (path, query) = (path(random), steering(random));
+    let mut ask = Ask { method, path, query, fields: Vec::new(), body: Vec::new(), certificate: Who::None };
     if matches!(method, "POST" | "PUT") {
         let bytes = random.weighted(&[(50, 10), (25, 3000), (10, 70_000)]);
         ask.body = (0..bytes).map(|at| (at % 251) as u8).collect();
@@ -142,8 +179,9 @@ fn shared(random: &mut Random, gate: Gate, credentials: &Credentials) -> Vec<(Ar
         let method = if random.percent(88) { "GET" } else { "HEAD" };
         let fields = client(random, gate, credentials, Who::None);
         // HTTP/3 has another scheme, and so other keys.
-        let by = random.weighted(&[(45, Arrival::Http1), (45, Arrival::Http2), (10, ARRIVALS[2])]);
-        (by, Ask { method, path: path.clone(), query: query.clone(), fields, body: Vec::new() })
+        let by = random.weighted(&[(45, Arrival::Http1), (45, Arrival::Http2), (10, Arrival::Http3)]);
+        let (path, query) = (path.clone(), query.clone());
+        (by, Ask { method, path, query, fields, body: Vec::new(), certificate: Who::None })
     };
     (0..6).map(|_| one(random)).collect()
 }
@@ -179,8 +217,12 @@ fn lower_hex(path: &str) -> String {
 }
 
 /// Fields that gates give, where a site has one that gives them.
-pub(crate) const OF_GATES: &[(&str, &str)] =
-    &[("X-Guard-User", "x-guard-user"), ("X-Guard-Client", "x-guard-client"), ("X-Roles", "x-roles")];
+pub(crate) const OF_GATES: &[(&str, &str)] = &[
+    ("X-Guard-User", "x-guard-user"),
+    ("X-Guard-Client", "x-guard-client"),
+    ("X-Roles", "x-roles"),
+    ("X-User", "x-user"),
+];
 
 /// Fields of the documented families: a client that sends them is treated as one that does not.
 pub(crate) const FORGED: &[(&str, &str)] = &[

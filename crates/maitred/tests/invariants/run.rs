@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::ask::{Ask, Clients};
 use crate::case::Case;
+use crate::identity::Who;
 use crate::judge::{Fault, Judge, Judged, REQUESTS_MAX, Source};
 use crate::requests::Step;
 use crate::world::World;
@@ -94,7 +95,7 @@ impl Run {
     /// What fails of these cases, which one client asks for.
     fn part(&self, world: &World, cases: &[Case]) -> Vec<(Case, Step, Fault)> {
         let mut failed = Vec::new();
-        let mut clients = Clients::new(&world.server);
+        let mut clients = Clients::new(world);
         for case in cases {
             if self.stops && self.has_failed.load(Relaxed) {
                 break;
@@ -106,7 +107,7 @@ impl Run {
                     failed.push((case.clone(), step.clone(), fault));
                     self.asked.fetch_add(clients.asked, Relaxed);
                     // A panic of a client leaves its connection as it was.
-                    clients = Clients::new(&world.server);
+                    clients = Clients::new(world);
                     break;
                 }
             }
@@ -170,13 +171,13 @@ fn first_failing(world: &World, tried: &mut [(Case, Step)], relation: &str) -> O
         let (one, other) = tried.split_at_mut(tried.len() / 2);
         return first_failing(world, one, relation).or_else(|| first_failing(world, other, relation));
     }
-    let mut clients = Clients::new(&world.server);
+    let mut clients = Clients::new(world);
     for (case, step) in tried {
         if let Err(fault) = judge(&mut clients, case, step) {
             if fault.relation == relation {
                 return Some((case.clone(), step.clone(), fault));
             }
-            clients = Clients::new(&world.server);
+            clients = Clients::new(world);
         }
     }
     None
@@ -189,6 +190,7 @@ fn smaller(step: &Step) -> Vec<Step> {
         Step::Coded(ask) => less(ask).into_iter().map(Step::Coded).collect(),
         Step::Spelled(ask, number) => less(ask).into_iter().map(|ask| Step::Spelled(ask, *number)).collect(),
         Step::Forged(ask, number) => less(ask).into_iter().map(|ask| Step::Forged(ask, *number)).collect(),
+        Step::Ranged(ask, number) => less(ask).into_iter().map(|ask| Step::Ranged(ask, *number)).collect(),
         Step::Shared(asks) => {
             let without = |at: usize| {
                 let mut asks = asks.clone();
@@ -215,6 +217,9 @@ fn less(ask: &Ask) -> Vec<Ask> {
     }
     if !ask.body.is_empty() {
         found.push(Ask { body: Vec::new(), ..ask.clone() });
+    }
+    if ask.certificate != Who::None {
+        found.push(Ask { certificate: Who::None, ..ask.clone() });
     }
     found
 }

@@ -15,6 +15,8 @@ const NOT_COMPARED: &[&str] = &[
     "cache-status",
     // It says where HTTP/3 is, to clients that came by TLS.
     "alt-svc",
+    // The example `stamp` says the method, and the status before a cache has made another one of it.
+    "server-timing",
     // The application counts its answers.
     "x-number",
     // The relation about forged fields looks at it.

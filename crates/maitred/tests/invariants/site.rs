@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::pools::Kind;
+use crate::support::libraries::examples;
 
 /// A key and its value as TOML has it. `@a` and `@b` in it are pools, whose kind is said when the text is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +31,10 @@ pub(crate) struct Guise {
     pub(crate) is_reversed: bool,
 }
 
+/// What tells a path or a query that an application gets from the one that was sent.
+pub(crate) const CHANGING: [&str; 6] =
+    ["rewrite", "strip_prefix", "query", "reroute", "path_regex", "encoded_slashes"];
+
 /// Routes for paths that are never asked for.
 const DEAD_ROUTES: usize = 5;
 
@@ -49,6 +54,18 @@ impl Site {
     /// Whether a value of it, or of one of its routes, has this text.
     pub(crate) fn says(&self, text: &str) -> bool {
         self.keys.iter().chain(self.routes.iter().flatten()).any(|key| key.value.contains(text))
+    }
+
+    /// Whether it answers at the listener of this name.
+    pub(crate) fn answers_at(&self, listener: &str) -> bool {
+        self.get("listen").is_none_or(|names| names.contains(&format!("\"{listener}\"")))
+    }
+
+    /// Whether routes ask where a request has come in.
+    pub(crate) fn tells_arrivals_apart(&self) -> bool {
+        let of_arrival = ["listener = ", "tls = ", "scheme = ", "client_certificate = "];
+        let conditions = self.routes.iter().filter_map(|route| get(route, "match"));
+        conditions.into_iter().any(|condition| of_arrival.iter().any(|name| condition.contains(name)))
     }
 
     /// Its tables, in one guise.
@@ -112,9 +129,15 @@ fn write_keys(text: &mut String, keys: &[Key], guise: Guise) {
         .iter()
         .filter(|key| !guise.is_plain || !NOT_PLAIN.contains(&key.name))
         .map(|key| {
-            let pool = |role: &str| format!("{role}-{}", guise.kind.name());
+            // One script answers what a route leads to, and not what other ways lead there.
+            let is_controller = guise.kind == Kind::Controller && key.name == "pool";
+            let kind =
+                if is_controller || guise.kind != Kind::Controller { guise.kind } else { Kind::FastCgi };
+            let pool = |role: &str| format!("{role}-{}", kind.name());
             let value = key.value.replace("@a", &pool("a")).replace("@b", &pool("b"));
-            format!("{} = {value}\n", key.name)
+            let value = value.replace("@modules", &examples().display().to_string());
+            let controller = if is_controller { "front_controller = \"index.php\"\n" } else { "" };
+            format!("{} = {value}\n{controller}", key.name)
         })
         .collect();
     if guise.is_reversed {

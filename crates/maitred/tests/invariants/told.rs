@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use crate::ask::Ask;
 use crate::echo::ordered;
+use crate::identity::Who;
 use crate::judge::{Got, Judged, fault};
 use crate::site::{Site, get};
 
@@ -13,7 +14,33 @@ use crate::site::{Site, get};
 pub(crate) fn judge(site: &Site, ask: &Ask, got: &Got) -> Judged {
     target(site, ask, got)?;
     user(ask, got)?;
+    certificate(ask, got)?;
     credentials(site, ask, got)
+}
+
+/// What a front controller is asked for: what was sent.
+pub(crate) fn as_sent(ask: &Ask, got: &Got) -> Judged {
+    let Some(told) = got.answer.field("x-told-target") else { return Ok(()) };
+    let sent = ordered(&ask.target(got.number));
+    if sent == told {
+        return Ok(());
+    }
+    fault("what a front controller is asked for", format!("{ask}\nit was {told:?}, and not {sent:?}"))
+}
+
+/// The certificate is the one that the client has shown.
+fn certificate(ask: &Ask, got: &Got) -> Judged {
+    if got.answer.line("method ").is_none() {
+        return Ok(());
+    }
+    let shown = Some(ask.certificate).filter(|who| got.by.is_secure() && *who != Who::None);
+    let subject = shown.map(|who| format!("CN={},O=Example\\, Inc.", who.name()));
+    let told = got.answer.line("x-ssl-client-s-dn: ");
+    let is_verified = got.answer.line("x-ssl-client-verify: ") == shown.map(|_| "SUCCESS");
+    if told == subject.as_deref() && is_verified {
+        return Ok(());
+    }
+    fault("the certificate of a client", format!("{ask}\nit was {subject:?}\n{}", got.answer))
 }
 
 /// A rewrite that adds to a path.
@@ -45,12 +72,14 @@ fn target(site: &Site, ask: &Ask, got: &Got) -> Judged {
 
 /// The user is the one whose credentials were sent, in each way in which an application is told.
 fn user(ask: &Ask, got: &Got) -> Judged {
-    let fields = ["x-remote-user: ", "x-guard-user: "];
+    let fields = ["x-remote-user: ", "x-guard-user: ", "x-user: "];
     let by_field = fields.iter().find_map(|name| got.answer.line(name));
     if by_field.is_some() && by_field != shown(ask).as_deref() {
         let said = format!("{ask}\nit was {:?}, and the application got {by_field:?}", shown(ask));
         return fault("the user of a request", said);
     }
+    // A module gives fields, and no user.
+    let by_field = by_field.filter(|_| got.answer.line("x-user: ").is_none());
     let by_interface = got.answer.field("x-told-user").filter(|_| got.answer.line("method ").is_some());
     match by_interface {
         Some(user) if by_field.unwrap_or("-") != user => {
@@ -77,6 +106,10 @@ fn shown(ask: &Ask) -> Option<String> {
     if let Some(basic) = field("authorization").strip_prefix("Basic ") {
         let pair = String::from_utf8(STANDARD.decode(basic).unwrap()).unwrap();
         return pair.split_once(':').map(|(user, _)| user.to_owned());
+    }
+    // The module's tokens have the name as it is.
+    if let Some((user, _)) = cookie("token").and_then(|token| token.split_once(".4102444800.")) {
+        return Some(user.to_owned());
     }
     let token = field("authorization").strip_prefix("Bearer ").or_else(|| cookie("token"))?;
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).unwrap();

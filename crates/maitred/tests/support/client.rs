@@ -67,6 +67,14 @@ impl Client {
         Client { stream: Stream::Tls(Box::new(stream)), buffer: Vec::new() }
     }
 
+    /// The session with its socket, for another protocol.
+    pub(crate) fn into_tls(self) -> Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>> {
+        match self.stream {
+            Stream::Tls(stream) => stream,
+            Stream::Tcp(_) | Stream::Unix(_) => panic!("not a TLS connection"),
+        }
+    }
+
     /// The session.
     pub(crate) fn tls(&mut self) -> &mut rustls::ClientConnection {
         match &mut self.stream {

@@ -10,6 +10,7 @@ pub(crate) mod framed;
 mod gate;
 pub(crate) mod h2;
 pub(crate) mod h3;
+pub(crate) mod libraries;
 pub(crate) mod load;
 pub(crate) mod php;
 pub(crate) mod processes;

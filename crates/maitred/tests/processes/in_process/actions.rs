@@ -4,9 +4,9 @@ use std::time::UNIX_EPOCH;
 
 use aws_lc_rs::hmac;
 
-use crate::in_process::libraries::{example, faulty, probe};
 use crate::in_process::scene::{finish, module, modules, table, wait_for_all};
 use crate::support::h2::Connection;
+use crate::support::libraries::{example, faulty, probe};
 use crate::support::upstream::Upstream;
 use crate::support::{Server, Setup};
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::in_process::libraries::{example, hello_in_c, probe};
 use crate::in_process::scene::{finish, hello, metric, module, modules, table};
 use crate::support::h2::Connection;
 use crate::support::h3::{self, Asks as _, Text as _};
+use crate::support::libraries::{example, hello_in_c, probe};
 use crate::support::stage;
 use crate::support::{Client, Setup};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::in_process::libraries::{example, faulty, library_of};
 use crate::in_process::scene::{finish, hello, metric, module, wait_for_metric};
+use crate::support::libraries::{example, faulty, library_of};
 use crate::support::{Server, Setup};
 
 /// Modules that cannot begin, with what is said of them: the library, its `config`, and parts of the text.

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::in_process::libraries::library_of;
 use crate::in_process::scene::{
     ask_only, finish, hello, metric, module, wait_for_all, wait_for_metric, with_faulty,
 };
 use crate::support::h2::{self, Connection};
 use crate::support::h3::reload;
+use crate::support::libraries::library_of;
 use crate::support::processes::{runs, send_signal};
 use crate::support::{Client, End, Server, Setup, eventually};
 

@@ -1,9 +1,9 @@
 //! Modules that change the fields of responses.
 
-use crate::in_process::libraries::{example, faulty};
 use crate::in_process::scene::{hello, module, modules, table};
 use crate::support::h2::Connection;
 use crate::support::h3::{self, Asks as _, Text as _};
+use crate::support::libraries::{example, faulty};
 use crate::support::stage;
 use crate::support::upstream::Upstream;
 use crate::support::{Client, Setup};

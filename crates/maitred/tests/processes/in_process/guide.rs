@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::in_process::libraries::{examples, hello_in_c};
+use crate::support::libraries::{examples, hello_in_c};
 use crate::support::{Setup, binary};
 
 /// A repository's text.

@@ -6,12 +6,12 @@ use std::io::Write as _;
 use maitred_http::h3::Code;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::in_process::libraries::{example, probe};
 use crate::in_process::scene::{
     ask_only, hello, module, modules, probe_of, table, tell, wait_for_waiting, with_faulty, with_probe,
 };
 use crate::support::h2::Connection;
 use crate::support::h3::{self, Asks as _, Text as _, reload};
+use crate::support::libraries::{example, probe};
 use crate::support::processes::runs;
 use crate::support::{Client, Server, eventually};
 

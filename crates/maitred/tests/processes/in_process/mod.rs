@@ -11,7 +11,6 @@
 //! | [`guide`] | the configurations of `docs/modules.md` |
 //! | [`held`] | modules that do not give an event loop back |
 //! | [`later`] | answers that come later |
-//! | [`libraries`] | builds what the tests load |
 //! | [`rights`] | what a library may do from its first instruction on, and which ones are refused |
 //! | [`rules`] | answers that break a rule, and panics |
 //! | [`scene`] | configurations and commands that several of them use |
@@ -25,7 +24,6 @@ mod filters;
 mod guide;
 mod held;
 mod later;
-mod libraries;
 mod rights;
 mod rules;
 mod scene;

@@ -4,9 +4,9 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::in_process::libraries::library_of;
 use crate::in_process::scene::module;
 use crate::support::h3::{reload, upgrade};
+use crate::support::libraries::library_of;
 use crate::support::{Client, Server, Setup, eventually, skip_here};
 
 /// Notes in `record`, which stands beside `secret`, with which rights it is loaded: when nothing of the module was called yet.

@@ -1,9 +1,9 @@
 //! Answers that break a rule, and panics: the client gets an error, and the process goes on.
 
-use crate::in_process::libraries::{example, faulty, probe};
 use crate::in_process::scene::{finish, module, wait_for_all, with_faulty};
 use crate::support::Setup;
 use crate::support::h2::Connection;
+use crate::support::libraries::{example, faulty, probe};
 
 #[test]
 fn answers_that_break_a_rule_are_refused() {

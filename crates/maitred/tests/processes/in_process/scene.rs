@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::in_process::libraries::{example, faulty, probe};
+use crate::support::libraries::{example, faulty, probe};
 use crate::support::{Client, Server, Setup, Stopped, eventually};
 
 /// One table of `module`. `config` and `keys` are lines of TOML, as in `a = 1, b = 2`.

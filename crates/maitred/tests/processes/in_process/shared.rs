@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use crate::in_process::libraries::example;
 use crate::in_process::scene::{ask_only, finish, hello, module, tell, with_faulty, with_probe};
 use crate::support::h2::Connection;
 use crate::support::h3::{reload, upgrade};
+use crate::support::libraries::example;
 use crate::support::load::{Load, replace_under_load};
 use crate::support::processes::runs;
 use crate::support::{Server, Setup, eventually, skip_here};

@@ -1,4 +1,4 @@
-//! Builds what the tests load.
+//! Builds the libraries that tests load as modules.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
