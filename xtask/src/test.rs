@@ -74,7 +74,8 @@ pub fn built() -> Result<()> {
         return Ok(());
     }
     // The whole workspace, so that dependencies have the features that they have for its tests, and are not compiled again.
-    let build = ["build", "--workspace", "--bin", "maitred", "--example", "worker", "--example", "tower"];
+    let examples = ["worker", "tower", "hello"].into_iter().flat_map(|name| ["--example", name]);
+    let build = ["build", "--workspace", "--bin", "maitred"].into_iter().chain(examples);
     crate::step::step("server", cargo().args(build))
 }
 

@@ -71,6 +71,7 @@ const MACHINES: &[Machine] = &[
                 "",
                 "install, start, reload, restart, rotation of logs, stop",
             ),
+            case("modules", include_str!("../vm/cases/modules.sh"), "", "a module in the installed package"),
             case("security", include_str!("../vm/cases/security.sh"), "", "the rating of the unit"),
             case("upgrade", include_str!("../vm/cases/upgrade.sh"), "", "a newer package under load"),
             case("remove", include_str!("../vm/cases/remove.sh"), "", "removal and purge"),
@@ -286,7 +287,8 @@ fn install(root: &Path, cases: &[&Case], programs: &[PathBuf], debs: &[PathBuf])
     if cases.iter().any(|case| case.name == "ktls") {
         kernel_tls::install(root)?;
     }
-    for file in programs.iter().chain(debs) {
+    let module = crate::target().join("debug/examples/libhello.so");
+    for file in programs.iter().chain(debs).chain([&module]) {
         fs::copy(file, root.join("cases").join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())

@@ -39,7 +39,7 @@ const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Pack this binary, instead of building a static one with the profile `dist`
+    /// Pack this binary, instead of building one that is static, and for Debian one that is not, with the profile `dist`
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
     /// Do it twice, and fail if a byte differs
@@ -61,33 +61,36 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
     let time = time()?;
     let once = |place: &str| -> Result<Artefacts> {
         println!("\n== artefacts of {VERSION} into {}", target.join("dist").display());
-        let given = arguments.binary.as_deref();
-        let binary = given.map_or_else(|| build(&target.join(place), time), |path| Ok(path.to_owned()))?;
-        let stage = tempfile::tempdir()?;
-        let executable = stripped(&binary, stage.path())?;
-        let elf = elf::read(&executable)?;
-        if elf.libc != Libc::Static {
-            if given.is_none() {
-                return Err(format!("{}: the build was to be static, and is not", binary.display()).into());
+        let (stage, debian_stage) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let (all, debian) = match &arguments.binary {
+            Some(path) => (packed(path, stage.path())?, packed(path, debian_stage.path())?),
+            None => {
+                let all = build(&target.join(place), time, Linkage::Static)?;
+                let debian = build(&target.join(place), time, Linkage::Dynamic)?;
+                (packed(&all, stage.path())?, packed(&debian, debian_stage.path())?)
             }
-            println!(
-                "{}: not static, so that no image is made, and packages need its glibc",
-                binary.display()
-            );
+        };
+        if arguments.binary.is_none() && (all.elf.libc == Libc::Static) == (debian.elf.libc == Libc::Static) {
+            return Err("one build was to be static and the other was not, and they are alike".into());
         }
-        let release =
-            Release { version: VERSION.to_owned(), architecture: elf.architecture.to_owned(), time };
+        if all.elf.libc != Libc::Static {
+            println!("not static, so that no image is made, and packages need its glibc");
+        }
+        let architecture = all.elf.architecture;
+        let release = Release { version: VERSION.to_owned(), architecture: architecture.to_owned(), time };
         println!("== licences of all that is linked");
-        let linked = components::linked(root(), elf.architecture)?;
+        let linked = components::linked(root(), architecture)?;
         println!("== archive, packages for Debian and Fedora, list of components, image");
-        let mut artefacts = pack(root(), &release, &linked, elf.libc, &std::fs::read(&executable)?)?;
+        let mut artefacts = pack(root(), &release, &linked, [&all.contents()?, &debian.contents()?])?;
         let texts = components::texts(&linked)?;
         println!("== wheel and packages of npm");
-        artefacts.extend(languages(&executable, &texts, &stage.path().join("languages"))?);
+        artefacts.extend(languages(&all.path, &texts, &stage.path().join("languages"))?);
         println!("== Go module");
         artefacts.push(go::pack(&release, &arguments.go_module)?);
-        let debug = format!("maitred-{}-{}-linux.debug", release.version, release.architecture);
-        artefacts.push((debug, std::fs::read(stage.path().join(DEBUG))?));
+        for (executable, name) in [(&all, "linux"), (&debian, "debian")] {
+            let name = format!("maitred-{}-{architecture}-{name}.debug", release.version);
+            artefacts.push((name, std::fs::read(executable.path.with_file_name(DEBUG))?));
+        }
         Ok(artefacts)
     };
     let artefacts = once("dist-build")?;
@@ -97,6 +100,37 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
     let directory = std::path::absolute(target.join("dist"))?;
     write(&directory, &artefacts)?;
     if arguments.test { used::test(&directory) } else { Ok(()) }
+}
+
+/// Whether an executable loads libraries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Linkage {
+    Static,
+    /// That of the C library; with it, modules can be loaded.
+    Dynamic,
+}
+
+/// An executable without symbols, whose symbols are beside it.
+struct Packed {
+    path: PathBuf,
+    elf: elf::Elf,
+}
+
+/// What of an executable goes into an artefact.
+struct Contents {
+    libc: Libc,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    fn contents(&self) -> Result<Contents> {
+        Ok(Contents { libc: self.elf.libc, bytes: std::fs::read(&self.path)? })
+    }
+}
+
+fn packed(binary: &Path, stage: &Path) -> Result<Packed> {
+    let path = stripped(binary, stage)?;
+    Ok(Packed { elf: elf::read(&path)?, path })
 }
 
 /// The package for Debian of this binary, in this directory.
@@ -157,15 +191,19 @@ fn time() -> Result<u64> {
     Ok(time.map_err(|_| "there is no commit; set SOURCE_DATE_EPOCH (seconds since 1970)")?)
 }
 
-/// Builds a static binary. With `--target`, its flags do not reach build scripts and procedural macros.
-fn build(directory: &Path, time: u64) -> Result<PathBuf> {
+/// Builds a binary. With `--target`, its flags do not reach build scripts and procedural macros.
+fn build(directory: &Path, time: u64, linkage: Linkage) -> Result<PathBuf> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let sources = root();
-    let directory = std::path::absolute(directory)?;
+    let (kind, feature) = match linkage {
+        Linkage::Static => ("static", "+crt-static"),
+        Linkage::Dynamic => ("dynamic", "-crt-static"),
+    };
+    let directory = std::path::absolute(directory)?.join(kind);
     let home = std::env::var("CARGO_HOME")
         .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
     let flags = [
-        "-Ctarget-feature=+crt-static".to_owned(),
+        format!("-Ctarget-feature={feature}"),
         format!("--remap-path-prefix={}=/maitred", sources.display()),
         format!("--remap-path-prefix={home}=/cargo"),
     ];
@@ -184,7 +222,7 @@ fn build(directory: &Path, time: u64) -> Result<PathBuf> {
     ]);
     command.arg("--target-dir").arg(&directory).current_dir(sources);
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")).env("SOURCE_DATE_EPOCH", time.to_string());
-    xtask::step::step("static binary", &mut command)?;
+    xtask::step::step(&format!("{kind} binary"), &mut command)?;
     Ok(directory.join(triple).join("dist/maitred"))
 }
 
@@ -218,30 +256,30 @@ fn binutils(program: &str, arguments: &[&str], paths: &[&Path], directory: &Path
     }
 }
 
-/// What is made of a binary and of the sources in `root`. There is an image of a static binary only.
+/// What is made of the sources in `root` and of two binaries: one for all, and one for Debian. There is an image of a static
+/// binary only.
 fn pack(
     root: &Path,
     release: &Release,
     linked: &[components::Component],
-    libc: Libc,
-    binary: &[u8],
+    [all, debian]: [&Contents; 2],
 ) -> Result<Artefacts> {
     let lock =
         std::fs::read_to_string(root.join("Cargo.lock")).map_err(|error| format!("Cargo.lock: {error}"))?;
     let texts = components::texts(linked)?;
-    let tree = installed(root, binary, &texts)?;
+    let tree = installed(root, &all.bytes, &texts)?;
     let mut licenses = Tree::default();
     for license in LICENSES {
         licenses.copy(license, 0o644, &root.join(license))?;
     }
     let mut artefacts = vec![
         tarball::pack(release, &tree, &licenses)?,
-        deb::pack(release, &tree, libc)?,
-        rpm::pack(release, &tree, &licenses, libc)?,
+        deb::pack(release, &installed(root, &debian.bytes, &texts)?, debian.libc)?,
+        rpm::pack(release, &tree, &licenses, all.libc)?,
         sbom::pack(release, linked, &lock)?,
     ];
-    if libc == Libc::Static {
-        artefacts.push(oci::pack(release, &container(root, binary, &texts, Path::new(CERTIFICATES))?)?);
+    if all.libc == Libc::Static {
+        artefacts.push(oci::pack(release, &container(root, &all.bytes, &texts, Path::new(CERTIFICATES))?)?);
     }
     Ok(artefacts)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::elf::Libc;
-use super::{Artefacts, Release, compare, components, container, oci, pack, write};
+use super::{Artefacts, Contents, Release, compare, components, container, oci, pack, write};
 use xtask::root;
 use xtask::skips::{Kind, skip};
 use xtask::test_packages::has_program;
@@ -18,7 +18,8 @@ fn release() -> Release {
 /// With an image that has no real certificates, since this machine need not have any.
 fn artefacts() -> Artefacts {
     let linked = components::linked(root(), "x86_64").unwrap();
-    let mut artefacts = pack(root(), &release(), &linked, Libc::Glibc(34), BINARY).unwrap();
+    let contents = Contents { libc: Libc::Glibc(34), bytes: BINARY.to_vec() };
+    let mut artefacts = pack(root(), &release(), &linked, [&contents, &contents]).unwrap();
     let container = container(root(), BINARY, "MIT", &root().join("LICENSE-MIT")).unwrap();
     artefacts.push(oci::pack(&release(), &container).unwrap());
     artefacts
