@@ -390,6 +390,7 @@ impl Master {
             for pool in &mut self.pools {
                 pool.promise(None);
             }
+            self.end_trials(now);
             self.actions.push(Action::Abandon(plan.number));
         }
         self.counts.reloads_refused += 1;

@@ -11,8 +11,9 @@
 //! | Ready | cannot be | → Empty, a death | signal → Ending | none |
 //! | Ending | cannot be | → Empty | stays | `SIGKILL`, once |
 //!
-//! After a reload that changes it, a pool is *superseded*: its processes accept until each bucket of its successor, which has the
-//! same sockets, has a process that is ready. So a successor that cannot start costs no connection.
+//! A reload that changes it *tries* its successor first, which has the same sockets: one whose first process ends before it is
+//! ready refuses the reload. Then the pool is *superseded*: its processes accept until each bucket of its successor has a process
+//! that is ready. So a successor that cannot start costs no connection.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -73,6 +74,8 @@ struct Slot {
 /// What becomes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
+    /// That of a configuration that is not in force yet.
+    Trying,
     Serving,
     Superseded,
     Ending,
@@ -109,6 +112,8 @@ pub(crate) struct ListenPool {
     restart: Option<Restart>,
     failed_starts: u32,
     last_words: String,
+    /// The last lines of a process that exits now.
+    said: Vec<String>,
     /// What was reported of the pool's trouble, and to which worker process.
     told: Option<(u64, Option<String>)>,
     /// The log says that its next start is put off, and not yet that its processes are up again.
@@ -134,12 +139,55 @@ impl ListenPool {
             restart: None,
             failed_starts: 0,
             last_words: String::new(),
+            said: Vec::new(),
             told: None,
             said_delay: false,
             plan: Rc::new(plan.clone()),
         };
         pool.fit(now);
         Some(pool)
+    }
+
+    /// The same for a configuration that is in force only when this has a process that is ready.
+    pub(crate) fn attempt(now: Instant, number: u64, index: u16, plan: &PoolPlan) -> Option<ListenPool> {
+        let pool = ListenPool::new(now, number, index, plan)?;
+        Some(ListenPool { course: Course::Trying, ..pool })
+    }
+
+    /// Its configuration is in force.
+    pub(crate) fn serve(&mut self) {
+        self.course = Course::Serving;
+    }
+
+    /// Whether its configuration is not in force yet.
+    pub(crate) fn is_trying(&self) -> bool {
+        self.course == Course::Trying
+    }
+
+    /// Whether it is known how its first processes fare.
+    pub(crate) fn is_tried(&self) -> bool {
+        self.failed_starts > 0 || self.is_ready()
+    }
+
+    /// Why none of its first processes has become ready; `None` if one has, or may yet.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let (name, how) = (&self.plan.name, &self.last_words);
+        let text =
+            || format!("no process of pool \"{name}\" becomes ready: the last one {how}{}", self.lines());
+        (self.failed_starts > 0 && !self.is_ready()).then(text)
+    }
+
+    /// A process that exits now has said this last.
+    pub(crate) fn said(&mut self, lines: Vec<String>) {
+        self.said = lines;
+    }
+
+    fn lines(&self) -> String {
+        self.said.iter().map(|line| format!(" | {line}")).collect()
+    }
+
+    fn is_kept_up(&self) -> bool {
+        matches!(self.course, Course::Trying | Course::Serving)
     }
 
     /// As many slots as the settings need, one for each bucket at least; more while there are processes in them that were
@@ -223,7 +271,7 @@ impl ListenPool {
 
     /// Whether every process of it is gone, and none will be started.
     pub(crate) fn is_over(&self) -> bool {
-        self.course != Course::Serving && self.slots.iter().all(|slot| slot.phase == Phase::Empty)
+        !self.is_kept_up() && self.slots.iter().all(|slot| slot.phase == Phase::Empty)
     }
 
     /// Whether it is the pool of the configuration in force.
@@ -260,7 +308,12 @@ impl ListenPool {
         &self.plan.name
     }
 
-    /// Its index in the configuration in force.
+    /// The configuration that it belongs to.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its index in that configuration.
     pub(crate) fn index(&self) -> u16 {
         self.index
     }
@@ -310,7 +363,7 @@ impl ListenPool {
         let old = slot.stale.is_some();
         slot.phase = Phase::Empty;
         self.stirred = now;
-        if asked || self.course != Course::Serving {
+        if asked || !self.is_kept_up() {
             return;
         }
         out.counts.slot_crashes += 1;
@@ -337,7 +390,7 @@ impl ListenPool {
 
     /// Starts and retires processes. `worker`: the current worker process, which shows the pool's trouble.
     pub(crate) fn decide(&mut self, now: Instant, worker: Option<u64>, out: &mut Out<'_>) {
-        if self.course != Course::Serving {
+        if !self.is_kept_up() {
             return;
         }
         self.fit(now);
@@ -474,7 +527,7 @@ impl ListenPool {
             self.said_delay = false;
             out.log(Level::INFO, format!("pool \"{}\" has recovered", self.plan.name));
         }
-        let Some(worker) = worker else { return };
+        let Some(worker) = worker.filter(|_| self.course == Course::Serving) else { return };
         if self.slots.iter().any(|slot| slot.phase == Phase::Ready) {
             self.failed_starts = 0;
         }
@@ -496,7 +549,7 @@ impl ListenPool {
         let left = self.slots.iter().filter(|slot| slot.stale == Some(REPLACED) && slot.is_up()).count();
         let restart = self.restart.as_mut()?;
         let due = restart.is_due(now);
-        let Some((well, text)) = restart.outcome(&self.plan.name, left, (serves, false), &[]) else {
+        let Some((well, text)) = restart.outcome(&self.plan.name, left, (serves, false), &self.said) else {
             let text = restart.progress(&self.plan.name, left);
             return due.then(|| (restart.askers.clone(), Report::Waits(text)));
         };

@@ -14,6 +14,31 @@ impl Master {
         self.listen_pools.iter().filter(|pool| pool.is_serving())
     }
 
+    /// Starts the pools that a configuration has anew or has changed, before it is in force. Returns whether it is known how their
+    /// first processes fare.
+    pub(super) fn try_listen_pools(&mut self, now: Instant, plan: &Plan) -> bool {
+        for (index, wanted) in (0_u16..).zip(&plan.pools).filter(|(_, wanted)| wanted.listen.is_some()) {
+            let is_tried = |pool: &ListenPool| pool.is_trying() && pool.pool_name() == wanted.name;
+            if !self.listen_pools.iter().any(|pool| is_tried(pool) || pool.survives(wanted)) {
+                self.listen_pools.extend(ListenPool::attempt(now, plan.number, index, wanted));
+            }
+        }
+        self.listen_pools.iter().filter(|pool| pool.is_trying()).all(ListenPool::is_tried)
+    }
+
+    /// Why a configuration cannot be in force.
+    pub(super) fn listen_failure(&self) -> Option<String> {
+        self.listen_pools.iter().filter(|pool| pool.is_trying()).find_map(ListenPool::failure)
+    }
+
+    /// The configuration that was tried is not to be in force, or no longer has these pools.
+    pub(super) fn end_trials(&mut self, now: Instant) {
+        let out = out!(self);
+        for pool in self.listen_pools.iter_mut().filter(|pool| pool.is_trying()) {
+            pool.end(pool.timeout(now), out);
+        }
+    }
+
     /// A configuration is in force: pools that it leaves as they are go on, others are begun, replaced or ended.
     pub(super) fn adopt_listen_pools(&mut self, now: Instant, plan: &Plan) {
         let mut begun = Vec::new();
@@ -26,7 +51,13 @@ impl Master {
                         .iter_mut()
                         .filter(|pool| pool.pool_name() == wanted.name && wanted.listen.is_some())
                         .for_each(ListenPool::supersede);
-                    begun.extend(ListenPool::new(now, plan.number, index, wanted));
+                    let tried = |pool: &&mut ListenPool| {
+                        pool.is_trying() && (pool.number(), pool.index()) == (plan.number, index)
+                    };
+                    match self.listen_pools.iter_mut().find(tried) {
+                        Some(pool) => pool.serve(),
+                        None => begun.extend(ListenPool::new(now, plan.number, index, wanted)),
+                    }
                 }
             }
         }
@@ -35,6 +66,7 @@ impl Master {
             pool.end(pool.timeout(now), out);
         }
         self.listen_pools.append(&mut begun);
+        self.end_trials(now);
     }
 
     pub(super) fn accepting(&mut self, now: Instant, queues: &[Vec<u32>], seen: &[AcceptSeen]) {

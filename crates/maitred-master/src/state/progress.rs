@@ -84,10 +84,11 @@ impl Master {
         let (number, plan) = (*generation, Rc::clone(plan));
         self.complete_pools(now, number, &plan);
         let ready = self.generation(number).is_some_and(|next| next.is_running());
-        if !ready || !self.pools_of(number).all(Pool::is_tried) {
+        let tried = self.try_listen_pools(now, &plan);
+        if !ready || !tried || !self.pools_of(number).all(Pool::is_tried) {
             return;
         }
-        let failure = self.pools_of(number).find_map(Pool::failure);
+        let failure = self.pools_of(number).find_map(Pool::failure).or_else(|| self.listen_failure());
         if let Some(why) = failure {
             return self.refuse_reload(now, &why);
         }
@@ -134,6 +135,8 @@ impl Master {
     /// An application process exits now, and these lines are its last.
     pub(super) fn app_said(&mut self, epoch: u64, lines: Vec<String>) {
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.slot_of(epoch).is_some()) {
+            pool.said(lines);
+        } else if let Some(pool) = self.listen_pools.iter_mut().find(|pool| pool.has(epoch)) {
             pool.said(lines);
         }
     }

@@ -2,12 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal;
 
-use crate::listen_pools::world::{PREFORK, address, ask, pids, ready, start};
-use crate::support::{Client, Gate, eventually};
+use crate::listen_pools::world::{PREFORK, address, ask, pids, ready, start, table};
+use crate::support::{Client, Gate, Setup, eventually};
 
 #[test]
 fn an_unchanged_pool_is_not_touched_by_a_reload() {
@@ -81,14 +82,62 @@ fn a_changed_pool_takes_over_without_a_refused_connection() {
         });
         // A successor that cannot start costs nothing: those that are there go on.
         rewrite(&version(3, "command = [\"./is-not-there\"]"));
-        server.wait_for_line(|line| line.contains("is-not-there"));
+        server.wait_for_line(|line| line.contains("reload refused") && line.contains("is-not-there"));
         assert_eq!(ask(at, "/")[2], "2");
         rewrite(&version(4, PREFORK));
         eventually("the next ones answer", || ask(at, "/")[2] == "4");
         drop(over);
         assert!(hammers.into_iter().map(|one| one.join().unwrap()).sum::<u32>() > 0);
     });
-    server.stop();
+    let ended = server.terminate(Signal::TERM);
+    assert!(ended.status.success(), "{:?}", ended.said);
+}
+
+#[test]
+fn a_successor_that_dies_is_refused_and_costs_nothing() {
+    // A machine may take longer than the usual second to get as far as the failure.
+    const GRACE: &str = "workers = 1\nstart_grace = \"60s\"";
+    let broken = "import sys\nsys.exit('the database is not configured')\n";
+    let server = start(&format!("{PREFORK}workers = 1\nstart_grace = \"200ms\""), None);
+    eventually("it is ready", || ready(&server) == 1);
+    let (at, before) = (address(&server), pids(&server));
+    let (file, program) = (server.path("maitred.toml"), server.path("prefork.py"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&program, broken).unwrap();
+    let is_refused = |arguments: &[&str]| {
+        let (status, said) = server.command(arguments);
+        assert!(status.code() == Some(1) && said.contains("the database is not configured"), "{said}");
+        assert_eq!(ask(at, "/")[0], before[0].to_string());
+        eventually("the process before is the only one", || pids(&server) == before);
+    };
+    let changed = text.replace("workers = 1\nstart_grace = \"200ms\"", GRACE);
+    let changed = changed.replace("GATE = \"\"", "GATE = \"\", NEW = \"1\"");
+    assert_ne!(changed, text);
+    std::fs::write(&file, changed).unwrap();
+    is_refused(&["reload"]);
+    std::fs::write(&file, text).unwrap();
+    let ended = server.terminate(Signal::TERM);
+    assert!(ended.status.success(), "{:?}", ended.said);
+}
+
+#[test]
+fn a_restart_of_a_program_that_is_gone_is_refused_and_costs_nothing() {
+    let setup = Setup::with_files().outside("prefork.py", include_bytes!("prefork.py"));
+    let shell = "#!/bin/sh\nexec python3 prefork.py\n";
+    let setup = setup.outside("serve", shell.as_bytes());
+    let program = setup.directory.path().join("serve");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let lines = "command = [\"./serve\"]\nworkers = 2\nstart_grace = \"200ms\"";
+    let server = setup.table(&table(lines, None)).start();
+    eventually("both are ready", || ready(&server) == 2);
+    let before = pids(&server);
+    std::fs::remove_file(&program).unwrap();
+    let (status, said) = server.command(&["pool", "plain", "restart"]);
+    assert!(status.code() == Some(1) && said.contains("No such file or directory"), "{said}");
+    eventually("those before are the only ones", || pids(&server) == before);
+    assert!(before.contains(&ask(address(&server), "/")[0].parse().unwrap()));
+    let ended = server.terminate(Signal::TERM);
+    assert!(ended.status.success(), "{:?}", ended.said);
 }
 
 #[test]
