@@ -1,5 +1,6 @@
 //! `maitred app` and `maitred init`: applications without a configuration, with the real binary.
 
+mod alike;
 mod layouts;
 mod names;
 mod person;
