@@ -119,7 +119,7 @@ impl Generator<'_> {
         self.maybe(&mut keys, 10, "encoded_slashes", &["\"keep\"", "\"decode\"", "\"reject\""]);
         let mut routes: Vec<Vec<Key>> = Vec::new();
         for _ in 0..self.random.within(1..6) {
-            let route = self.route(is_gated);
+            let route = self.route(is_gated, has(&keys, "listen"));
             if !routes.iter().any(|before| takes_all(before, &route)) {
                 routes.push(route);
             }
@@ -182,12 +182,13 @@ impl Generator<'_> {
         Key { name: self.gate.key(), value: value.to_owned() }
     }
 
-    fn route(&mut self, site_is_gated: bool) -> Vec<Key> {
+    fn route(&mut self, site_is_gated: bool, listens: bool) -> Vec<Key> {
         let (pattern, _) = PATHS[self.random.within(0..PATHS.len())];
         let mut keys = vec![Key { name: "path", value: format!("\"{pattern}\"") }];
         self.maybe(&mut keys, 8, "path_regex", &["'^/(\\w+)'", "'/([^/]*)$'"]);
         self.maybe(&mut keys, 45, "match", &CONDITIONS);
-        self.maybe_later(&mut keys, 10, "match", ARRIVAL_CONDITIONS);
+        // Where a site answers at some listeners, no request reaches a route for others, which is an error.
+        self.maybe_later(&mut keys, if listens { 0 } else { 10 }, "match", ARRIVAL_CONDITIONS);
         let mut target = self.random.weighted(&[
             (70, "pool"),
             (9, "root"),
@@ -286,7 +287,10 @@ fn is_open(route: &[Key]) -> bool {
 /// Whether nothing is left for a route behind another one, which is an error of a configuration.
 fn takes_all(before: &[Key], route: &[Key]) -> bool {
     let same = |name: &str| get(before, name) == get(route, name);
-    let is_stricter = is_open(before) || same("match") && same("path_regex") && !has(before, "methods");
+    let asks_less = |name: &str| !has(before, name) || same(name);
+    // The shorter list of methods is the beginning of the longer one, and no list is all of them.
+    let methods = |keys| get(keys, "methods").map_or(usize::MAX, str::len);
+    let is_stricter = asks_less("match") && asks_less("path_regex") && methods(before) >= methods(route);
     let pattern = |keys| get(keys, "path").unwrap_or_default().trim_matches('"').to_owned();
     let (first, second) = (pattern(before), pattern(route));
     let covers = first == second
