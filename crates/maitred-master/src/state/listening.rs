@@ -14,8 +14,8 @@ impl Master {
         self.listen_pools.iter().filter(|pool| pool.is_serving())
     }
 
-    /// Starts the pools that a configuration has anew or has changed, before it is in force. Returns whether it is known how their
-    /// first processes fare.
+    /// Starts the pools that a configuration has anew or has changed, before it is in force. Returns whether it is known how
+    /// their first processes fare.
     pub(super) fn try_listen_pools(&mut self, now: Instant, plan: &Plan) -> bool {
         for (index, wanted) in (0_u16..).zip(&plan.pools).filter(|(_, wanted)| wanted.listen.is_some()) {
             let is_tried = |pool: &ListenPool| pool.is_trying() && pool.pool_name() == wanted.name;

@@ -56,14 +56,18 @@ impl Run {
 
     fn file(&mut self, world: &World, cases: &[Case]) {
         if let Err(refused) = world.put(&world.file(&text(cases))) {
-            // The generator knows most of what may not stand together; what is left is found by halves.
-            match cases {
-                [] => {}
-                [case] => self.refused.push(format!("seed {}: {refused}\n{}", case.seed, case.text())),
-                _ => {
+            let (blamed, rest) = blamed(&world.file(&text(cases)), &refused, cases);
+            match (cases, blamed.is_empty()) {
+                ([], _) => {}
+                ([case], _) => self.refused.push(format!("seed {}: {refused}\n{}", case.seed, case.text())),
+                (_, true) => {
                     let (one, other) = cases.split_at(cases.len() / 2);
                     self.file(world, one);
                     self.file(world, other);
+                }
+                (_, false) => {
+                    blamed.into_iter().for_each(|case| self.file(world, &[case]));
+                    self.file(world, &rest);
                 }
             }
             return;
@@ -115,6 +119,23 @@ impl Run {
         self.asked.fetch_add(clients.asked, Relaxed);
         failed
     }
+}
+
+/// The cases in whose lines an error of this file points, and the others. The generator knows most of what may not stand together.
+fn blamed(file: &str, refused: &str, cases: &[Case]) -> (Vec<Case>, Vec<Case>) {
+    let lines: Vec<&str> = file.lines().collect();
+    let pointed =
+        refused.split("maitred.toml:").skip(1).filter_map(|rest| rest.split(':').next()?.parse().ok());
+    let hosts = pointed.filter_map(|line: usize| {
+        let before = lines.get(..line)?.iter().rev();
+        before.copied().find(|line| line.starts_with("hosts = ")).map(str::to_owned)
+    });
+    let hosts: Vec<String> = hosts.collect();
+    let is_blamed = |case: &Case| {
+        let names = case.guises.map(|guise| format!("\"{}\"", case.host(guise)));
+        hosts.iter().any(|host| names.iter().any(|name| host.contains(name)))
+    };
+    cases.iter().cloned().partition(is_blamed)
 }
 
 fn text(cases: &[Case]) -> String {
