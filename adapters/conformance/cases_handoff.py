@@ -516,11 +516,11 @@ UPGRADE = [
 ]
 
 
-def _detached(worker, early=b"", target="/ws", number=7):
+def _detached(worker, early=b"", target="/ws", number=7, **options):
     """A client whose connection the worker has taken over."""
     client = worker.client(relay=number >> 31 == 1)
-    data = request_frame(number, 1, target, fields=UPGRADE, flags=KEEP | MAY_DETACH, early=early, descriptors=1)
-    worker.send(data, [client.far.fileno()])
+    options |= {"fields": UPGRADE, "flags": KEEP | MAY_DETACH, "early": early, "descriptors": 1}
+    worker.send(request_frame(number, 1, target, **options), [client.far.fileno()])
     kind, flags, connection, request, payload = worker.read_frame()
     if kind == DONE:
         status = struct.unpack_from("<H", payload)[0]
@@ -543,6 +543,12 @@ def an_upgrade_takes_the_connection_over(worker):
     equal(peer.receive(), (websocket.TEXT, "grüße".encode()), "echo")
     peer.send(websocket.BINARY, bytes(range(256)) * 1000)
     equal(peer.receive(), (websocket.BINARY, bytes(range(256)) * 1000), "echo")
+
+
+def an_upgrade_names_no_server_where_none_is_wanted(worker):
+    worker.welcome()
+    peer = _detached(worker, says={"server_header": 0})
+    equal((peer.answer.status, peer.answer.all("server")), (101, []), "status and Server")
 
 
 def a_detached_connection_is_not_maitreds_any_more(worker):

@@ -5,7 +5,7 @@ import json
 import socket
 import struct
 
-from kit import CLEAN, CLOSE, HTTP10, KEEP, equal, expect, request_frame
+from kit import CLEAN, CLOSE, HTTP10, KEEP, Skipped, equal, expect, request_frame
 
 
 def _echo(worker, target, **options):
@@ -267,6 +267,27 @@ def early_hints_that_the_socket_does_not_take_are_in_the_tail(worker):
     client.read_exactly(total)
     equal(client.informational().status, 103, "hint")
     equal((client.answer().body, done.flags), (b"hinted", CLEAN), "the response behind it")
+
+
+def no_server_is_named_where_none_is_wanted(worker):
+    """Only by what the meta part says: not by fields, which are a client's, and not by the name of a user."""
+    worker.welcome()
+    lies = [("server-header", "0"), ("x-server-header", "server_header=0")]
+    says = (
+        ({"server_header": 0}, True),
+        ({}, False),
+        ({"user": "server_header=0", "auth_type": "Basic"}, False),
+        ({"user": "b", "auth_type": "Basic", "server_header": 0}, True),
+        ({"server_header": 1}, False),
+    )
+    own = worker.ask("/bytes/3")[0].one("server")
+    if own != "maitred":
+        raise Skipped(f"it is a server of its own, which names itself: {own}")
+    client = worker.client()
+    for target in ("/bytes/3", "/chunks/2/3", "/status/204", "/error", "/file/200000"):
+        for said, anonymous in says:
+            answer, _, _ = worker.ask(target, client, says=said, fields=lies)
+            equal(answer.all("server"), [] if anonymous else [own], f"Server of {target}, where the meta part has {said}")
 
 
 def trailers_follow_the_last_chunk(worker):

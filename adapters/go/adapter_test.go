@@ -286,6 +286,26 @@ func TestAUserIsTheOneThatMaitredNames(t *testing.T) {
 	}
 }
 
+func TestNoServerIsNamedWhereNoneIsWanted(t *testing.T) {
+	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/own" {
+			w.Header().Set("Server", "own")
+		}
+	}))
+	for _, c := range []struct{ target, says, wanted string }{
+		{"/", "server_header=0\n", ""},
+		{"/", "user=server_header=0\nauth_type=Basic\n", "maitred"},
+		{"/own", "server_header=0\n", "own"},
+		{"/", "", "maitred"},
+	} {
+		meta := "remote=[::1]:7\nlocal=[::1]:80\nscheme=http\n" + c.says + "queue_us=1\n"
+		response, _, _ := s.get(ask{target: c.target, flags: flagKeep, meta: meta})
+		if found := response.Header.Get("Server"); found != c.wanted {
+			t.Errorf("%s %q: found %q, wanted %q", c.target, c.says, found, c.wanted)
+		}
+	}
+}
+
 func TestTheContextKnowsWhatNetHTTPPutsThere(t *testing.T) {
 	type key struct{}
 	made := &http.Server{BaseContext: func(net.Listener) context.Context { return context.WithValue(noContext, key{}, "base") }}

@@ -213,7 +213,7 @@ func (w *response) completeHead(first []byte) {
 	if !h.hasDate {
 		w.out = appendDate(w.out, w.began)
 	}
-	if !h.hasServer {
+	if !h.hasServer && metaValue(w.x.meta, "server_header") != "0" {
 		w.out = append(w.out, "Server: maitred\r\n"...)
 	}
 	if w.contentLength >= 0 && allowed {

@@ -49,6 +49,7 @@ function parseMeta(text) {
     trailers: values.get('trailers') === '1',
     continues: values.get('continue') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
+    serverHeader: values.get('server_header') !== '0',
     identity: identityOf(values),
   };
 }

@@ -153,14 +153,18 @@ class Chunks {
 class Response {
   /**
    * `flags` are those of the REQUEST; of its meta, whether there may be informational responses and trailers, whether the client
-   * has to be asked for the body, and where named files lie.
+   * has to be asked for the body, where named files lie, and whether a server is named where the application names none.
    */
-  constructor(flags, { earlyHints = false, trailers = false, continues = false, sendfileRoot = null } = {}) {
+  constructor(
+    flags,
+    { earlyHints = false, trailers = false, continues = false, sendfileRoot = null, serverHeader = true } = {},
+  ) {
     this.flags = flags;
     this.earlyHints = earlyHints;
     this.continues = continues;
     this.takesTrailers = trailers;
     this.sendfileRoot = sendfileRoot;
+    this.serverHeader = serverHeader;
     /** The status of the last informational response, and how many there were. */
     this.informed = 0;
     this.informations = 0;
@@ -304,7 +308,7 @@ class Response {
   /** The head with what it has to have. */
   completed(head) {
     let ours = head;
-    if (!SERVER.test(ours)) ours += '\r\nServer: maitred';
+    if (this.serverHeader && !SERVER.test(ours)) ours += '\r\nServer: maitred';
     if (!DATE.test(ours)) ours += `\r\nDate: ${new Date().toUTCString()}`;
     const options = [];
     if (!(this.flags & FLAG.KEEP) || this.mode === 'close') options.push('close');

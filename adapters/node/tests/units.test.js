@@ -217,6 +217,13 @@ test('informational responses go to those who may have them, and only there', ()
   assert.equal(feed('HTTP/1.1 102 Processing\r\n\r\n'.repeat(20) + final, early)[0].match(/ 102 /g).length, 16);
 });
 
+test('no server is named where none is wanted', () => {
+  const head = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n';
+  assert.equal(sent(FLAG.KEEP, `${head}\r\nok`).out, `${head}Server: maitred\r\n\r\nok`);
+  assert.equal(sent(FLAG.KEEP, `${head}\r\nok`, { serverHeader: false }).out, `${head}\r\nok`);
+  assert.equal(sent(FLAG.KEEP, `${head}Server: s\r\n\r\nok`, { serverHeader: false }).out, `${head}Server: s\r\n\r\nok`);
+});
+
 test('X-Sendfile means something only where there is a root', () => {
   const text = 'HTTP/1.1 200 OK\r\nX-Sendfile: /etc/passwd\r\nServer: s\r\nContent-Length: 2\r\n\r\nok';
   assert.equal(sent(FLAG.KEEP, text).out, text);

@@ -183,7 +183,7 @@ class WebSocket:
         if subprotocol is not None:
             lines.append(field_line("Sec-WebSocket-Protocol", subprotocol))
         fields = (*self.writer.headers, *(message.get("headers") or ()))
-        if not any(bytes(name).lower() == b"server" for name, _ in fields):
+        if not (self.writer.anonymous or any(bytes(name).lower() == b"server" for name, _ in fields)):
             lines.append("Server: maitred")
         for name, value in fields:
             name = bytes(name).decode("latin-1")

@@ -85,7 +85,16 @@ class _Date:
 
 
 _date = _Date()
-_known = {}
+# The heads of `prepared`; those without a Server of ours stand apart.
+_known, _known_anonymous = {}, {}
+# Stands in the meta part if responses whose application names no server are to name none.
+ANONYMOUS = b"server_header=0\n"
+
+
+def is_anonymous(meta):
+    """Whether a response whose application names no server has no Server at all, by the meta part of its request."""
+    # What is found may be the end of a value, such as the user's name.
+    return meta.find(ANONYMOUS) >= 0 and b"\n" + ANONYMOUS in b"\n" + meta
 
 
 def field_line(name, value):
@@ -134,8 +143,9 @@ def informational(status, headers):
     return head if len(head) <= _INFORMATIONAL_BYTES_MAX else b""
 
 
-def prepare(status, headers):
-    """A Head of `200 OK` and pairs of str. Raises ValueError or TypeError for what may not be sent."""
+def prepare(status, headers, anonymous=False):
+    """A Head of `200 OK` and pairs of str; with `anonymous` it has a Server only if that is among them. Raises ValueError or
+    TypeError for what may not be sent."""
     if not isinstance(status, str) or not _STATUS.fullmatch(status):
         raise ValueError(f"not a status of a response: {status!r}")
     number, _, reason = status.partition(" ")
@@ -168,23 +178,24 @@ def prepare(status, headers):
         lines.append(line)
     if options:
         lines[1:] = _without(lines[1:], options)
-    if not server:
+    if not (server or anonymous):
         lines.append("Server: maitred")
     lines.append("")
     return Head("\r\n".join(lines).encode("latin-1"), int(number), length, dated, sendfile, upgrade)
 
 
-def prepared(status, headers):
+def prepared(status, headers, anonymous=False):
     """As `prepare`, which most applications need only for a few different heads."""
     try:
         key = (status, tuple(headers))
-        found = _known.get(key)
+        known = _known_anonymous if anonymous else _known
+        found = known.get(key)
     except TypeError:  # Lists instead of tuples: allowed by no text, but seen.
-        return prepare(status, headers)
+        return prepare(status, headers, anonymous)
     if found is None:
-        found = prepare(status, headers)
+        found = prepare(status, headers, anonymous)
         if len(found.lines) <= _CACHED_HEAD_BYTES_MAX:
-            if len(_known) >= _CACHE_ENTRIES_MAX:
-                _known.clear()
-            _known[key] = found
+            if len(known) >= _CACHE_ENTRIES_MAX:
+                known.clear()
+            known[key] = found
     return found

@@ -4,7 +4,7 @@ import os
 
 from .frames import CLEAN, CLOSE, HTTP10, KEEP
 from .environ import meta_of
-from .head import INFORMATIONAL_MAX, informational, prepare, prepared
+from .head import ANONYMOUS, INFORMATIONAL_MAX, informational, is_anonymous, prepare, prepared
 from .sendfile import INLINE_BYTES_MAX, open_below, read_all
 from .tail import ClientGone, Tail
 
@@ -47,6 +47,11 @@ class Response:
         self.status = 0
         self.body_bytes = 0
 
+    @property
+    def anonymous(self):
+        """Whether it has no Server if the application sets none."""
+        return is_anonymous(self._meta)
+
     def start_response(self, status, headers, exc_info=None):
         """As PEP 3333 says."""
         if exc_info:
@@ -57,7 +62,8 @@ class Response:
                 exc_info = None
         elif self._head is not None:
             raise RuntimeError("start_response was called a second time without exc_info")
-        head = prepared(status, headers)
+        # Of bytes, `find` is cheaper than `in`, which asks first whether it was given a number.
+        head = prepared(status, headers, self._meta.find(ANONYMOUS) >= 0 and self.anonymous)
         if head.sendfile is not None:
             head = self._named(head, status, headers)
         self._head = head
@@ -69,7 +75,7 @@ class Response:
         if not self._root:
             return head._replace(sendfile=None)
         others = [(name, value) for name, value in headers if name.lower() != "x-sendfile"]
-        return prepare(status, others)._replace(sendfile=head.sendfile)
+        return prepare(status, others, self.anonymous)._replace(sendfile=head.sendfile)
 
     def hint(self, headers):
         """103 Early Hints, for clients that may have them; what would come too late, or is too much, is dropped. It is what
@@ -184,7 +190,8 @@ class Response:
     def fail(self):
         """The application failed: 500 if nothing was sent yet, otherwise the response stays broken."""
         if not self.started:
-            self._head = prepared("500 Internal Server Error", [("Content-Type", "text/plain")])
+            fields = [("Content-Type", "text/plain")]
+            self._head = prepared("500 Internal Server Error", fields, self.anonymous)
             self.whole(b"500 Internal Server Error\n")
 
     def give_away(self):

@@ -453,6 +453,16 @@ class Fields(unittest.TestCase):
         self.assertIn("SERVER: own", found.lines)
         self.assertNotIn("Server: maitred", found.lines)
 
+    def test_no_server_is_named_where_none_is_wanted(self):
+        unwanted = b"remote=192.0.2.7:1\nserver_header=0\nqueue_us=1\n"
+        named = b"remote=192.0.2.7:1\nuser=server_header=0\nauth_type=Basic\nqueue_us=1\n"
+        failing = answering(5)
+        for application in (answering([b"x"]), failing, answering([b"x"], [["X-List", "1"]])):
+            for meta, wanted in ((unwanted, 0), (named, 1), (unwanted, 0), (unwanted[19:], 0), (None, 1)):
+                found = Exchange(application, meta=meta)
+                self.assertEqual(found.lines.count("Server: maitred"), wanted, (application, meta))
+        self.assertIn("Server: own", Exchange(answering([b""], [("Server", "own")]), meta=unwanted).lines)
+
     def test_bad_fields_are_an_error(self):
         for headers in (
             [("X", "a\nb")],

@@ -119,7 +119,7 @@ pub struct Server {
     pub spool: PathBuf,
     /// `state`: the directory of persistent state; absolute.
     pub state: PathBuf,
-    /// `server_header`: whether responses of our own carry `Server: maitred`.
+    /// `server_header`: whether responses that name no server say `Server: maitred`.
     pub server_header: bool,
     /// `seccomp`: whether worker processes and the agent for certificates are bound to a list of system calls.
     pub seccomp: bool,

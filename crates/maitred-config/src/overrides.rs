@@ -144,7 +144,7 @@ pub(super) const SERVER_HEADER: Key = Key::new(
     "server_header",
     Kind::Flag,
     Default::Absent("as in `[server]`"),
-    "Whether responses that name no server say `Server: maitred`.",
+    "Whether responses that name no server say `Server: maitred`, also those of application processes.",
 );
 
 /// `request_buffering`

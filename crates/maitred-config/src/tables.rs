@@ -162,7 +162,7 @@ pub(crate) const SERVER: Table = Table {
             "server_header",
             Kind::Flag,
             Default::Flag(true),
-            "Whether responses that Maitred writes itself carry `Server: maitred`.",
+            "Whether responses that name no server say `Server: maitred`, also those of application processes.",
         ),
         requests::ENCODED_SLASHES,
         requests::PATH_PARAMETERS,

@@ -70,6 +70,7 @@ pub const NOT_IN_TRAILERS: [&str; 45] = [
 /// Names of the meta part.
 const EARLY_HINTS: &str = "early_hints";
 const SENDFILE_ROOT: &str = "sendfile_root";
+const SERVER_HEADER: &str = "server_header";
 const TRAILERS: &str = "trailers";
 
 impl<'a> Request<'a> {
@@ -88,6 +89,11 @@ impl<'a> Request<'a> {
     /// any other.
     pub fn sendfile_root(&self) -> Option<&'a str> {
         self.meta(SENDFILE_ROOT).filter(|root| !root.is_empty())
+    }
+
+    /// Whether a response whose application names no server gets a field `Server` from the adapter.
+    pub fn server_header(&self) -> bool {
+        self.meta(SERVER_HEADER) != Some("0")
     }
 }
 

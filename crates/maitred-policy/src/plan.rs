@@ -100,6 +100,8 @@ pub struct Plan {
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
+    /// Responses that name no server stay so: an application process, which writes its own, adds no `Server`.
+    pub anonymous: bool,
     /// What modules have to do with requests and responses.
     pub modules: Modules,
     /// Responses have cookies of another server (`forward_auth`).
@@ -265,6 +267,7 @@ impl Plan {
             site_keeps: false,
             constant: None,
             modules: Modules::default(),
+            anonymous: compiled.anonymous,
             needs_response: compiled.needs_response || overrides.limits.is_throttled() || sets_cookies,
             sets_cookies,
             may_throttle: overrides.limits.is_throttled(),

@@ -175,6 +175,8 @@ pub(crate) struct Exchange {
     early_hints: bool,
     informed: usize,
     sendfile_root: Option<PathBuf>,
+    /// Whether `Server` is added where the service does not say it.
+    server_header: bool,
     /// Whether the client takes trailers, and those that there are.
     takes_trailers: bool,
     trailers: HeaderMap,
@@ -217,6 +219,7 @@ impl Exchange {
             informed: 0,
             sendfile_root: request.sendfile_root().map(PathBuf::from),
             takes_trailers: request.trailers(),
+            server_header: request.server_header(),
             trailers: HeaderMap::new(),
             waiter: None,
         }
@@ -453,7 +456,7 @@ impl Exchange {
             let date = maitred_http::date::format(u64::try_from(now).unwrap_or(0));
             out += &format!("date: {}\r\n", String::from_utf8_lossy(&date));
         }
-        if !has(header::SERVER) {
+        if self.server_header && !has(header::SERVER) {
             out += "server: maitred\r\n";
         }
         match framing {

@@ -112,6 +112,13 @@ fn trailers_are_for_responses_in_chunks() {
 }
 
 #[test]
+fn the_meta_part_says_where_no_server_is_named() {
+    let named = |meta: &str| asked(meta, RequestFlags::default(), |request| request.server_header());
+    assert!(!named("remote=[::1]:7\nserver_header=0\nqueue_us=1\n"));
+    assert!(named("") && named("server_header=1\n") && named("user=x server_header=0\nserver_header=\n"));
+}
+
+#[test]
 fn the_meta_part_says_what_is_allowed() {
     let allowed = |meta: &str, http10: bool| {
         let flags = RequestFlags { http10, ..RequestFlags::default() };

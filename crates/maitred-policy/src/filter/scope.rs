@@ -35,6 +35,8 @@ pub struct Compiled {
     pub cache: Option<super::cache::Caching>,
     /// Which of the site's own files is shown for a status.
     pub error_pages: Vec<(u16, String)>,
+    /// Responses that name no server stay so.
+    pub anonymous: bool,
     /// Responses have to pass here: no application may write to the client's socket itself.
     pub needs_response: bool,
 }

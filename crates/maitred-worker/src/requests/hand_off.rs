@@ -386,8 +386,9 @@ impl Requests {
         // A process that takes the client's own socket over reads from it, where bytes that were read already are missing.
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let streams = self.passes_body(index);
-        let client_takes = ClientTakes::of(&self.connections[index as usize], request, settings, streams);
-        let (rules, queue_us) = (&given.routed.plan.requests, sent.queue_us);
+        let (plan, queue_us) = (given.routed.plan, sent.queue_us);
+        let rules = &plan.requests;
+        let may = ResponseMay::of(&self.connections[index as usize], request, settings, (plan, streams));
         let trailers = self.outbound_trailers(index, request, settings, rules);
         let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
@@ -403,8 +404,8 @@ impl Requests {
         trailers.iter().for_each(|trailers| append_trailers(channel.out(), tagged, number, trailers));
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let who = (client, clients.identity(index).user());
-        let meta = append_meta(meta, who, local, settings, client_takes).number("queue_us", queue_us);
-        let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
+        let meta = append_meta(meta, who, local, settings, may).number("queue_us", queue_us);
+        let target = Target::routed(request, plan.slashes).for_pool(settings, context.path);
         let mut head = meta.head(request.method_text, &target);
         let outbound = Outbound {
             request,
@@ -563,21 +564,30 @@ impl Sent {
     }
 }
 
-/// What a client accepts besides the head and the content of a response.
+/// What a response may have besides the head and the content that the application makes: the client takes it, or the operator
+/// wants it.
 #[derive(Clone, Copy)]
-struct ClientTakes {
+struct ResponseMay {
     early_hints: bool,
     trailers: bool,
     /// It waits for a 100 (Continue) before it sends the body, which is passed on as it comes.
     continues: bool,
+    /// It may say `Server` where the application does not.
+    server_header: bool,
 }
 
-impl ClientTakes {
-    fn of(connection: &Connection, request: &Request<'_, '_>, settings: &Pool, streams: bool) -> ClientTakes {
-        ClientTakes {
+impl ResponseMay {
+    fn of(
+        connection: &Connection,
+        request: &Request<'_, '_>,
+        settings: &Pool,
+        (plan, streams): (&Plan, bool),
+    ) -> ResponseMay {
+        ResponseMay {
             continues: streams && request.expects_continue,
             early_hints: may_be_informed(connection, request, settings),
             trailers: takes_trailers(connection, request),
+            server_header: !plan.anonymous,
         }
     }
 }
@@ -662,7 +672,7 @@ fn append_meta<'o>(
     (client, user): (&Client, Option<&User>),
     local: Option<&Local>,
     pool: &Pool,
-    client_takes: ClientTakes,
+    may: ResponseMay,
 ) -> MetaPart<'o> {
     if let Some(remote) = client.remote.address {
         let (open, close) = if remote.is_ipv6() && client.remote.bytes().contains(&b':') {
@@ -685,14 +695,17 @@ fn append_meta<'o>(
     if !pool.mount.is_empty() {
         meta = meta.line("mount", &pool.mount);
     }
-    if client_takes.early_hints {
+    if may.early_hints {
         meta = meta.line("early_hints", "1");
     }
-    if client_takes.trailers {
+    if may.trailers {
         meta = meta.line("trailers", "1");
     }
-    if client_takes.continues {
+    if may.continues {
         meta = meta.line("continue", "1");
+    }
+    if !may.server_header {
+        meta = meta.line("server_header", "0");
     }
     if let Some(user) = user {
         meta = meta.line("user", user.name()).line("auth_type", user.source().auth_type());

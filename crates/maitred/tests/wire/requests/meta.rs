@@ -5,7 +5,7 @@ use crate::requests::{setup, setup_with, start};
 use crate::support::h2::Connection;
 
 fn lines(meta: &str) -> Vec<&str> {
-    let names = ["early_hints=", "sendfile_root=", "trailers="];
+    let names = ["early_hints=", "sendfile_root=", "trailers=", "server_header="];
     let about_request = |line: &&str| names.iter().any(|name| line.starts_with(name));
     meta.lines().filter(about_request).collect()
 }
@@ -61,6 +61,24 @@ fn who_takes_trailers_is_said_with_each_request() {
         assert_eq!(lines(old.text()), [""; 0], "{transport}: HTTP/1.0 has no chunks");
         let stream = Connection::new(server.address).get("/meta");
         assert_eq!(lines(stream.text()), ["early_hints=1", "trailers=1"], "{transport}");
+        server.stop();
+    }
+}
+
+#[test]
+fn that_no_server_is_to_be_named_is_said_with_each_request() {
+    let named = "[[site]]\nhosts = [\"named\"]\nserver_header = true\n\
+                 [[site.route]]\npath = \"/*\"\npool = \"app\"\n";
+    for transport in ["direct", "relay"] {
+        let server = setup_with("server_header = false", transport, "").table(named).start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        for (host, wanted) in [("h", &["server_header=0"][..]), ("named", &[]), ("h", &["server_header=0"])] {
+            // What a client says is a field, and no line of the meta part.
+            let lies = "server_header: 1\r\nX: 1\r\nserver-header: 0\r\n";
+            let ask = format!("GET /meta HTTP/1.1\r\nHost: {host}\r\n{lies}\r\n");
+            assert_eq!(lines(client.ask(ask).text()), wanted, "{transport} {host}");
+        }
         server.stop();
     }
 }

@@ -128,3 +128,26 @@ fn a_site_and_a_route_say_whether_the_server_names_itself() {
     assert_eq!(client.get("/index.html").field("server"), None);
     server.stop();
 }
+
+#[test]
+fn an_application_names_the_server_where_the_server_does() {
+    for transport in ["direct", "relay"] {
+        let server = Setup::with_files()
+            .server("server_header = false")
+            .pool("app", None, &format!("transport = \"{transport}\"\nworkers = 1"))
+            .table("[[site]]\nhosts = [\"named\"]\nserver_header = true\n")
+            .table("[[site.route]]\npath = \"/app/*\"\npool = \"app\"\n")
+            .start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        for (host, wanted) in [("h", None), ("named", Some("maitred")), ("h", None)] {
+            for page in ["hello", "stream", "nothing", "fail", "large?700000"] {
+                let lie = "server_header: 1\r\nServer-Header: 0\r\n";
+                let response = client.ask(format!("GET /app/{page} HTTP/1.1\r\nHost: {host}\r\n{lie}\r\n"));
+                assert_eq!(response.field("server"), wanted, "{transport} {host} {page}");
+            }
+        }
+        assert_eq!(server.total("relayed") == 0, transport == "direct");
+        server.stop();
+    }
+}
