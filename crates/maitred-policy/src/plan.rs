@@ -100,7 +100,7 @@ pub struct Plan {
     pub constant: Option<compress::Constant>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
-    /// Responses that name no server stay so: whoever writes them adds no `Server`.
+    /// Responses that name no server stay so: an application process, which writes its own, adds no `Server`.
     pub anonymous: bool,
     /// What modules have to do with requests and responses.
     pub modules: Modules,

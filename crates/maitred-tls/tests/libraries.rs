@@ -17,6 +17,7 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, ServerConfig,
     TransportConfig,
 };
+use rustls::PeerMisbehaved;
 use rustls::pki_types::ServerName;
 use rustls::server::ServerSessionMemoryCache;
 use rustls::version::TLS13;
@@ -285,4 +286,66 @@ fn rustls_skips_half_of_the_early_data_that_it_announces() {
     };
     let ended = (0..3).try_for_each(|_| pass());
     assert_eq!(ended, Err(rustls::Error::DecryptError), "rustls skips what it announces");
+}
+
+/// What one end of a connection has to say goes to the other.
+fn deliver<L, R>(
+    from: &mut rustls::ConnectionCommon<L>,
+    to: &mut rustls::ConnectionCommon<R>,
+) -> Result<rustls::IoState, rustls::Error> {
+    let mut bytes = Vec::new();
+    while from.wants_write() {
+        from.write_tls(&mut bytes).unwrap();
+    }
+    take(to, &bytes)
+}
+
+fn take<L>(to: &mut rustls::ConnectionCommon<L>, mut bytes: &[u8]) -> Result<rustls::IoState, rustls::Error> {
+    while !bytes.is_empty() {
+        to.read_tls(&mut bytes).unwrap();
+        to.process_new_packets()?;
+    }
+    to.process_new_packets()
+}
+
+/// `rustls`: a client that breaks the protocol hears nothing about some of it, and then `close_notify`, as at the end of any
+/// connection. If this fails, the section about it in `docs/upstream-notes.md` can go.
+#[test]
+fn rustls_says_nothing_of_some_errors() {
+    type Session = (rustls::ClientConnection, rustls::ServerConnection);
+    let authority = Authority::new("tests");
+    let server = Arc::new(server_of(&authority));
+    let client = Arc::new(authority.client(&[&TLS13], None));
+    let name = || ServerName::try_from("a.test").unwrap();
+    let begun = || -> Session {
+        let mut client = rustls::ClientConnection::new(Arc::clone(&client), name()).unwrap();
+        let mut server = rustls::ServerConnection::new(Arc::clone(&server)).unwrap();
+        deliver(&mut client, &mut server).unwrap();
+        deliver(&mut server, &mut client).unwrap();
+        (client, server)
+    };
+    let ended = |(client, server): &mut Session, why: PeerMisbehaved, faulty: Result<(), rustls::Error>| {
+        assert_eq!(faulty.unwrap_err(), rustls::Error::PeerMisbehaved(why));
+        let heard = deliver(server, client).map(|state| state.peer_has_closed());
+        assert_eq!(heard, Ok(false), "rustls says what was wrong: RFC 8446 section 6.2");
+        server.send_close_notify();
+        assert!(deliver(server, client).unwrap().peer_has_closed());
+    };
+    // RFC 8446 section 5: more than one is not needed, and rustls takes two.
+    let mut session = begun();
+    let faulty = take(&mut session.1, &[20, 3, 3, 0, 1, 1].repeat(3)).map(|_| ());
+    ended(&mut session, PeerMisbehaved::IllegalMiddleboxChangeCipherSpec, faulty);
+    // Section 4.6.3: nothing but updates of keys.
+    let mut session = begun();
+    deliver(&mut session.0, &mut session.1).unwrap();
+    let faulty = (0..40).try_for_each(|_| {
+        session.0.refresh_traffic_keys()?;
+        deliver(&mut session.0, &mut session.1).map(|_| ())
+    });
+    ended(&mut session, PeerMisbehaved::TooManyKeyUpdateRequests, faulty);
+    // Of a record that cannot be decrypted it does say so.
+    let (mut client, mut server) = begun();
+    take(&mut server, &[23, 3, 3, 0, 20].into_iter().chain([0; 20]).collect::<Vec<u8>>()).unwrap_err();
+    let alert = deliver(&mut server, &mut client).unwrap_err();
+    assert_eq!(alert, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
 }

@@ -18,7 +18,8 @@ pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
 
 #[cfg(test)]
 mod tests {
-    use maitred_config::{Route, Site};
+    use maitred_config::{PathPattern, Route, Site, Target};
+    use maitred_http::fields::FieldLines;
 
     use super::*;
 
@@ -29,12 +30,16 @@ mod tests {
             for of_site in [None, Some(false), Some(true)] {
                 for of_route in [None, Some(false), Some(true)] {
                     let site = Site { overrides: overrides(of_site), ..Site::default() };
-                    let route = Route { overrides: overrides(of_route), ..Route::default() };
+                    let mut route = Route::new(PathPattern::All, Target::Pool(0));
+                    route.overrides = overrides(of_route);
                     let scope = Scope { server_header: of_server, site: Some(&site), route: Some(&route) };
                     let mut compiled = Compiled::default();
                     compile(&scope, &mut compiled);
                     let wanted = of_route.or(of_site).unwrap_or(of_server);
-                    assert_eq!((compiled.anonymous, compiled.always.settles("Server")), (!wanted, wanted));
+                    let mut out = FieldLines::default();
+                    compiled.always.apply(FieldLines::default().all(), &mut out);
+                    let added = out.all().get(b"server").is_some();
+                    assert_eq!((compiled.anonymous, added), (!wanted, wanted));
                 }
             }
         }
