@@ -176,6 +176,7 @@ impl Clients {
         let begins = !secure.begun && (settles || bytes);
         let closed = secure.closed;
         if let Err(error) = taken {
+            secure.broken = true;
             self.note_tls_failure(index, &error);
             self.ask_for_names();
             return Received::Broken;
@@ -298,9 +299,10 @@ impl Clients {
         flush(secure, socket.as_fd())
     }
 
-    /// Sends `close_notify`, so that the client knows that nothing is missing.
+    /// Sends `close_notify`, so that the client knows that nothing is missing; not where the session has broken off, which would let
+    /// a response look whole that only the end of the connection delimits.
     pub(crate) fn notify_close(&mut self, index: u32, session: u32) {
-        if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
+        if let Some(secure) = self.tls_sessions.get_mut(session as usize).filter(|secure| !secure.broken) {
             secure.tls.send_close_notify();
         }
         // What the socket does not take now is not sent later.

@@ -48,6 +48,8 @@ pub(crate) struct TlsSession {
     pub(crate) settled: bool,
     /// The client has sent `close_notify`: nothing that comes after it is read (RFC 8446 section 6.1).
     pub(crate) closed: bool,
+    /// The client has broken the protocol: nothing that was sent has ended in order.
+    pub(crate) broken: bool,
     /// About how many bytes were encrypted and have not been sent.
     pub(crate) unsent: usize,
     /// Bytes of early data that were taken.
@@ -97,6 +99,7 @@ impl TlsSession {
             begun: false,
             settled: false,
             closed: false,
+            broken: false,
             unsent: 0,
             early_bytes: 0,
             identity: None,

@@ -57,6 +57,24 @@ fn half_a_request_and_a_close_notify_end_the_connection() {
 }
 
 #[test]
+fn a_client_that_breaks_the_protocol_is_not_told_that_nothing_is_missing() {
+    let authority = Authority::new();
+    let server = setup(&authority, "").start();
+    let mut client = connect(&server, &authority.client_of(&[&TLS13], None));
+    assert_eq!(client.get("/a.txt").status, 200);
+    // Of nothing but updates of keys rustls tells the client nothing (docs/upstream-notes.md).
+    let mut records = Vec::new();
+    for _ in 0..40 {
+        client.tls().refresh_traffic_keys().unwrap();
+        client.tls().write_tls(&mut records).unwrap();
+    }
+    client.tcp().write_all(&records).unwrap();
+    let ended = client.try_response("GET").unwrap_err().to_string();
+    assert!(ended.contains("without sending TLS close_notify"), "{ended}");
+    server.stop();
+}
+
+#[test]
 fn an_idle_connection_ends_with_close_notify() {
     let authority = Authority::new();
     let server = setup(&authority, "").limit("keep_alive_timeout = \"1s\"").start();
