@@ -14,7 +14,7 @@ use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
 use super::latency::{PoolWindow, TimingFacts};
 use super::losses::Lost;
-use super::rates::PerSecond;
+use super::rates::{PerSecond, Second};
 use super::routes::RouteFacts;
 use super::slowest::SlowRequest;
 
@@ -174,6 +174,8 @@ pub(crate) struct Live {
     pub automatic: Vec<Report>,
     /// What happens in a second.
     pub rates: PerSecond,
+    /// The last second alone, of all worker processes.
+    pub last_second: Second,
     /// How the last process of a slot ended, by the slot's index in the scoreboard.
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
@@ -187,6 +189,8 @@ pub(crate) struct Live {
 /// What waits at this moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queues {
+    /// This moment, in seconds of the machine's monotonic clock.
+    pub uptime_secs: u64,
     /// Accept queues that could be read.
     pub accept: Vec<Queue>,
     /// Requests that wait for the processes of each pool.

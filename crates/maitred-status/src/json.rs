@@ -10,7 +10,7 @@ use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Liv
 use super::fields::{self, Field};
 use super::health;
 use super::histogram::{BOUNDS_US, HistogramFacts};
-use super::rates::{PerSecond, Rates, Second};
+use super::rates::Second;
 use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
 use super::slowest::SlowRequest;
@@ -30,7 +30,7 @@ pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
         "master": row(&board.master, fields::MASTER),
         "old_workers": old_workers(board),
-        "rates": rates(&live.rates),
+        "rates": rates(live),
         "listens": listens(facts, live),
         "bodies": bodies(live),
         "budgets": budgets(live),
@@ -92,12 +92,13 @@ fn round(rate: f64) -> f64 {
     (rate * 10.0).round() / 10.0
 }
 
-fn rates(rates: &PerSecond) -> Value {
+fn rates(live: &Live) -> Value {
+    let rates = &live.rates;
     json!({
         "requests_per_second": round(rates.requests),
         "connections_per_second": round(rates.connections),
         "bytes_per_second": round(rates.bytes),
-        "last_second": second(&rates.last),
+        "last_second": second(&live.last_second),
     })
 }
 
@@ -303,7 +304,7 @@ pub(super) fn starts<'a>(
 }
 
 /// The last minutes, the oldest second first.
-pub(crate) fn history(unix_secs: u64, rates: &Rates) -> Value {
-    let seconds: Vec<Value> = rates.history().map(second).collect();
+pub(crate) fn history(unix_secs: u64, seconds: &[Second]) -> Value {
+    let seconds: Vec<Value> = seconds.iter().map(second).collect();
     json!({ "unix_time": unix_secs, "seconds": seconds })
 }

@@ -11,6 +11,6 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
     "style-src 'sha256-X5kkaZJppRbxwH5CtUWIJt1FbnE0FhjSE1ZT2Dq2wq0='; ",
-    "script-src 'sha256-KHRbOOQLPzfuAw3pFlaC0RAhqFtOY23viq8G3Oz/LpQ='; ",
+    "script-src 'sha256-AmgLnCykz52KM+1dbjuXLzTMgax1QMa8/js1sBP+TWg='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

@@ -75,6 +75,17 @@ impl RouteTable {
         self.threads.get(thread).map_or(&[], |rows| rows)
     }
 
+    /// How long the requests of each route took.
+    pub fn timings(&self) -> Vec<TimingFacts> {
+        let one = |number: usize| {
+            let mut facts = TimingFacts::default();
+            let rows = self.threads.iter().filter_map(|rows| rows.get(number));
+            rows.for_each(|row| row.timing.add_to(&mut facts));
+            facts
+        };
+        (0..self.names.len()).map(one).collect()
+    }
+
     /// What all threads have answered.
     pub fn facts(&self) -> Vec<RouteFacts> {
         let one = |(number, name): (usize, &RouteName)| {
@@ -159,7 +170,8 @@ pub(super) fn json((facts, recent): (&RouteFacts, &TimingFacts)) -> Value {
     })
 }
 
-fn names(config: &Config) -> Vec<RouteName> {
+/// The names of all plans, in the order of their numbers.
+pub(crate) fn names(config: &Config) -> Vec<RouteName> {
     let mut names =
         vec![RouteName { site: "-".into(), number: 0, route: "no site".into(), target: "error".into() }];
     for site in &config.sites {

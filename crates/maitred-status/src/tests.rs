@@ -15,6 +15,7 @@ use super::facts::{
 };
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
+use super::history::{self, Past};
 use super::latency::{PoolWindow, Timing, TimingFacts, Took};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::routes::{ROUTES_SHOWN_MAX, RouteFacts, RouteName};
@@ -171,8 +172,8 @@ fn live() -> Live {
             bytes: 1_500_000.0,
             threads: vec![ThreadRates { requests: 7.0, cpu: 0.5, run_delay: 0.01 }],
             pools: vec![PoolRates { requests: 3.0, wait_us: Some(1234.56) }],
-            last: Second { requests: 20.0, queued: 2, ..Second::default() },
         },
+        last_second: Second { requests: 20.0, queued: 2, ..Second::default() },
         ends: BTreeMap::from([(2, "exited with status 1".to_owned())]),
         certificates: [("b.example", 1_000_090 + 3 * 86_400), ("a\"example", 1_000_090 + 86_400)]
             .into_iter()
@@ -528,9 +529,10 @@ fn rates_are_those_of_the_last_ten_seconds() {
     let mut rates = Rates::new();
     let start = Instant::now();
     assert_eq!(rates.per_second(), PerSecond::default());
+    let mut last = None;
     for second in 0..60 {
         let pool = PoolSample { requests: second * 2, wait_us: second * 1000 };
-        rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
+        last = rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
         // Slow at first; a third row belongs to no thread.
         let requests = if second < 40 { 1 } else { 100 };
         board.threads[0].responses[1].add(requests);
@@ -545,23 +547,23 @@ fn rates_are_those_of_the_last_ten_seconds() {
         bytes: 10.0,
         threads: vec![first, ThreadRates { requests: 0.0, cpu: 0.25, run_delay: 0.0 }],
         pools: vec![PoolRates { requests: 2.0, wait_us: Some(500.0) }],
-        last: Second { requests: 100.0, bytes: 10.0, connections: 0, queued: 0, cpu: 0.25 },
     };
     assert_eq!(rates.per_second(), expected);
+    assert_eq!(last, Some(Second { requests: 100.0, bytes: 10.0, connections: 0, queued: 0, cpu: 0.25 }));
 }
 
 #[test]
 fn the_history_is_bounded_and_second_by_second() {
-    let board = Scoreboard::private();
-    let mut rates = Rates::new();
-    let start = Instant::now();
+    let (board, mut rates, start) = (Scoreboard::private(), Rates::new(), Instant::now());
+    let past = Past::new(None, &history::tests::config(&[], &[])).expect("a memory file");
     for second in 0..HISTORY_SECS_MAX as u64 + 50 {
         board.threads[0].connections.set(second);
-        rates.tick(start + Duration::from_secs(second), &board, 1, Vec::new());
+        let ticked = rates.tick(start + Duration::from_secs(second), &board, 1, Vec::new());
+        ticked.into_iter().for_each(|one| past.add_second(1_000 + second, &one));
         board.threads[0].responses[1].add(second);
         board.threads[0].cpu_ns.add(500_000_000);
     }
-    let history = json::history(77, &rates);
+    let history = json::history(77, &past.seconds(1_000 + HISTORY_SECS_MAX as u64 + 49));
     let seconds = history["seconds"].as_array().expect("a list");
     assert_eq!((seconds.len(), &history["unix_time"]), (HISTORY_SECS_MAX, &77.into()));
     assert_eq!(seconds.last().map(|second| &second["requests_per_second"]), Some(&348.0.into()));

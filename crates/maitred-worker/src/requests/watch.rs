@@ -54,7 +54,7 @@ impl Requests {
         let mut head = Vec::with_capacity(16 * 1024);
         head.append(&mut self.buffers.tx);
         head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
-        push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
+        push_data(&self.shared.history(self.clock.unix_secs), &mut head);
         push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
         let plan = self.shared.router.admin_plan();
         self.count(index, plan, 200);
