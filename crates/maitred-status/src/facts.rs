@@ -17,6 +17,7 @@ use super::losses::Lost;
 use super::rates::{PerSecond, Second};
 use super::routes::RouteFacts;
 use super::slowest::SlowRequest;
+use super::under_way::RequestUnderWay;
 
 /// What holds for the life of a worker process; built once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +165,8 @@ pub(crate) struct Live {
     pub pool_windows: Vec<PoolWindow>,
     /// The slowest requests of the last minutes.
     pub slowest: Vec<SlowRequest>,
+    /// Requests under way.
+    pub under_way: Vec<RequestUnderWay>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// The store of responses, if there is one.
@@ -207,6 +210,8 @@ pub struct Queues {
     pub timings: Vec<TimingFacts>,
     /// The slowest requests of the last minutes.
     pub slowest: Vec<SlowRequest>,
+    /// Requests under way.
+    pub under_way: Vec<RequestUnderWay>,
     /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
     pub servers: Vec<ServerFacts>,
     /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).

@@ -409,7 +409,8 @@ pub(crate) mod tests {
 
     /// A configuration with these routes of one site, perhaps with more lines behind their path, and these pools.
     pub(crate) fn config(routes: &[&str], pools: &[&str]) -> Config {
-        let mut text = "[server]\nshare_user = true\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\n".to_owned();
+        let mut text =
+            "[server]\nshare_user = true\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\n".to_owned();
         let routes = if routes.is_empty() { &["/"] } else { routes };
         for route in routes {
             let (path, lines) = route.split_once(' ').unwrap_or((route, ""));

@@ -1,5 +1,7 @@
 //! `/status.json`: everything, for programs and for `maitred status`. `docs/metrics.md` describes it.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value, json};
 
 use maitred_control::Report;
@@ -13,7 +15,6 @@ use super::histogram::{BOUNDS_US, HistogramFacts};
 use super::rates::Second;
 use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
-use super::slowest::SlowRequest;
 
 /// The whole document.
 pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -44,15 +45,24 @@ pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
         "routes": live.routes.iter().zip(&live.route_windows).map(routes::json).collect::<Vec<_>>(),
-        "slowest": live.slowest.iter().map(|one| slowest(live, one)).collect::<Vec<_>>(),
+        "slowest": slowest(live),
+        "under_way": under_way(live),
     })
 }
 
-/// A slow request with the name of its route.
-fn slowest(live: &Live, request: &SlowRequest) -> Value {
-    let name = live.routes.get(request.route).map(|route| &route.name);
-    let name = name.map(|name| format!("{} {}: {}", name.site, name.route, name.target));
-    super::slowest::json(request, name.into())
+/// The name of a route.
+fn route(live: &Live, number: usize) -> Value {
+    let name = live.routes.get(number).map(|route| &route.name);
+    name.map(|name| format!("{} {}: {}", name.site, name.route, name.target)).into()
+}
+
+fn slowest(live: &Live) -> Vec<Value> {
+    live.slowest.iter().map(|one| super::slowest::json(one, route(live, one.route))).collect()
+}
+
+fn under_way(live: &Live) -> Vec<Value> {
+    let now = Instant::now();
+    live.under_way.iter().map(|one| super::under_way::json(one, route(live, one.route), now)).collect()
 }
 
 fn old_workers(board: &Scoreboard) -> Vec<Value> {

@@ -11,6 +11,7 @@
 //! | [`latency`] | how long requests take, by route and pool, over the last minutes |
 //! | [`windows`] | the last minutes, with what is not in the history yet |
 //! | [`slowest`] | the slowest of them |
+//! | [`under_way`] | requests that have no end yet |
 //! | [`routes`] | what each route has answered |
 //! | [`losses`] | what was lost of late |
 //! | [`rates`] | counters → what happens in a second |
@@ -38,6 +39,7 @@ pub mod slowest;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod under_way;
 pub(crate) mod windows;
 
 use std::collections::BTreeMap;
@@ -171,6 +173,7 @@ impl Status {
             route_windows,
             pool_windows,
             slowest: queues.slowest,
+            under_way: queues.under_way,
             spans: queues.spans,
             cache: queues.cache,
             certificates,

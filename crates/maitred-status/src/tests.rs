@@ -124,7 +124,7 @@ fn live() -> Live {
             RouteFacts {
                 responses: [0, 7, 0, 1, 0],
                 body_bytes: 512,
-                timing: TimingFacts::default(),
+                timing: timing(&[(2_000, 3), (900_000, 1)], 0),
                 name: RouteName {
                     site: "a.test".into(),
                     number: 1,
@@ -146,6 +146,7 @@ fn live() -> Live {
             took: Took { whole_us: 1_500_000, queue_us: 200_000, answer_us: 1_250_000, failed: false },
             request_id: "abc".into(),
         }],
+        under_way: Vec::new(),
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,

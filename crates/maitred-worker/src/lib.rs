@@ -154,6 +154,7 @@ use maitred_status::history::Past;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::Scoreboard;
 use maitred_status::slowest::Slowest;
+use maitred_status::under_way::Found;
 use maitred_tls::material::Material;
 use maitred_tls::quic::endpoint;
 use maitred_tls::quic::ids::Place;
@@ -520,6 +521,7 @@ fn shared_state(
         status: Status::new(Facts::new(&start), Past::new(history, &start.config)?),
         routes: RouteTable::new(&start.config, threads),
         slowest: (0..threads).map(|_| Slowest::default()).collect(),
+        under_way: (0..threads).map(|_| Found::default()).collect(),
         spans: exporter(&start.config)?,
         tls,
         redirect_port: redirect_port(&start, buckets),

@@ -43,6 +43,7 @@ use maitred_status::rates::PoolSample;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::{Cell, Scoreboard};
 use maitred_status::slowest::Slowest;
+use maitred_status::under_way::Found;
 use maitred_tls::TlsServer;
 
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
@@ -119,6 +120,8 @@ pub(crate) struct Shared {
     pub routes: RouteTable,
     /// Per thread: the slowest requests of the last minutes.
     pub slowest: Vec<Slowest>,
+    /// Per thread: requests under way, when that was looked at last.
+    pub under_way: Vec<Found>,
     /// To the thread that talks to the master.
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
@@ -523,6 +526,7 @@ impl Shared {
             answers: self.pools.iter().map(PoolShared::answers).collect(),
             timings: self.pools.iter().map(PoolShared::timing).collect(),
             slowest: Slowest::of_all(&self.slowest, Instant::now()),
+            under_way: Found::of_all(&self.under_way, Instant::now()),
             servers: self
                 .pools
                 .iter()

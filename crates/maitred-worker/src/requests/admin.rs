@@ -15,6 +15,7 @@ use crate::clients::answer::CONFIG_PATH;
 use crate::connection::table::Phase;
 use crate::connection::wire::Then;
 use crate::connection::{After, State};
+use crate::inbox::Message;
 use crate::shared::Outgoing;
 use crate::step::{RequestInput, Step};
 use maitred_config::{AdminAddress, Pool};
@@ -124,6 +125,18 @@ impl Requests {
         }
     }
 
+    /// `/status.json`. Has the other threads note which requests they have, for the next time that it is asked for.
+    pub(crate) fn status_json(&self) -> String {
+        self.note_under_way();
+        let others = self.shared.inboxes.iter().zip(&self.shared.under_way).enumerate();
+        for (_, (inbox, found)) in others.filter(|(number, _)| *number != self.number) {
+            if found.is_stale(self.clock.now) {
+                inbox.send(Message::Look);
+            }
+        }
+        self.shared.status_json(self.clock.unix_secs)
+    }
+
     /// What there is to read, and what is wrong with all other requests.
     fn answer_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         match (request.method, request.path) {
@@ -134,7 +147,7 @@ impl Requests {
             (Method::Get | Method::Head, "/status") => self.admin_page(index, request, given),
             (Method::Get, "/status/events") => self.stream_status(index, request, given),
             (Method::Get | Method::Head, "/status.json") => {
-                let text = self.shared.status_json(self.clock.unix_secs);
+                let text = self.status_json();
                 self.admin_reply(index, request, 200, "application/json", &text, given)
             }
             (Method::Get | Method::Head, "/metrics") => {

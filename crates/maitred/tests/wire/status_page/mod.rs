@@ -347,3 +347,52 @@ fn figures_and_charts_go_on_over_a_reload_a_crash_and_an_upgrade() {
     eventually("so does the next executable", || server.status()["generation"] == 4 && is(20));
     server.terminate(Signal::TERM);
 }
+
+#[test]
+fn requests_under_way_are_named_with_where_they_are() {
+    let gate = Gate::new();
+    let server = Setup::with_files()
+        .server("threads = 2")
+        .file("large", &vec![0; 64 << 20])
+        .pool("app", Some(&gate), "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let begin = |text: &str| {
+        let mut client = server.connect();
+        client.send(text);
+        client
+    };
+    let mut slow = begin("GET /app/wait?secret HTTP/1.1\r\nHost: h\r\n\r\n");
+    let waiting = gate.arrival();
+    let mut others =
+        ["GET /app/hello HTTP/1.1\r\nHost: h\r\n\r\n", "GET /large HTTP/1.1\r\nHost: h\r\n\r\n"].map(begin);
+    let half = begin("POST /app/body HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nabc");
+    let found = |method: &str, path: &str| {
+        let status = server.status();
+        let all = status["under_way"].as_array().unwrap();
+        all.iter().find(|one| one["method"] == method && one["path"] == path).cloned()
+    };
+    for (method, path, place) in [
+        ("GET", "/app/wait", "application"),
+        ("GET", "/app/hello", "queue"),
+        ("GET", "/large", "sending"),
+        ("POST", "/app/body", "receiving"),
+    ] {
+        eventually(place, || found(method, path).is_some_and(|one| one["where"] == place));
+    }
+    let one = found("GET", "/app/wait").unwrap();
+    assert!(one["since_us"].as_u64() >= Some(100_000), "{one}");
+    assert!(one["route"].as_str().unwrap().contains("/app/*: pool app"), "{one}");
+    assert_eq!(one["request_id"].as_str().map(str::len), Some(32), "{one}");
+    assert!(!server.status()["under_way"].to_string().contains("secret"), "a query may be secret");
+    eventually("`maitred status` has them", || {
+        let (_, said) = server.command(&["status"]);
+        said.contains("requests under way") && said.contains("GET /app/hello") && said.contains("queue")
+    });
+    waiting.release();
+    assert_eq!(slow.response("GET").status, 200);
+    assert_eq!(others[0].response("GET").status, 200);
+    drop((others, half));
+    eventually("none is left", || server.status()["under_way"] == serde_json::json!([]));
+    server.stop();
+}
