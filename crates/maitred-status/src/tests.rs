@@ -320,6 +320,16 @@ fn metrics_have_the_routes_that_have_answered_and_stay_small() {
     ] {
         assert!(page.lines().any(|one| one == line), "{line}\n{page}");
     }
+    for line in [
+        format!("maitred_route_request_seconds_bucket{{{labels},le=\"0.0025\"}} 3"),
+        format!("maitred_route_request_seconds_bucket{{{labels},le=\"+Inf\"}} 4"),
+        format!("maitred_route_request_seconds_sum{{{labels}}} 0.906000"),
+        format!("maitred_route_request_seconds_count{{{labels}}} 4"),
+        format!("maitred_route_queue_seconds_total{{{labels}}} 0.090600"),
+        format!("maitred_route_answer_seconds_total{{{labels}}} 0.453000"),
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+    }
     assert_eq!(page.matches("maitred_route_body_bytes_total{").count(), 1);
     let name =
         RouteName { site: "a".repeat(255), number: 999_999, route: "\"".repeat(120), target: String::new() };
@@ -327,7 +337,9 @@ fn metrics_have_the_routes_that_have_answered_and_stay_small() {
         RouteFacts { name, responses: [u64::MAX / 5; 5], body_bytes: u64::MAX, ..RouteFacts::default() };
     let many = Live { routes: vec![route; ROUTES_SHOWN_MAX], ..live() };
     let added = metrics::render(&board(), &facts(), &many).len() - page.len();
-    assert!(added < 1 << 20, "{added} bytes");
+    assert!(added < 4 << 20, "{added} bytes");
+    let series = metrics::render(&board(), &facts(), &many).matches("{site=\"aa").count();
+    assert_eq!(series, 24 * ROUTES_SHOWN_MAX);
 }
 
 #[test]
@@ -646,6 +658,12 @@ fn the_document_has_every_metric() {
         )
         .expect("a String");
     }
+    let (metric, help) = super::routes::TOOK;
+    writeln!(
+        tables,
+        "| `{metric}`, labels `site`, `number`, `route` and `le` | histogram | `routes[].recent` | {help} |"
+    )
+    .expect("a String");
     for ((metric, help), key) in [(metrics::SPANS_SENT, "sent"), (metrics::SPANS_DROPPED, "dropped")] {
         writeln!(tables, "| `{metric}` | counter | `spans.{key}` | {help} |").expect("a String");
     }
