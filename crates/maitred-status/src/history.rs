@@ -3,7 +3,7 @@
 //!
 //! Every worker process adds what has come since it added last, once a second: two that are there side by side, the one that
 //! serves and one that finishes what it has, count together. Time is the machine's monotonic clock, which all of them share. Time
-//! is cut into periods; each has a [place](Slice) in a ring, which is emptied by whoever comes first with a new period.
+//! is cut into periods; each has a [place](Slice) in a ring, which is emptied by the process that comes first with a new period.
 //!
 //! | what | of | period | for |
 //! |---|---|---|---|
@@ -80,7 +80,7 @@ maitred_sys::shared! {
     struct History {
         /// [`LAYOUT`]
         layout: Cell,
-        /// Written by the master: whose a row is; 0 where nobody has it.
+        /// Written by the master: whose a row is; 0 where no route has it.
         route_keys: [Cell; ROUTE_ROWS],
         pool_keys: [Cell; POOL_ROWS],
         seconds: [Slice; SECONDS],

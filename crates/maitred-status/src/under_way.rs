@@ -2,7 +2,7 @@
 //!
 //! Threads look for theirs when the status is asked for, and at no other time; a thread notes here what it has found. An answer
 //! has what the thread that answers finds at that moment, and of each other thread what that one found when the status was asked
-//! for before, unless that was [long](KEPT) ago: nobody waits for a thread.
+//! for before, unless that was [long](KEPT) ago: no thread waits for another.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ pub const UNDER_WAY_MAX: usize = 20;
 pub const LEAST: Duration = Duration::from_micros(LEAST_US);
 /// How long what a thread has found is shown.
 const KEPT: Duration = Duration::from_secs(10);
-/// How soon after they have been asked threads are asked again.
+/// How soon after a thread has looked it is to look once more.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// Where a request is.

@@ -477,7 +477,6 @@ fn shared_state(
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
-    let MemoryFiles { board, tables, cache, history } = memory;
     let (router, plans) = router(&start.config, datagrams, &modules);
     let share = Share::of(&start, threads as u64);
     let shared = Shared {
@@ -493,9 +492,9 @@ fn shared_state(
         key_rings: KeyRings::new(&start.config.key_sets),
         user_lists: UserLists::new(&start.config.users_files),
         auth_answers: AuthAnswers::new(&start.config.auth_caches),
-        cache: cache_store::open(&start, cache, share.cached_files as u32)?,
+        cache: cache_store::open(&start, memory.cache, share.cached_files as u32)?,
         fills: Fills::default(),
-        client_limits: Limit::all(&start.config.client_limits, tables)?,
+        client_limits: Limit::all(&start.config.client_limits, memory.tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),
@@ -507,7 +506,7 @@ fn shared_state(
         disk: helpers.disk,
         verifier: helpers.verifier,
         passed: helpers.passed,
-        board: memfile::SharedMap::open(board)?,
+        board: memfile::SharedMap::open(memory.board)?,
         modules,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
@@ -518,7 +517,7 @@ fn shared_state(
         datagram_addresses: addresses_of(datagrams),
         predecessors: AtomicU32::new(0),
         watched: Mutex::new(duplicates(buckets)?),
-        status: Status::new(Facts::new(&start), Past::new(history, &start.config)?),
+        status: Status::new(Facts::new(&start), Past::new(memory.history, &start.config)?),
         routes: RouteTable::new(&start.config, threads),
         slowest: (0..threads).map(|_| Slowest::default()).collect(),
         under_way: (0..threads).map(|_| Found::default()).collect(),
@@ -528,9 +527,14 @@ fn shared_state(
         acme: Challenges::new(&start.challenges),
         start,
     };
+    note_certificates(&shared);
+    Ok(shared)
+}
+
+/// The status has them from the beginning.
+fn note_certificates(shared: &Shared) {
     shared.status.note_certificates(shared.tls.certificates());
     shared.start.certificate_reports.iter().cloned().for_each(|report| shared.status.note_automatic(report));
-    Ok(shared)
 }
 
 /// A directory that files are served from, as a site or a route says.

@@ -10,9 +10,22 @@ use maitred_status::under_way::{LEAST, RequestUnderWay, UNDER_WAY_MAX, Where};
 use super::Clients;
 use crate::connection::State;
 use crate::entry::Entry;
+use crate::inbox::Message;
 use crate::origin::{self, Client};
 
 impl Clients {
+    /// `/status.json`. Has the other threads note which requests they have, for the next time that it is asked for.
+    pub(crate) fn status_json(&self) -> String {
+        self.note_under_way();
+        let others = self.shared.inboxes.iter().zip(&self.shared.under_way).enumerate();
+        for (_, (inbox, found)) in others.filter(|(number, _)| *number != self.number) {
+            if found.is_stale(self.clock.now) {
+                inbox.send(Message::Look);
+            }
+        }
+        self.shared.status_json(self.clock.unix_secs)
+    }
+
     /// Notes those of this thread that have been there longest.
     pub(crate) fn note_under_way(&self) {
         let Some(found) = self.shared.under_way.get(self.number) else { return };

@@ -15,7 +15,6 @@ use crate::clients::answer::CONFIG_PATH;
 use crate::connection::table::Phase;
 use crate::connection::wire::Then;
 use crate::connection::{After, State};
-use crate::inbox::Message;
 use crate::shared::Outgoing;
 use crate::step::{RequestInput, Step};
 use maitred_config::{AdminAddress, Pool};
@@ -123,18 +122,6 @@ impl Requests {
             }
             None => self.answer_page(index, request, given),
         }
-    }
-
-    /// `/status.json`. Has the other threads note which requests they have, for the next time that it is asked for.
-    pub(crate) fn status_json(&self) -> String {
-        self.note_under_way();
-        let others = self.shared.inboxes.iter().zip(&self.shared.under_way).enumerate();
-        for (_, (inbox, found)) in others.filter(|(number, _)| *number != self.number) {
-            if found.is_stale(self.clock.now) {
-                inbox.send(Message::Look);
-            }
-        }
-        self.shared.status_json(self.clock.unix_secs)
     }
 
     /// What there is to read, and what is wrong with all other requests.
