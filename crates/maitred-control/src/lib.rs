@@ -157,6 +157,8 @@ pub enum Descriptor {
     },
     /// The index of the cache (`maitred_cache::Table`).
     Cache,
+    /// What is known of the last minutes (`maitred_status::history`).
+    History,
     /// Where the session secrets of this listener are written.
     KeyLog {
         /// Index into `Config::listens`.

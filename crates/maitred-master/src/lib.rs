@@ -28,6 +28,7 @@
 //! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`cache_table`] | the index of the cache, kept over worker processes |
+//! | [`history`] | the last minutes, for the status, kept over worker processes |
 //! | [`modules`] | crashes in modules, and which are turned off |
 //! | [`limit_tables`] | the tables of limits by client, kept over worker processes |
 //! | [`process`] | how worker and application processes are started |
@@ -54,6 +55,7 @@ pub(crate) mod cpu_time;
 pub(crate) mod datagrams;
 pub(crate) mod endpoint_files;
 pub(crate) mod endpoints;
+pub(crate) mod history;
 pub(crate) mod hook;
 pub mod judge;
 pub(crate) mod key_files;

@@ -42,6 +42,7 @@ use super::console::Console;
 use super::cpu_time::CpuTime;
 use super::endpoint_files::EndpointFiles;
 use super::endpoints::Endpoints;
+use super::history::History;
 use super::hook::Running;
 use super::key_files::KeyFiles;
 use super::limit_tables::LimitTables;
@@ -248,6 +249,7 @@ struct Shell<'a> {
     /// The tables of limits by client.
     limit_tables: LimitTables,
     cache_table: CacheTable,
+    history: History,
     /// Crashes of worker processes in modules.
     module_crashes: Crashes,
     /// Worker processes of images before.
@@ -378,6 +380,7 @@ impl<'a> Shell<'a> {
             proposed: None,
             limit_tables: LimitTables::default(),
             cache_table: CacheTable::default(),
+            history: History::default(),
             module_crashes: Crashes::default(),
             old_workers: BTreeMap::new(),
             upgraded_from: None,

@@ -82,6 +82,9 @@ pub(crate) struct UpgradeState {
     /// The index of the cache, and the directory that it is about.
     #[serde(default)]
     pub cache: Option<(PathBuf, i32)>,
+    /// What is known of the last minutes, for the status.
+    #[serde(default)]
+    pub history: Option<i32>,
     /// The Unix sockets of listen entries. Apart from `listens`, for executables that know only IP addresses there.
     #[serde(default)]
     pub unix: Vec<PackedUnix>,
@@ -310,6 +313,7 @@ impl UpgradeState {
             secrets: None,
             limits: Vec::new(),
             cache: None,
+            history: None,
             unix: Vec::new(),
             inherited_unix: Vec::new(),
             datagrams: Vec::new(),

@@ -14,9 +14,10 @@ use super::cache::CacheFacts;
 use super::histogram::HistogramFacts;
 use super::latency::{PoolWindow, TimingFacts};
 use super::losses::Lost;
-use super::rates::PerSecond;
+use super::rates::{PerSecond, Second};
 use super::routes::RouteFacts;
 use super::slowest::SlowRequest;
+use super::under_way::RequestUnderWay;
 
 /// What holds for the life of a worker process; built once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +165,8 @@ pub(crate) struct Live {
     pub pool_windows: Vec<PoolWindow>,
     /// The slowest requests of the last minutes.
     pub slowest: Vec<SlowRequest>,
+    /// Requests under way.
+    pub under_way: Vec<RequestUnderWay>,
     /// What became of spans, if there are any.
     pub spans: Option<SpanFacts>,
     /// The store of responses, if there is one.
@@ -174,6 +177,8 @@ pub(crate) struct Live {
     pub automatic: Vec<Report>,
     /// What happens in a second.
     pub rates: PerSecond,
+    /// The last second alone, of all worker processes.
+    pub last_second: Second,
     /// How the last process of a slot ended, by the slot's index in the scoreboard.
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
@@ -187,6 +192,8 @@ pub(crate) struct Live {
 /// What waits at this moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queues {
+    /// This moment, in seconds of the machine's monotonic clock.
+    pub uptime_secs: u64,
     /// Accept queues that could be read.
     pub accept: Vec<Queue>,
     /// Requests that wait for the processes of each pool.
@@ -203,6 +210,8 @@ pub struct Queues {
     pub timings: Vec<TimingFacts>,
     /// The slowest requests of the last minutes.
     pub slowest: Vec<SlowRequest>,
+    /// Requests under way.
+    pub under_way: Vec<RequestUnderWay>,
     /// Servers of pools, at most [`SERVERS_SHOWN_MAX`].
     pub servers: Vec<ServerFacts>,
     /// Routes, at most [`ROUTES_SHOWN_MAX`](super::routes::ROUTES_SHOWN_MAX).

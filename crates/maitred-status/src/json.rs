@@ -1,5 +1,7 @@
 //! `/status.json`: everything, for programs and for `maitred status`. `docs/metrics.md` describes it.
 
+use std::time::Instant;
+
 use serde_json::{Map, Value, json};
 
 use maitred_control::Report;
@@ -10,10 +12,9 @@ use super::facts::{BodiesFacts, BudgetFacts, Facts, LimitFacts, ListenFacts, Liv
 use super::fields::{self, Field};
 use super::health;
 use super::histogram::{BOUNDS_US, HistogramFacts};
-use super::rates::{PerSecond, Rates, Second};
+use super::rates::Second;
 use super::routes;
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
-use super::slowest::SlowRequest;
 
 /// The whole document.
 pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -30,7 +31,7 @@ pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
         "master": row(&board.master, fields::MASTER),
         "old_workers": old_workers(board),
-        "rates": rates(&live.rates),
+        "rates": rates(live),
         "listens": listens(facts, live),
         "bodies": bodies(live),
         "budgets": budgets(live),
@@ -44,15 +45,24 @@ pub(crate) fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
         "routes": live.routes.iter().zip(&live.route_windows).map(routes::json).collect::<Vec<_>>(),
-        "slowest": live.slowest.iter().map(|one| slowest(live, one)).collect::<Vec<_>>(),
+        "slowest": slowest(live),
+        "under_way": under_way(live),
     })
 }
 
-/// A slow request with the name of its route.
-fn slowest(live: &Live, request: &SlowRequest) -> Value {
-    let name = live.routes.get(request.route).map(|route| &route.name);
-    let name = name.map(|name| format!("{} {}: {}", name.site, name.route, name.target));
-    super::slowest::json(request, name.into())
+/// The name of a route.
+fn route(live: &Live, number: usize) -> Value {
+    let name = live.routes.get(number).map(|route| &route.name);
+    name.map(|name| format!("{} {}: {}", name.site, name.route, name.target)).into()
+}
+
+fn slowest(live: &Live) -> Vec<Value> {
+    live.slowest.iter().map(|one| super::slowest::json(one, route(live, one.route))).collect()
+}
+
+fn under_way(live: &Live) -> Vec<Value> {
+    let now = Instant::now();
+    live.under_way.iter().map(|one| super::under_way::json(one, route(live, one.route), now)).collect()
 }
 
 fn old_workers(board: &Scoreboard) -> Vec<Value> {
@@ -92,12 +102,13 @@ fn round(rate: f64) -> f64 {
     (rate * 10.0).round() / 10.0
 }
 
-fn rates(rates: &PerSecond) -> Value {
+fn rates(live: &Live) -> Value {
+    let rates = &live.rates;
     json!({
         "requests_per_second": round(rates.requests),
         "connections_per_second": round(rates.connections),
         "bytes_per_second": round(rates.bytes),
-        "last_second": second(&rates.last),
+        "last_second": second(&live.last_second),
     })
 }
 
@@ -303,7 +314,7 @@ pub(super) fn starts<'a>(
 }
 
 /// The last minutes, the oldest second first.
-pub(crate) fn history(unix_secs: u64, rates: &Rates) -> Value {
-    let seconds: Vec<Value> = rates.history().map(second).collect();
+pub(crate) fn history(unix_secs: u64, seconds: &[Second]) -> Value {
+    let seconds: Vec<Value> = seconds.iter().map(second).collect();
     json!({ "unix_time": unix_secs, "seconds": seconds })
 }

@@ -1,25 +1,20 @@
 //! How long requests take, where the time goes, and how many of them fail: by route and by pool, over the last minutes, and for
 //! pools over the hour before.
 //!
-//! Each thread counts in rows of its own ([`Timing`]). The control thread keeps what all of them have counted as of every
-//! [`RECENT_EVERY`]; a window is the difference between now and the oldest of these. Together they take less than 2 MB with as
-//! many routes as are counted.
+//! Each thread counts in rows of its own ([`Timing`]). Once a second, the control thread adds what has come since to the
+//! [`history`](super::history), which all worker processes share. A window is what is known there, and what is not there yet.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::histogram::{Histogram, HistogramFacts};
+use super::histogram::{BOUNDS_US, Histogram, HistogramFacts};
 use super::scoreboard::Cell;
 
 /// How long a window is.
 pub(crate) const WINDOW: Duration = Duration::from_secs(300);
-/// How often it is moved on.
-const RECENT_EVERY: Duration = Duration::from_secs(10);
-/// How long the time before it is with which pools are compared, and how often that is moved on.
-const BEFORE: Duration = Duration::from_secs(3600);
-const BEFORE_EVERY: Duration = Duration::from_secs(60);
+/// Numbers of [`TimingFacts`].
+pub(crate) const TIMING_NUMBERS: usize = BOUNDS_US.len() + 1 + 4;
 
 /// Where the time of one request went, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +75,30 @@ pub struct TimingFacts {
 }
 
 impl TimingFacts {
+    /// All of them, for the history.
+    pub(crate) fn numbers(&self) -> [u64; TIMING_NUMBERS] {
+        let rest = [self.took.sum_us, self.queue_us, self.answer_us, self.failed];
+        let mut numbers = [0; TIMING_NUMBERS];
+        let all = self.took.buckets.iter().chain(&rest);
+        numbers.iter_mut().zip(all).for_each(|(to, from)| *to = *from);
+        numbers
+    }
+
+    /// The reverse.
+    pub(crate) fn from_numbers(numbers: [u64; TIMING_NUMBERS]) -> TimingFacts {
+        let [buckets @ .., sum_us, queue_us, answer_us, failed] = numbers;
+        TimingFacts { took: HistogramFacts { buckets, sum_us }, queue_us, answer_us, failed }
+    }
+
+    /// The same with what came at another time.
+    pub(crate) fn with(&self, more: &TimingFacts) -> TimingFacts {
+        let mut numbers = self.numbers();
+        for (sum, more) in numbers.iter_mut().zip(more.numbers()) {
+            *sum = sum.wrapping_add(more);
+        }
+        TimingFacts::from_numbers(numbers)
+    }
+
     /// What came after `before`.
     pub(crate) fn since(&self, before: &TimingFacts) -> TimingFacts {
         TimingFacts {
@@ -131,70 +150,8 @@ impl TimingFacts {
 pub(crate) struct PoolWindow {
     /// The last minutes.
     pub recent: TimingFacts,
-    /// The hour before these; empty where the worker process has not been there for so long.
+    /// The hour before these; empty where the server has not been there for so long.
     pub before: TimingFacts,
-}
-
-/// What was counted by a moment: of routes, and of pools.
-type Counted = (Vec<TimingFacts>, Vec<TimingFacts>);
-
-/// What was counted by several moments. Belongs to the control thread.
-#[derive(Debug, Default)]
-pub(crate) struct Latencies {
-    recent: VecDeque<(Instant, Counted)>,
-    before: VecDeque<(Instant, Vec<TimingFacts>)>,
-}
-
-impl Latencies {
-    /// Keeps what was counted by now, if that is due.
-    pub(crate) fn tick(&mut self, now: Instant, counted: impl FnOnce() -> Counted) {
-        let is_due = |last: Option<Instant>, every: Duration| {
-            last.is_none_or(|last| now.saturating_duration_since(last) >= every)
-        };
-        if !is_due(self.recent.back().map(|(at, _)| *at), RECENT_EVERY) {
-            return;
-        }
-        let counted = counted();
-        if is_due(self.before.back().map(|(at, _)| *at), BEFORE_EVERY) {
-            self.before.push_back((now, counted.1.clone()));
-        }
-        self.recent.push_back((now, counted));
-        forget(&mut self.recent, now, WINDOW);
-        forget(&mut self.before, now, WINDOW + BEFORE);
-    }
-
-    /// The last minutes of each route, of which so much is counted now.
-    pub(crate) fn routes<'a>(&self, counted: impl Iterator<Item = &'a TimingFacts>) -> Vec<TimingFacts> {
-        let start = self.recent.front().map(|(_, (routes, _))| routes.as_slice()).unwrap_or_default();
-        differences(counted, start)
-    }
-
-    /// The same of pools, with the hour before.
-    pub(crate) fn pools(&self, counted: &[TimingFacts]) -> Vec<PoolWindow> {
-        let start = self.recent.front().map(|(_, (_, pools))| pools.as_slice()).unwrap_or_default();
-        let earliest = self.before.front().map(|(_, pools)| pools.as_slice()).unwrap_or_default();
-        let recent = differences(counted.iter(), start);
-        let before = differences(start.iter(), earliest).into_iter();
-        let before = before.chain(std::iter::repeat_with(TimingFacts::default));
-        recent.into_iter().zip(before).map(|(recent, before)| PoolWindow { recent, before }).collect()
-    }
-}
-
-fn differences<'a>(
-    counted: impl Iterator<Item = &'a TimingFacts>,
-    before: &[TimingFacts],
-) -> Vec<TimingFacts> {
-    let nothing = TimingFacts::default();
-    let before = before.iter().chain(std::iter::repeat(&nothing));
-    counted.zip(before).map(|(now, before)| now.since(before)).collect()
-}
-
-/// Drops what is older than `time`, but for the one from which on that time counts.
-fn forget<T>(kept: &mut VecDeque<(Instant, T)>, now: Instant, time: Duration) {
-    let old = |at: Instant| now.saturating_duration_since(at) >= time;
-    while kept.get(1).is_some_and(|(at, _)| old(*at)) {
-        kept.pop_front();
-    }
 }
 
 #[cfg(test)]
@@ -213,40 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_what_came_within_it_and_the_hour_before_what_came_earlier() {
-        let began = Instant::now();
-        let mut latencies = Latencies::default();
-        let mut requests = vec![(1_000_000, true); 10];
-        let mut at = began;
-        // An hour with one request each ten seconds; the last five minutes have others.
-        while at < began + WINDOW + BEFORE {
-            let late = at >= began + BEFORE;
-            requests.push(if late { (5_000, false) } else { (50_000, true) });
-            let facts = counted(&requests);
-            latencies.tick(at, || (vec![facts.clone()], vec![facts.clone()]));
-            at += RECENT_EVERY;
-        }
-        let now = counted(&requests);
-        let [route] = &latencies.routes([&now].into_iter())[..] else { panic!("one route") };
-        assert!((29..=31).contains(&route.took.count()), "{}", route.took.count());
-        assert!(route.failed <= 1 && route.took.percentile(90) <= Some(5_000), "{route:?}");
-        let [pool] = &latencies.pools(&[now])[..] else { panic!("one pool") };
-        assert_eq!(&pool.recent, route);
-        assert!(pool.before.failed_percent() > Some(99.0), "{:?}", pool.before.failed_percent());
-        assert!((350..=370).contains(&pool.before.took.count()), "{}", pool.before.took.count());
-        assert!(latencies.recent.len() <= 32 && latencies.before.len() <= 67);
-    }
-
-    #[test]
-    fn without_a_past_everything_is_recent() {
-        let now = counted(&[(2_000, false); 4]);
-        let latencies = Latencies::default();
-        let pools = latencies.pools(std::slice::from_ref(&now));
-        assert_eq!(pools, [PoolWindow { recent: now.clone(), before: TimingFacts::default() }]);
-        let json = now.json();
-        assert_eq!((&json["requests"], &json["failed_percent"]), (&4.into(), &0.0.into()));
-        assert_eq!((&json["mean_us"], &json["mean_queue_us"]), (&2_000.into(), &200.into()));
-        assert!(TimingFacts::default().json()["p50_us"].is_null());
+    fn numbers_are_the_facts() {
+        let facts = counted(&[(2_000, false), (70_000, true), (20_000_000, false)]);
+        assert_eq!(TimingFacts::from_numbers(facts.numbers()), facts);
+        let twice = facts.with(&facts);
+        assert_eq!((twice.took.count(), twice.failed, twice.queue_us), (6, 2, 2 * facts.queue_us));
+        assert_eq!(twice.since(&facts), facts);
     }
 
     #[test]

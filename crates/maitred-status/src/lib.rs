@@ -7,8 +7,11 @@
 //! | [`facts`] | what is known without the scoreboard, and what is asked for when it is shown |
 //! | [`cache`] | the store of responses |
 //! | [`histogram`] | how long answers of pools take |
+//! | [`history`] | the last minutes and the hour before, kept over worker processes |
 //! | [`latency`] | how long requests take, by route and pool, over the last minutes |
+//! | [`windows`] | the last minutes, with what is not in the history yet |
 //! | [`slowest`] | the slowest of them |
+//! | [`under_way`] | requests that have no end yet |
 //! | [`routes`] | what each route has answered |
 //! | [`losses`] | what was lost of late |
 //! | [`rates`] | counters → what happens in a second |
@@ -23,6 +26,7 @@ pub mod facts;
 pub(crate) mod fields;
 pub(crate) mod health;
 pub mod histogram;
+pub mod history;
 pub(crate) mod json;
 pub mod latency;
 pub(crate) mod losses;
@@ -35,23 +39,28 @@ pub mod slowest;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod under_way;
+pub(crate) mod windows;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use facts::{Facts, Live, Queues};
-use latency::{Latencies, TimingFacts};
+use history::Past;
+use latency::TimingFacts;
 use losses::Losses;
 use maitred_control::Report;
 use maitred_tls::server::CertificateFacts;
 use rates::{PoolSample, Rates};
 use scoreboard::Scoreboard;
+use windows::Latencies;
 
 /// All that a worker process needs to show its state; shared by its threads.
 #[derive(Debug)]
 pub struct Status {
     facts: Facts,
+    past: Past,
     rates: Mutex<Rates>,
     latencies: Mutex<Latencies>,
     losses: Mutex<Losses>,
@@ -66,29 +75,34 @@ pub struct Status {
 
 impl Status {
     /// At the start of a worker process.
-    pub fn new(facts: Facts) -> Status {
+    pub fn new(facts: Facts, past: Past) -> Status {
         let rates = Mutex::new(Rates::new());
         let (latencies, losses, ends, troubles, certificates, automatic) = Default::default();
-        Status { facts, rates, latencies, losses, ends, troubles, certificates, automatic }
+        Status { facts, past, rates, latencies, losses, ends, troubles, certificates, automatic }
     }
 
-    /// To be called by the control thread once a second.
-    pub fn tick(&self, now: Instant, board: &Scoreboard, pools: Vec<PoolSample>, spans_dropped: u64) {
+    /// To be called by the control thread once a second. `uptime_secs` are those of the machine's monotonic clock.
+    pub fn tick(
+        &self,
+        (now, uptime_secs): (Instant, u64),
+        board: &Scoreboard,
+        pools: Vec<PoolSample>,
+        spans_dropped: u64,
+    ) {
         // A panic elsewhere cannot leave a sample half taken.
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.tick(now, board, self.facts.threads.len(), pools);
+        if let Some(second) = rates.tick(now, board, self.facts.threads.len(), pools) {
+            self.past.add_second(uptime_secs, &second);
+        }
         let rows = board.threads.iter().take(self.facts.threads.len());
         let bodies = rows.fold(0_u64, |sum, row| sum.saturating_add(row.bodies_refused.get()));
         self.losses.lock().unwrap_or_else(PoisonError::into_inner).note(now, spans_dropped, bodies);
     }
 
-    /// To be called after it: what was `counted` of routes and of pools is asked for when it is due.
-    pub fn tick_latencies(
-        &self,
-        now: Instant,
-        counted: impl FnOnce() -> (Vec<TimingFacts>, Vec<TimingFacts>),
-    ) {
-        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).tick(now, counted);
+    /// To be called after it, and once more when nothing is under way any more: what was `counted` of routes and of pools.
+    pub fn publish_latencies(&self, uptime_secs: u64, counted: (Vec<TimingFacts>, Vec<TimingFacts>)) {
+        let mut latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        latencies.publish(&self.past, uptime_secs, counted);
     }
 
     /// The process in the slot with this index in the scoreboard has ended, or could not be started: why, in words.
@@ -126,9 +140,8 @@ impl Status {
     }
 
     /// The last minutes, second by second: the first event of `/status/events`.
-    pub fn history(&self, unix_secs: u64) -> String {
-        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        json::history(unix_secs, &rates).to_string()
+    pub fn history(&self, unix_secs: u64, uptime_secs: u64) -> String {
+        json::history(unix_secs, &self.past.seconds(uptime_secs)).to_string()
     }
 
     /// `/metrics`, with [`metrics::CONTENT_TYPE`].
@@ -141,9 +154,11 @@ impl Status {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = queues.uptime_secs;
         let latencies = self.latencies.lock().unwrap_or_else(PoisonError::into_inner);
-        let route_windows = latencies.routes(queues.routes.iter().map(|route| &route.timing));
-        let pool_windows = latencies.pools(&queues.timings);
+        let route_windows =
+            latencies.routes(&self.past, now, queues.routes.iter().map(|route| &route.timing));
+        let pool_windows = latencies.pools(&self.past, now, &queues.timings);
         drop(latencies);
         Live {
             unix_secs,
@@ -158,6 +173,7 @@ impl Status {
             route_windows,
             pool_windows,
             slowest: queues.slowest,
+            under_way: queues.under_way,
             spans: queues.spans,
             cache: queues.cache,
             certificates,
@@ -169,6 +185,7 @@ impl Status {
                 .cloned()
                 .collect(),
             rates,
+            last_second: self.past.last_second(now).unwrap_or_default(),
             ends,
             troubles,
             lost: self.losses.lock().unwrap_or_else(PoisonError::into_inner).recent(Instant::now()),

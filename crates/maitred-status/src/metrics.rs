@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::cache;
 use super::facts::{Facts, Live};
 use super::fields::{self, Field, Kind, Unit};
+use super::histogram::HistogramFacts;
 use super::json::{slots, starts};
 use super::routes::{self, RouteFacts};
 use super::scoreboard::{OldWorkerRow, Scoreboard};
@@ -165,7 +166,7 @@ impl Page {
 
     /// Those that have answered something.
     fn routes(&mut self, live: &Live) {
-        let [responses, bytes] = routes::METRICS;
+        let [responses, bytes, queue, answer] = routes::METRICS;
         let answered = || live.routes.iter().filter(|facts| facts.all() > 0);
         if answered().next().is_none() {
             return;
@@ -184,11 +185,32 @@ impl Page {
                 self.sample(responses.0, &labels, count, Unit::One);
             }
         }
-        self.family(bytes.0, bytes.1, bytes.2);
-        for facts in answered() {
-            let (number, name) = (number(facts), &facts.name);
-            let labels = [("site", name.site.as_str()), ("number", &number), ("route", &name.route)];
-            self.sample(bytes.0, &labels, facts.body_bytes, Unit::One);
+        let numbers: Vec<String> = answered().map(number).collect();
+        let labels = |(facts, number): (&'_ RouteFacts, &'_ String)| {
+            [
+                ("site", facts.name.site.clone()),
+                ("number", number.clone()),
+                ("route", facts.name.route.clone()),
+            ]
+        };
+        let labels: Vec<_> = answered().zip(&numbers).map(labels).collect();
+        let rows =
+            || labels.iter().map(|labels| labels.each_ref().map(|(name, value)| (*name, value.as_str())));
+        type Read = fn(&RouteFacts) -> u64;
+        let sums: [(_, Read, _); 3] = [
+            (bytes, |facts| facts.body_bytes, Unit::One),
+            (queue, |facts| facts.timing.queue_us, Unit::Micros),
+            (answer, |facts| facts.timing.answer_us, Unit::Micros),
+        ];
+        for ((name, kind, help, _), read, unit) in sums {
+            self.family(name, kind, help);
+            for (facts, labels) in answered().zip(rows()) {
+                self.sample(name, &labels, read(facts), unit);
+            }
+        }
+        self.histogram_family(routes::TOOK);
+        for (facts, labels) in answered().zip(rows()) {
+            self.histogram(routes::TOOK.0, &labels, &facts.timing.took);
         }
     }
 
@@ -250,17 +272,25 @@ impl Page {
     }
 
     /// A histogram is a family of three kinds of samples.
+    fn histogram(&mut self, name: &str, labels: Labels<'_>, took: &HistogramFacts) {
+        let bucket = format!("{name}_bucket");
+        let bounds = took.cumulated().map(|(bound, below)| (Seconds(bound).to_string(), below));
+        for (bound, below) in bounds.chain([("+Inf".to_owned(), took.count())]) {
+            let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
+            self.sample(&bucket, &labels, below, Unit::One);
+        }
+        self.sample(&format!("{name}_sum"), labels, took.sum_us, Unit::Micros);
+        self.sample(&format!("{name}_count"), labels, took.count(), Unit::One);
+    }
+
+    fn histogram_family(&mut self, (name, help): (&str, &str)) {
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} histogram");
+    }
+
     fn answers(&mut self, facts: &Facts, live: &Live) {
-        let _ = writeln!(self.text, "# HELP {ANSWER} {ANSWER_HELP}\n# TYPE {ANSWER} histogram");
-        let bucket = format!("{ANSWER}_bucket");
+        self.histogram_family((ANSWER, ANSWER_HELP));
         for (pool, answers) in facts.pools.iter().zip(&live.answers) {
-            for (bound, below) in answers.cumulated() {
-                let bound = Seconds(bound).to_string();
-                self.sample(&bucket, &[("pool", &pool.name), ("le", &bound)], below, Unit::One);
-            }
-            self.sample(&bucket, &[("pool", &pool.name), ("le", "+Inf")], answers.count(), Unit::One);
-            self.sample(&format!("{ANSWER}_sum"), &[("pool", &pool.name)], answers.sum_us, Unit::Micros);
-            self.sample(&format!("{ANSWER}_count"), &[("pool", &pool.name)], answers.count(), Unit::One);
+            self.histogram(ANSWER, &[("pool", &pool.name)], answers);
         }
     }
 

@@ -10,7 +10,7 @@ pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 /// nothing can be loaded or sent but the events; a test says what the hashes have to be.
 pub const POLICY: &str = concat!(
     "default-src 'none'; connect-src 'self'; img-src data:; ",
-    "style-src 'sha256-X5kkaZJppRbxwH5CtUWIJt1FbnE0FhjSE1ZT2Dq2wq0='; ",
-    "script-src 'sha256-KHRbOOQLPzfuAw3pFlaC0RAhqFtOY23viq8G3Oz/LpQ='; ",
+    "style-src 'sha256-+YmFBGn6TgAAzFnGnP3T4VCsc1DWM3vfKL5hV5QZc8Q='; ",
+    "script-src 'sha256-9YEgvDXKydUxV7JgVksPxM3z/m7hnpSHEhndmaDgfAI='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );

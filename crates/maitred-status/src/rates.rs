@@ -1,4 +1,4 @@
-//! Counters → what happens in a second: over the last ten, and second by second over the last minutes.
+//! Counters → what happens in a second: over the last ten, and in the last one, of which charts are made.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -7,8 +7,10 @@ use super::scoreboard::{Scoreboard, ThreadRow};
 
 /// Seconds that rates are the mean of.
 const RATE_SECS: usize = 10;
-/// Seconds of the history: what a chart shows when it is opened. A second costs 80 bytes.
+/// Seconds of the charts, which [`history`](super::history) keeps.
 pub(crate) const HISTORY_SECS_MAX: usize = 300;
+/// Numbers of a [`Second`].
+pub(crate) const SECOND_NUMBERS: usize = 5;
 
 /// What happens in a second, over all threads.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -23,8 +25,6 @@ pub(crate) struct PerSecond {
     pub threads: Vec<ThreadRates>,
     /// Per pool.
     pub pools: Vec<PoolRates>,
-    /// The last second alone.
-    pub last: Second,
 }
 
 /// What one thread does in a second.
@@ -71,6 +71,32 @@ pub(crate) struct Second {
     pub cpu: f64,
 }
 
+impl Second {
+    /// As they are kept, so that those of several processes can be added up: requests in thousandths, CPUs in millionths.
+    pub(crate) fn numbers(&self) -> [u64; SECOND_NUMBERS] {
+        let scaled = |rate: f64, by: f64| (rate * by).round() as u64;
+        [
+            scaled(self.requests, 1e3),
+            scaled(self.bytes, 1.0),
+            self.connections,
+            self.queued,
+            scaled(self.cpu, 1e6),
+        ]
+    }
+
+    /// The reverse.
+    pub(crate) fn from_numbers(numbers: [u64; SECOND_NUMBERS]) -> Second {
+        let [requests, bytes, connections, queued, cpu] = numbers;
+        Second {
+            requests: requests as f64 / 1e3,
+            bytes: bytes as f64,
+            connections,
+            queued,
+            cpu: cpu as f64 / 1e6,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Sample {
     at: Instant,
@@ -93,7 +119,6 @@ struct ThreadSample {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     samples: VecDeque<Sample>,
-    history: VecDeque<Second>,
 }
 
 impl Rates {
@@ -102,8 +127,15 @@ impl Rates {
         Rates::default()
     }
 
-    /// Takes a sample of the first `threads` rows and of the pools; to be called once a second.
-    pub(crate) fn tick(&mut self, now: Instant, board: &Scoreboard, threads: usize, pools: Vec<PoolSample>) {
+    /// Takes a sample of the first `threads` rows and of the pools; to be called once a second. Gives back what came since the
+    /// one before.
+    pub(crate) fn tick(
+        &mut self,
+        now: Instant,
+        board: &Scoreboard,
+        threads: usize,
+        pools: Vec<PoolSample>,
+    ) -> Option<Second> {
         let rows = || board.threads.iter().take(threads);
         let sum = |read: fn(&ThreadRow) -> u64| rows().fold(0_u64, |sum, row| sum.wrapping_add(read(row)));
         let sample = Sample {
@@ -115,21 +147,18 @@ impl Rates {
             threads: rows().map(ThreadSample::of).collect(),
             pools,
         };
-        if let Some(last) = self.samples.back() {
+        let second = self.samples.back().map(|last| {
             let per = Per::between(last, &sample);
-            push(
-                &mut self.history,
-                HISTORY_SECS_MAX,
-                Second {
-                    requests: per.second(last.requests, sample.requests),
-                    bytes: per.second(last.bytes, sample.bytes),
-                    connections: sum(|row| row.connections.get()),
-                    queued: sum(|row| row.queued.get()),
-                    cpu: per.second(last.cpu_ns, sample.cpu_ns) / 1e9,
-                },
-            );
-        }
+            Second {
+                requests: per.second(last.requests, sample.requests),
+                bytes: per.second(last.bytes, sample.bytes),
+                connections: sum(|row| row.connections.get()),
+                queued: sum(|row| row.queued.get()),
+                cpu: per.second(last.cpu_ns, sample.cpu_ns) / 1e9,
+            }
+        });
         push(&mut self.samples, RATE_SECS + 1, sample);
+        second
     }
 
     /// The rates between the oldest sample and the newest; zeros before there are two.
@@ -157,13 +186,7 @@ impl Rates {
             bytes: per.second(first.bytes, last.bytes),
             threads: threads.collect(),
             pools: pools.collect(),
-            last: self.history.back().copied().unwrap_or_default(),
         }
-    }
-
-    /// The last minutes, the oldest second first.
-    pub(crate) fn history(&self) -> impl Iterator<Item = &Second> {
-        self.history.iter()
     }
 }
 

@@ -12,7 +12,7 @@ use super::latency::{Took, WINDOW};
 /// Requests that are kept of each thread, and shown of all.
 pub(crate) const SLOWEST_MAX: usize = 10;
 /// What takes less is nothing to look at.
-const LEAST_US: u64 = 100_000;
+pub(super) const LEAST_US: u64 = 100_000;
 /// Bytes that are kept of a path and of a request id.
 const TEXT_BYTES_MAX: usize = 200;
 
@@ -96,7 +96,7 @@ fn is_recent(request: &SlowRequest, now: Instant) -> bool {
     now.saturating_duration_since(request.at) <= WINDOW
 }
 
-fn shorten(text: &mut String) {
+pub(super) fn shorten(text: &mut String) {
     if text.len() > TEXT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - '…'.len_utf8()));
         text.push('…');

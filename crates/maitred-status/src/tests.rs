@@ -15,6 +15,7 @@ use super::facts::{
 };
 use super::fields::{self, Field, Kind, Unit};
 use super::histogram::HistogramFacts;
+use super::history::{self, Past};
 use super::latency::{PoolWindow, Timing, TimingFacts, Took};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::routes::{ROUTES_SHOWN_MAX, RouteFacts, RouteName};
@@ -123,7 +124,7 @@ fn live() -> Live {
             RouteFacts {
                 responses: [0, 7, 0, 1, 0],
                 body_bytes: 512,
-                timing: TimingFacts::default(),
+                timing: timing(&[(2_000, 3), (900_000, 1)], 0),
                 name: RouteName {
                     site: "a.test".into(),
                     number: 1,
@@ -145,6 +146,7 @@ fn live() -> Live {
             took: Took { whole_us: 1_500_000, queue_us: 200_000, answer_us: 1_250_000, failed: false },
             request_id: "abc".into(),
         }],
+        under_way: Vec::new(),
         answers: vec![HistogramFacts {
             buckets: [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             sum_us: 12_003_000,
@@ -171,8 +173,8 @@ fn live() -> Live {
             bytes: 1_500_000.0,
             threads: vec![ThreadRates { requests: 7.0, cpu: 0.5, run_delay: 0.01 }],
             pools: vec![PoolRates { requests: 3.0, wait_us: Some(1234.56) }],
-            last: Second { requests: 20.0, queued: 2, ..Second::default() },
         },
+        last_second: Second { requests: 20.0, queued: 2, ..Second::default() },
         ends: BTreeMap::from([(2, "exited with status 1".to_owned())]),
         certificates: [("b.example", 1_000_090 + 3 * 86_400), ("a\"example", 1_000_090 + 86_400)]
             .into_iter()
@@ -318,6 +320,16 @@ fn metrics_have_the_routes_that_have_answered_and_stay_small() {
     ] {
         assert!(page.lines().any(|one| one == line), "{line}\n{page}");
     }
+    for line in [
+        format!("maitred_route_request_seconds_bucket{{{labels},le=\"0.0025\"}} 3"),
+        format!("maitred_route_request_seconds_bucket{{{labels},le=\"+Inf\"}} 4"),
+        format!("maitred_route_request_seconds_sum{{{labels}}} 0.906000"),
+        format!("maitred_route_request_seconds_count{{{labels}}} 4"),
+        format!("maitred_route_queue_seconds_total{{{labels}}} 0.090600"),
+        format!("maitred_route_answer_seconds_total{{{labels}}} 0.453000"),
+    ] {
+        assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+    }
     assert_eq!(page.matches("maitred_route_body_bytes_total{").count(), 1);
     let name =
         RouteName { site: "a".repeat(255), number: 999_999, route: "\"".repeat(120), target: String::new() };
@@ -325,7 +337,9 @@ fn metrics_have_the_routes_that_have_answered_and_stay_small() {
         RouteFacts { name, responses: [u64::MAX / 5; 5], body_bytes: u64::MAX, ..RouteFacts::default() };
     let many = Live { routes: vec![route; ROUTES_SHOWN_MAX], ..live() };
     let added = metrics::render(&board(), &facts(), &many).len() - page.len();
-    assert!(added < 1 << 20, "{added} bytes");
+    assert!(added < 4 << 20, "{added} bytes");
+    let series = metrics::render(&board(), &facts(), &many).matches("{site=\"aa").count();
+    assert_eq!(series, 24 * ROUTES_SHOWN_MAX);
 }
 
 #[test]
@@ -528,9 +542,10 @@ fn rates_are_those_of_the_last_ten_seconds() {
     let mut rates = Rates::new();
     let start = Instant::now();
     assert_eq!(rates.per_second(), PerSecond::default());
+    let mut last = None;
     for second in 0..60 {
         let pool = PoolSample { requests: second * 2, wait_us: second * 1000 };
-        rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
+        last = rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
         // Slow at first; a third row belongs to no thread.
         let requests = if second < 40 { 1 } else { 100 };
         board.threads[0].responses[1].add(requests);
@@ -545,23 +560,23 @@ fn rates_are_those_of_the_last_ten_seconds() {
         bytes: 10.0,
         threads: vec![first, ThreadRates { requests: 0.0, cpu: 0.25, run_delay: 0.0 }],
         pools: vec![PoolRates { requests: 2.0, wait_us: Some(500.0) }],
-        last: Second { requests: 100.0, bytes: 10.0, connections: 0, queued: 0, cpu: 0.25 },
     };
     assert_eq!(rates.per_second(), expected);
+    assert_eq!(last, Some(Second { requests: 100.0, bytes: 10.0, connections: 0, queued: 0, cpu: 0.25 }));
 }
 
 #[test]
 fn the_history_is_bounded_and_second_by_second() {
-    let board = Scoreboard::private();
-    let mut rates = Rates::new();
-    let start = Instant::now();
+    let (board, mut rates, start) = (Scoreboard::private(), Rates::new(), Instant::now());
+    let past = Past::new(None, &history::tests::config(&[], &[])).expect("a memory file");
     for second in 0..HISTORY_SECS_MAX as u64 + 50 {
         board.threads[0].connections.set(second);
-        rates.tick(start + Duration::from_secs(second), &board, 1, Vec::new());
+        let ticked = rates.tick(start + Duration::from_secs(second), &board, 1, Vec::new());
+        ticked.into_iter().for_each(|one| past.add_second(1_000 + second, &one));
         board.threads[0].responses[1].add(second);
         board.threads[0].cpu_ns.add(500_000_000);
     }
-    let history = json::history(77, &rates);
+    let history = json::history(77, &past.seconds(1_000 + HISTORY_SECS_MAX as u64 + 49));
     let seconds = history["seconds"].as_array().expect("a list");
     assert_eq!((seconds.len(), &history["unix_time"]), (HISTORY_SECS_MAX, &77.into()));
     assert_eq!(seconds.last().map(|second| &second["requests_per_second"]), Some(&348.0.into()));
@@ -643,6 +658,12 @@ fn the_document_has_every_metric() {
         )
         .expect("a String");
     }
+    let (metric, help) = super::routes::TOOK;
+    writeln!(
+        tables,
+        "| `{metric}`, labels `site`, `number`, `route` and `le` | histogram | `routes[].recent` | {help} |"
+    )
+    .expect("a String");
     for ((metric, help), key) in [(metrics::SPANS_SENT, "sent"), (metrics::SPANS_DROPPED, "dropped")] {
         writeln!(tables, "| `{metric}` | counter | `spans.{key}` | {help} |").expect("a String");
     }

@@ -26,6 +26,7 @@ pub fn render(status: &Value) -> String {
     let _ = traffic(status, &mut out);
     threads(status, &mut out);
     let _ = pools(status, &mut out);
+    let _ = under_way(status, &mut out);
     let _ = slowest(status, &mut out);
     out
 }
@@ -394,6 +395,26 @@ fn micros(us: Option<u64>) -> String {
         Some(us @ ..1_000_000) => format!("{:.1} ms", us as f64 / 1e3),
         Some(us) => format!("{:.1} s", us as f64 / 1e6),
     }
+}
+
+/// Requests under way, the oldest first.
+fn under_way(status: &Value, out: &mut String) -> std::fmt::Result {
+    let requests = list(&status["under_way"]);
+    if requests.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nrequests under way")?;
+    let mut table = vec![["for", "where", "request", "route", "id"].map(str::to_owned).to_vec()];
+    for request in requests {
+        table.push(vec![
+            micros(request["since_us"].as_u64()),
+            show(&request["where"]),
+            format!("{} {}", show(&request["method"]), show(&request["path"])),
+            show(&request["route"]),
+            show(&request["request_id"]),
+        ]);
+    }
+    aligned(&table).into_iter().try_for_each(|row| writeln!(out, "{row}"))
 }
 
 /// The slowest requests of the last five minutes.

@@ -176,6 +176,8 @@ pub(super) fn run(
     early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
     let mut next_watch = Instant::now() + WATCH_EVERY;
     let mut modules = Watch::default();
+    // The first second counts from here on.
+    shared.tick_status(Instant::now());
     while control.running > 0 {
         control.wait(next_watch)?;
         control.take_outgoing();
@@ -192,6 +194,7 @@ pub(super) fn run(
             next_watch = Instant::now() + WATCH_EVERY;
         }
     }
+    shared.publish_latencies();
     Ok(())
 }
 

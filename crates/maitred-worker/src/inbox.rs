@@ -115,6 +115,8 @@ pub(crate) enum Message {
         /// What goes on being written to, and how it went.
         result: std::io::Result<Written>,
     },
+    /// Note which requests are under way: the status is asked for.
+    Look,
     /// A coding of a file was made.
     Encoded(Arc<Encoding>),
     /// Helpers have checked what an application process has passed.

@@ -150,9 +150,11 @@ use maitred_log::trace::Exporter;
 use maitred_policy::route::{Router, Sees, SetPlan};
 use maitred_status::Status;
 use maitred_status::facts::Facts;
+use maitred_status::history::Past;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::Scoreboard;
 use maitred_status::slowest::Slowest;
+use maitred_status::under_way::Found;
 use maitred_tls::material::Material;
 use maitred_tls::quic::endpoint;
 use maitred_tls::quic::ids::Place;
@@ -165,16 +167,23 @@ const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
 struct Inherited {
     control: OwnedFd,
     start: Start,
-    board: OwnedFd,
+    memory: MemoryFiles,
     buckets: Vec<Bucket>,
     datagrams: Vec<DatagramSocket>,
     admin: Option<OwnedFd>,
     access_logs: Vec<(Option<usize>, OwnedFd)>,
     key_logs: Vec<(usize, OwnedFd)>,
+}
+
+/// Memory files that the master has, too.
+struct MemoryFiles {
+    board: OwnedFd,
     /// Tables of limits by client, by index.
     tables: Vec<(usize, OwnedFd)>,
     /// The index of the cache.
     cache: Option<OwnedFd>,
+    /// What is known of the last minutes.
+    history: Option<OwnedFd>,
 }
 
 struct Bucket {
@@ -219,8 +228,7 @@ fn start() -> Result<(), String> {
     // As its account, and before its own files are all that it can open: modules open theirs when they begin.
     let modules =
         load_modules(&inherited).inspect_err(|why| control::say_cannot_run(&inherited.control, why))?;
-    let Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache } =
-        inherited;
+    let Inherited { control, start, memory, buckets, datagrams, admin, access_logs, key_logs } = inherited;
     // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     confine(&start, modules.is_empty());
@@ -229,7 +237,7 @@ fn start() -> Result<(), String> {
     let writers = AccessLogs::open(&start, access_logs).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLogs> = start.threads.iter().map(|_| writers.thread_logs()).collect();
     let (tls, early) = tls_server(&start, &control, key_logs)?;
-    let inherited = Inheritance { board, buckets: &buckets, datagrams: &datagrams, tables, cache, modules };
+    let inherited = Inheritance { memory, buckets: &buckets, datagrams: &datagrams, modules };
     let shared = share(start, inherited, tls).map_err(|error| text("shared state", error))?;
     if !shared.modules.is_empty() {
         modules::offer::begin(shared).map_err(|error| text("helper threads of modules", error))?;
@@ -286,8 +294,12 @@ fn load_modules(inherited: &Inherited) -> Result<Modules, String> {
         return Ok(Modules::default());
     }
     let failed = |error: std::io::Error| format!("scoreboard: {error}");
-    let board =
-        inherited.board.try_clone().and_then(memfile::SharedMap::<Scoreboard>::open).map_err(failed)?;
+    let board = inherited
+        .memory
+        .board
+        .try_clone()
+        .and_then(memfile::SharedMap::<Scoreboard>::open)
+        .map_err(failed)?;
     let board: &'static memfile::SharedMap<Scoreboard> = Box::leak(Box::new(board));
     calls::track(Box::leak(Box::default()));
     calls::report_crashes(board.worker.crashed_in.atomic()).map_err(|error| format!("signals: {error}"))?;
@@ -312,7 +324,7 @@ fn inherit_all() -> Result<Inherited, String> {
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_logs) = (Vec::new(), None, Vec::new());
-    let (mut key_logs, mut tables, mut cache) = (Vec::new(), Vec::new(), None);
+    let (mut key_logs, mut tables, mut cache, mut history) = (Vec::new(), Vec::new(), None, None);
     let mut datagrams = Vec::new();
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
@@ -328,10 +340,12 @@ fn inherit_all() -> Result<Inherited, String> {
             Descriptor::AccessLog { number } => access_logs.push((number, socket)),
             Descriptor::Limit { limit } => tables.push((limit, socket)),
             Descriptor::Cache => cache = Some(socket),
+            Descriptor::History => history = Some(socket),
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, datagrams, admin, access_logs, key_logs, tables, cache })
+    let memory = MemoryFiles { board, tables, cache, history };
+    Ok(Inherited { control, start, memory, buckets, datagrams, admin, access_logs, key_logs })
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
@@ -394,13 +408,9 @@ fn share(start: Start, inherited: Inheritance<'_>, tls: TlsServer) -> std::io::R
 
 /// What the threads share of what a worker process inherits.
 struct Inheritance<'a> {
-    board: OwnedFd,
+    memory: MemoryFiles,
     buckets: &'a [Bucket],
     datagrams: &'a [DatagramSocket],
-    /// Tables of limits by client, by index.
-    tables: Vec<(usize, OwnedFd)>,
-    /// The index of the cache.
-    cache: Option<OwnedFd>,
     modules: Modules,
 }
 
@@ -462,7 +472,7 @@ fn redirect_port(start: &Start, buckets: &[Bucket]) -> Option<u16> {
 
 fn shared_state(
     start: Start,
-    Inheritance { board, buckets, datagrams, tables, cache, modules }: Inheritance<'_>,
+    Inheritance { memory, buckets, datagrams, modules }: Inheritance<'_>,
     tls: TlsServer,
     helpers: HelperThreads,
 ) -> std::io::Result<Shared> {
@@ -482,9 +492,9 @@ fn shared_state(
         key_rings: KeyRings::new(&start.config.key_sets),
         user_lists: UserLists::new(&start.config.users_files),
         auth_answers: AuthAnswers::new(&start.config.auth_caches),
-        cache: cache_store::open(&start, cache, share.cached_files as u32)?,
+        cache: cache_store::open(&start, memory.cache, share.cached_files as u32)?,
         fills: Fills::default(),
-        client_limits: Limit::all(&start.config.client_limits, tables)?,
+        client_limits: Limit::all(&start.config.client_limits, memory.tables)?,
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),
@@ -496,7 +506,7 @@ fn shared_state(
         disk: helpers.disk,
         verifier: helpers.verifier,
         passed: helpers.passed,
-        board: memfile::SharedMap::open(board)?,
+        board: memfile::SharedMap::open(memory.board)?,
         modules,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
@@ -507,18 +517,24 @@ fn shared_state(
         datagram_addresses: addresses_of(datagrams),
         predecessors: AtomicU32::new(0),
         watched: Mutex::new(duplicates(buckets)?),
-        status: Status::new(Facts::new(&start)),
+        status: Status::new(Facts::new(&start), Past::new(memory.history, &start.config)?),
         routes: RouteTable::new(&start.config, threads),
         slowest: (0..threads).map(|_| Slowest::default()).collect(),
+        under_way: (0..threads).map(|_| Found::default()).collect(),
         spans: exporter(&start.config)?,
         tls,
         redirect_port: redirect_port(&start, buckets),
         acme: Challenges::new(&start.challenges),
         start,
     };
+    note_certificates(&shared);
+    Ok(shared)
+}
+
+/// The status has them from the beginning.
+fn note_certificates(shared: &Shared) {
     shared.status.note_certificates(shared.tls.certificates());
     shared.start.certificate_reports.iter().cloned().for_each(|report| shared.status.note_automatic(report));
-    Ok(shared)
 }
 
 /// A directory that files are served from, as a site or a route says.

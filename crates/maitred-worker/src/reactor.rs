@@ -287,6 +287,7 @@ impl Reactor {
             }
             Message::Filled { index, serial } => self.on_filled(index, serial),
             Message::FillWritten { key, serial, result } => self.on_fill_written(key, serial, result),
+            Message::Look => self.note_under_way(),
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Spilled { index, serial, result } => self.on_spilled(index, serial, result),
@@ -438,7 +439,7 @@ impl Reactor {
         self.watchers.next_event = (!watchers.is_empty()).then_some(self.clock.now + EVENT_EVERY);
         if !watchers.is_empty() {
             let mut event = Vec::with_capacity(16 * 1024);
-            push_data(&self.shared.status_json(self.clock.unix_secs), &mut event);
+            push_data(&self.status_json(), &mut event);
             for (index, serial) in &watchers {
                 self.guarded(Token::Connection { index: *index, serial: *serial }, |thread| {
                     thread.tell_watcher(*index, &event);

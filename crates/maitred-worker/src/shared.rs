@@ -10,6 +10,7 @@ use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketAddrUnix};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::addresses::Addresses;
 use super::auth_answers::AuthAnswers;
@@ -42,6 +43,7 @@ use maitred_status::rates::PoolSample;
 use maitred_status::routes::RouteTable;
 use maitred_status::scoreboard::{Cell, Scoreboard};
 use maitred_status::slowest::Slowest;
+use maitred_status::under_way::Found;
 use maitred_tls::TlsServer;
 
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
@@ -118,6 +120,8 @@ pub(crate) struct Shared {
     pub routes: RouteTable,
     /// Per thread: the slowest requests of the last minutes.
     pub slowest: Vec<Slowest>,
+    /// Per thread: requests under way, when that was looked at last.
+    pub under_way: Vec<Found>,
     /// To the thread that talks to the master.
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
@@ -482,12 +486,21 @@ impl Shared {
     /// To be called by the control thread once a second.
     pub(crate) fn tick_status(&self, now: Instant) {
         let dropped = self.spans.as_ref().map_or(0, |spans| spans.facts().dropped);
-        self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect(), dropped);
-        self.status.tick_latencies(now, || {
-            let routes = self.routes.facts().into_iter().map(|route| route.timing);
-            (routes.collect(), self.pools.iter().map(PoolShared::timing).collect())
-        });
+        let samples = self.pools.iter().map(PoolShared::sample).collect();
+        self.status.tick((now, uptime_secs()), &self.board, samples, dropped);
+        self.publish_latencies();
         self.slowest.iter().for_each(|thread| thread.tick(now));
+    }
+
+    /// What has been counted is shown by the next worker process, too.
+    pub(crate) fn publish_latencies(&self) {
+        let pools = self.pools.iter().map(PoolShared::timing).collect();
+        self.status.publish_latencies(uptime_secs(), (self.routes.timings(), pools));
+    }
+
+    /// The last minutes, second by second.
+    pub(crate) fn history(&self, unix_secs: u64) -> String {
+        self.status.history(unix_secs, uptime_secs())
     }
 
     /// The pools' queues, and the accept queues of the listening sockets, where the kernel reports them.
@@ -497,6 +510,7 @@ impl Shared {
             Some(Queue { listen: *listen, bucket: *bucket, length: queue.length, max: queue.max })
         };
         Queues {
+            uptime_secs: uptime_secs(),
             accept: self
                 .watched
                 .lock()
@@ -512,6 +526,7 @@ impl Shared {
             answers: self.pools.iter().map(PoolShared::answers).collect(),
             timings: self.pools.iter().map(PoolShared::timing).collect(),
             slowest: Slowest::of_all(&self.slowest, Instant::now()),
+            under_way: Found::of_all(&self.under_way, Instant::now()),
             servers: self
                 .pools
                 .iter()
@@ -585,6 +600,11 @@ impl Shared {
     pub(crate) fn home_of(&self, id: SlotId) -> usize {
         (usize::from(id.slot) + usize::from(id.pool)) % self.inboxes.len().max(1)
     }
+}
+
+/// The monotonic clock as worker processes share it: `Instant`s mean nothing outside of theirs.
+fn uptime_secs() -> u64 {
+    u64::try_from(clock_gettime(ClockId::Monotonic).tv_sec).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::entry::Entry;
 use super::reactor::Reactor;
 use super::shared::Shared;
 use super::verifier::Verifier;
-use super::{HelperThreads, Inheritance, shared_state};
+use super::{HelperThreads, Inheritance, MemoryFiles, shared_state};
 use maitred_base::passed::Helpers;
 use maitred_config::{self as config, AccessFormat, Config, Identity, Limits, Lookup, Origin};
 use maitred_control::Start;
@@ -124,14 +124,8 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
     let helpers = HelperThreads { disk: DiskPool::new(0), verifier: Verifier::by_hand(), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
-    let inherited = Inheritance {
-        board,
-        buckets: &[],
-        datagrams: &[],
-        tables: Vec::new(),
-        cache: None,
-        modules: Modules::default(),
-    };
+    let memory = MemoryFiles { board, tables: Vec::new(), cache: None, history: None };
+    let inherited = Inheritance { memory, buckets: &[], datagrams: &[], modules: Modules::default() };
     let mut shared = shared_state(start(config, threads), inherited, TlsServer::none(), helpers).unwrap();
     change(&mut shared);
     Box::leak(Box::new(shared))

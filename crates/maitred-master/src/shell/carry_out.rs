@@ -300,6 +300,7 @@ impl Shell<'_> {
         self.endpoints.retain(self.plans.values().map(|plan| &plan.config));
         self.limit_tables.retain(&prepared.config.client_limits);
         self.cache_table.retain(prepared.config.cache.as_ref());
+        self.history.retain(&prepared.config);
         prepared.apply();
         let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
         match stderr.map(|file| file.try_clone_to_owned()) {
@@ -318,6 +319,8 @@ impl Shell<'_> {
         self.limit_tables.prepare(limits)?;
         let cache = prepared.config.cache.as_ref();
         self.cache_table.prepare(cache)?;
+        let present = self.plan_present.and_then(|number| self.plans.get(&number));
+        self.history.prepare(&prepared.config, present.map(|plan| &plan.config))?;
         let (mut start, mut listed) = prepared.start(open, &self.around, generation, adopts);
         self.fill_keys(&mut start.config);
         start.modules_off = self.module_crashes.off(plan);
@@ -326,7 +329,8 @@ impl Shell<'_> {
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
         let tables = self.limit_tables.descriptors(limits);
-        for (descriptor, file) in tables.into_iter().chain(self.cache_table.descriptor(cache)) {
+        let others = self.cache_table.descriptor(cache).into_iter().chain(self.history.descriptor());
+        for (descriptor, file) in tables.into_iter().chain(others) {
             start.descriptors.push(descriptor);
             listed.push(file);
         }

@@ -261,6 +261,7 @@ impl Shell<'_> {
         upgrade_state.limits = tables.map(|(name, file)| (name.to_owned(), packer.add(file))).collect();
         upgrade_state.cache =
             self.cache_table.file().map(|(directory, file)| (directory.to_owned(), packer.add(file)));
+        upgrade_state.history = self.history.file().map(|file| packer.add(file));
         upgrade_state.endpoints = self.endpoints.clone();
         upgrade_state.datagram_secret = Some(self.around.datagrams.clone());
         upgrade_state.self_signed = self.around.self_signed.get().cloned();
@@ -294,6 +295,9 @@ impl Shell<'_> {
             && let Ok(table) = maitred_cache::Table::open(Unpacker::take(file)?)
         {
             self.cache_table.adopt(directory, table);
+        }
+        if let Some(file) = upgrade_state.history {
+            self.history.adopt(Unpacker::take(file)?);
         }
         self.endpoints = upgrade_state.endpoints;
         self.open_files = Rlimit { current: upgrade_state.open_files.0, maximum: upgrade_state.open_files.1 };

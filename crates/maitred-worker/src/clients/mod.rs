@@ -25,6 +25,7 @@
 //! | [`told`] | what placeholders and conditions look at, besides heads |
 //! | [`spans`] | what traces say of requests |
 //! | [`timing`] | how long requests took |
+//! | [`under_way`] | those that have no end yet |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
 
@@ -51,6 +52,7 @@ mod tls_kernel;
 mod tls_session;
 mod told;
 mod told_apart;
+mod under_way;
 mod unsent;
 mod wire;
 

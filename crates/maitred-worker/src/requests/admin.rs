@@ -134,7 +134,7 @@ impl Requests {
             (Method::Get | Method::Head, "/status") => self.admin_page(index, request, given),
             (Method::Get, "/status/events") => self.stream_status(index, request, given),
             (Method::Get | Method::Head, "/status.json") => {
-                let text = self.shared.status_json(self.clock.unix_secs);
+                let text = self.status_json();
                 self.admin_reply(index, request, 200, "application/json", &text, given)
             }
             (Method::Get | Method::Head, "/metrics") => {
@@ -142,7 +142,7 @@ impl Requests {
                 self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, given)
             }
             (Method::Get | Method::Head, "/status/history.json") => {
-                let text = self.shared.status.history(self.clock.unix_secs);
+                let text = self.shared.history(self.clock.unix_secs);
                 self.admin_reply(index, request, 200, "application/json", &text, given)
             }
             (_, "/status/events") => {

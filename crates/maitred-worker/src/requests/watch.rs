@@ -54,8 +54,8 @@ impl Requests {
         let mut head = Vec::with_capacity(16 * 1024);
         head.append(&mut self.buffers.tx);
         head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
-        push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
-        push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
+        push_data(&self.shared.history(self.clock.unix_secs), &mut head);
+        push_data(&self.status_json(), &mut head);
         let plan = self.shared.router.admin_plan();
         self.count(index, plan, 200);
         self.enter(index, State::Watching);

@@ -27,6 +27,8 @@ const NO_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// What `maitred status` prints.
 pub fn status(status: &Status) -> Result<String, Error> {
     let address = status.server.address()?;
+    // Requests under way are noted when the status is asked for, and shown the next time: so they are asked for first.
+    let _ = ask(&address, "GET", "/status.json", STATUS_TIMEOUT);
     if status.json {
         return ask(&address, "GET", "/status.json", STATUS_TIMEOUT);
     }

@@ -77,6 +77,13 @@ def look_at_numbers(browser, site):
     )
 
 
+def look_at_requests(browser):
+    """Those that stand at the gate are under way, with where they are."""
+    found = "[...document.querySelectorAll('#under-way tr')].filter(row => /^GET \\/app\\/wait$/.test(row.cells[2].textContent))"
+    browser.until(f"{found}.length === 5", "requests under way are shown")
+    browser.until(f"{found}.every(row => row.cells[1].textContent === 'application')", "they are at the application")
+
+
 def look_at_units(browser):
     """A figure and its unit are never on two lines."""
     torn = browser.evaluate(r"""[...document.querySelectorAll('.tiles dd span, .tiles dd small, #pools p, figcaption b, .axis span, td')]
@@ -183,6 +190,15 @@ def look_at_phone(browser):
     size(browser, 360, 740)
     width = browser.evaluate("document.documentElement.scrollWidth")
     check(width <= 360, f"the page is {width} wide on a phone of 360")
+    browser.evaluate("document.querySelectorAll('details').forEach(details => details.open = true)")
+    browser.until("document.querySelectorAll('#pools article tbody tr').length >= 12", "the slots are shown")
+    wide = browser.evaluate("""[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > Math.min(table.clientWidth, 360))
+        .map(table => `${table.getAttribute('aria-label') || table.getAttribute('aria-labelledby')}: ${table.scrollWidth}`)""")
+    check(not wide, f"tables are wider than a phone: {wide}")
+    nameless = browser.evaluate("""[...document.querySelectorAll('tbody th, tbody td')].filter(cell => getComputedStyle(cell, '::before')
+        .content.length < 3).map(cell => cell.outerHTML)""")
+    check(not nameless, f"figures without a name: {nameless}")
+    browser.evaluate("document.querySelectorAll('details').forEach(details => details.open = false)")
 
 
 def survive_reload(browser, maitred, admin, token):
@@ -228,6 +244,7 @@ def main(chromium, admin, site, maitred, token, screenshots=None):
         size(browser, 1180, 900)
         browser.call("Page.navigate", url=page)
         look_at_numbers(browser, site)
+        look_at_requests(browser)
         look_at_units(browser)
         look_at_health(browser)
         look_at_structure(browser)
