@@ -18,8 +18,9 @@ _BUCKET = "trial-1"
 _LOGIN = ("trial", "trial-secret")
 # What rclone takes as the name of an object.
 _KEYS = (
-    "plain", "a space", "a+b", "a%b", "a%20b", "a%2Fb", "%2e%2e/x", "é/ü", "n\u0303", "日本", "a#b", "a?b=c&d", "a..b", "..a/b..", "~t", "a:b",
-    "a\\b", "*", "'q'", '"', "<&>", "(1)!", "a@b,c$d;e=f", "end ", " begin", "a\nb", "[x]{y}|z^`", "%", "%zz", "+", "x" * 200, "a/b/c/d/e",
+    "plain", "a space", "a+b", "a%b", "a%20b", "a%2Fb", "%2e%2e/x", "é/ü", "n\u0303", "日本", "a#b", "a?b=c&d", "a..b", "..a/b..",
+    "~t", "a:b", "a\\b", "*", "'q'", '"', "<&>", "(1)!", "a@b,c$d;e=f", "end ", " begin", "a\nb", "[x]{y}|z^`", "%", "%zz",
+    "+", "x" * 200, "a/b/c/d/e",
 )
 # And what it refuses with a message that names it: as it was sent.
 _REFUSED = ("a//b", "a/../b", "x/./y", "/begin", "x/..", "end//")
@@ -44,7 +45,8 @@ def _refusal(ask, **words):
     try:
         ask(**words)
     except ClientError as error:
-        return error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"]["Code"], error.response["Error"].get("Message")
+        found = error.response["Error"]
+        return error.response["ResponseMetadata"]["HTTPStatusCode"], found["Code"], found.get("Message")
     return None
 
 
@@ -62,7 +64,7 @@ def _path(key):
 
 @step
 def keys(user):
-    """boto3: objects with spaces, `+`, `%`, `%2F`, `#`, `?`, `é`, `..`, quotes and line ends in their names, put, listed, deleted; `//` and `/../`"""
+    """boto3: names with spaces, `+`, `%`, `%2F`, `#`, `?`, `é`, `..`, quotes, line ends: put, listed, deleted; `//`, `/../`"""
     store = _store(user)
     store.create_bucket(Bucket=_BUCKET)
     for key in _KEYS:
@@ -70,7 +72,8 @@ def keys(user):
         store.put_object(Bucket=_BUCKET, Key=key, Body=data)
         found = store.get_object(Bucket=_BUCKET, Key=key)
         expect(found["Body"].read() == data, f"{key!r}: other data")
-        expect(store.head_object(Bucket=_BUCKET, Key=key)["ETag"] == f'"{hashlib.md5(data).hexdigest()}"', f"{key!r}: another ETag")
+        tag = store.head_object(Bucket=_BUCKET, Key=key)["ETag"]
+        expect(tag == f'"{hashlib.md5(data).hexdigest()}"', f"{key!r}: another ETag: {tag}")
     user.reload()
     listed = [each["Key"] for each in store.list_objects_v2(Bucket=_BUCKET)["Contents"]]
     expect(listed == sorted(_KEYS, key=str.encode), f"other names: {set(listed) ^ set(_KEYS)}")
@@ -108,7 +111,7 @@ def lists(user):
 
 @step
 def multipart(user):
-    """boto3: 30 MB in parts, four at once, across a reload, and back in ranges; parts one by one, one sent again, listed, given up"""
+    """boto3: 30 MB in parts, four at once, across a reload, back in ranges; parts one by one, one sent again, given up"""
     store = _store(user)
     file, back = user.directory / "large", user.directory / "back"
     file.write_bytes(_DATA)
@@ -153,7 +156,8 @@ def objects(user):
     store.put_object(**words, Body=_DATA[:3_000_000], CacheControl="max-age=5", ChecksumAlgorithm="SHA256", **more)
     head = store.head_object(**words)
     expect(head["Metadata"].get("own_name") == "a value", f"metadata: {head['Metadata']}")
-    user.note("head", {name: head.get(name) for name in ("ContentLength", "ContentType", "ETag", "Metadata", "CacheControl", "AcceptRanges")})
+    names = ("ContentLength", "ContentType", "ETag", "Metadata", "CacheControl", "AcceptRanges")
+    user.note("head", {name: head.get(name) for name in names})
     for asked in ("bytes=0-9", "bytes=-10", "bytes=2999990-"):
         part = store.get_object(**words, Range=asked)
         user.note(asked, (part["ResponseMetadata"]["HTTPStatusCode"], part.get("ContentRange"), part["Body"].read()[:100]))
@@ -190,7 +194,8 @@ def signed(user):
     for spelt in ("%61%20space", "a+b", "a%2Bb", "a%2bb", "%c3%a9/%C3%BC", "a%2F%2Fb", "x/%2E%2E/y", "x/%2e/y", "a;b/c"):
         path = f"/{_BUCKET}/{spelt}"
         user.see(f"as {spelt}", user.get(path, _signed(user, "GET", path)), without=fixed)
-    user.see("another secret", user.get(_path("plain"), _signed(user, "GET", _path("plain"), login=("trial", "x"))), without=fixed)
+    other = _signed(user, "GET", _path("plain"), login=("trial", "x"))
+    user.see("another secret", user.get(_path("plain"), other), without=fixed)
     moved = user.get(_path("a+b"), _signed(user, "GET", _path("plain")))
     expect(moved.status == 403, f"signed for another path: {moved.status}")
     user.see("signed for another path", moved, without=fixed)
@@ -212,8 +217,9 @@ def signed(user):
 
 @step
 def rclone(user):
-    """rclone: a tree with such names and 20 MB in parts copied up, checked, listed, copied down, across a reload; a sync that deletes"""
-    names = {"TYPE": "s3", "PROVIDER": "Rclone", "ENDPOINT": user.base, "ACCESS_KEY_ID": _LOGIN[0], "SECRET_ACCESS_KEY": _LOGIN[1]}
+    """rclone: a tree with such names and 20 MB copied up, checked, listed, copied down, across a reload; a sync that deletes"""
+    key, secret = _LOGIN
+    names = {"TYPE": "s3", "PROVIDER": "Rclone", "ENDPOINT": user.base, "ACCESS_KEY_ID": key, "SECRET_ACCESS_KEY": secret}
     environment = {f"RCLONE_CONFIG_TRIAL_{name}": value for name, value in names.items()}
     environment |= {"RCLONE_CONFIG": "", "RCLONE_S3_CHUNK_SIZE": "5Mi", "RCLONE_S3_UPLOAD_CUTOFF": "5Mi", "RCLONE_RETRIES": "1"}
 
@@ -221,7 +227,7 @@ def rclone(user):
         return user.run(Path(user.setup["build"], "rclone"), *words, environment=environment, **how)
 
     tree = user.directory / "tree"
-    for key in ("a space", "a+b", "a%2Fb", "é/ü", "a#b", "a?b=c&d", "..a/b..", "'q'", '"', "end ", "a\\b", "plain", "deep/er/é +"):
+    for key in ("a space", "a+b", "a%2Fb", "é/ü", "a#b", "a?b=c&d", "..a/b..", "'q'", '"', "end ", "plain", "deep/er/é +"):
         file = tree / key
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(key)

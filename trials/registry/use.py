@@ -57,7 +57,7 @@ def _push(user, name, data):
 
 @step
 def skopeo(user):
-    """skopeo: an image with a layer of 40 MB in, across a reload; inspected, copied to another name, out again, listed, deleted"""
+    """skopeo: an image with a layer of 40 MB in, across a reload; inspected, copied to another name and out, listed, deleted"""
     _mask(user)
     layers = [layer("one", b"one\n" * 1000), layer("large", _LARGE), layer("é", random_bytes(3, 2_000_000))]
     digests = write(user.directory / "image", layers, "first")
@@ -112,9 +112,10 @@ def manifests(user):
     user.see("by digest", user.get(f"/v2/trial/image/manifests/{digest}", {**_LOGIN, "Accept": _OCI}))
     user.see("another type", user.get("/v2/trial/image/manifests/first", {**_LOGIN, "Accept": "application/json"}))
     user.see("HEAD", user.request("HEAD", "/v2/trial/image/manifests/first", {**_LOGIN, "Accept": _OCI}))
-    user.see("not modified", user.get("/v2/trial/image/manifests/first", {**_LOGIN, "Accept": _OCI, "If-None-Match": f'"{digest}"'}))
+    known = {**_LOGIN, "Accept": _OCI, "If-None-Match": f'"{digest}"'}
+    user.see("not modified", user.get("/v2/trial/image/manifests/first", known))
     fields = {**_LOGIN, "Content-Type": _OCI}
-    user.see("a new tag", user.request("PUT", "/v2/trial/image/manifests/third-1.0_é".replace("é", "e"), fields, first.body))
+    user.see("a new tag", user.request("PUT", "/v2/trial/image/manifests/third-1.0_e", fields, first.body))
     user.see("broken", user.request("PUT", "/v2/trial/image/manifests/broken", fields, b"{"))
     unknown = first.body.replace(b"sha256:", b"sha256:f", 1)
     user.see("unknown parts", user.request("PUT", "/v2/trial/image/manifests/unknown", fields, unknown))
@@ -125,7 +126,7 @@ def manifests(user):
 
 @step
 def uploads(user):
-    """uploads: in one request, in chunks with their ranges, of unknown length, across a reload; wrong ranges and digests; given up"""
+    """uploads: in one request, in chunks, of unknown length, across a reload; wrong digests and states; given up"""
     _mask(user)
     fields = {**_LOGIN, "Content-Type": "application/octet-stream"}
     user.note("one request", _push(user, "trial/one", _BLOB))
