@@ -149,7 +149,7 @@ def multipart(user):
 
 @step
 def objects(user):
-    """boto3: ranges, conditions, metadata with `_` in their names, types, checksums; wrong secrets, nobody"""
+    """boto3: ranges, conditions, metadata with `_` in their names, types, checksums; wrong secrets, no login"""
     store = _store(user)
     words = {"Bucket": _BUCKET, "Key": "an object"}
     more = {"Metadata": {"own_name": "a value", "own.name": "another", "plain": "x"}, "ContentType": "text/x-own; charset=utf-8"}

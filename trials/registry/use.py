@@ -15,7 +15,7 @@ _BLOB = random_bytes(2, 12_000_000)
 def _mask(user):
     user.mask(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "(id)")
     user.mask(r"_state=[\w=%-]+", "_state=(state)")
-    # Where the state of an upload that somebody has changed is no JSON any more.
+    # Where the changed state of an upload is no JSON any more.
     user.mask(r'"detail":\d+', '"detail":(offset)')
     user.mask(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "(time)")
 
