@@ -53,7 +53,7 @@ pub(crate) struct Dispatch {
     pub cancelled: bool,
     /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
     pub overdue: bool,
-    /// The process that had the client's own socket has ended before the response had.
+    /// The process that had the client's own socket has ended before the response had, or the server has.
     pub lost: bool,
 }
 

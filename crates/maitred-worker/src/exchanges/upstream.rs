@@ -164,7 +164,10 @@ impl Exchanges {
             },
         };
         match judge(cause, reached, rules) {
-            Verdict::Abort => self.abort(index),
+            Verdict::Abort => {
+                self.exchange(index).dispatch.lost = true;
+                self.abort(index);
+            }
             Verdict::Retry(status) if cause.costs(reached) && !self.takes_retry(index) => {
                 self.refuse_upstream(index, status);
             }

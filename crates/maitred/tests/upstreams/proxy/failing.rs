@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::proxy::{setup, start};
 use crate::support::processes::descriptors;
 use crate::support::upstream::{Upstream, nowhere};
-use crate::support::{Setup, eventually};
+use crate::support::{Setup, eventually, h2};
 
 #[test]
 fn a_dead_kept_connection_is_replaced_for_what_is_safe() {
@@ -176,6 +176,31 @@ fn a_client_that_goes_away_takes_its_connection_with_it() {
     let stopped = server.stop();
     assert!(stopped.access.iter().all(|line| line.contains("\" 499 ")), "{:?}", stopped.access);
     assert_eq!(stopped.access.len(), 3);
+}
+
+#[test]
+fn a_response_that_its_server_breaks_off_is_no_fault_of_the_client() {
+    let upstream = Upstream::start(|peer| {
+        let broken: &[u8] = match peer.request()?.target() {
+            "/short" => b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789",
+            "/chunked" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n",
+            _ => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\nno number\r\n",
+        };
+        peer.send(broken)
+    });
+    let server = start(&upstream, "");
+    for target in ["/short", "/chunked", "/wrong"] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert!(client.try_response("GET").is_err(), "{target}: it is not whole");
+        let mut client = h2::Connection::new(server.address);
+        let id = client.request("GET", target, &[], true);
+        assert!(client.try_response(id).is_err(), "{target}: it is not whole");
+    }
+    assert_eq!(server.total("client_aborts"), 0);
+    let stopped = server.terminate(Signal::TERM);
+    assert_eq!(stopped.access.len(), 6);
+    assert!(stopped.access.iter().all(|line| line.contains("\" 502 ")), "{:?}", stopped.access);
 }
 
 #[test]
