@@ -121,7 +121,7 @@ impl Run {
     }
 }
 
-/// The cases in whose lines an error of this file points, and the others. The generator knows most of what may not stand together.
+/// The cases in whose lines an error of this file points, and the others. The generator knows most of what is refused.
 fn blamed(file: &str, refused: &str, cases: &[Case]) -> (Vec<Case>, Vec<Case>) {
     let lines: Vec<&str> = file.lines().collect();
     let pointed =
