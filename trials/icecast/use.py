@@ -105,6 +105,8 @@ def _wait_for_listeners(user, mount, number):
 def pages(user):
     """pages, the status in JSON, files, who may not, what is not there"""
     _mask(user)
+    # Icecast listens before it knows what it says of itself.
+    user.until("what it says of itself", lambda: b'"server_id"' in user.get("/status-json.xsl").body)
     pages = ("/", "/status.xsl", "/status-json.xsl", "/server_version.xsl", "/style.css", "/missing")
     for path in (*pages, "/admin/stats", "/none.mp3.m3u"):
         user.see(path, user.get(path), without=("last-modified",))

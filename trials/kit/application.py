@@ -23,7 +23,7 @@ _KEYS = {
     "package": str,
     "by": str,
     "note": str,
-    "quick": bool,
+    "quick": (bool, str),
     "keeps_nothing": bool,
     "seconds": int,
     "protocols": list,
@@ -89,7 +89,8 @@ class Application:
             pairs = [(PROXY, protocol) for protocol in protocols]
         else:
             pairs = _QUICK if quick else [(way, protocol) for way in TRANSPORTS for protocol in PROTOCOLS]
-        return [(way, protocol) for way, protocol in pairs if protocol in self.protocols]
+        protocols = {self.quick} if quick and isinstance(self.quick, str) else self.protocols
+        return [(way, protocol) for way, protocol in pairs if protocol in protocols]
 
     def missing(self):
         """Debian packages that it needs and that are not here: their names."""

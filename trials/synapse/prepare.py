@@ -1,7 +1,7 @@
 """Configurations of two servers: `prepare.py DIRECTORY PORT "with TLS"|without`.
 
-The one is known by the name 127.0.0.2:PORT, the other by 127.0.0.3:PORT, where each listens with TLS, or Maitred does. Without TLS
-they listen at 127.0.0.1:PORT, and at 127.0.0.4:PORT.
+The one is known by the name 127.0.0.2:PORT, the other by 127.0.0.3:PORT, where each listens with TLS, or Maitred does. Without
+TLS they listen at 127.0.0.1:PORT, and at 127.0.0.4:PORT.
 """
 
 import subprocess
