@@ -299,8 +299,8 @@ impl Clients {
         flush(secure, socket.as_fd())
     }
 
-    /// Sends `close_notify`, so that the client knows that nothing is missing; not where the session has broken off, which would let
-    /// a response look whole that only the end of the connection delimits.
+    /// Sends `close_notify`, so that the client knows that nothing is missing; not where the session has broken off, because a
+    /// response that only the end of the connection delimits would look whole.
     pub(crate) fn notify_close(&mut self, index: u32, session: u32) {
         if let Some(secure) = self.tls_sessions.get_mut(session as usize).filter(|secure| !secure.broken) {
             secure.tls.send_close_notify();
