@@ -56,8 +56,8 @@ impl Clients {
         }
     }
 
-    /// Logs a request over HTTP/2 that got no stream in the access log. One that was reset as malformed is logged with the status
-    /// that it has over HTTP/1.
+    /// Logs a request over HTTP/2 that got no stream in the access log. A request that was reset as malformed is logged with
+    /// the status that it has over HTTP/1.
     pub(crate) fn log_refused_stream(
         &mut self,
         index: u32,

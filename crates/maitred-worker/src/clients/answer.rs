@@ -109,7 +109,7 @@ impl Clients {
         if request.https && !arrival.is_tls() {
             return decided(Decision::Refused(MISDIRECTED), root);
         }
-        // Their targets are no paths: an asterisk, or an authority.
+        // The targets of these methods are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
         let path = match judge(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,

@@ -47,9 +47,9 @@ pub(crate) struct DatagramSocket {
     pub(crate) local: SocketAddr,
     /// Index of the listen entry.
     pub(crate) listen: u16,
-    /// Its number in the group of the address.
+    /// The number of the socket in the group of the address.
     pub(crate) number: u16,
-    /// This process reads it.
+    /// Whether this process reads the socket.
     pub(crate) reading: bool,
     /// Keys of sessions, by the endpoint's names of connections.
     sessions: Vec<u32>,
@@ -126,8 +126,8 @@ impl Clients {
         let _ = epoll::modify(&self.epoll, &found.socket, token, input | output);
     }
 
-    /// Sends an answer to a datagram of no connection, of so many bytes. Its sender is where it says that it is, or another host
-    /// is: an answer that is much longer is not sent (RFC 9000 section 8.1; the library makes none).
+    /// Sends an answer to a datagram of no connection, of so many bytes. The sender is where it says that it is, or another
+    /// host is: an answer that is much longer is not sent (RFC 9000 section 8.1; the library makes none).
     pub(crate) fn answer_datagram(
         &mut self,
         which: usize,
@@ -148,7 +148,7 @@ impl Clients {
         }
     }
 
-    /// There is room in a datagram socket. Gives back the sessions that waited for it.
+    /// Notes room in a datagram socket. Gives back the sessions that waited for it.
     pub(crate) fn on_datagram_room(&mut self, which: usize) -> Vec<u32> {
         let Some(found) = self.datagrams.get_mut(which) else { return Vec::new() };
         while let Some(next) = found.blocked.front() {

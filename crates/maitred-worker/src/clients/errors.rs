@@ -126,7 +126,8 @@ impl Clients {
             && !request.fields.iter().any(|field| is_passed_on(field.name))
     }
 
-    /// Notes pool and id of a request for the access log. It has its id already if it was sent to a process or a server.
+    /// Notes pool and id of a request for the access log. The request has its id already if it was sent to a process or a
+    /// server.
     pub(crate) fn name_for_pool(&mut self, index: u32, pool: usize) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);

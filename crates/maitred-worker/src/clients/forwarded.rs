@@ -35,7 +35,7 @@ pub(crate) struct Outbound<'a> {
     pub(crate) client: &'a Client,
     /// Path and query, as they are passed on.
     pub(crate) target: &'a str,
-    /// Its id.
+    /// The id of the request.
     pub(crate) id: u128,
     /// What another thread has said of the client's TLS, which is not here.
     pub(crate) tls_fields: &'a [(String, Vec<u8>)],
@@ -142,7 +142,7 @@ impl Clients {
         let connection = &self.connections[index as usize];
         let trailers = connection.exchange.as_deref()?.body.trailers.as_deref()?;
         if connection.is_client() && request.framing != Framing::Chunked {
-            // They are an earlier request's.
+            // The trailers are an earlier request's.
             return None;
         }
         let proxied =
@@ -179,7 +179,7 @@ fn append_gated(head: &mut impl PutField, gated: &Gated) {
         head.small_field(USER_FIELD, user.name().as_bytes());
     }
     for (name, value) in gated.fields.all().iter() {
-        // There is one user: no other gate or module may name a second one besides.
+        // A request has one user: no other gate or module may name a second one besides.
         if user.is_none() || !name.eq_ignore_ascii_case(USER_FIELD.as_bytes()) {
             head.field(std::str::from_utf8(name).unwrap_or_default(), value);
         }

@@ -82,7 +82,7 @@ impl Clients {
         }
         let serial = self.connections[index as usize].serial;
         if self.handshakes.len() as u64 >= self.shared.tls.waiting().max() {
-            // Those that have gone meanwhile make room.
+            // Handshakes that have gone meanwhile make room.
             let mut all = std::mem::take(&mut self.handshakes);
             all.retain(|(index, serial)| self.is_waiting_handshake(*index, *serial));
             self.handshakes = all;

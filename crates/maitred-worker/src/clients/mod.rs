@@ -115,11 +115,11 @@ pub(crate) struct Clients {
     pub(crate) sessions: Slab<Box<Multiplexed>>,
     /// UDP sockets, and the endpoints of QUIC behind them.
     pub(crate) datagrams: Vec<DatagramSocket>,
-    /// Those with something to do at the end of the turn.
+    /// Sessions with something to do at the end of the turn.
     pub(crate) unsent_sessions: Vec<u32>,
     /// The settings for HTTP/2 clients.
     pub(crate) http2: Settings,
-    /// Those for HTTP/3 clients.
+    /// The settings for HTTP/3 clients.
     pub(crate) http3: h3::Settings,
     pub(crate) head_limits: HeadLimits,
     pub(crate) buffers: Buffers,

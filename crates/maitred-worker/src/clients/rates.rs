@@ -1,13 +1,13 @@
 //! Clients that send or take too slowly: minimal rates, and bounds on the whole time.
 //!
 //! What a client **sends** has a deadline that its bytes put off: a head `head_timeout`, and a second more for each
-//! `head_bytes_per_second_min` bytes, up to `head_timeout_max`; a body `body_rate_grace` likewise. That is one sum for each
+//! `head_bytes_per_second_min` bytes, up to `head_timeout_max`; a body `body_rate_grace` likewise. The cost is one sum for each
 //! piece that comes, and nothing while none does.
 //!
-//! What a client **takes** is looked at four times in `response_rate_window`. One that has had something unsent at each look, for
-//! all that time, must have taken `response_bytes_per_second_min` bytes a second. Nothing is counted where bytes are sent: the
-//! kernel counts what was acknowledged (tcp(7), `tcpi_bytes_acked`), also of bytes that TLS or an application wrote. What HTTP/2
-//! holds back, because the client opens no window, is counted by the session as it makes frames.
+//! What a client **takes** is looked at four times in `response_rate_window`. A client that has had something unsent at each
+//! look, for all that time, must have taken `response_bytes_per_second_min` bytes a second. Nothing is counted where bytes are
+//! sent: the kernel counts what was acknowledged (tcp(7), `tcpi_bytes_acked`), also of bytes that TLS or an application wrote.
+//! What HTTP/2 holds back, because the client opens no window, is counted by the session as it makes frames.
 //!
 //! | what | has something unsent if | what counts |
 //! |---|---|---|

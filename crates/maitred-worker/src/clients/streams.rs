@@ -128,7 +128,8 @@ impl Clients {
             let at = *offset + taken as u64;
             let ended = |read| then == Then::End && (taken + read) as u64 == bytes;
             let read = http2.fill(stream_key, ended, |out| {
-                // It was found to be in memory; a file that cannot be read now is treated as one that has become shorter.
+                // The piece was found to be in memory; a file that cannot be read now is treated as one that has become
+                // shorter.
                 let _ = append_at(file.as_fd(), out, room, at);
             });
             if read == 0 {

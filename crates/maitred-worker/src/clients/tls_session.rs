@@ -117,8 +117,8 @@ impl Clients {
         self.follow_records(index, session, taken, rx.len() > before, more)
     }
 
-    /// A connection begins TLS with these bytes: what came before them was not encrypted. They are part of what one receive
-    /// buffer holds, so they fit into one when decrypted.
+    /// Begins TLS on a connection with these bytes: what came before them was not encrypted. The bytes are part of what one
+    /// receive buffer holds, so they fit into one when decrypted.
     pub(crate) fn begin_secure(
         &mut self,
         index: u32,
@@ -145,8 +145,8 @@ impl Clients {
         self.follow_records(index, session, taken, !rx.is_empty(), more)
     }
 
-    /// A client speaks HTTP where TLS is spoken. It has its request read and refused in what it speaks, since an alert of TLS
-    /// would tell it, and its user, nothing.
+    /// A client speaks HTTP where TLS is spoken. The client has its request read and refused in what it speaks, since an alert
+    /// of TLS would tell it, and its user, nothing.
     #[cold]
     pub(super) fn go_on_in_plain(&mut self, index: u32, session: u32, more: bool) -> Received {
         let _ = self.tls_sessions.try_remove(session as usize);
@@ -283,7 +283,7 @@ impl Clients {
         while flush(secure, socket)? && taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();
             match secure.encrypt(rest) {
-                // It is full of what cannot be encrypted yet.
+                // The session is full of what cannot be encrypted yet.
                 0 => break,
                 written => taken += written,
             }

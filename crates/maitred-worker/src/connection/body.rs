@@ -8,9 +8,9 @@ use super::spool::Spool;
 /// The body of a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestBody {
-    /// Its content, decoded, as far as that is in memory.
+    /// The content of the body, decoded, as far as that is in memory.
     pub content: Vec<u8>,
-    /// Its content, if there is too much of it for memory, or for a frame.
+    /// The content of the body, if there is too much of it for memory, or for a frame.
     pub spool: Option<Box<Spool>>,
     /// What came behind it (9110-6.5), if anything.
     pub trailers: Option<Box<FieldLines>>,

@@ -11,13 +11,13 @@ use maitred_cache::Entry;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct CacheNote {
-    /// It goes to the pool by itself, and what comes of it is not kept.
+    /// The request goes to the pool by itself, and what comes of it is not kept.
     pub alone: bool,
-    /// It is answered with this response.
+    /// The kept response that answers the request.
     pub(crate) kept: Option<Kept>,
     /// Why it has gone to the pool, for `Cache-Status`.
     pub forwarded: Option<Fwd>,
-    /// It has waited for the response to another request.
+    /// The request has waited for the response to another one.
     pub collapsed: bool,
     /// What its response depends on besides its key and the fields that it varies with.
     pub(crate) besides: Vec<u8>,
@@ -28,20 +28,20 @@ pub(crate) struct CacheNote {
 /// What the cache of responses did about a request, for its line in the access log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Cached {
-    /// It was not asked.
+    /// The cache was not asked.
     #[default]
     Unasked,
-    /// It has answered, with what is fresh.
+    /// The cache has answered, with what is fresh.
     Hit,
-    /// It has answered, with what is stale.
+    /// The cache has answered, with what is stale.
     Stale,
-    /// It has answered, after the pool has said that what is kept is still good.
+    /// The cache has answered, after the pool has said that what is kept is still good.
     Validated,
     /// The pool has answered.
     Miss,
     /// The pool has answered another request for the same.
     Collapsed,
-    /// It is nothing for the cache, or its response is not kept.
+    /// The request is nothing for the cache, or its response is not kept.
     Bypass,
 }
 

@@ -13,15 +13,15 @@ use maitred_control::SlotId;
 use maitred_policy::compress::{Coder, Wish};
 use maitred_policy::filter::expires::Expiry;
 
-/// A request to a pool, from the moment in which it begins to wait for a process to its line in the access log. It is kept from
-/// one state of the connection to the next: a request may wait, be handed off, be lost, and wait again.
+/// A request to a pool, from the moment in which it begins to wait for a process to its line in the access log. A dispatch is
+/// kept from one state of the connection to the next: a request may wait, be handed off, be lost, and wait again.
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
     /// The id that the request got when it was handed off, in the order of its digits: as a number it would take twice the room.
     pub request_id: Option<[u8; 16]>,
-    /// It has the id from before that, because its response has it in a field.
+    /// The request has the id from before that, because its response has it in a field.
     pub keeps_id: bool,
     /// Since when the request, all of which is there, waits for an application process.
     pub waits_since: Option<Instant>,
@@ -76,7 +76,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// One more server, or connection, is tried.
+    /// Notes that one more server, or connection, is tried.
     pub(crate) fn note_attempt(&mut self, server: u16) {
         *self = Served { server, attempts: self.attempts.saturating_add(1), ..Served::default() };
     }

@@ -11,7 +11,7 @@ use maitred_base::budget::Permit;
 use maitred_files::exchange::Field;
 use maitred_policy::access::known::Digest;
 
-/// What is known of a request that gates were asked about. It goes along wherever the request waits.
+/// What is known of a request that gates were asked about. The value goes along wherever the request waits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gated {
     /// The answer of the gate that has refused it.
@@ -30,7 +30,7 @@ pub(crate) struct Gated {
     pub modules_asked: usize,
     /// The limits that it counts for while it is under way.
     pub leases: Leases,
-    /// It was decided whether there is a copy of it.
+    /// The decision whether there is a copy of the request was made.
     pub mirrored: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Those of a request that has passed its limits.
+    /// The leases of a request that has passed its limits.
     pub(crate) fn of(held: Vec<Lease>) -> Leases {
         Leases { held, answered: false }
     }
@@ -98,7 +98,7 @@ impl Gated {
 pub(crate) struct Waits {
     /// The place of the gate in the order.
     pub place: usize,
-    /// Its body is there, as far as it has one: it is answered again from what was kept.
+    /// The body of the request is there, as far as it has one: the request is answered again from what was kept.
     pub whole: bool,
     /// The key of the question that another server is asked about it.
     pub question: Option<u32>,
@@ -108,14 +108,14 @@ pub(crate) struct Waits {
     pub check: Option<PasswordCheck>,
     /// The number of the ticket that a module has for it, and how long its answer may take.
     pub module: Option<(u32, Duration)>,
-    /// It is delayed.
+    /// The delay of the request, if it has one.
     pub held: Option<Held>,
 }
 
 /// A check of a password that is under way.
 #[derive(Debug, Clone)]
 pub(crate) struct PasswordCheck {
-    /// Its number: what comes of an earlier one is not about this request.
+    /// The number of the check: what comes of an earlier one is not about this request.
     pub number: u32,
     /// Who the client is if the password is right. Until then it is no user's name, and may be a password in the wrong place.
     pub claimed: Option<User>,
@@ -126,9 +126,9 @@ pub(crate) struct PasswordCheck {
 pub(crate) struct Held {
     /// When it goes on.
     pub until: Instant,
-    /// Its client may have gone: when its time is over, it ends.
+    /// The client may have gone: when the time of the request is over, the request ends.
     pub leaves: bool,
-    /// It counts for `delayed_requests_max`.
+    /// The request's share of `delayed_requests_max`.
     pub _permit: Arc<Permit>,
 }
 
@@ -171,6 +171,6 @@ pub(crate) enum Verdict {
     Pass,
     /// The request gets this answer.
     Refuse(Denial),
-    /// It is said later.
+    /// The verdict comes later.
     Wait,
 }

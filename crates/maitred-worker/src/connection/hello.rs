@@ -20,7 +20,7 @@ pub(crate) struct WaitingHello {
     pub(crate) accepted: Accepted,
     /// What has come behind it, which is early data at most.
     pub(crate) rest: Vec<u8>,
-    /// Its place among those that wait.
+    /// The place of the handshake among those that wait.
     pub(crate) permit: Permit,
 }
 

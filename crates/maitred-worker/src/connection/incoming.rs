@@ -36,7 +36,7 @@ pub(crate) enum Incoming {
 #[derive(Debug)]
 pub(crate) struct Coming {
     decoder: Decoder,
-    /// Its length as announced; 0 if it was not.
+    /// The length of the body as announced; 0 if it was not.
     announced: u64,
     /// How fast it comes.
     pace: Option<Pace>,
@@ -72,7 +72,7 @@ impl Coming {
         Ok(progress)
     }
 
-    /// Its rate, from now on if it has none yet.
+    /// The rate of the body, from now on if it has none yet.
     pub(crate) fn pace(&mut self, now: Instant) -> &mut Pace {
         self.pace.get_or_insert_with(|| Pace::new(now))
     }
@@ -154,7 +154,7 @@ impl Incoming {
         }
     }
 
-    /// Its rate, if it has one.
+    /// The rate of the body, if it has one.
     pub(crate) fn current_pace(&self) -> Option<Pace> {
         self.coming()?.pace
     }

@@ -131,14 +131,14 @@ pub(crate) enum After {
     Linger,
 }
 
-/// One client connection: its state, and what belongs to it. Its descriptor is the [`Entry`](super::entry::Entry)'s.
+/// One client connection: its state, and what belongs to it. The descriptor is the [`Entry`](super::entry::Entry)'s.
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// What carries its bytes.
     pub wire: Wire,
     /// What it is doing.
     pub state: State,
-    /// There may be more to read: epoll reported it while the connection did not read, or the last read filled its buffer.
+    /// More may be there to read: epoll reported it while the connection did not read, or the last read filled its buffer.
     pub readable: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
@@ -146,7 +146,7 @@ pub(crate) struct Connection {
     pub awaits_proxy: bool,
     /// The client's side is encrypted.
     pub secure: bool,
-    /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
+    /// The other end is another thread's, which has the client, and logs and counts what becomes of the request.
     pub internal: bool,
     /// How long it may be idle, by the last request that began on it.
     pub idle: IdleTime,
@@ -171,9 +171,9 @@ pub(crate) struct Exchange {
     pub head: RequestHead,
     /// What was decided about it.
     pub routed: Option<Routed>,
-    /// Its path as routes and files go by it, if that is another one than it has sent.
+    /// The path of the request as routes and files go by it, if that is another one than the request has sent.
     pub path: Option<Box<[u8]>>,
-    /// Its body.
+    /// The body of the request at hand.
     pub body: RequestBody,
     /// The error that the request is to be answered with, whatever its route is.
     pub refusal: Option<Box<Refusal>>,

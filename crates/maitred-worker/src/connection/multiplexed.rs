@@ -39,7 +39,7 @@ pub(crate) struct Multiplexed {
     pub(crate) framed: u64,
     /// What is left of the present stream's share.
     pub(crate) share: usize,
-    /// It is to be looked at when the turn ends already.
+    /// The connection is to be looked at when the turn ends already.
     pub(crate) dirty: bool,
     /// If it has no stream: when it has waited long enough for one.
     pub(crate) idle_until: Option<Instant>,
@@ -63,7 +63,7 @@ pub(crate) struct Partial {
     pub(crate) until: Instant,
 }
 
-/// What has come in part. This is not about the content of DATA: streams have deadlines of their own.
+/// What has come in part. The content of DATA is not meant: streams have deadlines of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Half {
     /// The header block of a stream.

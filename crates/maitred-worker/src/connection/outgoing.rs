@@ -49,11 +49,11 @@ pub(crate) struct Overflow {
     pub end: u64,
     /// What a helper writes now.
     pub writing: Option<Box<[u8]>>,
-    /// It takes no more.
+    /// The file takes no more.
     pub full: bool,
-    /// Its bytes in the budget of the disk.
+    /// The bytes of the file in the budget of the disk.
     pub kept: Permit,
-    /// Its descriptor in the budget of descriptors.
+    /// The descriptor of the file in the budget of descriptors.
     pub _held: Permit,
 }
 

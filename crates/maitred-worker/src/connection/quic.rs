@@ -39,7 +39,7 @@ const SILENT_MAX: Duration = Duration::from_secs(5);
 pub(crate) struct Quic {
     /// The library's part.
     pub(crate) connection: quinn_proto::Connection,
-    /// Its name at the endpoint.
+    /// The name of the connection at the endpoint.
     pub(crate) handle: ConnectionHandle,
     /// Index of the socket that it uses.
     pub(crate) socket: usize,
@@ -49,13 +49,13 @@ pub(crate) struct Quic {
     events: VecDeque<Event>,
     /// Requests of which something has come from the candidate ([`Paths`]).
     waiting: Vec<Request>,
-    /// Those that waited, and whose address is proved now.
+    /// Requests that waited, and whose address is proved now.
     pub(crate) released: Vec<Request>,
-    /// Those whose address was not proved.
+    /// Requests whose address was not proved.
     pub(crate) refused: Vec<Request>,
     /// The client has answered a challenge, by what may be an answer: what is sent next shows whether it is.
     answered: bool,
-    /// This side's control stream, once the client allows one.
+    /// The control stream of this side, once the client allows one.
     pub(crate) control: Option<StreamId>,
     /// What is left for it.
     control_left: Vec<u8>,

@@ -33,7 +33,7 @@ impl Pace {
         self.paused.get_or_insert(now);
     }
 
-    /// This many more bytes have come.
+    /// Counts more bytes that have come.
     pub(crate) fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -84,7 +84,7 @@ fn bounded(until: Instant, began: Instant, limits: &Limits) -> Instant {
 pub(crate) enum HeldBy {
     /// The client acknowledges nothing, or its socket is full.
     Socket,
-    /// It opens no window of HTTP/2.
+    /// The client opens no window of HTTP/2.
     Window,
 }
 

@@ -30,7 +30,7 @@ impl Remote {
         remote
     }
 
-    /// That of a client which has not proved where it is: no address counts, and none is logged.
+    /// The address of a client which has not proved where it is: no address counts, and none is logged.
     pub(crate) fn unproved() -> Self {
         let mut text = [0; Remote::TEXT_BYTES_MAX];
         text[0] = b'-';

@@ -9,7 +9,7 @@ pub(crate) enum RetryState {
     Never,
     /// Yes: it has a safe method (9110-9.2.1) and no body, and its head is kept.
     Once,
-    /// It was retried: a request that has killed two processes is not sent to a third one.
+    /// No: the request was retried, and one that has killed two processes is not sent to a third one.
     Done,
 }
 

@@ -7,12 +7,12 @@ use maitred_base::budget::Permit;
 pub(crate) struct Spool {
     /// The file, to be read from its start.
     pub file: std::fs::File,
-    /// Its length.
+    /// The length of the file.
     pub bytes: u64,
     /// Whether it is on a disk, so that writing to it may wait.
     pub on_disk: bool,
-    /// Its bytes in the budget of memory or disk.
+    /// The bytes of the file in the budget of memory or disk.
     pub kept: Permit,
-    /// Its descriptor in the budget of descriptors.
+    /// The descriptor of the file in the budget of descriptors.
     pub held: Permit,
 }

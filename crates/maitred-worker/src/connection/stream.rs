@@ -8,7 +8,7 @@ pub(crate) const NO_CONNECTION: u32 = u32::MAX;
 /// One stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stream {
-    /// Its connection.
+    /// The connection of the stream.
     pub(crate) index: u32,
     /// Nothing more comes from the client.
     pub(crate) heard: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Stream {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Opened {
     pub(crate) stream: StreamKey,
-    /// There is no body.
+    /// The request has no body.
     pub(crate) ended: bool,
 }
 

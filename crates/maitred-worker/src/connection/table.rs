@@ -1,4 +1,4 @@
-//! What a connection does about an event, state by state: one table, [`reaction`]. It decides, and touches nothing.
+//! What a connection does about an event, state by state: one table, [`reaction`]. The table decides, and touches nothing.
 //!
 //! Columns are what can happen to any connection ([`Event`]); what belongs to one state alone (DONE of a process, the answer of
 //! the master, a helper thread that has finished) is handled by the file of that state.
@@ -66,7 +66,7 @@ pub(crate) enum Phase {
 /// What can happen to a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// There is something to read.
+    /// Something is there to be read.
     Arrived,
     /// The client has finished sending.
     Ended,
@@ -76,9 +76,9 @@ pub(crate) enum Event {
     Room,
     /// The turn has come in which it was to be looked at again.
     Again,
-    /// Its deadline has passed.
+    /// The deadline of the connection has passed.
     Deadline,
-    /// It has to end, whatever its state is.
+    /// The connection has to end, whatever its state is.
     Aborted,
 }
 
@@ -146,7 +146,7 @@ pub(crate) enum Reaction {
     Stalled,
     /// An HTTP/2 or HTTP/3 connection is idle, or takes nothing.
     MultiplexedTooLong,
-    /// It has lingered for long enough.
+    /// The connection has lingered for long enough.
     Lingered,
 }
 

@@ -128,7 +128,7 @@ mod tests {
                     throttle.note_sent(bytes, now);
                     sent += bytes;
                     let time = (now - start + PIECE).as_secs_f64();
-                    // One byte more for each piece is what rounding gives.
+                    // Rounding gives one byte more for each piece.
                     prop_assert!(sent as f64 <= burst as f64 + rate as f64 * time + 200.0, "{sent}");
                 }
             }

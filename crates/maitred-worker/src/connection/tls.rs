@@ -42,7 +42,7 @@ pub(crate) struct TlsSession {
     pub(crate) tls: ServerConnection,
     /// Something has come.
     touched: bool,
-    /// It is known which protocol follows, because the handshake is over, or early data has come.
+    /// The protocol that follows is known, because the handshake is over, or early data has come.
     pub(crate) begun: bool,
     /// The handshake is over. What came before may be a recording that an attacker has sent again (RFC 8446 section 8).
     pub(crate) settled: bool,
@@ -65,7 +65,7 @@ pub(crate) struct TlsSession {
 /// Where in a record that the kernel encrypts the socket has stopped taking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Its type (RFC 8446 section 5.1).
+    /// The type of the record (RFC 8446 section 5.1).
     pub(crate) kind: u8,
     /// Bytes of it that are left.
     pub(crate) left: usize,
@@ -145,7 +145,7 @@ impl TlsSession {
 
     /// Encrypts bytes, as many as there is room for.
     pub(crate) fn encrypt(&mut self, bytes: &[u8]) -> usize {
-        // It writes into memory, and cannot fail.
+        // The writer writes into memory, and cannot fail.
         let written = self.noting(|tls| tls.writer().write(bytes)).0.unwrap_or(0);
         self.unsent += written;
         written

@@ -14,13 +14,13 @@ use maitred_files::exchange::Routed;
 /// A request that has yet to be answered.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTransfer {
-    /// Its head; empty if there is no request.
+    /// The head of the request; empty if there is no request.
     pub head: RequestHead,
     /// What was decided about it.
     pub routed: Option<Routed>,
-    /// Its path, if routes and files go by another one than it has sent.
+    /// The path of the request, if routes and files go by another one than it has sent.
     pub path: Option<Box<[u8]>>,
-    /// Its body.
+    /// The body of the request.
     pub body: RequestBody,
     /// Whether it may be retried, should a process die.
     pub retry: RetryState,

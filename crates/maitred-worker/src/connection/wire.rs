@@ -6,9 +6,9 @@ pub(crate) const FILE_PIECE_BYTES: usize = 64 * 1024;
 /// What carries the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// Its socket, as they are.
+    /// The socket, with the bytes as they are.
     Clear,
-    /// Its socket, by TLS.
+    /// The socket, by TLS.
     Tls {
         /// Key of the TLS session.
         session: u32,

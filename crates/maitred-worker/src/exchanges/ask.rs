@@ -5,7 +5,8 @@
 //! of a socketpair as a connection of its own, which it answers as any other, with all that belongs to that: queue, balancing,
 //! retries, timeouts of the pool. The answer is read from the other end. So a gate may ask whatever a route can lead to.
 //!
-//! It ends with its answer, with the connection that it is about (`Exchanges::remove`), or when the gate has no more time for it.
+//! A question ends with its answer, with the connection that it is about (`Exchanges::remove`), or when the gate has no more
+//! time for it.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -52,7 +53,7 @@ const OF_CONNECTIONS: [&str; 9] = [
     "host",
 ];
 
-/// Those that are about its body, or a response that the client has: the question has none of these either.
+/// Fields about the body of a request, or about a response that the client has: the question has none of these either.
 const NOT_ASKED: [&str; 4] = ["content-type", "content-encoding", "range", "if-range"];
 
 /// A question that waits for its answer.
@@ -94,9 +95,9 @@ pub(super) struct Inner {
 pub(crate) struct Answer {
     /// The status; 0 if there is no whole answer.
     pub(crate) status: u16,
-    /// Its fields, without those that frame it.
+    /// The fields of the answer, without those that frame it.
     pub(crate) fields: FieldLines,
-    /// Its content.
+    /// The content of the answer.
     pub(crate) content: Vec<u8>,
 }
 
@@ -269,7 +270,7 @@ impl Question {
 pub(super) struct Copied<'a> {
     pub(super) method: &'a str,
     pub(super) target: &'a str,
-    /// Its `Host`.
+    /// The `Host` of the copy.
     pub(super) authority: &'a str,
     /// The one `Cookie` field in place of the client's, which is none if it is empty; `None`: those of the client.
     pub(super) cookies: Option<&'a [u8]>,

@@ -7,7 +7,7 @@
 //! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; the end of the client |
 //! | idle: `index` is none | the next request; any bytes, since a server sends nothing without a request; `IDLE_TIMEOUT`; drain |
 //!
-//! It belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
+//! A connection belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
 //!
 //! **Whether an idle connection is still good** has to be known when a request is sent on it, and not a moment earlier: what the
 //! server has sent without a request must not be taken for the response, since it may be meant for another client. The events of
@@ -78,7 +78,7 @@ impl Exchanges {
     /// A connection to this server for the client connection at `index`: an idle one, unless it has to be a new one.
     ///
     /// # Errors
-    /// Those of [`Exchanges::open_upstream`].
+    /// The errors of [`Exchanges::open_upstream`].
     pub(crate) fn connect_upstream(
         &mut self,
         at: (u16, u16),
@@ -236,7 +236,7 @@ impl Exchanges {
         idle.into_iter().for_each(|key| self.drop_upstream(key));
     }
 
-    /// Closes a connection. That takes it out of the epoll set, too, since there is no other copy of the descriptor.
+    /// Closes a connection. Closing takes it out of the epoll set, too, since there is no other copy of the descriptor.
     pub(crate) fn drop_upstream(&mut self, key: u32) {
         let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
         if connection.foreign {

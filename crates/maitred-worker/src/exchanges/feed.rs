@@ -29,7 +29,7 @@ impl Exchanges {
             // The process may answer without having read the whole body.
             found.spoilt = true;
         }
-        // There is room in a new relay, so there is an event at once.
+        // A new relay has room, so an event comes at once.
         if !self.watch(relay, true) {
             self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
         }

@@ -1,7 +1,7 @@
 //! Responses that are fetched for the cache.
 //!
 //! A fill is a request of this thread to itself, as a question is ([`ask`](super::ask)): it has all that requests to a pool have,
-//! depends on no client, and passes no client's socket. Its response is read here, and judged when its head has come:
+//! depends on no client, and passes no client's socket. The response is read here, and judged when its head has come:
 //!
 //! | the response | what becomes of it |
 //! |---|---|
@@ -74,7 +74,7 @@ pub(crate) struct Begun {
 /// What a request wants of a response that was fetched for it.
 enum Wants {
     All,
-    /// This part of its content, with this head.
+    /// A part of the content, with this head.
     Part(FramedHead, Range<u64>),
     /// A part so far behind its beginning that the pool gives it for less.
     FarPart,
@@ -418,8 +418,8 @@ impl Exchanges {
         false
     }
 
-    /// All of the response has come. Those who wait are answered with what has, and not from the store: its phase stays `Coming`,
-    /// because what they get must not depend on how soon the rest has followed its head.
+    /// All of the response has come. The requests that wait are answered with that, and not from the store: the phase stays
+    /// `Coming`, because what they get must not depend on how soon the rest has followed its head.
     fn end_coming(&mut self, key: u32) -> bool {
         let (shared, now) = (self.shared, self.clock.now);
         if let Some(filling) = self.fillings.try_remove(key as usize) {

@@ -71,7 +71,7 @@ impl Exchanges {
         let attempt = Attempt::new(filter, keep, None, By::Fill(follow), now);
         self.enter_upstream(index, u32::MAX, Box::new(attempt));
         self.wheel.arm(index, now + caching.collapse_timeout);
-        // It may have come further since it was looked for.
+        // The fill may have come further since it was looked for.
         self.look_again(index);
         Step::Waits
     }

@@ -91,7 +91,7 @@ fn end_head(mut head: HeadPart<'_>, request: &Request<'_, '_>, payload_bytes_max
 
 /// What is said of the connection to a server.
 fn put_connection(head: &mut HeadPart<'_>, request: &Request<'_, '_>, settings: &Pool) {
-    // There are servers that send trailers to none but those that ask for them.
+    // Some servers send trailers to none but those that ask for them.
     let trailers = asks_for_trailers(request);
     if trailers {
         head.field("te", b"trailers");
@@ -170,7 +170,7 @@ impl Exchanges {
             false => self.outbound_trailers(index, request, settings, outbound.rules),
         };
         if let Some(trailers) = trailers.as_ref().filter(|_| passes || !chunked) {
-            // There are servers that give no others to their applications: those written in Go, over HTTP/2.
+            // Some servers give no others to their applications: those written in Go, over HTTP/2.
             head.field("trailer", &names_of(trailers));
         }
         let ending = match trailers.filter(|_| chunked) {

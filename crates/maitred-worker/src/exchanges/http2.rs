@@ -8,8 +8,8 @@
 //! | idle: it has no stream | the next request; `IDLE_TIMEOUT`; drain |
 //!
 //! Requests wait for the server's settings, so that no stream is opened that the server would refuse. A connection takes up to
-//! `STREAMS_AT_ONCE_MAX` of them, or as many as the server says; for more another one is made. It belongs to one thread, as all
-//! connections to servers.
+//! `STREAMS_AT_ONCE_MAX` of them, or as many as the server says; for more another one is made. A connection belongs to one
+//! thread, as all connections to servers.
 //!
 //! | what ends | what its requests get |
 //! |---|---|
@@ -354,7 +354,7 @@ impl Exchanges {
                 spoken.inbox.fail(cause, why);
                 self.on_stream(key, index);
             }
-            // Its client has yet to take what came before, and needs no connection for that.
+            // The client of the request has yet to take what came before, and needs no connection for that.
             if self.stream_mut(index, key).is_some()
                 && let Some(attempt) = self.attempt_mut(index)
             {

@@ -1,5 +1,5 @@
 //! Copies of requests for another pool (`mirror`). A copy goes as a question does ([`ask`](super::ask)), and what comes of it is
-//! read and dropped. It is bound to nothing: it stays when the client of its request leaves.
+//! read and dropped. A copy is bound to nothing: it stays when the client of its request leaves.
 
 use std::time::Duration;
 

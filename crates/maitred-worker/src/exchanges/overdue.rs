@@ -14,7 +14,7 @@
 //! | orphans that do not end hold the capacity | the same |
 //! | it is due at an HTTP server | 504, or aborted, and the connection to the server is closed |
 //!
-//! An orphan is a request for whose response no client waits, also because the client has gone. It counts as stuck
+//! An orphan is a request for whose response no client waits, also because the client has gone. An orphan counts as stuck
 //! [`STUCK_AFTER`] after its CANCEL; if its client has gone, `request_timeout` after that, if that is longer. An aborted request
 //! is in the access log as [`TIMED_OUT`](crate::log_line::TIMED_OUT).
 //!
@@ -108,7 +108,7 @@ impl Exchanges {
             .map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(index, pool));
         let stuck = |socket| delivery::sending(socket, period) == Sending::Stuck;
         if !self.is_past_total(index) && self.socket(index).is_some_and(stuck) {
-            // It has written more than the client takes, and waits for it.
+            // The process has written more than the client takes, and waits for it.
             return self.abort_unanswered(index);
         }
         if self.is_unread(key, request) {

@@ -36,9 +36,9 @@ const NO_TEXT: Reject = Reject { status: 400, reason: "its body is not Base64, w
 
 /// What has become of a piece of a body.
 enum Taken {
-    /// It belongs to the body; true with the last one.
+    /// The piece belongs to the body; true with the last one.
     Piece(bool),
-    /// It is no body, or more of it than may be.
+    /// The piece is no body, or more of it than may be.
     Refused(Reject),
     /// Nothing was expected.
     Nothing,
@@ -71,7 +71,7 @@ impl Exchanges {
         self.look_again(index);
     }
 
-    /// Sends what a relay, or the socketpair to another thread, takes of the body. That its reader takes nothing any more is no
+    /// Sends what a relay, or the socketpair to another thread, takes of the body. A reader that takes nothing any more is no
     /// failure: it may have answered before it had all.
     fn send_passing(&mut self, index: u32) {
         let now = self.clock.now;
@@ -108,7 +108,7 @@ impl Exchanges {
             By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
             By::Process(handed) => !handed.done,
             By::Thread(_) => true,
-            // Its request has no body.
+            // The request of a fill has no body.
             By::Fill(_) => false,
         };
         takes && attempt.passing.as_ref().is_some_and(|passing| passing.wants_more())

@@ -380,9 +380,9 @@ impl Exchanges {
 
 /// What a look at the client has shown.
 enum Left {
-    /// It has everything that was read.
+    /// The client has everything that was read.
     Nothing,
-    /// It takes no more for now.
+    /// The client takes no more for now.
     Something,
     /// Nothing else is to be done in this turn.
     NotNow,

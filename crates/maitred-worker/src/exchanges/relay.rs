@@ -294,7 +294,7 @@ impl Exchanges {
         }
         let period = self.shared.start.config.limits.relay_idle_timeout;
         self.relay_sweep = match left {
-            // There may be more: in the next turn.
+            // More may be left to do: in the next turn.
             0 => Some((now, false)),
             _ if self.pools.relays.is_empty() => None,
             _ => Some((now + period, true)),
@@ -327,7 +327,7 @@ impl Exchanges {
             return self.abort_stalled(index);
         }
         if !bounded && self.waits_for_body(index) {
-            // That says nothing about the process.
+            // The client's delay says nothing about the process.
             return self.refuse_upstream(index, 408);
         }
         if let Some((channel, request)) = answering {
@@ -352,7 +352,7 @@ impl Exchanges {
         }
     }
 
-    /// There is no room for the rest of a response that comes through a relay.
+    /// Ends a response that comes through a relay, and for whose rest there is no room.
     pub(crate) fn end_short(&mut self, index: u32) {
         match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
             true => self.abort(index),

@@ -46,7 +46,7 @@ impl Exchanges {
         }
     }
 
-    /// `None` if no socketpair can be made. Both its ends are counted as long as the near one is there.
+    /// `None` if no socketpair can be made. Both ends of the pair are counted as long as the near one is there.
     fn try_send_to_thread(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
         let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

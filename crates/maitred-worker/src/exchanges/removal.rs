@@ -6,8 +6,8 @@ use crate::entry::Entry;
 use crate::foreign;
 
 impl Exchanges {
-    /// Takes a connection out of everything that refers to it: queue, upstream, counts, timers. Its socket closes when the value
-    /// is dropped.
+    /// Takes a connection out of everything that refers to it: queue, upstream, counts, timers. The socket closes when the
+    /// value is dropped.
     pub(crate) fn remove(&mut self, index: u32) -> Option<Entry> {
         if !self.connections.contains(index as usize) {
             return None;

@@ -26,9 +26,9 @@ use maitred_files::{DiskJob, Segment, ServedFile, Summary};
 
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 pub(crate) const RESIDENT_BYTES: u64 = 256 * 1024;
-/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot occupy the thread. It also
-/// bounds what is to be in the CPU's caches when the client reads it: files of 10 MB cost 1.2 × floor with it, client included,
-/// and 1.7 with 1 MiB.
+/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot occupy the thread. The
+/// amount also bounds what is to be in the CPU's caches when the client reads it: files of 10 MB cost 1.2 × floor with it,
+/// client included, and 1.7 with 1 MiB.
 const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
 
 /// Reads of a lingering connection in one turn.

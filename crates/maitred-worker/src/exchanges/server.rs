@@ -16,7 +16,7 @@
 //! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | aborted | the end, once the client has all |
 //!
 //! **Retried**: a connection that could not be made has had no byte of the request, so that any request is given to the next
-//! server. One that ends without a byte of a response may have been acted on, so that only requests with a safe method
+//! server. A connection that ends without a byte of a response may have been acted on, so that only requests with a safe method
 //! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
 //! otherwise to another server. `retry` of the pool says more: what is retried, which
 //! methods, how often, and within which budget of all requests.
@@ -124,7 +124,7 @@ impl Exchanges {
         if !self.upstreams.list(pool).is_some_and(List::is_bounded) {
             return Some(claimed);
         }
-        // One that has waited is the first of them.
+        // A request that has waited is the first of them.
         let has_waited =
             self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.waits_since.is_some());
         if !has_waited && self.shared.servers(pool).is_some_and(|table| !table.line.is_empty()) {
@@ -314,7 +314,7 @@ impl Exchanges {
         }
     }
 
-    /// Sends what the server takes of the request. That it takes nothing any more shows when its response is read, or the
+    /// Sends what the server takes of the request. A server that takes nothing any more shows when its response is read, or the
     /// lack of one: it may have answered before it had all.
     pub(crate) fn send_request(&mut self, index: u32) {
         let now = self.clock.now;
@@ -424,7 +424,7 @@ impl Exchanges {
             return Cause::Stale;
         }
         if let Cause::Status(status) = cause {
-            // That is an answer: the server can be reached.
+            // A response with this status is an answer: the server can be reached.
             call.note_tried(at.1, status);
             self.forgive(at);
             if let Some(server) = self.upstreams.row(at).map(|row| Arc::clone(&row.server)) {
@@ -433,8 +433,8 @@ impl Exchanges {
             return cause;
         }
         if cause == Cause::Unprocessed {
-            // That it ends a connection is no failure: the same server takes the request over another one, if no other has
-            // room.
+            // A server that ends a connection has not failed: the same server takes the request over another one, if no other
+            // has room.
             call.stays = true;
             self.forgive(at);
             return cause;
@@ -550,7 +550,7 @@ impl Exchanges {
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
         let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
         if attempt.filter.complete() && !waits_for_client {
-            // The client has everything; only END_REQUEST of the application is missing. That is no failure.
+            // The client has everything; only END_REQUEST of the application is missing. The missing frame is no failure.
             return self.settle_upstream(index, Source::Server(key));
         }
         let gone = leaves && (!begun || !waits_for_client);
@@ -568,7 +568,7 @@ impl Exchanges {
             return self.abort_stalled(index);
         }
         if self.waits_for_body(index) {
-            // That says nothing about the server.
+            // The client's delay says nothing about the server.
             return self.refuse_upstream(index, 408);
         }
         match self.upstreams.is_connected(key) {
@@ -577,7 +577,7 @@ impl Exchanges {
         }
     }
 
-    /// `request_total_timeout` of a request has passed. That says nothing about the health of the server.
+    /// `request_total_timeout` of a request has passed. The timeout says nothing about the health of the server.
     pub(crate) fn end_server_total(&mut self, index: u32, key: u32) {
         self.row.request_timeouts.add(1);
         let at = self.upstreams.get(key).map(|upstream| upstream.at);

@@ -83,7 +83,7 @@ impl Exchanges {
         attempt.http2_mut()
     }
 
-    /// Puts into frames what there is room for. Its stream is opened first.
+    /// Opens the stream of a request, and puts into frames what there is room for.
     pub(crate) fn send_stream_request(&mut self, index: u32, key: u32) {
         let now = self.clock.now;
         let scheme = self.scheme_towards(key);

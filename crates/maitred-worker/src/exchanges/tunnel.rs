@@ -1,9 +1,9 @@
 //! After an upgrade: bytes of the other protocol between a client and an upstream, in both directions, until one side ends it.
 //! The upstream is an HTTP server, or an application process that has kept its end of a relay (DETACH).
 //!
-//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This file has the
-//! other direction, and the end of both. Each direction keeps the bytes of one read, at most, and reads no more until they are
-//! out.
+//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. The present file
+//! has the other direction, and the end of both. Each direction keeps the bytes of one read, at most, and reads no more until
+//! they are out.
 //!
 //! | what has finished sending | what is done, once the other side has all of it |
 //! |---|---|
@@ -38,7 +38,7 @@ fn send_to(tunnel: &mut Tunnel, far_end: &mut FarEnd<'_>) -> bool {
         match far_end.send(tunnel.rest(), SendFlags::empty()) {
             Ok(sent) => tunnel.advance(sent),
             Err(Errno::INTR) => {}
-            // That it takes nothing any more shows when it is read.
+            // An end that takes nothing any more shows when it is read.
             Err(_) => return false,
         }
     }
@@ -56,7 +56,7 @@ impl Exchanges {
             attempt.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
         }
         self.credit_stream(index);
-        // There may be more, whose edge was not noted.
+        // More may be there to read, whose edge was not noted.
         self.connections[index as usize].readable = true;
         self.look_again(index);
     }
@@ -174,7 +174,7 @@ impl Exchanges {
     }
 
     /// While the process ends for good: once nothing but tunnels is left, on any thread, application processes are not needed for
-    /// requests any more. They get the message to end, so that they can close their tunnels as the protocol requires.
+    /// requests any more. The processes get the message to end, so that they can close their tunnels as the protocol requires.
     pub(crate) fn end_tunnels(&mut self) {
         if self.drain.as_ref().is_none_or(|drain| drain.has_successor()) {
             return;
@@ -216,7 +216,7 @@ impl Exchanges {
         let Some(attempt) = self.attempt_mut(index) else { return };
         match (attempt.tunnel.as_deref_mut(), &mut attempt.by) {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
-            // There is no DONE for a relay that was kept.
+            // A relay that was kept gets no DONE.
             (None, By::Process(handed)) => handed.done |= detached,
             (None, By::Server(_) | By::Thread(_) | By::Fill(_)) => {}
         }

@@ -24,8 +24,8 @@
 //! | it has failed | `orphan_request` | `drop_upstream` | the same | `failure`: retried, refused or aborted |
 //! | the client has gone | CANCEL | a second, then closed | shutdown | `leave_upstream` |
 //!
-//! Servers: which of them gets a request is `proxy::Balancer`'s to say, and over which connection `upstream::connections`'. Both
-//! belong to one thread; what is known of a server (`proxy::Server`) is shared by all threads.
+//! Servers: which of them gets a request is `proxy::Balancer`'s to say, and over which connection `upstream::connections`'. The
+//! balancer and the connections belong to one thread; what is known of a server (`proxy::Server`) is shared by all threads.
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl Exchanges {
         self.abort(index);
     }
 
-    /// The client has finished sending. That is how most clients go away, but it may still wait for the answer.
+    /// The client has finished sending. Most clients go away in this way, but the client may still wait for the answer.
     pub(crate) fn on_client_ended(&mut self, index: u32) {
         match self.source_of(index) {
             None if self.connections[index as usize].is(Phase::HandedOff) => self.cancel(index),
@@ -159,7 +159,7 @@ impl Exchanges {
             Source::Server(key) => self.note_failed_server(index, key, cause, why),
             Source::Thread(_) => match self.note_failed_thread(index, cause, why) {
                 Some(cause) => cause,
-                // Its process was told that the client has gone, and has aborted the response.
+                // The process was told that the client has gone, and has aborted the response.
                 None => return self.abort(index),
             },
         };

@@ -22,7 +22,7 @@ use maitred_base::passed::{Lane, Passed, Reading};
 use maitred_control::SlotId;
 
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
-/// longer altogether. This is what makes batches: without it each short request would cost two context switches.
+/// longer altogether. Batches come from this: without it each short request would cost two context switches.
 const PREFETCH_US: u32 = 1_000;
 /// The most requests that wait inside one application process, however short they are.
 const PREFETCH_MAX: u32 = 64;
@@ -68,13 +68,13 @@ pub(crate) enum Arrival {
 /// How far an application process has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It has not said HELLO yet.
+    /// The process has not said HELLO yet.
     Starting,
-    /// It takes requests.
+    /// The process takes requests.
     Live,
-    /// It takes no more, but still reports what it has: it has shut down its receiving side.
+    /// The process takes no more, but still reports what it has: it has shut down its receiving side.
     Leaving,
-    /// It has failed: it cannot be trusted any more, and the master was asked to end it. Until it has, it may
+    /// The process has failed: it cannot be trusted any more, and the master was asked to end it. Until it has, it may
     /// still write to the connections that it has, so nothing is done with them.
     Failed(String),
 }
@@ -82,28 +82,28 @@ pub(crate) enum Phase {
 /// Whether, and how, an application process is about to leave this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrainMode {
-    /// It is not.
+    /// The channel stays.
     Stays,
-    /// It goes back to the master when it has no request, and none waits.
+    /// The channel goes back to the master when it has no request, and none waits.
     WhenQueueEmpty,
-    /// It gets no more requests, and goes back to the master when it has none.
+    /// The process gets no more requests, and the channel goes back to the master when it has none.
     WhenIdle,
-    /// It goes to another worker process between two frames; what is under way, and what comes, goes on over a link.
+    /// The channel goes to another worker process between two frames; what is under way, and what comes, goes on over a link.
     HandsOver,
-    /// It gets no more requests, and is asked to end when it has none.
+    /// The process gets no more requests, and is asked to end when it has none.
     Retires,
-    /// It was asked to end.
+    /// The process was asked to end.
     Told,
 }
 
 /// How a process does that was asked whether it is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
-    /// There is nothing to be done.
+    /// Nothing is to be done.
     Good,
-    /// It is being asked: there is something to flush.
+    /// The process is being asked: there is something to flush.
     Asked,
-    /// It has nothing to do, and has not answered the last question.
+    /// The process has nothing to do, and has not answered the last question.
     Silent,
 }
 
@@ -112,17 +112,17 @@ pub(crate) enum Health {
 pub(crate) struct Channel {
     /// Which process.
     pub id: SlotId,
-    /// Its process id, to show.
+    /// The process id, to show.
     pub pid: u32,
-    /// Its row in the scoreboard, if there is one for it.
+    /// The row of the process in the scoreboard, if there is one for it.
     pub row: Option<usize>,
     /// How far it has come.
     pub phase: Phase,
     /// How many requests it takes at a time.
     pub capacity: u32,
-    /// It takes one descriptor per message, and no files.
+    /// The process takes one descriptor per message, and no files.
     pub sockets_only: bool,
-    /// It takes bodies while they come.
+    /// The process takes bodies while they come.
     pub streams: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
@@ -130,14 +130,14 @@ pub(crate) struct Channel {
     has_orphans: bool,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
     pub received: VecDeque<Arrival>,
-    /// Those of them that helpers have still to be given.
+    /// Descriptors out of `received` that helpers have still to be given.
     pub unjudged: Vec<Passed>,
     /// Helpers look at some.
     pub judging: bool,
-    /// Some were lost, because this process had no room for them: which frames the others belong to cannot be known. It gets
-    /// no requests until it has none, when nothing of either is left.
+    /// Some were lost, because this process had no room for them: which frames the others belong to cannot be known. The
+    /// process gets no requests until it has none, when nothing of either is left.
     pub astray: bool,
-    /// It has exited, as wait(2) said in words, and what it said before waits for helpers.
+    /// The process has exited, as wait(2) said in words, and what it said before waits for helpers.
     pub exited: Option<String>,
     /// Requests of other worker processes that it has, by their numbers there.
     pub away: HashMap<u32, Away>,
@@ -145,9 +145,9 @@ pub(crate) struct Channel {
     pub links: Vec<usize>,
     /// What the numbers of this worker process's connections have in their upper bits there.
     pub tag: u32,
-    /// It belongs to another worker process, and is reached over a link.
+    /// The channel belongs to another worker process, and is reached over a link.
     pub linked: bool,
-    /// Its owner says that there is no room for a request.
+    /// The owner of the channel says that there is no room for a request.
     pub full: bool,
     /// The worker process that had it before has yet to say what is under way.
     pub joining: bool,
@@ -274,10 +274,10 @@ impl Channel {
         }
     }
 
-    /// Asks an idle process every `interval` whether it is still there. One that has a request answers when it is done with
-    /// that, so it is not asked.
+    /// Asks an idle process every `interval` whether it is still there. A process that has a request answers when it is done
+    /// with that, so it is not asked.
     pub(crate) fn health(&mut self, now: Instant, interval: Duration) -> Health {
-        // Its owner asks, which knows the requests of other worker processes there.
+        // The owner of a linked channel asks, which knows the requests of other worker processes there.
         let asks = self.phase == Phase::Live && !self.joining && !self.linked;
         if !asks || self.load() > 0 || self.leave == DrainMode::Told {
             self.asked = None;
@@ -310,7 +310,7 @@ impl Channel {
         self.phase == Phase::Live && self.probed.is_some_and(|until| until <= now)
     }
 
-    /// It has answered.
+    /// The process has answered.
     pub(crate) fn answered(&mut self) {
         self.probed = None;
         if let Some((_, open)) = &mut self.asked {
@@ -318,8 +318,8 @@ impl Channel {
         }
     }
 
-    /// The client does not wait for the response to this request any more. It counts as stuck when `late` is over, unless it ends
-    /// before, and a relay that it is written to is shut down at `cut_at`.
+    /// The client does not wait for the response to this request any more. The request counts as stuck when `late` is over,
+    /// unless it ends before, and a relay that it is written to is shut down at `cut_at`.
     pub(crate) fn give_up(&mut self, request: u32, now: Instant, late: Duration, cut_at: Option<Instant>) {
         self.has_orphans = true;
         let late_at = now + late;
@@ -363,7 +363,7 @@ impl Channel {
         let late = late + self.away.values().filter(|away| away.late_at.is_some_and(|at| at <= now)).count();
         let bound = match self.phase {
             Phase::Live if self.is_live() => self.capacity.max(1) as usize,
-            // Its owner knows the requests of other worker processes there, and has it end.
+            // The owner of a linked channel knows the requests of other worker processes there, and has it end.
             Phase::Leaving if self.linked => return false,
             Phase::Live | Phase::Leaving if self.exited.is_none() => self.load() as usize,
             Phase::Live | Phase::Leaving => 1,

@@ -30,7 +30,7 @@ pub(crate) enum SentBody {
     Inline(usize),
     /// A descriptor that goes with the frame.
     Carried,
-    /// It comes through the relay, or has been dropped: it cannot be given to another process.
+    /// The body comes through the relay, or has been dropped: it cannot be given to another process.
     #[default]
     Elsewhere,
 }
@@ -40,15 +40,15 @@ pub(crate) enum SentBody {
 pub(crate) struct Unsent {
     /// The request.
     pub request: InFlight,
-    /// Its body, empty if it has none; `None` if it is not there any more.
+    /// The body of the request, empty if it has none; `None` if it is not there any more.
     pub body: Option<UnsentBody>,
 }
 
 /// The body of such a request.
 #[derive(Debug)]
 pub(crate) enum UnsentBody {
-    /// It was part of the frame.
+    /// The body was part of the frame.
     Inline(Vec<u8>),
-    /// It was spooled; with its place among the descriptors.
+    /// The body was spooled; with its place among the descriptors.
     Spooled(OwnedFd, Permit),
 }

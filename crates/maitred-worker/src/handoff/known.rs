@@ -14,10 +14,10 @@ const GIVEN_MIN: usize = 4;
 /// How many descriptors a process may have of what it is given: connections, relays, files of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// Those that it keeps. Before it gets one more, the longest unused is forgotten.
+    /// Descriptors that the process keeps. Before it gets one more, the longest unused is forgotten.
     pub given: usize,
-    /// Those that it was asked to forget, and of which it is not known whether it has. A descriptor arrives before the
-    /// process has seen what stands before it.
+    /// Descriptors that the process was asked to forget, and of which it is not known whether it has. A descriptor arrives
+    /// before the process has seen what stands before it.
     pub forgotten: usize,
 }
 
@@ -85,8 +85,8 @@ impl Known {
         true
     }
 
-    /// One that was not used for long and that `spare` allows to forget: the first that was not used since the last time, as
-    /// CLOCK does it for pages.
+    /// A descriptor that was not used for long and that `spare` allows to forget: the first that was not used since the last
+    /// time, as CLOCK does it for pages.
     pub(super) fn unused(&mut self, spare: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..2 * self.order.len() {
             let connection = self.order.pop_front()?;

@@ -48,7 +48,7 @@ use maitred_base::passed::Passed;
 /// The bits in which the numbers of connections differ between the worker processes that use a process at the same time. Indices
 /// below them are more than a thread has memory for.
 pub(crate) const TAG_BITS: u32 = 0x7f << 24;
-/// One tag.
+/// The step from one tag to the next.
 const TAG_STEP: u32 = 1 << 24;
 /// The kind of the frame that a link begins with; no application ever sees it.
 pub(crate) const HANDED_OVER: u8 = 63;
@@ -84,7 +84,7 @@ pub(crate) type Numbers = (u32, u32, u32);
 pub(crate) struct Share {
     /// The tag of its connections.
     pub tag: u32,
-    /// Its requests.
+    /// The requests of the user.
     pub requests: Vec<Numbers>,
     /// Numbers of the descriptors that the process keeps.
     pub kept: Vec<u32>,
@@ -93,7 +93,7 @@ pub(crate) struct Share {
 /// An orphaned request that has not ended; its user may have gone.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Late {
-    /// Its number at the process.
+    /// The number of the request at the process.
     pub request: u32,
     /// The number that the process knows the response descriptor by.
     pub connection: u32,
@@ -125,13 +125,13 @@ pub(crate) fn free_tag(used: &[u32]) -> u32 {
 /// A frame of a user.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    /// Its header.
+    /// The header of the frame.
     pub header: Header,
     /// What follows the header.
     pub payload: Vec<u8>,
     /// The payload of TRAILERS directly before it; empty if there is none.
     pub trailers: Vec<u8>,
-    /// Its descriptors.
+    /// The descriptors of the frame.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -146,15 +146,15 @@ pub(crate) struct Link {
     pub tag: u32,
     /// Numbers of the descriptors that the process keeps for it.
     pub kept: HashSet<u32>,
-    /// It has asked whether the process is there, and has no answer.
+    /// The user has asked whether the process is there, and has no answer.
     pub asks: bool,
     /// A request of it was refused, and it has not received the message that there is room again.
     pub waits: bool,
-    /// It was asked to send no more requests.
+    /// The user was asked to send no more requests.
     pub closing: bool,
     /// And has said that it does not.
     pub drained: bool,
-    /// It takes nothing: it is ended when no frame of the process is being looked at.
+    /// The user takes nothing: the link is ended when no frame of the process is being looked at.
     pub broken: bool,
     socket: OwnedFd,
     input: Vec<u8>,

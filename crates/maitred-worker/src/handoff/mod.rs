@@ -1,6 +1,6 @@
 //! Requests to application processes: the server's side of the handoff protocol (`adapters/PROTOCOL.md`).
 //!
-//! This module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
+//! The module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
 //! ([`pool::LocalPool`]). The event loop's part, which connection waits where, is `crate::requests::hand_off`.
 //!
 //! [`Channel`] numbers a request and says whether a descriptor has to come along (`enter_direct`, `enter_relay`); all that a turn

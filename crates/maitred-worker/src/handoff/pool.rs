@@ -20,7 +20,7 @@ pub(crate) struct Pools {
     pub links: Slab<Link>,
     /// Links of channels that are about to come, by the processes' epochs.
     pub coming: Vec<(u64, OwnedFd)>,
-    /// One per pool of the configuration.
+    /// The pools of the configuration, one for each.
     pub pools: Vec<LocalPool>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Pools {
 pub(crate) struct LocalPool {
     /// Keys of its channels.
     pub channels: Vec<usize>,
-    /// Indices of the connections that wait, oldest first. One that goes away is taken out.
+    /// Indices of the connections that wait, oldest first. A connection that goes away is taken out.
     pub queue: VecDeque<u32>,
     /// How many of them wait for the process of one slot.
     pub pinned: usize,

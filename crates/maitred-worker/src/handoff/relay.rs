@@ -23,7 +23,7 @@ pub(crate) struct Relay {
     pub index: Option<u32>,
     /// Responses that came through it, the present one included; wraps around.
     pub uses: u32,
-    /// It is in the epoll set: its response is slow enough, or long enough, to be sent on before it is whole.
+    /// The relay is in the epoll set: its response is slow enough, or long enough, to be sent on before it is whole.
     pub watched: bool,
     /// Something may be in it that belongs to no response any more: it is not used again.
     pub spoilt: bool,
@@ -81,19 +81,19 @@ pub(crate) struct IdleRelays {
     free: Vec<u32>,
     /// The fewest that were free in this period.
     fewest: usize,
-    /// Those that are still to go of the period before.
+    /// Relays of the period before that are still to go.
     surplus: usize,
 }
 
 impl IdleRelays {
-    /// One for the next request.
+    /// Takes a relay for the next request.
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let key = self.free.pop();
         self.fewest = self.fewest.min(self.free.len());
         key
     }
 
-    /// One that is free from now on.
+    /// Adds a relay that is free from now on.
     pub(crate) fn push(&mut self, key: u32) {
         self.free.push(key);
     }
@@ -103,7 +103,7 @@ impl IdleRelays {
         self.free.first().copied()
     }
 
-    /// One that is not there any more.
+    /// Removes a relay that is not there any more.
     pub(crate) fn remove(&mut self, key: u32) {
         self.free.retain(|idle| *idle != key);
         self.fewest = self.fewest.min(self.free.len());

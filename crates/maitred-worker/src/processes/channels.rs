@@ -50,7 +50,7 @@ impl Processes {
             return;
         }
         match self.read_channel(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
-            // It has sent more than one turn takes: the other channels first.
+            // The process has sent more than one turn takes: the other channels first.
             Ok(Received::More) => self.ready_channels.push((key, epoch)),
             Ok(Received::End) if self.is_linked(key) => {
                 let how = self.pools.channels[key].exited.take();
@@ -335,8 +335,8 @@ impl Processes {
         Ok(())
     }
 
-    /// The client has closed its side while a process works on its request. That is how most clients go away, but it may still
-    /// wait for the answer: so the process gets CANCEL, once, and its answer is sent all the same.
+    /// The client has closed its side while a process works on its request. Most clients go away in this way, but the client
+    /// may still wait for the answer: so the process gets CANCEL, once, and its answer is sent all the same.
     pub(crate) fn cancel(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let (key, request, number) = match &connection.state {

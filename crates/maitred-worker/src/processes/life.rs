@@ -269,7 +269,7 @@ impl Processes {
         self.publish_room(pool);
     }
 
-    /// Marks a process as failed, and has the master end it. Its requests stay with it until it has exited.
+    /// Marks a process as failed, and has the master end it. The requests of the process stay with it until it has exited.
     pub(crate) fn fail_worker(&mut self, key: usize, why: &str) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if matches!(channel.phase, Phase::Failed(_)) {
@@ -288,21 +288,21 @@ impl Processes {
         self.publish_room(usize::from(id.pool));
         let exited = self.pools.channels.get_mut(key).and_then(|channel| channel.exited.take());
         if let Some(how) = exited {
-            // It has exited, and its last messages have waited for helpers until now.
+            // The process has exited, and its last messages have waited for helpers until now.
             self.on_slot_exited(id, &how);
         }
     }
 
-    /// The master reports that a process has exited. Its channel may hold answers that it sent before.
+    /// The master reports that a process has exited. The channel may hold answers that it sent before.
     pub(crate) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
         let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
         if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Failed(_)) {
-            // Its last messages come over the link, which ends after them.
+            // The last messages of the process come over the link, which ends after them.
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
         if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Failed(_)) {
-            // Its last messages are read when it is known which worker process each request belongs to
+            // The last messages of the process are read when it is known which worker process each request belongs to
             // ([`Processes::take_over`]).
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
@@ -318,7 +318,7 @@ impl Processes {
             _ => self.read_channel(key, true),
         };
         if heard == Ok(Received::Waits) && self.is_awaited(key) {
-            // Its last messages wait for helpers; but it gets no more requests.
+            // The last messages of the process wait for helpers; but it gets no more requests.
             self.let_leave(key);
             if let Some(channel) = self.pools.channels.get_mut(key) {
                 channel.exited = Some(how.to_owned());
@@ -331,7 +331,7 @@ impl Processes {
         else {
             return;
         };
-        // It has not read the requests that were sent after its last message.
+        // The process has not read the requests that were sent after its last message.
         self.let_leave(key);
         let Some(channel) = self.take_out(key) else { return };
         if channel.linked {

@@ -29,13 +29,13 @@ pub(crate) const LINK_ENDED: &str = "the link to the worker process that has its
 /// Whether the next frame of a channel is a message of its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// It is not, or not yet known to be.
+    /// The frame is no message of the owner, or not yet known to be one.
     No,
-    /// It was, and has this many bytes.
+    /// The frame was such a message, and has this many bytes.
     Taken(usize),
-    /// It has not come as a whole.
+    /// The frame has not come as a whole.
     Partial,
-    /// It waits for helpers that check its descriptor.
+    /// The frame waits for helpers that check its descriptor.
     Waits,
 }
 
@@ -45,7 +45,7 @@ impl Processes {
         let Some(key) = self.key_of(id) else { return };
         let channel = &mut self.pools.channels[key];
         if channel.linked {
-            // Its owner is another worker process by now, which hands it over.
+            // The owner of the channel is another worker process by now, which hands it over.
             return;
         }
         if !matches!(channel.leave, DrainMode::Retires | DrainMode::Told) {
@@ -158,7 +158,7 @@ impl Processes {
                 (Ok(_), _) => {}
             }
         }
-        // There is more: the other links first.
+        // More has come: the other links first.
         self.ready_links.push((key, epoch));
     }
 
@@ -306,7 +306,7 @@ impl Processes {
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(&links) {
             if let Some(link) = self.pools.links.get_mut(*link) {
                 link.kept.extend(&share.kept);
-                // It may have sent PING, or been refused, before: the answer comes to this worker process.
+                // The user may have sent PING, or been refused, before: the answer comes to this worker process.
                 (link.asks, link.waits) = (true, true);
             }
         }
@@ -356,7 +356,7 @@ impl Processes {
         header.request = away.request;
         let descriptor = match (header.descriptors, channel.received.pop_front_if(|_| header.descriptors > 0))
         {
-            // It is not known any more which frames the descriptors belong to.
+            // The frames that the descriptors belong to are not known any more.
             (1.., _) if channel.astray => {
                 header = Header { kind: FILE_LOST, payload_bytes: 0, descriptors: 0, ..header };
                 None

@@ -6,7 +6,7 @@
 //! | has ended | the rule of all upstreams (`upstream::failure`): retried once, 502, or aborted |
 //! | has reported it as done, and has written nothing | 502, or 504 if it was overdue |
 //!
-//! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed one are not
+//! Only a process that has exited can be known not to write to a client any more. So requests of a failed one are not
 //! answered before.
 //!
 //! A process that breaks the protocol, closes its channel or has to be ended because of its requests is marked as failed

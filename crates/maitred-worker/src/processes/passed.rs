@@ -84,7 +84,7 @@ impl Processes {
         let channel = &mut self.pools.channels[key];
         let (astray, arrival) = (channel.astray, channel.received.pop_front());
         let (mut passed, reading) = match arrival {
-            // It is not known any more which frames the descriptors belong to.
+            // The frames that the descriptors belong to are not known any more.
             _ if astray => return self.break_off_short(key, connection, request, NO_DESCRIPTOR),
             Some(Arrival::File(passed, _)) if !passed.has_permit() => {
                 return self.break_off_short(key, connection, request, NO_DESCRIPTOR);

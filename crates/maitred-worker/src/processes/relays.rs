@@ -10,7 +10,7 @@ impl Processes {
     /// The process keeps its end of a relay for good. The 101 may come before DETACH, or after it.
     pub(crate) fn detach_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
-        // It is not used again, and the process gets no FORGET for it.
+        // The relay is not used again, and the process gets no FORGET for it.
         (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
         let Some(index) = relay.index else { return self.drop_relay(key) };
         self.row.detached.add(1);

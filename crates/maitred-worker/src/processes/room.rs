@@ -87,7 +87,7 @@ impl Processes {
         let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             if channel.is_passing(index) {
-                // Its frame has not left yet, and needs the descriptor: it is sent now, before the descriptor is closed.
+                // The frame has not left yet, and needs the descriptor: it is sent now, before the descriptor is closed.
                 let _ = channel.flush(&self.clients.connections, |_| ());
             }
             if channel.is_passing(index) {

@@ -33,8 +33,8 @@ const WRONG_TOKEN: &str =
 
 const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that started the server command it.\n";
 
-/// How long the master may be silent about a command. It reports repeatedly what a reload waits for, so a master that is silent
-/// does not work on it.
+/// How long the master may be silent about a command. The master reports repeatedly what a reload waits for, so a master that
+/// is silent does not work on it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The field of an interim answer (100) to a command. Not 102, which would be right: clients have to accept any 1xx (RFC 9110

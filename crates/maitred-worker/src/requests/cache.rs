@@ -36,7 +36,7 @@ const LOADS_MAX: u8 = 2;
 
 /// What the store has for a request.
 enum Looked {
-    /// This response.
+    /// The response for the request.
     Entry(Arc<Entry>),
     /// Nothing; if there are responses for other requests of its resource, the key of the one for this request.
     Nothing(Option<Key>),

@@ -28,7 +28,7 @@ const PLAIN_SECS: u64 = 24 * 60 * 60;
 
 /// What a client gets of a response.
 pub(super) enum Chosen {
-    /// This.
+    /// The response, coded where that is worth it.
     Given(Option<Coded>),
     /// A helper thread has to fetch it first.
     OnDisk(DiskJob),

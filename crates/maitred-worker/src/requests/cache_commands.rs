@@ -1,5 +1,5 @@
-//! Commands about responses that are kept: `POST /cache/purge?…` and `GET /cache?url=…`. This process carries them out, on a
-//! helper thread ([`cache_commands`](crate::cache_commands)).
+//! Commands about responses that are kept: `POST /cache/purge?…` and `GET /cache?url=…`. The worker process carries them out,
+//! on a helper thread ([`cache_commands`](crate::cache_commands)).
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::cache::{KeyRules, Rules, Target, put_key};
@@ -28,7 +28,7 @@ const NO_CACHE: &str =
 /// What a request is about.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// These are purged.
+    /// Responses that are purged.
     Purge { what: Vec<What>, soft: bool },
     /// What is kept for it, for a request with these fields.
     Show { url: Url, fields: Vec<String> },
@@ -198,7 +198,7 @@ fn request_with(fields: &[String], limits: &HeadLimits) -> Result<RequestHead, S
 #[derive(Debug)]
 struct KeyOfUrl {
     text: Vec<u8>,
-    /// Those for what varies.
+    /// The rules for what varies.
     rules: Rules,
     /// Fields and cookies of requests belong to it.
     has_more: bool,

@@ -1,9 +1,9 @@
-//! `delay`: a gate that holds a request for a while, for tests of what is slow. It is the last one, so that nothing is delayed
-//! that may not be answered.
+//! `delay`: a gate that holds a request for a while, for tests of what is slow. The gate is the last one, so that nothing is
+//! delayed that may not be answered.
 //!
-//! A delayed request is a connection in the state `Gate`, with its deadline: no thread waits, and nothing of its body is read. It
-//! ends at once when its connection breaks or its stream is reset. A client that has finished sending may have gone, too: it gets
-//! as little time as with a server that does not answer.
+//! A delayed request is a connection in the state `Gate`, with its deadline: no thread waits, and nothing of its body is read.
+//! Such a request ends at once when its connection breaks or its stream is reset. A client that has finished sending may have
+//! gone, too: it gets as little time as with a server that does not answer.
 
 use std::sync::Arc;
 use std::time::Duration;

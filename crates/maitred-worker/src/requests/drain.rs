@@ -41,7 +41,7 @@ impl Requests {
             return self.give(index, &successor);
         }
         if rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0) {
-            // Its next request is here already, and is answered with `Connection: close`.
+            // The next request of the client is here already, and is answered with `Connection: close`.
             return self.look_again(index);
         }
         let until = connection.began + FIRST_REQUEST_TIMEOUT;

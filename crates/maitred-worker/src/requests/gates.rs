@@ -12,7 +12,7 @@
 //! | modules | `module`, where the route has something else to answer with | its answer; 500, 503, 504 |
 //! | delay | `delay` ([`delays`](super::delays)) | – |
 //!
-//! They are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
+//! Gates are asked when the head is there and what answers the request is decided ([`Requests::take_request`]); a request of a
 //! worker process that was replaced is asked about anew. What a gate says is a [`Verdict`]. A request that is refused becomes one
 //! that no body is wanted for ([`Decision::Denied`]): a client that waits for 100 (Continue) gets none, a short body is dropped,
 //! and after a long one the connection ends.
@@ -108,7 +108,8 @@ impl Requests {
             exchange.dispatch.gated = None;
         }
         if from == 0 && self.is_too_early(index, request) {
-            // Before it costs a check of a password, or counts for a limit. It is refused also if the handshake ends meanwhile.
+            // Before the request costs a check of a password, or counts for a limit. The refusal stands also if the handshake
+            // ends meanwhile.
             return Some(self.deny(index, routed, Denial::of(425)));
         }
         for (place, gate) in ORDER.into_iter().enumerate().skip(from) {
@@ -382,7 +383,7 @@ impl Requests {
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
-        // It stays until the request has its answer, for the case that this has to wait for what is to be sent before.
+        // The denial stays until the request has its answer, for the case that this has to wait for what is to be sent before.
         let denial = self.gated(index).denial.clone().unwrap_or(Denial::of(403));
         match denial.answer {
             Some(answer) => {

@@ -1,7 +1,7 @@
 //! Requests on their way to application processes: which process gets a request, by which transport, and the queue of a pool.
 //!
 //! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's deadline
-//! return it. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
+//! return it. The socket stays in the epoll set meanwhile, and what epoll reports is noted.
 //!
 //! | transport | the process writes to | the connection meanwhile |
 //! |---|---|---|
@@ -279,7 +279,7 @@ impl Requests {
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
         let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
         if way == ChosenTransport::Relay && relay.is_none() {
-            // No descriptors are left. That is no reason to give away what must not be.
+            // A lack of descriptors is no reason to give away what must not be.
             return self.pool_error(index, pool.into(), context.request, last, 503);
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
@@ -288,7 +288,7 @@ impl Requests {
         let given = RequestInput { last: given.last || passes, ..given };
         let sent = Sent { relay, queue_us, keep };
         let Some((request, may_detach)) = self.write_frame(index, key, context, given, sent) else {
-            // Its far end may have been dropped with the frame.
+            // The far end of the relay may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
             return self.pool_error(index, pool.into(), context.request, last, 413);
         };
@@ -570,9 +570,9 @@ impl Sent {
 struct ResponseMay {
     early_hints: bool,
     trailers: bool,
-    /// It waits for a 100 (Continue) before it sends the body, which is passed on as it comes.
+    /// The client waits for a 100 (Continue) before it sends the body, which is passed on as it comes.
     continues: bool,
-    /// It may say `Server` where the application does not.
+    /// The response may say `Server` where the application does not.
     server_header: bool,
 }
 

@@ -3,8 +3,9 @@
 //! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`, made when its HEADERS have come: its request is a
 //! `RequestHead`, held to the same rules as a head of HTTP/1 and without text of HTTP/1 in between, it is answered by the same
 //! code as any other, and its response is put into frames by `Clients::send_stream`. So all that applies to a request applies
-//! here: the limits, the deadlines, the log, the fields that applications get. This file, `streams`, and the files of the same
-//! names in `clients` add the path between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
+//! here: the limits, the deadlines, the log, the fields that applications get. The present file, `streams`, and the files of
+//! the same names in `clients` add the path between the socket and the streams; the rules of HTTP/2 are in
+//! [`maitred_http::h2`].
 //!
 //! ```text
 //! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
@@ -187,7 +188,7 @@ impl Requests {
         let flushed = self.is_flushed(index) == Ok(true);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         if http2.half.take_if(|part| part.until <= now).is_some() {
-            // Its streams end with it: whatever the client sent next would be a part of what is missing.
+            // The streams end with the connection: whatever the client sent next would be a part of what is missing.
             http2.session.lose_timeout("a frame or a header block took too long");
             return self.touch_session(key);
         }

@@ -7,8 +7,8 @@
 //! | later | the request is kept, in the state `Gate`, until the answer comes, or `timeout` is over (504) | the same |
 //! | that it failed, or what cannot be an answer | 500 | 500 |
 //!
-//! One that is turned off ([`maitred_control::modules`]) answers 503. How many have said "pass" is in `Gated`, which goes along where the
-//! request waits, so that none is asked twice.
+//! A module that is turned off ([`maitred_control::modules`]) answers 503. How many have said "pass" is in `Gated`, which goes
+//! along where the request waits, so that none is asked twice.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -30,11 +30,11 @@ use maitred_policy::target::Target;
 
 /// What a module has made of a request.
 enum Said {
-    /// Its answer is in `Buffers::module_answer`.
+    /// The answer of the module is in `Buffers::module_answer`.
     Answered,
     /// Nothing.
     Pass,
-    /// It answers later; by this number.
+    /// The module answers later; by this number.
     Later(u32),
     /// An error with this status.
     Failed(u16),
@@ -186,7 +186,7 @@ impl Requests {
         }
         let waits = self.gated(index).waits.as_ref();
         if waits.and_then(|waits| waits.module).is_none_or(|(own, _)| own != number) {
-            // It has answered before; or the request is another one.
+            // The module has answered before; or the request is another one.
             return;
         }
         let verdict = match answer {
@@ -210,7 +210,7 @@ impl Requests {
             .map_or(0, |gated| gated.modules_asked)
     }
 
-    /// The body of a request, if it was too long to be kept in the buffers. It stays where it is.
+    /// The body of a request, if it was too long to be kept in the buffers. The body stays where it is.
     fn spooled_body(&self, index: u32) -> std::io::Result<Option<Vec<u8>>> {
         let exchange = self.connections[index as usize].exchange.as_deref();
         let Some(spool) = exchange.and_then(|exchange| exchange.body.spool.as_deref()) else {

@@ -10,7 +10,7 @@ use crate::connection::remote::Remote;
 use crate::origin;
 use crate::step::Stop;
 
-/// A peer that may not connect to a listener with `proxy_protocol`. It was logged.
+/// A peer that may not connect to a listener with `proxy_protocol`. The refusal was logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotAProxy;
 
@@ -61,7 +61,7 @@ impl Requests {
         }
     }
 
-    /// Closes a connection that should have started with a PROXY header. It gets no answer: its protocol may not be HTTP.
+    /// Closes a connection that should have started with a PROXY header. The peer gets no answer: its protocol may not be HTTP.
     pub(crate) fn refuse_unproxied(&mut self, index: u32, why: &'static str) {
         let remote = self.connections[index as usize].remote;
         self.log_unproxied(&remote, why);

@@ -32,7 +32,7 @@ const ROUNDS: usize = 8;
 struct Look {
     /// Nothing comes behind it.
     ended: bool,
-    /// There may be more.
+    /// More may be there to read.
     more: bool,
     /// The client has taken it back.
     reset: bool,
@@ -205,7 +205,7 @@ impl Requests {
         counted && self.admit_handshake(address)
     }
 
-    /// There is no place for the client.
+    /// Refuses a client that there is no place for.
     fn turn_away(&mut self, key: u32) {
         self.row.quic_refused.add(1);
         if let Some(session) = self.sessions.get_mut(key as usize).and_then(|found| found.session.http3()) {
@@ -286,7 +286,7 @@ impl Requests {
         }
         let Some(http3) = self.sessions.get_mut(key as usize) else { return };
         let Some(stream) = http3.session.http3().and_then(|session| session.find(u64::from(id))) else {
-            // It is over here. What the client has sent of it is dropped, so that it gets the place of the stream back.
+            // The stream is over here. What the client has sent of it is dropped, so that it gets the place of the stream back.
             if let Some(quic) = http3.quic.as_deref_mut() {
                 quic.stop(u64::from(id), Code::NoError.number());
             }

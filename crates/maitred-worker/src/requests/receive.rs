@@ -121,7 +121,7 @@ impl Requests {
             stop = self.take_requests(index, &rx, &mut at);
         }
         if stop == Stop::NotEncoded {
-            // It is encoded in another turn.
+            // The rest is encoded in another turn.
             stop = Stop::Flush;
         }
         if stop == Stop::TlsSession {
@@ -157,7 +157,7 @@ impl Requests {
         let mut at = 0;
         let stop = match self.connections[index as usize].state {
             State::Body => self.take_body(index, bytes, &mut at).unwrap_or(Stop::Starved),
-            // Its request has its answer, or waits for it.
+            // The request of the content has its answer, or waits for it.
             _ => Stop::Starved,
         };
         let rest = bytes.get(at..).unwrap_or_default();
@@ -501,7 +501,7 @@ impl Requests {
         let connection = &mut self.connections[index as usize];
         let (phase, exchange) = (connection.state.phase(), connection.exchange());
         if let Some(stop) = stop {
-            // One that cannot be kept is answered already.
+            // A request whose body cannot be kept is answered already.
             if phase == Phase::Spooling && complete {
                 exchange.body.incoming = Incoming::Complete;
             }
@@ -521,8 +521,8 @@ impl Requests {
         self.follow(index, step)
     }
 
-    /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. They are kept again if
-    /// it has to wait once more.
+    /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. Head and body are
+    /// kept again if the request has to wait once more.
     pub(crate) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
         let exchange = self.exchange(index);
         let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body.content));

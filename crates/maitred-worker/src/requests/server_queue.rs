@@ -1,6 +1,6 @@
 //! Requests that wait for a server: all servers of their pool have as many as they may have (`max_connections`).
 //!
-//! They wait like those for processes (`queue` of the pool), each in its thread, and in one order over all threads
+//! The requests wait like those for processes (`queue` of the pool), each in its thread, and in one order over all threads
 //! ([`Line`](crate::proxy::ServerTable::line)).
 //!
 //! | a place becomes free | what is done |

@@ -23,7 +23,7 @@ use crate::step::Stop;
 use maitred_files::DiskJob;
 use maitred_files::exchange::Field;
 
-/// A body without room may be sent again when other uploads have ended. That takes longer than a second.
+/// A body without room may be sent again when other uploads have ended. Their end takes longer than a second.
 const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];
 
 /// Why a body cannot be kept.
@@ -37,7 +37,7 @@ enum Unkept {
 /// The budget for bodies on the disk is used up.
 const NO_SPACE: Unkept = Unkept::NoRoom("bodies_disk_bytes_max");
 
-/// There are no descriptors for its file.
+/// The process has no descriptors for the file of the body.
 const NO_DESCRIPTOR: Unkept = Unkept::NoRoom("RLIMIT_NOFILE");
 
 impl<E: Into<io::Error>> From<E> for Unkept {

@@ -1,6 +1,7 @@
 //! `jwt`: a gate that checks a signed token.
 //!
-//! It is checked by the event loop: that takes a fraction of what a handshake of TLS does, which an event loop does as well.
+//! A token is checked by the event loop: the check takes a fraction of what a handshake of TLS does, which an event loop does
+//! as well.
 
 use maitred_http::request::Request;
 

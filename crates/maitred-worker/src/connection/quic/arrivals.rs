@@ -32,7 +32,8 @@ pub(crate) struct Arrived {
     /// Where it says that it comes from.
     pub(crate) from: SocketAddr,
     pub(crate) bytes: usize,
-    /// It has nothing but packets of the handshake, which only a client can make that has read the answer to its first packet.
+    /// The datagram has nothing but packets of the handshake, which only a client can make that has read the answer to its
+    /// first packet.
     pub(crate) handshake: bool,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Arrived {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) id: StreamId,
-    /// It is not known to the session yet.
+    /// The session does not know the stream yet.
     pub(crate) new: bool,
 }
 

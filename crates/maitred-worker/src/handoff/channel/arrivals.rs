@@ -63,7 +63,7 @@ impl Channel {
             Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
-            // It was closed with unread frames in it.
+            // The socket was closed with unread frames in it.
             Err(Errno::CONNRESET) => Ok(Received::End),
             Err(error) => Err(error.into()),
         }

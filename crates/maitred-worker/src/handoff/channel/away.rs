@@ -40,7 +40,7 @@ impl Channel {
         heard && !self.judging && !self.astray && !self.joining && !self.has_output()
     }
 
-    /// The next number of a request. One that another worker process still has is not used again.
+    /// The next number of a request. A number that another worker process still has is not used again.
     pub(super) fn take_request_number(&mut self) -> u32 {
         while !self.away.is_empty() && self.away.contains_key(&self.next_request) {
             self.next_request = self.next_request.wrapping_add(1);
@@ -114,8 +114,8 @@ impl Channel {
         (self.linked, self.asked) = (true, None);
     }
 
-    /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. Its own connections
-    /// get a tag that none of theirs has.
+    /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. The connections
+    /// of this worker process get a tag that none of theirs has.
     pub(crate) fn take_over(&mut self, said: &HandedOver, links: &[usize], now: Instant) {
         self.next_request = said.next_request;
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(links) {
@@ -192,7 +192,7 @@ impl Channel {
             _ => return false,
         }
         let offset = self.out.len();
-        // One that the process cannot have seen is given back.
+        // A request that the process cannot have seen is given back.
         let request = (header.kind == kind::REQUEST).then_some(header.request);
         self.frames.push((offset, request));
         self.passing.extend(
@@ -227,12 +227,12 @@ impl Channel {
                 <[u8]>::split_first_chunk(bytes).map(|(head, rest)| (Header::from_bytes(*head), rest))
             };
             let first = split(bytes);
-            // Its user still has the trailers.
+            // The user of the link still has the trailers.
             let trailers = first
                 .filter(|(header, _)| (header.kind, header.request) == (kind::TRAILERS, number))
                 .and_then(|(header, rest)| rest.get(header.payload_bytes as usize..));
             let whole = trailers.map_or(first, split);
-            // Its beginning may have been sent, and be gone from the buffer; its descriptors are, then.
+            // The beginning of the frame may have been sent, and be gone from the buffer; its descriptors are, then.
             let whole = whole.filter(|(header, rest)| {
                 let is_it = (header.kind, header.request) == (kind::REQUEST, number);
                 is_it && header.payload_bytes as usize == rest.len()
@@ -261,7 +261,7 @@ impl Channel {
         let request = self.in_flight.remove(&header.request)?;
         let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
         if header.descriptors > u16::from(body_fd) && request.number & RELAY_BIT == 0 {
-            // It came along, and has not arrived.
+            // The descriptor came along, and has not arrived.
             self.known.remove(request.number);
         }
         let body = match (request.body, file) {

@@ -293,7 +293,7 @@ fn an_idle_process_is_asked_in_each_interval_and_silent_after_the_second() {
     assert_eq!([0, 999, 1000, 1999].map(|ms| health_at(&mut channel, ms)), [Good, Good, Asked, Good]);
     channel.answered();
     assert_eq!([2000, 2999, 3000].map(|ms| health_at(&mut channel, ms)), [Asked, Good, Silent]);
-    // One that has a request is asked nothing, and what it was asked before is forgotten.
+    // A process that has a request is asked nothing, and what it was asked before is forgotten.
     channel.enter_direct(0, begin);
     assert_eq!([3000, 9000].map(|ms| health_at(&mut channel, ms)), [Good, Good]);
 }
@@ -350,7 +350,7 @@ fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     channel.give_up(requests[1], now, after, None);
     assert!(!channel.is_stuck(late - Duration::from_millis(1)), "they have time until then");
     assert!(channel.is_stuck(late));
-    // One that gets no more requests is good for what it has.
+    // A process that gets no more requests is good for what it has.
     channel.leave = DrainMode::Retires;
     assert!(!channel.is_stuck(late), "one request may still end well");
     channel.in_flight.remove(&requests[2]);
@@ -555,7 +555,7 @@ fn trailers_go_over_a_link_with_their_request() {
         assert_eq!((frame.header.request, frame.trailers.as_slice()), (number, &b"x-sum: 17\r\n"[..]));
         assert!(owner.pass_on((3, &mut link), frame, now) && link.is_quiet());
     }
-    // Both have the number that the owner has given the request.
+    // The two frames have the number that the owner has given the request.
     owner.flush(&connections(0), |_| ()).unwrap();
     let mut got = vec![0; 1 << 20];
     let length = rustix::io::read(&process, &mut got).unwrap();

@@ -194,7 +194,7 @@ fn handshakes_that_wait_have_a_bound() {
     let clients: Vec<_> = (0..2).map(|_| stage.client(NAME, 100)).collect();
     assert!(clients.iter().all(|client| stage.is_parked(client)));
     stage.client(NAME, 100).is_refused();
-    // Those that leave make room, also in the list.
+    // Handshakes that end make room, also in the list.
     for client in clients {
         stage.thread.abort_any(client.index);
     }

@@ -47,7 +47,7 @@ fn a_body_is_kept_in_memory_if_it_and_the_others_fit_there() {
         ((1000, 1000, 9), 50, 0, memory),
         ((1000, 1000, 9), 100, 100, memory),
         ((1000, 1000, 9), 101, 0, disk),
-        // It has said how long it will be.
+        // The client has said how long the body will be.
         ((1000, 1000, 9), 50, 101, disk),
         ((49, 1000, 9), 50, 0, disk),
         ((50, 0, 9), 50, 0, memory),
