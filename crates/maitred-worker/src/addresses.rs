@@ -12,7 +12,7 @@ use maitred_config::{Limits, Network};
 /// Locks: far more than threads, so that two of them seldom need the same one.
 const SHARDS: usize = 64;
 
-/// Its lock.
+/// The lock of an address.
 fn shard_of(key: AddressKey) -> usize {
     let bits = match key {
         AddressKey::V4(bits) => u64::from(bits),

@@ -1,9 +1,9 @@
 //! What one part of a thread leaves to a part above it.
 //!
 //! Calls go down: a process that reports a request as done is below the connection whose next request may begin then, and what is
-//! below cannot call what is above. It enters into the agenda what has to follow, and the event loop does that as soon as the
-//! present step has returned, in the order of the entries, before it looks at another event. So no layer is called again from
-//! below in the middle of what it does. Within a layer, methods may still call one another in a circle: the heads of
+//! below cannot call what is above. The lower part enters into the agenda what has to follow, and the event loop does that as
+//! soon as the present step has returned, in the order of the entries, before it looks at another event. So no layer is called
+//! again from below in the middle of what it does. Within a layer, methods may still call one another in a circle: the heads of
 //! [`requests`](super::requests) and of `exchanges::send` name such ones, `xtask/tidy/tests/order/circles.txt` counts files.
 //!
 //! An entry about a connection that has gone by its turn is void, like an event of epoll.
@@ -17,9 +17,9 @@ use super::connection::After;
 pub(super) enum Todo {
     /// Something about a connection.
     Connection {
-        /// Its index.
+        /// The index of the connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
         /// What.
         next: Next,
@@ -48,17 +48,17 @@ pub(super) enum Next {
     Send,
     /// What has come from an upstream is moved to the client.
     Pump,
-    /// There is no room for the rest of a response that comes through a relay.
+    /// The rest of a response that comes through a relay has no room.
     NoRoom,
     /// An application process keeps its end of the relay.
     Detached,
     /// The worker process drains: a connection that has become idle is passed on, or closed.
     Dismiss,
-    /// It is aborted, whatever it is doing.
+    /// The connection is aborted, whatever it is doing.
     Abort,
-    /// It is closed: what there was to log is logged.
+    /// The connection is closed: what there was to log is logged.
     Close,
-    /// It is dropped here, because an application process has taken it over.
+    /// The connection is dropped here, because an application process has taken it over.
     Drop,
 }
 
@@ -75,7 +75,7 @@ impl Agenda {
     /// A process may have room, or nothing more to do.
     pub(super) fn room(&mut self, pool: u16, channel: usize) {
         let todo = Todo::Room { pool, channel: channel as u32 };
-        // One message of a process often has many frames.
+        // A message of a process often has many frames.
         if self.0.back() != Some(&todo) {
             self.0.push_back(todo);
         }

@@ -11,15 +11,15 @@ use maitred_policy::access::known::{Digest, KeyedHash, Parts};
 /// What is kept of an answer.
 #[derive(Debug)]
 pub(super) struct Kept {
-    /// Its status.
+    /// The status of the answer.
     pub(super) status: u16,
-    /// Its fields: of one that admits, those that are copied.
+    /// The fields of the answer: of one that admits, those that are copied.
     pub(super) fields: FieldLines,
-    /// Its content, which the client of a request that is refused gets.
+    /// The content of the answer, which the client of a request that is refused gets.
     pub(super) content: Vec<u8>,
 }
 
-/// Those of the server.
+/// The kept answers of the server.
 #[derive(Debug)]
 pub(super) struct AuthAnswers {
     hash: Option<KeyedHash>,
@@ -27,7 +27,7 @@ pub(super) struct AuthAnswers {
 }
 
 impl AuthAnswers {
-    /// One cache for each of these numbers of entries ([`Config::auth_caches`](maitred_config::Config::auth_caches)).
+    /// A cache for each of these numbers of entries ([`Config::auth_caches`](maitred_config::Config::auth_caches)).
     pub(super) fn new(entries: &[u32]) -> AuthAnswers {
         let cache = |max: &u32| RwLock::new(Answers::new(*max as usize));
         let hash = if entries.is_empty() { None } else { KeyedHash::random() };

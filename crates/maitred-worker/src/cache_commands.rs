@@ -27,7 +27,7 @@ pub(super) struct Asker {
     pub(super) thread: usize,
     pub(super) index: u32,
     pub(super) serial: u32,
-    /// It may be sent interim responses.
+    /// The connection may be sent interim responses.
     pub(super) interim: bool,
 }
 
@@ -77,7 +77,7 @@ impl Shared {
         let purging = Purging { jobs, soft, files: 0, failed: None, asker, reported };
         match self.submit_purging(purging) {
             None => Ok(()),
-            // It holds already, and the files go with the next process at the latest.
+            // The purge holds already, and the files go with the next process at the latest.
             Some(_) => Err(BUSY.to_owned()),
         }
     }

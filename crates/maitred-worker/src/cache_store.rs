@@ -10,10 +10,11 @@ use maitred_control::Start;
 /// Larger bodies are sent from their files: as those of files are (`inline_file_bytes_max`).
 pub(super) const INLINE_BYTES_MAX: u32 = 64 * 1024;
 
-/// Files of hot responses that are open at most. It is a small part of what a process may have open unless that is little.
+/// Files of hot responses that are open at most. The number is a small part of what a process may have open unless that is
+/// little.
 const FILES_MAX: u32 = 1024;
 
-/// Opens it, if a route keeps responses, with the index of the master. It may have so many files open.
+/// Opens the store, if a route keeps responses, with the index of the master. The store may have so many files open.
 ///
 /// # Errors
 /// What the system says about the directory.

@@ -21,7 +21,7 @@ pub(super) struct Environment {
 }
 
 impl Environment {
-    /// That of the machine.
+    /// The environment of the machine.
     pub(super) const SYSTEM: Environment = Environment {
         now: Instant::now,
         unix_time: unix_time::now,

@@ -422,8 +422,8 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Another worker process has taken over meanwhile. That one reads the datagrams now: kept, the sockets of those before would
-    /// keep these processes from ending.
+    /// Another worker process has taken over meanwhile. The new process reads the datagrams now: kept, the sockets of those
+    /// before would keep these processes from ending.
     fn follow_to(&mut self, successor: Arc<OwnedFd>) {
         self.take_datagrams();
         self.successors = vec![Arc::clone(&successor)];
@@ -514,7 +514,7 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// There will be no certificate for a name, as this notes.
+    /// Notes that there will be no certificate for a name.
     fn on_no_certificate(&self, note: impl FnOnce(&TlsServer)) {
         note(&self.shared.tls);
         self.look_at_handshakes();
@@ -632,14 +632,14 @@ impl<'a> Control<'a> {
             match receive_connection(predecessor.as_fd(), &mut self.room) {
                 Ok(Some(mut transfer)) => {
                     transfer.listen = self.shared.listen_of(transfer.socket.as_fd());
-                    // It was within the limit of the predecessor, and no other process takes it.
+                    // The connection was within the limit of the predecessor, and no other process takes it.
                     self.shared.force_claim(self.next_thread);
                     self.shared.transfer(self.next_thread, transfer);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
                 }
                 Ok(None) => return false,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-                // Its socket is closed; the next one may be a connection again.
+                // The socket of the transfer is closed; the next one may be a connection again.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                     tracing::warn!(%error, "a connection of the previous worker process is closed");
                 }

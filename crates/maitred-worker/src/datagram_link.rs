@@ -1,9 +1,9 @@
 //! Datagrams that one worker process passes to an earlier one, of whose connections they are, over the socket by which that one
 //! passes its idle connections on.
 //!
-//! One process reads the UDP sockets. The next one says over the link when it begins ([`Word::TakesOver`]); the one before stops
-//! then, and gets what is for its connections ([`Word::Datagrams`]). It goes on sending by the sockets themselves. What finds no
-//! room in the link is lost, as it may be on any way.
+//! A single process reads the UDP sockets. The next one says over the link when it begins ([`Word::TakesOver`]); the one before
+//! stops then, and gets what is for its connections ([`Word::Datagrams`]). The earlier process goes on sending by the sockets
+//! themselves. What finds no room in the link is lost, as it may be on any way.
 //!
 //! ```text
 //! byte   0         1      2        3     4 … 21   22 … 39   40       41 … 56       57 58    59 …

@@ -27,7 +27,7 @@ pub(crate) struct Drain {
     pub(crate) grace: Duration,
     /// Until when requests are waited for; `None` for as long as they take.
     pub(crate) streams_until: Option<Instant>,
-    /// It was logged that requests were aborted at that time.
+    /// The log says already that requests were aborted at that time.
     pub(crate) said: bool,
     pub(crate) successor: Option<Arc<OwnedFd>>,
     pub(crate) next_look: Instant,

@@ -22,15 +22,16 @@ pub(crate) struct Entry {
     pub serial: u32,
     /// Index of the listen entry that it came in by.
     pub listen: u16,
-    /// It is in the epoll set.
+    /// The socket is in the epoll set.
     pub registered: bool,
-    /// It is looked at in the next turn already, or in the one in which its job is submitted to the disk helpers anew.
+    /// The connection is looked at in the next turn already, or in the one in which its job is submitted to the disk helpers
+    /// anew.
     pub again: bool,
-    /// It is one of those that its address has.
+    /// The connection is one of those that its address has.
     pub counted: bool,
     /// An application process has, or had, a copy of the socket.
     pub shared: bool,
-    /// Epoll reported that the client has finished sending. That makes no edge of its own after what came before it.
+    /// Epoll reported that the client has finished sending. The report makes no edge of its own after what came before it.
     pub hung_up: bool,
     /// What its socket is, and by which kind of listener it came in.
     pub kind: SocketKind,
@@ -43,7 +44,7 @@ pub(crate) struct Entry {
 pub(crate) enum SocketKind {
     /// A TCP connection of a client, a stream of one, or a socket of this process.
     Client,
-    /// That of a client on a Unix socket.
+    /// The connection of a client on a Unix socket.
     UnixClient,
     /// A TCP connection to the admin listener.
     Admin,
@@ -84,7 +85,7 @@ impl Entry {
         Entry { socket: Some(socket), registered: false, ..Entry::without_socket(connection, listen) }
     }
 
-    /// A QUIC connection of a client. Its address is not known before it is proved.
+    /// A QUIC connection of a client. The address is not known before it is proved.
     pub(crate) fn quic(listen: u16, now: Instant) -> Self {
         let connection = Connection::new(Wire::Quic, Remote::unproved(), true, now);
         Entry::without_socket(connection, listen)
@@ -111,7 +112,7 @@ impl Entry {
             socket: None,
             serial: 0,
             listen,
-            // There is nothing to watch.
+            // An entry without a socket has nothing to watch.
             registered: true,
             again: false,
             counted: false,

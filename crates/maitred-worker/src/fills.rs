@@ -61,13 +61,13 @@ struct Failures {
 /// What a request for a key does.
 #[derive(Debug)]
 pub(crate) enum Joined {
-    /// It begins this fill.
+    /// The request begins this fill.
     Leads(Arc<Fill>),
-    /// It waits for this one.
+    /// The request waits for this fill.
     Follows(Arc<Fill>),
 }
 
-/// One of them.
+/// A fetch of a response for the cache.
 #[derive(Debug)]
 pub(crate) struct Fill {
     key: Box<[u8]>,
@@ -79,22 +79,22 @@ pub(crate) struct Fill {
 pub(crate) enum Phase {
     /// No head has come.
     Asking,
-    /// This is the head, with the fields that all may have; content is coming.
+    /// The head of the response, with the fields that all may have; content is coming.
     Coming(Arc<FramedHead>),
-    /// This response, which was kept before, is given.
+    /// The response that is given, which was kept before.
     Kept(Arc<Entry>, How),
-    /// It is not kept.
+    /// The response is not kept.
     Released,
-    /// It is not there, or not whole.
+    /// The response is not there, or not whole.
     Failed,
 }
 
 /// How a fill has come to what is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// It was kept before, and is still good.
+    /// The response was kept before, and is still good.
     Validated,
-    /// It was kept before, and is stale: the pool has failed.
+    /// The response was kept before, and is stale: the pool has failed.
     InsteadOfError,
 }
 
@@ -143,7 +143,7 @@ pub(crate) enum Piece {
     Some,
     /// Nothing yet: the connection is told when there is.
     Nothing,
-    /// It has everything.
+    /// The request has everything.
     End,
     /// The rest will not come.
     Failed,

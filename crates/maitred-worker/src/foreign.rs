@@ -1,9 +1,9 @@
 //! Unix sockets whose other end is another program: clients of Unix listeners and of the admin address, external servers
-//! (`http+unix:`). They may pass descriptors, which are not used here. recv(2) without room for them has the kernel close them
-//! before it returns, and so has close(2) with those that were not received, each for as long as the sender of the descriptors
-//! chooses: a socket with `SO_LINGER` blocked both for its three seconds, however non-blocking they were (Linux 6.18). So they
-//! are received, and closed by a thread that does nothing else. From Linux 6.16 on the kernel refuses them at the sender
-//! ([`refuse_descriptors`]).
+//! (`http+unix:`). The other ends may pass descriptors, which are not used here. recv(2) without room for them has the kernel
+//! close them before it returns, and so has close(2) with those that were not received, each for as long as the sender of the
+//! descriptors chooses: a socket with `SO_LINGER` blocked both for its three seconds, however non-blocking they were (Linux
+//! 6.18). So they are received, and closed by a thread that does nothing else. From Linux 6.16 on the kernel refuses them at
+//! the sender ([`refuse_descriptors`]).
 //!
 //! [`refuse_descriptors`]: maitred_sys::sockopt::refuse_descriptors
 

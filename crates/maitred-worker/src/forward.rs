@@ -77,7 +77,7 @@ pub(super) fn asks_for_trailers(request: &Request<'_, '_>) -> bool {
 /// What becomes of the fields of a trace that came with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traced {
-    /// They pass as they are: this server takes no part.
+    /// The fields pass as they are: this server takes no part.
     AsSent,
     /// `traceparent` is this server's.
     Continued,

@@ -35,7 +35,7 @@ pub(crate) enum Message {
         id: SlotId,
         /// What the master knows of it.
         started: Started,
-        /// Its channel.
+        /// The channel of the process.
         channel: OwnedFd,
     },
     /// Give an application process no more requests, and end it when it has none.
@@ -72,7 +72,7 @@ pub(crate) enum Message {
     DiskDone {
         /// Index of the connection.
         index: u32,
-        /// Its serial number: if the connection is closed, the message is void.
+        /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// How it went.
         result: std::io::Result<()>,
@@ -81,7 +81,7 @@ pub(crate) enum Message {
     Checked {
         /// Index of the connection.
         index: u32,
-        /// Its serial number: if the connection is closed, the message is void.
+        /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// The number of the check: if the request waits for it no more, the message is void.
         check: u32,
@@ -92,7 +92,7 @@ pub(crate) enum Message {
     ModuleDone {
         /// Index of the connection.
         index: u32,
-        /// Its serial number: if the connection is closed, the message is void.
+        /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// The number of the ticket: if the request waits for it no more, the message is void.
         number: u32,
@@ -103,14 +103,14 @@ pub(crate) enum Message {
     Filled {
         /// Index of the connection that waits for it.
         index: u32,
-        /// Its serial number: if the connection is closed, the message is void.
+        /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
     },
     /// A helper has written a piece of such a response.
     FillWritten {
         /// Key of the fill.
         key: u32,
-        /// Its serial number.
+        /// The serial number of the fill.
         serial: u32,
         /// What goes on being written to, and how it went.
         result: std::io::Result<Written>,
@@ -123,7 +123,7 @@ pub(crate) enum Message {
     Judged {
         /// Key of its channel.
         key: usize,
-        /// Its epoch: if the process has been replaced, the message is void.
+        /// The epoch of the process: if the process has been replaced, the message is void.
         epoch: u64,
         /// What the descriptors are.
         verdicts: Vec<Arrival>,
@@ -132,7 +132,7 @@ pub(crate) enum Message {
     Spilled {
         /// Index of the connection.
         index: u32,
-        /// Its serial number: if the connection is closed, the message is void.
+        /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// How it went.
         result: std::io::Result<()>,
@@ -141,7 +141,7 @@ pub(crate) enum Message {
     Fetched {
         /// Index of the connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
         /// The file is the first of what the process has returned; otherwise, of what is being sent.
         tail: bool,
@@ -152,9 +152,9 @@ pub(crate) enum Message {
     CommandWaits {
         /// Index of the connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
-        /// It may be sent as an interim response.
+        /// The text may be sent as an interim response.
         interim: bool,
         /// What, as a text for the operator.
         text: String,
@@ -163,7 +163,7 @@ pub(crate) enum Message {
     CommandDone {
         /// Index of the connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
         /// Whether it went well.
         well: bool,
@@ -174,7 +174,7 @@ pub(crate) enum Message {
     CommandDocument {
         /// Index of the connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
         /// The answer.
         document: Box<Document>,
@@ -219,20 +219,20 @@ pub(crate) struct ConnectionTransfer {
     pub input: Vec<u8>,
     /// A request that has yet to be answered.
     pub request: RequestTransfer,
-    /// Its head as the predecessor has received it; empty if it does not come from there.
+    /// The head of the request as the predecessor has received it; empty if it does not come from there.
     pub text: Vec<u8>,
     /// How it came here, for the counters.
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
-    /// Its socket is a Unix socket.
+    /// The socket is a Unix socket.
     pub foreign: bool,
-    /// Its TLS session, if it had begun.
+    /// The TLS session, if it had begun.
     pub secure: Option<Box<TlsSession>>,
 }
 
 impl ConnectionTransfer {
-    /// One end of a pair of sockets, with a request that a process of another thread is to answer.
+    /// An end of a pair of sockets, with a request that a process of another thread is to answer.
     pub(crate) fn of_request(
         socket: OwnedFd,
         remote: Option<SocketAddr>,
@@ -273,13 +273,13 @@ impl ConnectionTransfer {
 pub(crate) enum Origin {
     /// Just accepted, by a thread that had more to do.
     Accepted,
-    /// Its request needs an application process whose channel the other thread owns.
+    /// The request needs an application process whose channel the other thread owns.
     ForSlot,
     /// From the predecessor of this worker process.
     Predecessor,
 }
 
-/// One thread receives; any thread may send.
+/// The inbox of one thread, which alone receives; any thread may send.
 #[derive(Debug)]
 pub(crate) struct Inbox<M> {
     messages: Mutex<Vec<M>>,

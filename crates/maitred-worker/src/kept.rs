@@ -27,7 +27,7 @@ const SOMEONE: &[u8] = b"client told apart\n";
 pub(super) const BESIDES: &str = ":besides";
 
 /// What a response depends on besides its key and the fields that it names itself: the client, where `key_identity` says so, and
-/// what its pool is asked for. It tells variants apart, so that one note is all that a purge has to remove.
+/// what its pool is asked for. The text tells variants apart, so that one note is all that a purge has to remove.
 pub(super) fn besides(request: &Request<'_, '_>, caching: &Caching, client: &ToldApart) -> Vec<u8> {
     let mut text = Vec::new();
     if caching.key_identity {

@@ -1,4 +1,4 @@
-//! The keys that tokens are checked by, which all threads share. They can be replaced while requests are checked.
+//! The keys that tokens are checked by, which all threads share. The keys can be replaced while requests are checked.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use maitred_base::jwt::keys::{Key, Ring};
 use maitred_config::{JwtKeys, KeySource};
 
-/// One ring for each set of the configuration, by its index.
+/// The rings of the configuration, one for each set, by its index.
 #[derive(Debug)]
 pub(super) struct KeyRings {
     rings: Vec<Shared>,

@@ -203,7 +203,7 @@ struct DatagramSocket {
     local: SocketAddr,
 }
 
-/// The whole life of a worker process. Its descriptors are described in [`maitred_control`].
+/// The whole life of a worker process. The descriptors are described in [`maitred_control`].
 pub fn run() -> ExitCode {
     match start() {
         Ok(()) => ExitCode::SUCCESS,
@@ -394,7 +394,7 @@ fn checks_passwords(config: &Config) -> bool {
     config.sites.iter().any(of_site)
 }
 
-/// What all threads share. It is used until the process ends, so it is never freed.
+/// What all threads share. The value is used until the process ends, so it is never freed.
 fn share(start: Start, inherited: Inheritance<'_>, tls: TlsServer) -> std::io::Result<&'static Shared> {
     if foreign::is_wanted(&start.config) {
         // Later, no thread can be started if the limit on threads is reached.
@@ -435,7 +435,7 @@ fn router(config: &Config, datagrams: &[DatagramSocket], modules: &Modules) -> (
 
 /// Plans get their modules.
 fn attach_modules(router: &mut Router, config: &Config, modules: &Modules) {
-    // One that is turned off has to be asked for its 503.
+    // A module that is turned off has to be asked for its 503.
     let off = Sees { requests: true, bodies: false, responses: false, waits: false };
     router.attach_modules(config, |number| modules.get(number).map_or(off, sees));
 }
@@ -577,7 +577,8 @@ fn servers(pool: &Pool, lists: &[ServerList]) -> Option<ServerTable> {
     Some(ServerTable::new(listed, newest.map_or(0, |list| list.revision), policy))
 }
 
-/// The threads for what processes of a pool pass. One is enough for one process: no other process has to wait for it.
+/// The threads for what processes of a pool pass. A single thread is enough for one process: no other process has to wait for
+/// it.
 fn helpers(pool: &Pool) -> Helpers {
     match pool.source.servers() {
         Some(_) => Helpers::new(0),
@@ -651,7 +652,7 @@ fn open_endpoint(
     Ok(clients::datagrams::DatagramSocket::new(socket.fd, state, (endpoint, server), named))
 }
 
-/// One event-loop thread, from its first to its last instruction. Sends its thread id once it accepts.
+/// Runs one event-loop thread, from its first to its last instruction. Sends its thread id once it accepts.
 fn run_thread(
     shared: &'static Shared,
     number: usize,

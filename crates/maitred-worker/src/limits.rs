@@ -51,9 +51,9 @@ pub(crate) struct Limit {
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beyond {
-    /// One that comes so much later is within the rate.
+    /// A request that comes so much later is within the rate.
     Rate(Duration),
-    /// There are as many under way as may be.
+    /// As many requests are under way as may be.
     Concurrent,
 }
 

@@ -54,7 +54,8 @@ pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
     }
 }
 
-/// The status in the access log of a response that ends in its middle. It depends on the cause: client, timeout, or lost process.
+/// The status in the access log of a response that ends in its middle. The status depends on the cause: client, timeout, or
+/// lost process.
 pub(super) fn aborted_status(connection: &Connection) -> u16 {
     let Some(Exchange { dispatch, .. }) = connection.exchange.as_deref() else { return ABORTED };
     let relayed = connection.attempt().and_then(Attempt::handed);

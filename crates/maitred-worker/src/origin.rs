@@ -24,7 +24,7 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer {
-    /// Its address.
+    /// The address of the peer.
     pub remote: Remote,
     /// Whether it uses TLS.
     pub secure: bool,
@@ -52,9 +52,9 @@ pub(super) struct Client {
 pub(super) enum NamedBy {
     /// `X-Forwarded-For`, or `Forwarded` without it.
     Either,
-    /// One of these alone.
+    /// The given field alone.
     Only(Told),
-    /// Another field. Those two are made from what it says.
+    /// Another field. The two of `Either` are made from what it says.
     Another,
 }
 
@@ -144,8 +144,8 @@ pub(super) enum Told {
     Tls,
     /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`, `Early-Data` (RFC 8470 section 5.1)
     Other,
-    /// One of these with `_` or `.` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
-    /// would be the same one, so that it is never passed on.
+    /// A field of these with `_` or `.` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18)
+    /// it would be the same one, so that it is never passed on.
     Disguised,
 }
 
@@ -237,7 +237,7 @@ pub(super) struct Arrival<'a> {
     pub began_unix_us: u64,
 }
 
-/// Writes the fields about a request's past. One for each thread.
+/// Writes the fields about a request's past. Each thread has its own.
 #[derive(Debug, Default)]
 pub(super) struct ForwardedHeaders {
     /// Keys of a keyed hash, from the system's random numbers, once for each thread.
@@ -268,7 +268,7 @@ impl ForwardedHeaders {
             head.small_field("x-forwarded-host", request.authority.as_bytes());
         }
         self.tell_hops(head, request, arrival);
-        // These come last, because they differ each time: an adapter may have cached the part before them.
+        // The request's id and start come last, because they differ each time: an adapter may have cached the part before them.
         match arrival.client.given_request_id(request) {
             Some(id) => head.small_field("x-request-id", id),
             None => head.small_field("x-request-id", &hexadecimal(arrival.id)),
@@ -338,7 +338,7 @@ impl ForwardedHeaders {
     }
 }
 
-/// Fields of a trusted proxy that are sent on as they are. Those about TLS are replaced if the proxy itself uses TLS here.
+/// Fields of a trusted proxy that are sent on as they are. The fields about TLS are replaced if the proxy itself uses TLS here.
 fn pass_on(head: &mut impl PutField, request: &Request<'_, '_>, secure: bool) {
     for field in request.fields {
         match told(field.name) {

@@ -1,8 +1,8 @@
 //! A worker process between two images of its master ([`maitred_base::upgrade`]): the control socket has ended, and the process
 //! goes on.
 //!
-//! It serves until the new image sends a word over a socket of its own, the *end*, and then drains over it as after
-//! [`maitred_control::ToWorker::Drain`]. That word is all that the new image sends; if the end closes without it, the master has
+//! The process serves until the new image sends a word over a socket of its own, the *end*, and then drains over it as after
+//! [`maitred_control::ToWorker::Drain`]. The word is all that the new image sends; if the end closes without it, the master has
 //! died. In the other direction there is one word as well: that there was a command to stop the server.
 //!
 //! What the master did for requests at application processes it does by itself meanwhile: it ends those that break the protocol,
@@ -203,10 +203,10 @@ impl Control<'_> {
         match self.orphan_mode.watched.iter().find(|(other, _)| *other == id) {
             Some((_, process)) => match pidfd_send_signal(process, signal) {
                 Ok(()) | Err(Errno::SRCH) => {}
-                // It has another account: the new master ends it with this process.
+                // The process has another account: the new master ends it with this process.
                 Err(error) => tracing::warn!(%error, "an application process cannot be ended"),
             },
-            // It was not started by the master, and counts as exited with its channel.
+            // The process was not started by the master, and counts as exited with its channel.
             None => self.slot_exited(id, "has no channel any more"),
         }
     }

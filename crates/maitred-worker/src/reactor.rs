@@ -91,7 +91,7 @@ impl Reactor {
         self.end();
     }
 
-    /// One turn: acts on each event, and then on what is due. Gives back the time at its end.
+    /// Runs one turn: acts on each event, and then on what is due. Gives back the time at its end.
     pub(super) fn turn(&mut self, events: &[epoll::Event]) -> Instant {
         self.environment.advance(&mut self.clock);
         let mut turn = Turn::begin(self.clock.now);

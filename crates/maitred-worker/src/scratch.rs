@@ -21,7 +21,7 @@ impl Scratch {
         if buffer.capacity() < self.capacity { Vec::with_capacity(self.capacity) } else { buffer }
     }
 
-    /// Takes the buffer back. Its content is dropped.
+    /// Takes the buffer back. The content is dropped.
     #[inline]
     pub(super) fn put_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();

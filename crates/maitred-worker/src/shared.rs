@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub redirect_port: Option<u16>,
     /// Directories that files are served from.
     pub file_sets: Vec<FileSet>,
-    /// One inbox per thread.
+    /// The inboxes, one for each thread.
     pub inboxes: Vec<Inbox<Message>>,
     /// Open connections per thread, with those that are on their way there, and those whose place is claimed; and [`ATTEMPT`].
     pub loads: Vec<AtomicU32>,
@@ -89,7 +89,7 @@ pub(crate) struct Shared {
     pub(super) auth_answers: AuthAnswers,
     /// Responses that are kept; `None` if no route keeps any.
     pub cache: Option<Store>,
-    /// Those that are being fetched for it.
+    /// Responses that are being fetched for the cache.
     pub(super) fills: Fills,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
@@ -170,7 +170,7 @@ pub(crate) struct PoolShared {
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
-    /// Its servers are asked whether they are well, without a request of a client.
+    /// The servers of the pool are asked whether they are well, without a request of a client.
     pub checks: bool,
     /// The external servers; `None` for a pool of processes.
     pub servers: Option<ServerTable>,
@@ -272,16 +272,16 @@ pub(crate) enum Outgoing {
         thread: usize,
         /// The asking connection.
         index: u32,
-        /// Its serial number.
+        /// The serial number of the connection.
         serial: u32,
-        /// Interim answers may be sent to it.
+        /// The connection may be sent interim answers.
         interim: bool,
         /// The text that the command is about.
         text: Option<Box<str>>,
     },
-    /// One event-loop thread has stopped accepting for good.
+    /// An event-loop thread has stopped accepting for good.
     Closed,
-    /// One event-loop thread has finished draining.
+    /// An event-loop thread has finished draining.
     Drained,
 }
 

@@ -39,7 +39,7 @@ pub(super) enum Step {
     Last(After),
     /// The connection waits; its state is for what.
     Waits,
-    /// Its body, of which nothing was read, has to be whole first: it is read now.
+    /// The body of the request, of which nothing was read, has to be whole first: it is read now.
     ReadsBody,
     /// Nothing was done: what is in `tx` has to leave first.
     FlushFirst,
@@ -60,7 +60,7 @@ pub(super) struct RequestInput<'a> {
     pub routed: Routed,
     /// The path that routes and files go by.
     pub path: &'a [u8],
-    /// It was answered with `Served::Blocked` before, and a disk helper has read the file.
+    /// The request was answered with `Served::Blocked` before, and a disk helper has read the file.
     pub warmed: bool,
     /// The connection cannot be kept, even if the request allows it.
     pub last: bool,

@@ -112,7 +112,7 @@ fn start(config: Config, threads: usize) -> Start {
     }
 }
 
-/// What this many threads would share with this configuration. There are no helper threads.
+/// What this many threads would share with this configuration. No helper threads run.
 pub(super) fn shared(text: &str, threads: usize) -> &'static Shared {
     shared_with(text, threads, |_| ())
 }
@@ -131,7 +131,7 @@ pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut S
     Box::leak(Box::new(shared))
 }
 
-/// One of these threads, which nothing runs.
+/// A thread of these, which nothing runs.
 pub(super) fn reactor(shared: &'static Shared, number: usize) -> Reactor {
     reactor_at(shared, number, Environment::SYSTEM)
 }
@@ -165,8 +165,8 @@ pub(super) fn sockets(kind: SocketType) -> (OwnedFd, OwnedFd) {
     socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
 }
 
-/// Ends what goes through such a socket, as closing it does. That would not be seen at once if another test starts a process at
-/// that moment, which has a copy of the descriptor until it executes its program.
+/// Ends what goes through such a socket, as closing it does. Closing would not be seen at once if another test starts a process
+/// at that moment, which has a copy of the descriptor until it executes its program.
 pub(super) fn hang_up(socket: &OwnedFd) {
     shutdown(socket, Shutdown::Both).unwrap();
 }

@@ -35,7 +35,7 @@ pub(crate) struct Wheel {
     done: u64,
     entries: Vec<Entry>,
     heads: [u32; SLOTS],
-    /// One bit per slot that holds an entry.
+    /// Bits, one for each slot that holds an entry.
     filled: [u64; WORDS],
 }
 

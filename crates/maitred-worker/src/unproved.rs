@@ -32,7 +32,7 @@ struct Counts {
 }
 
 impl Unproved {
-    /// There is none yet. Each thread may have so many connections.
+    /// No connection is unproved yet. Each thread may have so many connections.
     pub(crate) fn new(connections_max: usize) -> Unproved {
         Unproved { max: UNPROVED_MAX.min(connections_max / PLACES_PART), counts: Mutex::default() }
     }
@@ -52,7 +52,7 @@ impl Unproved {
         fits
     }
 
-    /// One has proved its address, or has ended without a proof.
+    /// Takes out a connection that has proved its address, or has ended without a proof.
     pub(crate) fn leave(&self, proved: bool, now: Instant) {
         let mut counts = self.counts();
         counts.open = counts.open.saturating_sub(1);

@@ -1,11 +1,11 @@
-//! Users of files, which all threads share. They can be replaced while requests are checked.
+//! Users of files, which all threads share. The users can be replaced while requests are checked.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use maitred_config::UsersFile;
 use maitred_policy::access::basic::Users;
 
-/// One list for each file of the configuration, by its index.
+/// The lists of users, one for each file of the configuration, by its index.
 #[derive(Debug)]
 pub(super) struct UserLists(Vec<RwLock<Arc<Users>>>);
 

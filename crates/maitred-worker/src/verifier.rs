@@ -38,7 +38,7 @@ pub(super) struct Check {
     pub(super) password: Zeroizing<Vec<u8>>,
     /// The hash that it has to have.
     pub(super) hash: Arc<str>,
-    /// There is such a user; otherwise the verdict is known, and only has to take its time.
+    /// Whether there is such a user; otherwise the verdict is known, and only has to take its time.
     pub(super) exists: bool,
     /// How long the verdict is known.
     pub(super) cache: Duration,
@@ -51,7 +51,7 @@ pub(super) struct Check {
 pub(super) enum Asked {
     /// The verdict.
     Known(bool),
-    /// It comes later.
+    /// The verdict comes later.
     Waits,
     /// Too many checks wait.
     Full,
@@ -64,7 +64,7 @@ pub(super) struct Verifier {
 }
 
 struct Inner {
-    /// There is one unless the kernel gives no random bytes.
+    /// The hash, which is missing only if the kernel gives no random bytes.
     hash: Option<KeyedHash>,
     state: Mutex<State>,
     wake: Condvar,
@@ -95,7 +95,7 @@ impl Verifier {
         verifier
     }
 
-    /// One whose checks are done by `work_once` alone.
+    /// A verifier whose checks are done by `work_once` alone.
     pub(super) fn by_hand() -> Verifier {
         let inner = Inner { hash: KeyedHash::random(), state: Mutex::default(), wake: Condvar::new() };
         Verifier { inner: Arc::new(inner), threads: 1 }

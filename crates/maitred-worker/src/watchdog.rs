@@ -23,7 +23,7 @@ impl Turn {
         Turn { marked: now, done: 0, slowest: (Duration::ZERO, 0..0) }
     }
 
-    /// This many more events were handled.
+    /// Counts more events that were handled.
     pub(super) fn mark(&mut self, now: Instant, events: usize) {
         let took = now.saturating_duration_since(self.marked);
         let end = self.done + events;

@@ -27,8 +27,8 @@ const QUEUE_TAKEN_MAX: u32 = 8192;
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections of the admin address at a time: status pages that are looked at, and commands. They take no places from
-/// clients, so that the operator is answered when the thread is full.
+/// Connections of the admin address at a time: status pages that are looked at, and commands. The connections take no places
+/// from clients, so that the operator is answered when the thread is full.
 const ADMINS_MAX: usize = 64;
 
 impl Admission {
@@ -150,7 +150,7 @@ impl Admission {
         self.on_readable(index);
     }
 
-    /// One other thread of the bucket, chosen by chance, if it has clearly less to do. Of two random queues the shorter
+    /// Another thread of the bucket, chosen by chance, if it has clearly less to do. Of two random queues the shorter
     /// is nearly as good as the shortest of all (Mitzenmacher 1996), and needs no look at the others.
     fn less_loaded(&self, which: usize) -> Option<usize> {
         let peers = &self.listeners[which].peers;
@@ -299,7 +299,7 @@ impl Admission {
         let claimed = !connection.internal;
         let index = self.insert(connection);
         if claimed {
-            // It was counted twice for a moment, so that at no time it is not counted.
+            // The connection was counted twice for a moment, so that at no time it is not counted.
             self.shared.yield_place(self.number);
         }
         self.shared.end_transfer();

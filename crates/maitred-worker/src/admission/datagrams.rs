@@ -93,7 +93,7 @@ impl Admission {
         }
     }
 
-    /// One system call. Gives back whether there may be more.
+    /// Makes one system call. Gives back whether there may be more.
     fn read_datagrams(&mut self, which: usize, receiving: &mut Box<Receiving>) -> bool {
         let Receiving { room, answer } = &mut **receiving;
         let mut metas = [RecvMeta::default(); BUFFERS];
@@ -149,7 +149,8 @@ impl Admission {
             return false;
         }
         if ago > LATER {
-            // Its process has begun to read, and this one has not heard of it yet: it is sent again, to the right one.
+            // The process of the datagram has begun to read, and this one has not heard of it yet: the datagram is sent again,
+            // to the right one.
             return !long;
         }
         let word = Word::Datagrams(Batch { bytes: datagram, stride: datagram.len(), ..*batch });
@@ -244,8 +245,9 @@ impl Admission {
         (connection.remote, connection.counted) = (Remote::new(remote), true);
     }
 
-    /// Claims a place for a client that has not proved its address. It gets none for which another connection would have to go,
-    /// and none if the address that it says has all that it may have: if it is there, it proves that, and is refused then.
+    /// Claims a place for a client that has not proved its address. The client gets none for which another connection would
+    /// have to go, and none if the address that it says has all that it may have: if it is there, it proves that, and is
+    /// refused then.
     fn has_unproved_place(&mut self, remote: SocketAddr) -> bool {
         if self.shared.addresses.is_full(remote) || !self.shared.begin_accept(self.number) {
             return false;
@@ -262,7 +264,7 @@ impl Admission {
         let Some(found) = self.datagrams.get_mut(which) else { return };
         match found.endpoint.retry(incoming, answer) {
             Ok(transmit) => self.answer_datagram(which, bytes, transmit, answer),
-            // It was asked once already.
+            // The client was asked once already.
             Err(error) => found.endpoint.ignore(error.into_incoming()),
         }
     }
@@ -330,7 +332,7 @@ impl Admission {
         Ok(())
     }
 
-    /// This process reads the datagram sockets from now on.
+    /// Begins to read the datagram sockets in this process.
     pub(crate) fn read_datagram_sockets(&mut self) {
         self.receiving_since = self.shared.start.adopts.then_some(self.clock.now);
         for which in 0..self.datagrams.len() {

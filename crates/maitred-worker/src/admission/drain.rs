@@ -81,8 +81,8 @@ impl Admission {
     pub(crate) fn is_finished(&self) -> bool {
         let Some(drain) = &self.drain else { return false };
         // Another thread may still send a connection here, for an application process whose channel is here; or a predecessor
-        // may, which has no other successor. Both are checked first, because what they have sent is in transit before they are
-        // gone.
+        // may, which has no other successor. The two are checked first, because what they have sent is in transit before they
+        // are gone.
         let others_may = || {
             // A thread that accepts counts a connection before it stops accepting, so the loads are read after that.
             if self.shared.predecessors.load(Acquire) > 0 || self.shared.accepting.load(Acquire) > 0 {
@@ -153,7 +153,7 @@ impl Admission {
             );
         }
         for (index, _) in left.into_iter().chain(idle) {
-            // It may have been closed already: a stream goes with its HTTP/2 connection.
+            // The connection may have been closed already: a stream goes with its HTTP/2 connection.
             if self.connections.contains(index as usize) {
                 self.abort_any(index);
             }

@@ -2,7 +2,7 @@
 //! streams it resets.
 //!
 //! A connection is counted when it is made and when it ends, under one of many locks that are held for a few instructions.
-//! Nothing is looked up here in between. There are no more entries than open connections.
+//! Nothing is looked up here in between. No more entries exist than open connections.
 
 use std::net::SocketAddr;
 

@@ -28,11 +28,11 @@ const PEER_MESSAGES_PER_SECOND: u32 = 10;
 pub(crate) struct Base {
     /// What the threads share.
     pub(crate) shared: &'static Shared,
-    /// Its number.
+    /// The number of the thread.
     pub(crate) number: usize,
-    /// Its row of the scoreboard.
+    /// The row of the thread in the scoreboard.
     pub(crate) row: &'static ThreadRow,
-    /// Its counts of routes, by the number of the plan.
+    /// The thread's counts of routes, by the number of the plan.
     pub(crate) routes: &'static [RouteRow],
     pub(crate) epoll: OwnedFd,
     pub(crate) environment: Environment,

@@ -1,7 +1,7 @@
 //! What is held for clients that do not take it, and for HTTP servers and applications that do not take what clients have sent.
-//! All of it counts in one budget of the process (`Shared::unsent`), by which the overload manager ([`maitred_base::overload`])
-//! decides; what of it belongs to one HTTP/2 connection has a bound of its own. Each connection, each session and each evicted
-//! file has a `Permit` of the budget; so has what a process has not read of its channel.
+//! All that is held counts in one budget of the process (`Shared::unsent`), by which the overload manager
+//! ([`maitred_base::overload`]) decides; what of it belongs to one HTTP/2 connection has a bound of its own. Each connection,
+//! each session and each evicted file has a `Permit` of the budget; so has what a process has not read of its channel.
 //!
 //! Nothing is counted while clients take what they are sent: the first look is when something is left over.
 

@@ -53,7 +53,7 @@ impl Account {
 pub(crate) struct Paths {
     proved: Option<SocketAddr>,
     before: Option<SocketAddr>,
-    /// The one that the library uses.
+    /// The address that the library uses.
     used: SocketAddr,
     /// The latest one is the last.
     accounts: Vec<Account>,

@@ -12,7 +12,7 @@
 use maitred_tls::client;
 
 /// The longest name of a user, in bytes. The subject of a token has at most 255 (OpenID Connect Core section 2), LDAP's names are
-/// shorter than this. It stands in the meta part of a frame, which has `META_BYTES_MAX` bytes in all.
+/// shorter than this. The name stands in the meta part of a frame, which has `META_BYTES_MAX` bytes in all.
 pub(crate) const USER_BYTES_MAX: usize = maitred_base::passwords::USER_NAME_BYTES_MAX;
 
 /// What has found a user out.

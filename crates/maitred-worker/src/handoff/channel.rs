@@ -126,15 +126,15 @@ pub(crate) struct Channel {
     pub streams: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
-    /// Some of them may be orphaned: no client waits for them.
+    /// Requests of these may be orphaned: no client waits for them.
     has_orphans: bool,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
     pub received: VecDeque<Arrival>,
     /// Descriptors out of `received` that helpers have still to be given.
     pub unjudged: Vec<Passed>,
-    /// Helpers look at some.
+    /// Whether helpers look at descriptors.
     pub judging: bool,
-    /// Some were lost, because this process had no room for them: which frames the others belong to cannot be known. The
+    /// Descriptors were lost, because this process had no room for them: which frames the others belong to cannot be known. The
     /// process gets no requests until it has none, when nothing of either is left.
     pub astray: bool,
     /// The process has exited, as wait(2) said in words, and what it said before waits for helpers.

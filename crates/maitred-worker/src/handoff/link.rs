@@ -152,7 +152,7 @@ pub(crate) struct Link {
     pub waits: bool,
     /// The user was asked to send no more requests.
     pub closing: bool,
-    /// And has said that it does not.
+    /// The user has said that it sends none any more.
     pub drained: bool,
     /// The user takes nothing: the link is ended when no frame of the process is being looked at.
     pub broken: bool,

@@ -98,7 +98,7 @@ impl IdleRelays {
         self.free.push(key);
     }
 
-    /// The one that has been free longest.
+    /// The relay that has been free longest.
     pub(crate) fn first(&self) -> Option<u32> {
         self.free.first().copied()
     }

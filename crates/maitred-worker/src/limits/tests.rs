@@ -125,7 +125,7 @@ fn a_request_counts_while_its_lease_is_kept() {
     assert!(first.is_some() && second.is_some());
     assert_eq!((ask().unwrap_err(), both.facts(now).under_way), (Beyond::Concurrent, 2));
     drop(first);
-    // It has counted for the rate.
+    // The dropped request has counted for the rate.
     assert!(ask().is_ok());
     assert!(matches!(ask().unwrap_err(), Beyond::Rate(_)));
     drop(second);

@@ -12,11 +12,11 @@ use maitred_policy::plan::Plan;
 /// The answer of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
-    /// Its status; 0 as long as there is none.
+    /// The status of the answer; 0 as long as there is none.
     pub(crate) status: u16,
-    /// Its fields, without those of framing.
+    /// The fields of the answer, without those of framing.
     pub(crate) fields: FieldLines,
-    /// Its content.
+    /// The content of the answer.
     pub(crate) content: Vec<u8>,
     /// All fields that it came with are among `fields`, and `Content-Type` is one of them.
     whole: bool,

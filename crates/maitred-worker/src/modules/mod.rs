@@ -33,11 +33,11 @@ pub(super) const HELD_MAX: Duration = Duration::from_millis(100);
 pub(super) struct Seen<'a> {
     /// The request.
     pub(super) request: &'a Request<'a, 'a>,
-    /// Its path, decoded.
+    /// The path of the request, decoded.
     pub(super) path: &'a [u8],
-    /// Its body.
+    /// The body of the request.
     pub(super) body: &'a [u8],
-    /// Its target, in its canonical form.
+    /// The target of the request, in its canonical form.
     pub(super) target: &'a str,
     /// Where it comes from.
     pub(super) client: &'a dyn Fn() -> origin::Client,
@@ -49,7 +49,7 @@ pub(super) struct Seen<'a> {
 pub(super) struct Says<'a> {
     /// How its route uses it.
     pub(super) call: &'a ModuleCall,
-    /// Its answer.
+    /// The answer of the module.
     pub(super) answer: &'a mut Answer,
     /// Fields for what the request goes on to.
     pub(super) fields: &'a mut FieldLines,

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use maitred_sys::module::calls::Call;
 
-/// A module that holds an event loop for longer is the end of its worker process. Its clients have given up by then, as have
-/// those of all other connections of the thread.
+/// A module that holds an event loop for longer is the end of its worker process. The clients of that process have given up by
+/// then, as have those of all other connections of the thread.
 pub(crate) const HANGS: Duration = Duration::from_secs(10);
 
 /// What the threads were seen to be in.

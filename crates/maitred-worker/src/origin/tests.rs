@@ -281,7 +281,7 @@ fn another_field_can_have_the_clients_address() {
     }
     let stranger = told("http://203.0.113.9 6000", "203.0.113.9", "for=203.0.113.9");
     assert_eq!(hops(cloudflare, STRANGER, &["CF-Connecting-IP: 192.0.2.1"]), stranger);
-    // One of the two, and not the other.
+    // Either of the two, and not the other.
     assert_eq!(
         hops("forwarded", PROXY, &[]),
         told(

@@ -9,7 +9,7 @@ const TIME: DrainTime = DrainTime { grace_ms: 5, streams_ms: None };
 
 const ID: SlotId = SlotId { pool: 0, slot: 0, epoch: 1 };
 
-/// A worker process of one thread with clients that have sent commands. Its master has exited, and has announced another one.
+/// A worker process of one thread with clients that have sent commands. The master has exited, and has announced another one.
 struct World {
     control: Control<'static>,
     end: Option<OwnedFd>,

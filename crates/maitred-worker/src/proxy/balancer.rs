@@ -9,7 +9,7 @@
 //! | hash | the first on a ring from the key's place on that has no more than its share and a quarter |
 //!
 //! A server that cannot be reached, or that has aborted some requests in a row, gets none for a while; then one request tries it.
-//! One whose checks fail or that was ejected gets none either, unless so many are in that state that the judgement is
+//! A server whose checks fail or that was ejected gets none either, unless so many are in that state that the judgement is
 //! rather wrong than they are. Backups get requests when no other server does. When every server is out, the one that comes back
 //! first is asked all the same: an answer may come of it, while a refusal of our own is none. So a single server is never out.
 
@@ -199,7 +199,7 @@ impl Balancer {
             let rows = rows.filter(|(slot, _)| !wish.tried.contains(slot) && !refused.contains(slot));
             let Some((slot, row)) = rows.min_by_key(|(_, row)| row.server.out_until()) else { break };
             if row.server.under_way() < row.listed.max && table.enter(row) {
-                // It may be tried by another request: to ask it is better than to ask none.
+                // The server may be tried by another request: to ask it is better than to ask none.
                 let _ = row.server.begin(moment);
                 return Choice::Server(slot);
             }
@@ -255,7 +255,7 @@ impl Looking<'_> {
         for _ in 0..DRAWS_MAX {
             let drawn = next_random(random);
             let at = self.group.draw(drawn)?;
-            // One that begins slowly is passed over as often as its share says.
+            // A server that begins slowly is passed over as often as its share says.
             let share = self.row(at).map_or(256, |row| row.server.share(self.moment, slow_start));
             if first == Some(at) || !self.is_good(at) || share < 256 && mix(drawn) % 256 >= u64::from(share) {
                 continue;
@@ -310,7 +310,7 @@ impl Looking<'_> {
             Balance::LeastTime => {
                 let latency = row.server.latency(self.moment);
                 let latency = if latency == 0 { fallback } else { latency };
-                // One more, on what it has for its weight; a share of 256 is all of it.
+                // The load counts one request more, on what the server has for its weight; a share of 256 is all of it.
                 u64::from(latency.max(1)).saturating_mul(load + (1 << 12))
             }
             Balance::LeastRequests | Balance::RoundRobin | Balance::Hash => load,

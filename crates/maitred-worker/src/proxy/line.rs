@@ -5,18 +5,18 @@
 //! so that none is passed over.
 //!
 //! No wake-up is lost: a thread enters the line before it looks for a place the last time, and one that frees a place looks at
-//! the line afterwards. Both are in one order ([`SeqCst`]), so at least one of them sees what the other has done.
+//! the line afterwards. The two steps are in one order ([`SeqCst`]), so at least one of them sees what the other has done.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The threads of the waiting requests, in order. Its length is bounded by what bounds the requests (`queue.max`).
+/// The threads of the waiting requests, in order. The length is bounded by what bounds the requests (`queue.max`).
 #[derive(Debug, Default)]
 pub struct Line {
     threads: Mutex<VecDeque<u16>>,
-    /// Their number.
+    /// The number of the requests.
     length: AtomicUsize,
 }
 
@@ -46,7 +46,7 @@ impl Line {
         self.length.store(threads.len(), SeqCst);
     }
 
-    /// One of the requests of this thread waits no more: the first of them.
+    /// Takes out the first of the requests of this thread, which waits no more.
     pub(crate) fn leave(&self, thread: usize) {
         let mut threads = self.lock();
         if let Some(at) = threads.iter().position(|other| usize::from(*other) == thread) {

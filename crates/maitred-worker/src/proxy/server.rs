@@ -38,7 +38,7 @@ impl Moment {
     /// Before all others.
     pub(super) const FIRST: Moment = Moment(1);
 
-    /// That of `now`, counted from `origin`.
+    /// The moment of `now`, counted from `origin`.
     pub(crate) fn of(now: Instant, origin: Instant) -> Moment {
         let micros = now.saturating_duration_since(origin).as_micros();
         Moment(u64::try_from(micros).unwrap_or(u64::MAX - 1).saturating_add(1))
@@ -53,7 +53,7 @@ impl Moment {
     }
 }
 
-/// One server of a pool. It is the same for as long as its address is in the pool's list.
+/// One server of a pool. A server is the same for as long as its address is in the pool's list.
 #[derive(Debug)]
 pub struct Server {
     /// Where it listens, and its name.
@@ -107,24 +107,24 @@ struct Health {
 /// What a server looks like from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// It gets requests.
+    /// The server gets requests.
     Up,
-    /// It gets none for a while, since it could not be reached or aborted requests.
+    /// The server gets none for a while, since it could not be reached or aborted requests.
     Out,
-    /// Its checks fail.
+    /// The checks of the server fail.
     Unwell,
-    /// It is ejected for its responses.
+    /// The server is ejected for its responses.
     Ejected,
 }
 
 impl Server {
-    /// One of which nothing is known.
+    /// A server of which nothing is known.
     pub(crate) fn new(upstream: Upstream) -> Server {
         let identity = identity_of(&upstream);
         Server { upstream, identity, work: Work::default(), health: Health::default() }
     }
 
-    /// Its name in the log, the status and the metrics.
+    /// The name of the server in the log, the status and the metrics.
     pub(crate) fn name(&self) -> String {
         match &self.upstream {
             Upstream::Tcp { name, .. } => name.clone(),
@@ -185,7 +185,7 @@ impl Server {
         until == 0 || until <= now.0 && self.health.trial_until.load(Relaxed) <= now.0
     }
 
-    /// It gets a request. False if it was out, and another thread's request tries it already.
+    /// The server gets a request. False if it was out, and another thread's request tries it already.
     pub(super) fn begin(&self, now: Moment) -> bool {
         let until = self.health.out_until.load(Relaxed);
         if until == 0 || until > now.0 {
@@ -217,7 +217,7 @@ impl Server {
         ((u128::from(gone) * 256 / u128::from(whole)) as u32).max(26)
     }
 
-    /// It begins to serve while others do.
+    /// The server begins to serve while others do.
     pub(super) fn begin_service(&self, now: Moment) {
         self.health.since.store(now.0, Relaxed);
     }
@@ -259,7 +259,8 @@ impl Server {
             return None;
         }
         if now.0 < until {
-            // It failed on a request that it had before, or that no other server could take: that says nothing new.
+            // The server failed on a request that it had before, or that no other server could take: the failure says nothing
+            // new.
             return None;
         }
         let outs = health.outs.load(Relaxed);
@@ -269,8 +270,8 @@ impl Server {
         Some(back_off)
     }
 
-    /// What active checks have found. True if that is another result than before. One that is well again gets requests at once,
-    /// whatever has failed before.
+    /// What active checks have found. True if that is another result than before. A server that is well again gets requests at
+    /// once, whatever has failed before.
     pub(crate) fn set_well(&self, well: bool, now: Moment) -> bool {
         let changed = self.health.unwell.swap(!well, AcqRel) == well;
         if changed && well {

@@ -1,7 +1,8 @@
 //! The servers of a pool, as all threads of a worker process have them. The list can change while the process runs.
 //!
-//! A server has a slot, by which requests and connections name it. It keeps it as long as anything refers to it, also when it is
-//! no longer in the list: a slot is given away when no thread has a list with its server, and no connection is open to it.
+//! A server has a slot, by which requests and connections name it. The server keeps the slot as long as anything refers to it,
+//! also when it is no longer in the list: a slot is given away when no thread has a list with its server, and no connection is
+//! open to it.
 
 use std::borrow::Cow;
 use std::hash::Hasher as _;
@@ -53,25 +54,25 @@ impl Policy {
 pub struct Listed {
     /// Where it listens.
     pub upstream: Upstream,
-    /// Its share.
+    /// The share of the server.
     pub weight: u16,
-    /// It gets requests only when all others are out.
+    /// The server gets requests only when all others are out.
     pub backup: bool,
     /// Requests that it may have at a time; `u32::MAX` for any number.
     pub max: u32,
-    /// It gets no new requests.
+    /// The server gets no new requests.
     pub drains: bool,
-    /// Its checks fail.
+    /// The checks of the server fail.
     pub unwell: bool,
 }
 
 impl Listed {
-    /// One of which nothing more is said.
+    /// A server of which nothing more is said.
     pub fn plain(upstream: Upstream) -> Listed {
         Listed { upstream, weight: 1, backup: false, max: u32::MAX, drains: false, unwell: false }
     }
 
-    /// One of the master's list.
+    /// A server of the master's list.
     pub(crate) fn of(entry: &ServerEntry) -> Listed {
         let upstream = match &entry.address {
             Address::Inet(address) => Upstream::Tcp { name: entry.name.clone(), address: *address },
@@ -95,7 +96,7 @@ pub struct ServerTable {
     pub policy: Policy,
     /// The first moment that a thread has asked for.
     origin: OnceLock<Instant>,
-    /// That of the present list.
+    /// The revision of the present list.
     revision: AtomicU64,
     present: Mutex<Present>,
     /// Requests under way at all servers, where keys are hashed.
@@ -111,7 +112,7 @@ struct Present {
     list: Arc<List>,
     /// Slots of servers that are not in the list any more.
     leaving: Vec<(u16, Weak<Server>)>,
-    /// That of the master's list.
+    /// The revision of the master's list.
     told: u64,
 }
 
@@ -121,7 +122,7 @@ pub struct List {
     pub(super) revision: u64,
     /// By slot.
     pub(super) rows: Vec<Option<Row>>,
-    /// Those that get requests: all but the backups, and these.
+    /// The servers that get requests: all but the backups, and the backups.
     pub(super) groups: [Group; 2],
     /// Whether each of those takes a limited number of requests, so that all may be full.
     bounded: bool,

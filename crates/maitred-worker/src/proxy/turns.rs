@@ -42,7 +42,7 @@ impl Turns {
         self.next.get(at).map_or(u64::MAX, |next| (*next).max(self.now))
     }
 
-    /// It had its turn; `share` of 256 of its weight counts.
+    /// The member had its turn; `share` of 256 of its weight counts.
     pub(super) fn take(&mut self, at: usize, weight: u16, share: u32) {
         self.now = self.when(at);
         if let Some(next) = self.next.get_mut(at) {
@@ -54,7 +54,7 @@ impl Turns {
         }
     }
 
-    /// The first in order that `is_good`. Those that are not have missed their turn.
+    /// The first in order that `is_good`. Members that are not have missed their turn.
     pub(super) fn first(
         &mut self,
         members: &[Member],

@@ -23,7 +23,7 @@ use crate::step::Stop;
 use maitred_files::DiskJob;
 use maitred_files::exchange::Field;
 
-/// A body without room may be sent again when other uploads have ended. Their end takes longer than a second.
+/// A body without room may be sent again when other uploads have ended. The end of uploads takes longer than a second.
 const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];
 
 /// Why a body cannot be kept.

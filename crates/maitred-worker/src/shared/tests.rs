@@ -31,7 +31,7 @@ fn a_thread_that_tries_to_accept_keeps_its_last_place_but_is_not_full_for_others
     let shared = shared("[limits]\nconnections_per_thread_max = 2\n", 2);
     assert!(shared.claim(0) && shared.begin_accept(0));
     assert_eq!((shared.load(0), shared.has_room(0), shared.claim(0)), (2, true, false));
-    // There was one, which is counted by itself, and now waits for its first response.
+    // A connection was there, which is counted by itself, and now waits for its first response.
     shared.force_claim(0);
     assert_eq!((shared.load(0), shared.has_room(0)), (3, false));
     shared.end_accept(0);
@@ -53,7 +53,7 @@ fn a_queue_has_one_bound_for_all_threads() {
     assert_eq!((shared.queued(0), shared.queued(1)), (3, 0));
     shared.quit_queue(0);
     assert_eq!(shared.join_queue(0, 3), Some(2));
-    // One that is counted once too often does not make the next ones wait for ever.
+    // A request that is counted once too often does not make the next ones wait for ever.
     (0..10).for_each(|_| shared.quit_queue(0));
     assert_eq!(shared.queued(0), 0);
     assert_eq!(shared.join_queue(usize::MAX, 3), None, "there is no such pool");
@@ -111,7 +111,7 @@ fn the_listener_of_a_connection_is_found_by_its_own_address() {
         (vec![at("127.0.0.1")], 0),
         (vec![other.clone(), None, at("127.0.0.1")], 2),
         (vec![at("0.0.0.0")], 0),
-        // Both are bound: the kernel gives the connection to the one that says the address.
+        // The two addresses are bound: the kernel gives the connection to the one that says the address.
         (vec![at("0.0.0.0"), at("127.0.0.1")], 1),
         (vec![at("127.0.0.2"), at("[::1]")], NO_LISTEN),
         (vec![at("[::]")], NO_LISTEN),

@@ -19,8 +19,9 @@ use crate::upstream::retries::RetryBudget;
 use crate::upstream::{Attempt, By};
 use maitred_base::budget::Permit;
 
-/// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
-/// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
+/// Connections without a request that a thread keeps to one server. The thread keeps only as many as requests were under way at
+/// the same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their
+/// descriptors.
 pub(crate) const IDLE_PER_UPSTREAM_MAX: usize = 256;
 
 /// How long one is kept: as long as most servers keep theirs, so that it is mostly the server that closes.
@@ -42,7 +43,7 @@ pub(crate) struct UpstreamConnection {
     pub(crate) preface: Option<Box<Preface>>,
     /// TLS over it.
     pub(crate) tls: Option<Box<Secured>>,
-    /// It is of HTTP/2, and has streams; `index` is none then.
+    /// The session of HTTP/2, if the connection has streams; `index` is none then.
     pub(crate) http2: Option<Box<Http2>>,
     /// Distinguishes it from an earlier one of the same key.
     pub(crate) serial: u32,
@@ -54,16 +55,16 @@ pub(crate) struct UpstreamConnection {
     pub(crate) index: Option<u32>,
     /// Connecting has ended, and well.
     pub(crate) connected: bool,
-    /// It was idle, and nothing was sent on it since: what comes now is no response.
+    /// The connection was idle, and nothing was sent on it since: what comes now is no response.
     pub(crate) untried: bool,
-    /// It is a Unix socket, through which the server could pass something.
+    /// The socket is a Unix socket, through which the server could pass something.
     pub(crate) foreign: bool,
     /// A response has come over it before: if it is closed now, the server may have closed it as an idle one.
     pub(crate) used: bool,
     /// Epoll reported that the server has finished sending, or that the connection has broken.
     pub(crate) hung_up: bool,
     pub(crate) idle_since: Instant,
-    /// Its descriptor in the budget of descriptors.
+    /// The descriptor of the connection in the budget of descriptors.
     pub(crate) _held: Permit,
 }
 
@@ -106,7 +107,7 @@ struct Servers {
 #[derive(Debug)]
 pub(crate) struct Upstreams {
     pub(crate) connections: Slab<UpstreamConnection>,
-    /// One per pool of the configuration; `None` for those that are no HTTP servers.
+    /// The servers of each pool of the configuration; `None` for pools that are no HTTP servers.
     pools: Vec<Option<Servers>>,
     pub(crate) serial: u32,
     pub(crate) next_sweep: Option<Instant>,
@@ -114,7 +115,7 @@ pub(crate) struct Upstreams {
     pub(crate) reused: Vec<(u32, u32)>,
     /// Connections of HTTP/2 with something to send at the end of the turn: key and serial.
     pub(crate) unsent_http2: Vec<(u32, u32)>,
-    /// Those that had more than one turn takes.
+    /// Connections of HTTP/2 that had more than one turn takes.
     pub(crate) later_http2: Vec<(u32, u32)>,
     /// How many requests of each pool may be retried.
     budgets: Vec<RetryBudget>,

@@ -31,13 +31,13 @@ pub(crate) enum Cause {
         /// The reason was `connect_timeout`.
         late: bool,
     },
-    /// It has refused the request because it has too much to do: nothing was done.
+    /// The upstream has refused the request because it has too much to do: nothing was done.
     Overloaded,
-    /// It has said that it has not looked at the request, and will not (9113-8.7): nothing was done.
+    /// The upstream has said that it has not looked at the request, and will not (9113-8.7): nothing was done.
     Unprocessed,
     /// The process, or the connection, has ended.
     Lost,
-    /// It was silent for `request_timeout`, or took longer than `request_total_timeout`.
+    /// The upstream was silent for `request_timeout`, or took longer than `request_total_timeout`.
     Late,
     /// What came is no response.
     Bad,
@@ -59,10 +59,10 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Those for processes.
+    /// The rules for processes.
     pub(crate) const DEFAULT: Rules = Rules { unreachable: true, broken: true, timeout: false };
 
-    /// Those of a pool of servers.
+    /// The rules of a pool of servers.
     pub(crate) fn of(retry: &Retry) -> Rules {
         Rules { unreachable: retry.unreachable, broken: retry.broken, timeout: retry.timeout }
     }
@@ -93,7 +93,7 @@ pub(crate) struct Reached {
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is sent to another process, or server, if there is one; otherwise it is refused with this status.
+    /// The request is sent to another process, or server, if there is one; otherwise it is refused with this status.
     Retry(u16),
     /// The client gets an error of this status.
     Refuse(u16),

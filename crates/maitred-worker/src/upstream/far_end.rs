@@ -22,9 +22,9 @@ const PIECE_BYTES: usize = 32 * 1024;
 
 /// The near end of the way to an upstream.
 pub(crate) enum FarEnd<'a> {
-    /// Its socket.
+    /// The socket to the upstream.
     Clear(BorrowedFd<'a>),
-    /// Its socket, by TLS.
+    /// The socket to the upstream, by TLS.
     Tls(BorrowedFd<'a>, &'a mut Secured),
 }
 
@@ -251,7 +251,7 @@ impl Secured {
     fn send(&mut self, socket: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
         let mut taken = 0;
         while self.flush(socket)? && taken < bytes.len() {
-            // It writes into memory, and cannot fail.
+            // The writer writes into memory, and cannot fail.
             match self.tls.writer().write(bytes.get(taken..).unwrap_or_default()).unwrap_or(0) {
                 0 => break,
                 written => taken += written,

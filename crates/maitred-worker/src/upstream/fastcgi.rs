@@ -254,7 +254,7 @@ pub(crate) struct Asked<'a> {
 /// after them (`encode::stdin_record`, `encode::put_stdin_end`).
 ///
 /// # Errors
-/// One of the variables is too long: 431. Nothing was appended then.
+/// A variable is too long: 431. Nothing was appended then.
 pub(crate) fn write_request(
     out: &mut Vec<u8>,
     asked: &Asked<'_>,
@@ -262,7 +262,7 @@ pub(crate) fn write_request(
 ) -> Result<(), PairTooBig> {
     let request = asked.context.request;
     let root = asked.settings.script_root.as_deref().map(|root| root.as_os_str().as_bytes());
-    // That of the root directory is the only one with a slash at its end.
+    // The path of the root directory is the only one with a slash at its end.
     let root = root.map(|root| root.strip_suffix(b"/").unwrap_or(root));
     let below = asked.context.path.strip_prefix(asked.mount.as_bytes()).unwrap_or(asked.context.path);
     let whole = Script { path_info: below, ..Script::default() };

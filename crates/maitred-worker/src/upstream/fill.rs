@@ -28,7 +28,7 @@ pub(crate) struct Follow {
     /// Where the next byte of the content is that it gets, and where the last one ends.
     pub(crate) taken: u64,
     pub(crate) until: u64,
-    /// It has all of it.
+    /// The request has all of the content.
     pub(crate) ended: bool,
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn settings(bounds: &ResponseBounds) -> Settings {
 /// One request, and its response, on one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Spoken {
-    /// Its stream, once it has one.
+    /// The stream of the request, once it has one.
     pub(crate) stream: Option<StreamKey>,
     /// What follows a body that was read before.
     pub(crate) trailers: Option<Box<FieldLines>>,
@@ -68,7 +68,7 @@ impl Spoken {
 pub(crate) struct Rpc {
     /// When its client gives it up, by `grpc-timeout`.
     deadline: Option<Instant>,
-    /// Its form, if the server gets another one.
+    /// The form of the call, if the server gets another one.
     web: Option<Form>,
     /// The `content-type` that the server gets then.
     media: Vec<u8>,
@@ -101,7 +101,7 @@ impl Rpc {
         self.deadline
     }
 
-    /// It has been ended.
+    /// Notes that the call was ended by its deadline.
     pub(crate) fn forget_deadline(&mut self) {
         self.deadline = None;
     }
@@ -241,13 +241,13 @@ pub(crate) struct Http2 {
     pub(crate) rest: Vec<u8>,
     /// More is there than was read, and no event will say so.
     pub(crate) readable: bool,
-    /// It is noted as having something to send.
+    /// The connection is noted as having something to send.
     pub(crate) dirty: bool,
     /// The server takes no request any more, or the session has failed.
     pub(crate) over: bool,
-    /// It has ended, and with it all of its requests.
+    /// The session has ended, and with it all of its requests.
     pub(crate) ended: bool,
-    /// Its end counts as a failure of the server already.
+    /// The end of the session counts as a failure of the server already.
     counted: bool,
     /// When something last came of any response: acknowledgements and parts of frames are no signs of it.
     pub(crate) heard_at: Instant,

@@ -43,7 +43,7 @@ pub(crate) enum Read {
     Drained,
     /// Everything that there will be.
     Ended,
-    /// It has failed, and the failure was handled.
+    /// The upstream has failed, and the failure was handled.
     Failed,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Source {
     Relay(u32),
     /// A connection to a server.
     Server(u32),
-    /// A connection to another thread, which has the process. It is among those to servers.
+    /// A connection to another thread, which has the process. The connection is among those to servers.
     Thread(u32),
     /// A response that is being fetched for the cache.
     Fill,
@@ -83,7 +83,7 @@ pub(crate) struct Attempt {
     pub named: Option<Box<NamedFile>>,
     /// What each connection to a server for it begins with (`proxy_protocol`).
     pub preface: Option<Arc<[u8]>>,
-    /// Its key in the table of its kind: of relays, or of connections to servers and threads.
+    /// The key of the upstream in the table of its kind: of relays, or of connections to servers and threads.
     pub key: u32,
     /// What only one kind of them has.
     pub by: By,
@@ -112,7 +112,7 @@ pub(crate) struct Feed {
 }
 
 impl Attempt {
-    /// A request that an upstream has now. Its key is known when the state is entered (`Clients::enter_upstream`).
+    /// A request that an upstream has now. The key is known when the state is entered (`Clients::enter_upstream`).
     pub(crate) fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
         let (begun, drained, passing, tunnel, named, preface, key) =
             (false, false, None, None, None, None, 0);
@@ -243,7 +243,7 @@ impl Attempt {
         matches!(&self.by, By::Server(Call { dialect: Dialect::FastCgi(_), .. }))
     }
 
-    /// Its stream, if it is one of a connection of HTTP/2.
+    /// The stream of the attempt, if its connection is one of HTTP/2.
     pub(crate) fn http2_mut(&mut self) -> Option<&mut http2::Spoken> {
         match &mut self.by {
             By::Server(Call { dialect: Dialect::Http2(spoken), .. }) => Some(spoken),

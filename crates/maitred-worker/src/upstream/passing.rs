@@ -19,7 +19,7 @@ const SENT_PER_TURN: usize = 512 * 1024;
 /// How the upstream is told where the body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framed {
-    /// Its length was announced.
+    /// By the length, which was announced.
     Length,
     /// In chunks (9112-7.1).
     Chunks,
@@ -46,7 +46,7 @@ pub(crate) enum Took {
     Bytes(usize),
     /// The share of one turn.
     Share,
-    /// Its other end is closed.
+    /// The other end of the socket is closed.
     Nothing,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Passing {
     whole: bool,
     /// Something of it has left, and is not here any more.
     begun: bool,
-    /// It is not taken any more.
+    /// The body is not taken any more.
     refused: bool,
     /// What follows it in frames.
     trailers: Option<Box<FieldLines>>,
-    /// It comes in Base64.
+    /// The decoder of a body that comes in Base64.
     text: Option<Box<TextDecoder>>,
 }
 
@@ -80,7 +80,7 @@ impl Passing {
     /// Appends content.
     ///
     /// # Errors
-    /// It has to be Base64, and is not.
+    /// The content has to be Base64, and is not.
     pub(crate) fn put(&mut self, content: &[u8]) -> Result<(), NotBase64> {
         if let Some(decoder) = &mut self.text {
             return decoder.decode(content, &mut self.out);
@@ -96,7 +96,7 @@ impl Passing {
     /// Whether it may end here.
     ///
     /// # Errors
-    /// It is in Base64, and something is missing.
+    /// The body is in Base64, and something is missing.
     pub(crate) fn check_end(&self) -> Result<(), NotBase64> {
         self.text.as_ref().map_or(Ok(()), |decoder| decoder.finish())
     }

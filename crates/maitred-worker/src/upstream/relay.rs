@@ -16,9 +16,9 @@ pub(crate) struct Handed {
     pub may_detach: bool,
     /// The application process has reported the request as done.
     pub done: bool,
-    /// It has reported that it aborted the response.
+    /// The process has reported that it aborted the response.
     pub broken: bool,
-    /// It has exited without DONE.
+    /// The process has exited without DONE.
     pub lost: bool,
     /// After CANCEL for an overdue request: until then, what the process still writes is passed on.
     pub ends_at: Option<Instant>,

@@ -16,7 +16,7 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(10);
 pub(crate) const FREE: u64 = 10;
 /// What time does is reckoned in steps of this, in milliseconds.
 const STEP_MS: u64 = 100;
-/// One retry.
+/// The cost of one retry.
 const ONE: u64 = 100;
 
 /// What one thread may still retry at the servers of one pool.

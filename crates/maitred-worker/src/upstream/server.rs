@@ -98,7 +98,7 @@ impl Dialect {
         match self {
             Dialect::Http1(ending) => ending.next_piece(left),
             Dialect::FastCgi(spoken) => spoken.stdin.next_piece(left),
-            // Its frames are made elsewhere.
+            // The frames of HTTP/2 are made elsewhere.
             Dialect::Http2(_) => Piece::Nothing,
         }
     }
@@ -153,9 +153,9 @@ pub(crate) struct Call {
     host: Option<Range<u32>>,
     /// Up to where `out` has been sent.
     pub(crate) sent: usize,
-    /// It may be sent twice, by its method (`retry.methods`).
+    /// The request may be sent twice, by its method (`retry.methods`).
     pub safe: bool,
-    /// Its method is safe (9110-9.2.1), whatever the pool says of it.
+    /// The method is safe (9110-9.2.1), whatever the pool says of it.
     pub(crate) harmless: bool,
     /// When it was given to the server that has it now.
     pub(crate) began: Option<Instant>,
@@ -167,7 +167,7 @@ pub(crate) struct Call {
     pub(crate) tried: Vec<u16>,
     /// The server, by its slot, where it is counted already: it goes there next.
     pub(crate) held: Option<u16>,
-    /// It goes to the same server again, over another connection.
+    /// The request goes to the same server again, over another connection.
     pub(crate) stays: bool,
     /// What is hashed for it.
     pub(crate) key: Option<u64>,
@@ -260,7 +260,7 @@ impl Call {
         (std::mem::take(&mut self.authority), std::mem::take(&mut self.client))
     }
 
-    /// They are needed again: no head of a response has come.
+    /// Puts the names back, which are needed again: no head of a response has come.
     pub(crate) fn put_names_back(&mut self, (authority, client): (String, Box<str>)) {
         (self.authority, self.client) = (authority, client);
     }

@@ -110,7 +110,7 @@ fn a_response_is_not_over_before_its_last_byte() {
     }
 }
 
-/// It may have written more than it has announced, and its relay is used again.
+/// The process may have written more than it has announced, and its relay is used again.
 #[test]
 fn the_relay_of_a_process_has_to_be_read_to_its_end() {
     let mut attempt = attempt(process());

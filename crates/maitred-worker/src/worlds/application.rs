@@ -28,7 +28,7 @@ enum Ending {
     Unknown,
     /// Sends bytes that are no frame.
     Garbage,
-    /// Its process exits.
+    /// The process exits.
     Crash,
     /// Closes its channel and stays.
     Closes,
@@ -130,7 +130,7 @@ impl World<'_> {
         }
     }
 
-    /// A process gets a request. It must be one that this process may get, and come with the right descriptors.
+    /// A process gets a request. The request must be one that this process may get, and come with the right descriptors.
     fn on_request(&mut self, at: usize, given: &Given) {
         let epoch = self.puppets[at].id.epoch;
         let name =

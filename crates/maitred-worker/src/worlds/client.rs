@@ -21,7 +21,7 @@ pub(super) const MARGIN: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: Option<OwnedFd>,
-    /// It is a stream of an HTTP/2 connection, and has no socket of its own.
+    /// The client is a stream of an HTTP/2 connection, and has no socket of its own.
     pub(super) is_stream: bool,
     /// The inode of the server's end.
     pub(super) inode: u64,

@@ -32,7 +32,7 @@ const NARROW_BYTES: usize = 2304;
 enum Form {
     /// The head has not come.
     Headless,
-    /// It has none.
+    /// The response has no content.
     Bare,
     /// As it is: its length is in the head.
     Plain,
@@ -81,7 +81,7 @@ pub(super) struct Carrier {
     /// When it last sent anything, and since when a part of what it has to send has not left.
     active: Instant,
     unsent_since: Option<Instant>,
-    /// It has sent something when the server might have had enough of waiting, and may not have looked yet.
+    /// The connection has sent something when the server might have had enough of waiting, and may not have looked yet.
     was_late: bool,
 }
 
@@ -223,7 +223,7 @@ impl World<'_> {
         }
         let client = self.clients.len();
         let (mut request, pool) = self.next_request((client, 0));
-        // These are not for HTTP/2 to say.
+        // HTTP/2 cannot say any of these three.
         (request.asked.http10, request.asked.keep, request.asked.upgrade) = (false, true, false);
         let asked = &request.asked;
         let (id, method, body) = (asked.id, asked.method, asked.body.clone());
@@ -267,7 +267,7 @@ impl World<'_> {
         if bytes.is_empty() {
             return false;
         }
-        // That the server has closed shows when it is read.
+        // A close by the server shows when the socket is read.
         let Ok(sent) = send(socket, bytes, SendFlags::NOSIGNAL) else { return false };
         carrier.out.drain(..sent);
         carrier.sent += sent;
@@ -362,7 +362,7 @@ impl World<'_> {
         }
     }
 
-    /// The server ends a stream before its response is whole. One that it has refused may be asked for elsewhere.
+    /// The server ends a stream before its response is whole. A stream that it has refused may be asked for elsewhere.
     fn end_early(&mut self, at: usize, refused: bool) {
         let client = &mut self.clients[at];
         let deliveries = client.model.requests[0].deliveries;

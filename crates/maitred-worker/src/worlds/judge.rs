@@ -242,7 +242,7 @@ fn has_deadline(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(),
         // A helper has it, whose time does not count against the client.
         State::Writing | State::Upstream(_)
             if reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk) => {}
-        // Its streams have theirs.
+        // The streams of the session have deadlines.
         State::Multiplexed { session }
             if reactor.sessions.get(session as usize).is_some_and(|http2| http2.session.streams() > 0) => {}
         _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {

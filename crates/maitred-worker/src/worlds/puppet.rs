@@ -17,11 +17,11 @@ use maitred_control::{Greeting, SlotId};
 pub(super) enum Phase {
     /// Everything.
     Live,
-    /// It receives no more, and finishes what it has.
+    /// The process receives no more, and finishes what it has.
     Leaving,
-    /// It has done what makes the server end it, or has got the message to end.
+    /// The process has done what makes the server end it, or has got the message to end.
     Doomed,
-    /// It has exited, which the master has yet to report.
+    /// The process has exited, which the master has yet to report.
     Dead,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Puppet {
     pub(super) told_to_end: bool,
     /// The worker process that has its channel.
     pub(super) generation: usize,
-    /// Another one uses it as well.
+    /// Whether another worker process uses the channel as well.
     pub(super) shared: bool,
     /// The master has asked it to end; it knows that it has to.
     pub(super) retired: bool,
@@ -43,7 +43,7 @@ pub(super) struct Puppet {
     pub(super) greeting: Option<Greeting>,
     pub(super) held: Option<OwnedFd>,
     pub(super) link: Option<OwnedFd>,
-    /// Its end of the channel.
+    /// The end of the channel that the process has.
     pub(super) channel: Channel,
     /// What the channel had no room for.
     out: Vec<u8>,
@@ -89,14 +89,14 @@ impl Puppet {
         self.channel.close_descriptors();
     }
 
-    /// It closes its end of the channel, and goes on running.
+    /// Closes the process's end of the channel; the process goes on running.
     pub(super) fn close_channel(&mut self) {
         self.phase = Phase::Doomed;
         self.channel.close();
         self.channel.kept.clear();
     }
 
-    /// It will read nothing more.
+    /// Stops receiving: the process will read nothing more.
     pub(super) fn leave(&mut self) {
         self.channel.stop_receiving();
         self.phase = Phase::Leaving;

@@ -38,11 +38,11 @@ pub(super) struct Moving {
 /// What becomes of a process.
 #[derive(Debug, Clone, Copy)]
 enum Fortune {
-    /// Its channel goes to the next worker process at once, with a link for what is under way.
+    /// The channel of the process goes to the next worker process at once, with a link for what is under way.
     HandedOn,
     /// The same when nothing is under way on it, without a link.
     Released,
-    /// It ends, and another is started for the next worker process.
+    /// The process ends, and another is started for the next worker process.
     Retired,
 }
 
@@ -61,7 +61,7 @@ impl World<'_> {
         self.stage.shared[self.generation]
     }
 
-    /// One of the threads that accept now.
+    /// A thread that accepts now.
     pub(super) fn accepting_thread(&mut self) -> usize {
         let threads = self.stage.kind.threads;
         self.random.within(0..threads)

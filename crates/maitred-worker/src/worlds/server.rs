@@ -1,5 +1,6 @@
-//! HTTP servers of a world: what they do with connections and requests. They have Unix sockets, on which everything happens at
-//! once, so that a seed plays the same world again. FastCGI applications are servers whose requests and responses are records.
+//! HTTP servers of a world: what they do with connections and requests. The servers have Unix sockets, on which everything
+//! happens at once, so that a seed plays the same world again. FastCGI applications are servers whose requests and responses
+//! are records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -93,14 +94,14 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) pool: usize,
-    /// Its number within the pool.
+    /// The number of the server within the pool.
     pub(super) place: usize,
-    /// It speaks FastCGI.
+    /// The server speaks FastCGI.
     fastcgi: bool,
     path: PathBuf,
     backlog: i32,
     listener: Option<OwnedFd>,
-    /// There were times at which no connection to it could be made.
+    /// The server has had times at which no connection to it could be made.
     failing: bool,
     pub(super) links: Vec<Link>,
 }
@@ -108,7 +109,7 @@ pub(super) struct Server {
 /// What became of a request at servers so far.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
-    /// Those that have lost it on a new connection, or have refused it.
+    /// The servers that have lost it on a new connection, or have refused it.
     pub(super) lost: BTreeSet<usize>,
 }
 
@@ -148,7 +149,7 @@ impl Link {
                 _ => return (left < at_most, true),
             }
             if flags.contains(RecvFlags::PEEK) {
-                // It stays there.
+                // The received bytes stay there.
                 break;
             }
         }
@@ -398,14 +399,14 @@ impl World<'_> {
                 task.patient = false;
                 return;
             }
-            // It was answered before it was read.
+            // The request was answered before it was read.
             let found = &mut self.servers.all[at].links[link];
             found.input.drain(..whole);
             found.heard = None;
         }
     }
 
-    /// Reads what has come: which request it is, and where it ends. Its body if it came in records.
+    /// Reads what has come: which request it is, and where it ends. Gives back the body, too, if it came in records.
     fn read_more(&mut self, at: usize, link: usize) -> Option<(Id, usize, Option<Vec<u8>>)> {
         let fastcgi = self.servers.all[at].fastcgi;
         let found = &self.servers.all[at].links[link];
@@ -573,7 +574,7 @@ impl World<'_> {
             // Which the server at the other side sees as well as this one.
             self.end_task(at, link);
         }
-        // That it has been closed shows when it is read.
+        // A close by the other side shows when the socket is read.
         result.is_ok()
     }
 
@@ -649,7 +650,7 @@ impl World<'_> {
             _ if request.offered == answer.full.len() && !(answer.open_ended && reset) && !fastcgi => {
                 Fate::Whole
             }
-            // That this was all is what the end of the connection says.
+            // The end of the connection says that the response was whole.
             true if answer.open_ended && headed && !reset => {
                 answer.full.truncate(request.offered);
                 answer.body.truncate(request.offered - answer.head_bytes);

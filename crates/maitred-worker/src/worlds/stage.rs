@@ -57,7 +57,7 @@ pub(super) struct PoolKind {
     sticky: bool,
     /// How many HTTP servers it consists of; 0: of application processes.
     pub(super) servers: u16,
-    /// These speak FastCGI.
+    /// The servers speak FastCGI.
     pub(super) fastcgi: bool,
     /// Bodies go to them while they come.
     unbuffered: bool,
@@ -75,7 +75,7 @@ pub(super) struct Kind {
     pub(super) connections_max: usize,
     /// Some clients speak HTTP/2.
     pub(super) http2: bool,
-    /// There may be a reload.
+    /// Reloads may happen.
     pub(super) reloads: bool,
     /// Files are asked for, and helpers read and write when the world says so.
     pub(super) files: bool,

@@ -50,7 +50,7 @@ pub(super) fn pass(time: Duration) {
     PASSED.set(PASSED.get() + time);
 }
 
-/// This is a client's socket.
+/// Notes that the socket is a client's.
 pub(super) fn note_client(inode: u64) {
     WRITTEN.with_borrow_mut(|written| written.insert(inode, None));
 }

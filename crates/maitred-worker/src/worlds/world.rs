@@ -421,7 +421,7 @@ impl World<'_> {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         epoll::wait(&reactor.epoll, spare_capacity(&mut events), Some(&none)).unwrap();
         let wait = reactor.timeout(time::now());
-        // It is rounded up to the next millisecond.
+        // The wait is rounded up to the next millisecond.
         let due = wait.is_some_and(|wait| wait.tv_sec == 0 && wait.tv_nsec < 1_000_000);
         if events.is_empty() && !due {
             // epoll_wait(2) would not return.
@@ -527,7 +527,7 @@ impl World<'_> {
     pub(super) fn master(&mut self) -> bool {
         let idle =
             |world: &World<'_>, puppet: &Puppet| !world.jobs.iter().any(|job| job.epoch == puppet.id.epoch);
-        // One that reads nothing more does not see that the server has ended.
+        // A process that reads nothing more does not see that the server has ended.
         for at in 0..self.puppets.len() {
             let puppet = &self.puppets[at];
             let over = puppet.told_to_end || puppet.phase == Phase::Leaving;

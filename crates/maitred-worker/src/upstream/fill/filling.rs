@@ -51,7 +51,7 @@ pub(crate) enum Received {
     Nothing,
     /// Something.
     Some {
-        /// It is all of the response.
+        /// Whether all of the response has come.
         complete: bool,
     },
     /// What came is no response, or no whole one.

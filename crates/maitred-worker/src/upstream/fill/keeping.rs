@@ -27,7 +27,7 @@ pub(crate) struct Request {
     pub(crate) caching: &'static Caching,
     pub(crate) wanted: Wanted,
     pub(crate) head: RequestHead,
-    /// Its key, without what the response varies with.
+    /// The key of the request, without what the response varies with.
     pub(crate) primary: Key,
     /// What it is stored by, if it is that of the resource.
     pub(crate) fetch: Fetch,
@@ -73,22 +73,22 @@ pub(crate) struct Taken {
 /// What becomes of a response.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// It is kept.
+    /// The response is kept.
     Keep(Box<Keeping>),
     /// What is kept is still good; these fields are for the client alone that has asked.
     Validated(Arc<Entry>, Option<Job>, FieldLines),
     /// What is stale is given in its place.
     Instead(Arc<Entry>),
-    /// It is not kept.
+    /// The response is not kept.
     NotKept {
-        /// Nor will the next one be, so that requests do not wait for it.
+        /// The next response will not be kept either, so that requests do not wait for it.
         passes: bool,
-        /// It is an error of the pool.
+        /// The response is an error of the pool.
         failed: bool,
         /// In words, for those who ask.
         why: &'static str,
     },
-    /// It answers a condition that the client has not made: all requests go to the pool by themselves.
+    /// The response answers a condition that the client has not made: all requests go to the pool by themselves.
     Unusable(Option<Job>),
 }
 
@@ -209,7 +209,7 @@ impl Request {
                 Some(keeping) => Judged::Keep(Box::new(keeping)),
                 None => Judged::NotKept { passes: false, failed, why: Why::Vary.text() },
             },
-            // These are about the request: that of another client may be kept.
+            // The causes are about the request: the response to another client may be kept.
             Err(why @ (Why::Authorization | Why::RequestNoStore)) => {
                 Judged::NotKept { passes: false, failed, why: why.text() }
             }

@@ -1,5 +1,5 @@
-//! What a request wants of a response that was fetched as a whole: nothing, if it has that already, or a part. It is decided when
-//! the head has come, and by the head alone, so that it is the same however soon the content follows.
+//! What a request wants of a response that was fetched as a whole: nothing, if it has that already, or a part. The decision is
+//! made when the head has come, and by the head alone, so that it is the same however soon the content follows.
 
 use std::ops::Range;
 
@@ -62,12 +62,12 @@ pub(crate) struct Part {
     taken: Taken,
     /// Bytes of the content that have come.
     at: u64,
-    /// Those of them that came with the head.
+    /// Bytes of the content that came with the head.
     begun: Vec<u8>,
 }
 
 impl Part {
-    /// This part of a response whose head has come, with some of its content.
+    /// The given part of a response whose head has come, with some of its content.
     pub(crate) fn new(
         head: FramedHead,
         range: Range<u64>,

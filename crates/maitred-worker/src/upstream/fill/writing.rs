@@ -1,6 +1,6 @@
 //! Where the content of a long response goes while it is fetched: a file that becomes an entry of the store; or one that does
-//! not, if the store has no room for it, or the response turns out to be too long. Those who wait for the response are answered
-//! from either.
+//! not, if the store has no room for it, or the response turns out to be too long. The requests that wait for the response are
+//! answered from either.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -27,14 +27,14 @@ pub(crate) struct FillFile {
 enum Place {
     /// The store has it.
     Store(Writing),
-    /// It has no name, and is gone when it was sent. The permit is that of bodies, in memory or on a disk.
+    /// The file has no name, and is gone when it was sent. The permit is that of bodies, in memory or on a disk.
     Loose(Arc<File>, Permit),
 }
 
 /// What a helper has made of a piece.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It is in the file, and more may follow.
+    /// The piece is in the file, and more may follow.
     Open(Box<FillFile>),
     /// All of the response is in this file, from this offset on, and so many bytes. If there is an entry, it is kept.
     Whole(Arc<File>, u64, u64, Option<Arc<Entry>>),
@@ -66,7 +66,7 @@ impl FillFile {
     /// Writes a piece, to a new file if there is none. Runs in a helper thread.
     ///
     /// # Errors
-    /// There is no place for it at all.
+    /// The file has no place at all.
     pub(crate) fn write(
         places: &Places<'_>,
         file: Option<Box<FillFile>>,
