@@ -54,7 +54,7 @@ pub(super) enum Next {
     Detached,
     /// The worker process drains: a connection that has become idle is passed on, or closed.
     Dismiss,
-    /// The connection is aborted, whatever it is doing.
+    /// The connection is aborted, in any state.
     Abort,
     /// The connection is closed: what there was to log is logged.
     Close,

@@ -12,7 +12,7 @@
 //! | any other | are refused | 3 × what came from it |
 //!
 //! An address is proved by a token (Retry, or that of an earlier connection), by the end of the handshake, or by the answer to
-//! the library's challenge. What is proved is the IP address, as by tokens (RFC 9000 section 8.1.4): whatever depends on
+//! the library's challenge. What is proved is the IP address, as by tokens (RFC 9000 section 8.1.4): all that depends on
 //! addresses depends on that, and a client that receives at one port can have as much sent there as it likes. A client that gets
 //! another port from its router, and only acknowledges what comes, could not prove more: the library's challenges have 1,200
 //! bytes.

@@ -78,7 +78,7 @@ pub(crate) enum Event {
     Again,
     /// The deadline of the connection has passed.
     Deadline,
-    /// The connection has to end, whatever its state is.
+    /// The connection has to end, in any state.
     Aborted,
 }
 

@@ -271,7 +271,7 @@ impl Server {
     }
 
     /// What active checks have found. True if that is another result than before. A server that is well again gets requests at
-    /// once, whatever has failed before.
+    /// once, no matter what has failed before.
     pub(crate) fn set_well(&self, well: bool, now: Moment) -> bool {
         let changed = self.health.unwell.swap(!well, AcqRel) == well;
         if changed && well {

@@ -188,7 +188,7 @@ impl Requests {
         let flushed = self.is_flushed(index) == Ok(true);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         if http2.half.take_if(|part| part.until <= now).is_some() {
-            // The streams end with the connection: whatever the client sent next would be a part of what is missing.
+            // The streams end with the connection: all that the client sent next would be a part of what is missing.
             http2.session.lose_timeout("a frame or a header block took too long");
             return self.touch_session(key);
         }

@@ -155,7 +155,7 @@ pub(crate) struct Call {
     pub(crate) sent: usize,
     /// The request may be sent twice, by its method (`retry.methods`).
     pub safe: bool,
-    /// The method is safe (9110-9.2.1), whatever the pool says of it.
+    /// The method is safe (9110-9.2.1), no matter what the pool says of it.
     pub(crate) harmless: bool,
     /// When it was given to the server that has it now.
     pub(crate) began: Option<Instant>,
