@@ -68,7 +68,7 @@ pub(super) enum Standing {
     RemoteEnded(StreamKey),
     /// Both sides have ended the stream.
     Ended,
-    /// This side has reset the stream: what was on its way is dropped.
+    /// The stream was reset by this side: what was on its way is dropped.
     Reset,
     /// The peer has reset it, and knows better than to go on.
     PeerReset,
