@@ -22,7 +22,7 @@ use super::refused;
 use maitred_config::{Identity, Pool, Source, StopSignal};
 use maitred_control::{RunAs, SlotId, Start, account};
 
-/// This program, whatever has become of its file since.
+/// The program of this process, also if its file has been replaced or removed since.
 pub(super) const SELF: &str = "/proc/self/exe";
 /// What processes of this program need of the master's environment besides what every program gets: how errors are written (in
 /// the form of journald, in colours, with a trace of calls), where libraries are that it was started with, and how names are

@@ -724,7 +724,7 @@ impl<'a> Shell<'a> {
         rows.iter().skip(old.len()).for_each(|row| row.pid.set(0));
     }
 
-    /// Which slots wait for their next start, and until when.
+    /// Shows which slots wait for their next start, and until when.
     fn show_delays(&self) {
         for (generation, worker) in &self.workers {
             let Some(prepared) = self.plans.get(&worker.plan) else { continue };

@@ -76,8 +76,8 @@ pub(super) struct Slot {
     pub(super) at: Home,
     /// The home that gets the channel, which was asked back for it.
     pub(super) wanted_by: Option<Home>,
-    /// Whether the worker process was asked to hand the channel on over a link, and has not yet: a second request would make another
-    /// link, which leads nowhere.
+    /// Whether the worker process was asked to hand the channel on over a link, and has not yet: a second request would make
+    /// another link, which leads nowhere.
     pub(super) handed_on: bool,
     /// Whether the process is at a generation that will give it back by itself.
     pub(super) borrowed: bool,
@@ -185,8 +185,8 @@ impl Slot {
             _ if self.stale.is_some() => Phase::Draining,
             SlotPhase::Starting { .. } | SlotPhase::Recovering { .. } => Phase::Starting,
             SlotPhase::Ready if self.busy > 0 => Phase::Busy,
-            // The process's end will be a death, which says when the next one may be started. A process that was never ready is
-            // not busy now.
+            // The process's end will be a death, which says when the next one may be started. A process that was never ready
+            // counts as starting.
             SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
             SlotPhase::Ending { .. } if !self.asked => Phase::Starting,
             SlotPhase::Ready => Phase::Idle,
