@@ -81,9 +81,9 @@ impl Decoder {
         Self { state, remaining, allowance: body_bytes_max, extension_bytes, trailer_bytes, of_response }
     }
 
-    /// A decoder for the chunks of a response. Its content is framed anew for the client, and nothing that a client sends decides
-    /// how its server writes chunk sizes, so that blanks behind them are no way to have two parties see different messages: they
-    /// are dropped, as by other proxies. In a request they are refused.
+    /// A decoder for the chunks of a response. The content is framed anew for the client, and nothing that a client sends
+    /// decides how its server writes chunk sizes, so that blanks behind them are no way to have two parties see different
+    /// messages: blanks are dropped, as by other proxies. In a request they are refused.
     pub fn of_response() -> Self {
         Self { of_response: true, ..Decoder::new(Framing::Chunked, u64::MAX) }
     }
@@ -126,7 +126,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Those of [`decode`](Self::decode).
+    /// The errors of [`decode`](Self::decode).
     #[inline]
     pub fn decode_with(&mut self, input: &[u8], sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
         self.decode_parts(input, sink, |_| {})
@@ -136,7 +136,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// Those of [`decode`](Self::decode).
+    /// The errors of [`decode`](Self::decode).
     #[inline]
     pub fn decode_parts(
         &mut self,

@@ -7,7 +7,7 @@ use crate::request::{Known, List, Method};
 /// The validators of the representation that a request selects.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Validators<'a> {
-    /// Its entity tag.
+    /// The entity tag.
     pub etag: Option<EntityTag<'a>>,
     /// When it was modified last, in seconds since 1970.
     pub last_modified: Option<u64>,
@@ -30,7 +30,7 @@ pub enum Outcome {
 ///
 /// `now` is in seconds since 1970; it decides about years with two digits.
 pub fn evaluate(known: &Known<'_>, method: Method, exists: Option<&Validators<'_>>, now: u64) -> Outcome {
-    // These do not select a representation (9110-13.2.1).
+    // CONNECT, OPTIONS and TRACE do not select a representation (9110-13.2.1).
     if matches!(method, Method::Connect | Method::Options | Method::Trace) {
         return Outcome::Proceed;
     }

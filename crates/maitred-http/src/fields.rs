@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-/// Fields that are owned. They are kept in the form that HTTP/1 sends, so that its encoder copies them at once; where each
+/// Fields that are owned. The fields are kept in the form that HTTP/1 sends, so that its encoder copies them at once; where each
 /// name and value is stands beside them, so that nothing has to be looked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct FieldLines {
@@ -119,7 +119,7 @@ impl<'a> FieldsRef<'a> {
         self.lines.is_empty()
     }
 
-    /// Those at these places.
+    /// The fields at these places.
     #[inline]
     pub fn part(self, places: Range<usize>) -> FieldsRef<'a> {
         FieldsRef { text: self.text, lines: self.lines.get(places).unwrap_or_default() }
@@ -230,7 +230,7 @@ pub const IF_ABSENT_MAX: usize = 64;
 pub struct FieldEdits {
     /// Fields of responses that something is done about.
     watched: Vec<Watched>,
-    /// Their names.
+    /// The names of the watched fields.
     names: NameBits,
     /// What is added in any case.
     added: FieldLines,
@@ -243,9 +243,9 @@ pub struct FieldEdits {
 struct Watched {
     /// In lower case.
     name: Box<[u8]>,
-    /// Its first byte: most fields differ in that, or in their length.
+    /// The first byte of the name: most fields differ in that, or in their length.
     first: u8,
-    /// It goes on, and this one of [`FieldEdits::if_absent`] does not come; `None` if it does not go on.
+    /// The field goes on, and this one of [`FieldEdits::if_absent`] does not come; `None` if the field does not go on.
     absent: Option<u8>,
 }
 
@@ -438,7 +438,7 @@ impl FieldEdits {
         self.added.all().iter().chain(absent.map(|(_, field)| field))
     }
 
-    /// These fields as they are once the edits are carried out.
+    /// The fields as they are once the edits are carried out.
     pub fn apply(&self, fields: FieldsRef<'_>, out: &mut FieldLines) {
         let mut present = Present::default();
         for (name, value) in fields.iter() {

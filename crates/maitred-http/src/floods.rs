@@ -26,7 +26,8 @@ const PER_REQUEST: u32 = 4;
 /// Limits on what a peer does too often: so many at once, and a tenth of it per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floods {
-    /// Requests that the peer takes back (CVE-2023-44487, "rapid reset"). Each answered one makes up for one. A browser that leaves a page takes back some hundred at once.
+    /// Requests that the peer takes back (CVE-2023-44487, "rapid reset"). Each answered one makes up for one. A browser that
+    /// leaves a page takes back some hundred at once.
     pub resets_max: u32,
     /// Stream errors that the peer provokes (CVE-2025-8671, "made you reset"), refused streams and requests with a head
     /// that is too large among them. Well-behaved peers make none, except for the streams that they open before they know
@@ -109,7 +110,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// It was one too many.
+    /// The act was one too many.
     pub(crate) fn charge(&mut self, act: Act, now: Instant) -> Result<(), TooMany> {
         self.forgive(now);
         let limit = self.limit(act);

@@ -1,7 +1,7 @@
 //! The client's address as proxies report it: `Forwarded` (RFC 7239) and `X-Forwarded-For`, which means the same by common
 //! practice and has no standard.
 //!
-//! Both list the hops of a request, the client first; each proxy adds the address of *its* peer. A list is worth as much
+//! Both fields list the hops of a request, the client first; each proxy adds the address of *its* peer. A list is worth as much
 //! as the hops that wrote its parts, so that it is read from its end: see [`walk`].
 
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use std::net::IpAddr;
 /// One hop of a request, as the proxy behind it saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop<'a> {
-    /// Its address; an IPv4 address in IPv6 form is given as what it is.
+    /// The hop's address; an IPv4 address in IPv6 form is given as what it is.
     pub address: IpAddr,
-    /// Its port; 0 if that is not said.
+    /// The hop's port; 0 if that is not said.
     pub port: u16,
-    /// Protocol that it used (`proto` of RFC 7239 section 5.4), as sent.
+    /// Protocol that the hop used (`proto` of RFC 7239 section 5.4), as sent.
     pub proto: Option<&'a [u8]>,
 }
 
 /// The client, given the hops in the order in which they are written; `None` stands for one without an address (`unknown`,
 /// an obfuscated name, anything malformed).
 ///
-/// That is the last hop that is not trusted, because everything before it is what that one claims. If all are trusted, it
-/// is the first. Behind a hop without an address the rest cannot be trusted, so that the search never goes past one.
+/// The client is the last hop that is not trusted, because everything before it is what that one claims. If all are trusted,
+/// the client is the first. Behind a hop without an address the rest cannot be trusted, so that the search never goes past one.
 /// `None` if there is no such hop; then the connection's peer is the client.
 pub fn walk<'a>(
     hops: impl IntoIterator<Item = Option<Hop<'a>>>,

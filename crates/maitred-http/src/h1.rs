@@ -9,7 +9,7 @@ pub use crate::response::Persistence;
 /// What an encoder writes besides the fields of a final response.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// The time of now, as [`crate::date`] writes it. It is written where the response has no `Date` of its own.
+    /// The time of now, as [`crate::date`] writes it. The date is written where the response has no `Date` of its own.
     pub date: Option<&'a [u8; 29]>,
     /// Of the connection that the response goes to.
     pub persistence: Persistence,
@@ -22,7 +22,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// That of a response made here, which says how long its content is.
+    /// The frame of a response made here, which says how long its content is.
     #[inline]
     pub fn of(date: &'a [u8; 29], persistence: Persistence) -> Frame<'a> {
         Frame { date: Some(date), persistence, upgrade: false, chunked: false, no_length: false }
@@ -439,7 +439,7 @@ mod tests {
         let all = "HTTP/1.1 200 OK|T: b|SERVER: c||";
         assert_eq!(passed(all, &[], &edits), "HTTP/1.1 200 OK|T: b|Referer: a||");
         assert_eq!(passed("HTTP/1.1 200 OK|A: b||", &[], &edits), "HTTP/1.1 200 OK|A: b|Referer: a||");
-        // One that nothing is done about any more leaves no bit behind.
+        // A field that nothing is done about any more leaves no bit behind.
         edits.leave_out("Referer");
         assert_eq!(passed("HTTP/1.1 200 OK|Server: b||", &[], &edits), "HTTP/1.1 200 OK||");
         edits = FieldEdits::default();

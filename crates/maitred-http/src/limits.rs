@@ -1,4 +1,4 @@
-//! Bounds on what a peer controls that no configuration changes. Those that can be configured are in
+//! Bounds on what a peer controls that no configuration changes. Bounds that can be configured are in
 //! [`HeadLimits`](crate::request::HeadLimits).
 
 /// The most header fields that any configuration can allow: 128 × 32 bytes of stack.
@@ -45,20 +45,20 @@ pub const RESPONSE_HEAD_BYTES_MOST: usize = 1 << 20;
 /// The most that any configuration can allow: 4096 × 32 bytes while such a head is parsed.
 pub const RESPONSE_FIELDS_MOST: usize = 4096;
 
-/// As many fields hardly any response has: 128 × 32 bytes of stack. One with more is parsed a second time.
+/// As many fields hardly any response has: 128 × 32 bytes of stack. A response with more is parsed a second time.
 pub const RESPONSE_FIELDS_MANY: usize = 128;
 
 /// What a response head of an application may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseBounds {
-    /// Its bytes, with its empty line.
+    /// Bytes of the head, with its empty line.
     pub head_bytes_max: u32,
-    /// Its fields.
+    /// Fields of the head.
     pub fields_max: u16,
 }
 
 impl ResponseBounds {
-    /// Those without a configuration.
+    /// The bounds without a configuration.
     pub const DEFAULT: ResponseBounds = ResponseBounds {
         head_bytes_max: RESPONSE_HEAD_BYTES_MAX as u32,
         fields_max: RESPONSE_FIELDS_MAX as u16,

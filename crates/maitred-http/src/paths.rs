@@ -8,13 +8,13 @@
 pub enum Shape<'p> {
     /// Any path.
     Any,
-    /// This path.
+    /// The path itself.
     Whole(&'p str),
-    /// Paths that begin with this.
+    /// Paths that begin with the text.
     Start(&'p str),
-    /// Paths that end with this.
+    /// Paths that end with the text.
     End(&'p str),
-    /// Paths that begin and end with these, and perhaps have more in between.
+    /// Paths that begin and end with the two texts, and perhaps have more in between.
     Both(&'p str, &'p str),
 }
 

@@ -10,9 +10,8 @@ pub enum Ranges {
     Ignore,
     /// No range overlaps the representation: answer 416.
     Unsatisfiable,
-    /// At least one range; all are non-empty, within the size, and neither overlap nor touch. Their order is
-    /// that in which they were asked for (9110-15.3.7.2); ranges that were merged stand where the first of
-    /// them stood.
+    /// At least one range; all are non-empty, within the size, and neither overlap nor touch. The order is that in which the
+    /// ranges were asked for (9110-15.3.7.2); ranges that were merged stand where the first of them stood.
     Some(Vec<Range<u64>>),
 }
 

@@ -107,7 +107,7 @@ impl<'h> Translator<'h> {
         }
     }
 
-    /// Drops a head that could not be taken as a whole. Its request line is known if the fields behind it were too many.
+    /// Drops a head that could not be taken as a whole. The request line is known if the fields behind it were too many.
     #[cold]
     pub(crate) fn abandon(mut self) {
         if !self.started && self.fault.is_none() {
@@ -263,8 +263,8 @@ impl<'h> Translator<'h> {
         }
     }
 
-    /// Parts of one cookie string become one field (9113-8.2.3). They come one behind the other from all known clients;
-    /// others wait for the end, so that each byte is moved once.
+    /// Parts of one cookie string become one field (9113-8.2.3). The parts come one behind the other from all known clients;
+    /// parts that come later wait for the end, so that each byte is moved once.
     fn take_cookie(&mut self, value: &[u8]) -> Result<bool, &'static str> {
         let Some(cookie) = self.cookie else {
             self.cookie = Some(self.head.fields());
@@ -312,7 +312,7 @@ impl<'h> Translator<'h> {
             match self.facts.content_length {
                 Some(0) => {}
                 Some(_) => return Err("content is missing"),
-                // Here the end of the stream says it; to servers behind only a length does (9110-8.6).
+                // The end of the stream says that there is no content; to servers behind only a length does (9110-8.6).
                 None if self.expects_content => self.head.put_field(b"content-length", b"0"),
                 None => {}
             }
@@ -354,7 +354,7 @@ pub(crate) struct Trailers {
     fields: FieldLines,
     /// As many as there would be over HTTP/1, of those that are dropped, too.
     bytes: usize,
-    /// Those that are dropped, too.
+    /// Number of fields, also of those that are dropped.
     count: usize,
     fault: Option<&'static str>,
 }
@@ -375,7 +375,7 @@ impl Trailers {
         if is_of_connection(name, value) {
             return Err("field of the connection");
         }
-        // There is no second check behind this one.
+        // No second check follows.
         if judge_value(value)? == Controls::Some {
             return Err("invalid byte in a trailer");
         }
@@ -390,7 +390,7 @@ impl Trailers {
         Ok(())
     }
 
-    /// Those that go on. Of more than [`TRAILERS_MAX`], none do, as over HTTP/1.
+    /// The fields that go on. Of more than [`TRAILERS_MAX`], none do, as over HTTP/1.
     pub(crate) fn finish(self) -> Result<FieldLines, &'static str> {
         match self.fault {
             Some(fault) => Err(fault),
@@ -441,7 +441,7 @@ fn any_below(bytes: &[u8], limit: u8) -> bool {
     any(bytes, |word| below(word, limit) != 0, |byte| byte < limit)
 }
 
-/// Whether there is a control character: a byte below the space, or DEL. One more than 127 has the highest bit of its byte.
+/// Whether there is a control character: a byte below the space, or DEL. 127 plus one has the highest bit of its byte.
 #[inline]
 fn any_control(bytes: &[u8]) -> bool {
     let dels = |word: u64| ((word & !HIGH) + EACH) & !word & HIGH;
@@ -475,7 +475,7 @@ fn judge_controls(value: &[u8]) -> Result<Controls, &'static str> {
     Ok(if other { Controls::Some } else { Controls::None })
 }
 
-/// The syntax of RFC 3986 section 3.1. Which scheme it is does not matter: behind a proxy it may be another than that of
+/// The syntax of RFC 3986 section 3.1. The scheme itself does not matter: behind a proxy it may be another than that of
 /// this connection.
 fn judge_scheme(scheme: &[u8]) -> Judgement {
     let valid = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');

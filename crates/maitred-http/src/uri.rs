@@ -60,7 +60,7 @@ fn resolve(decoded: &[u8]) -> Result<Vec<u8>, Reject> {
     let mut normal = Vec::with_capacity(decoded.len());
     let mut segments = decoded.split(|byte| *byte == b'/').skip(1).peekable();
     normal.push(b'/');
-    // Here `normal` always ends in a slash.
+    // `normal` always ends in a slash.
     while let Some(segment) = segments.next() {
         match segment {
             b"" | b"." => {}
@@ -136,8 +136,8 @@ pub enum Slashes {
 ///
 /// # Errors
 ///
-/// Those of [`normalise`], and 400 for what is not wanted. With [`Slashes::Keep`] that is a `.` or `..` in a path with an encoded
-/// slash: it would lead routes to another place than an application that does not decode the slash.
+/// The errors of [`normalise`], and 400 for what is not wanted. With [`Slashes::Keep`] a `.` or `..` is not wanted in a path
+/// with an encoded slash: it would lead routes to another place than an application that does not decode the slash.
 #[inline]
 pub fn judge(path: &str, slashes: Slashes, parameters: bool) -> Result<Cow<'_, [u8]>, Reject> {
     let normal = normalise(path)?;
@@ -183,7 +183,7 @@ pub fn is_canonical(path: &str, query: Option<&str>) -> bool {
 ///
 /// # Errors
 ///
-/// Those of [`normalise`].
+/// The errors of [`normalise`].
 pub fn canonical_path(path: &str, slashes: Slashes, out: &mut Vec<u8>) -> Result<(), Reject> {
     let mut text = Vec::with_capacity(path.len() + 16);
     let mut rest = path.as_bytes();

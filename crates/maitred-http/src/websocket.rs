@@ -1,6 +1,6 @@
-//! The opening handshake of WebSocket (RFC 6455 section 4), for requests that came over HTTP/2 or HTTP/3. There the handshake has
-//! no key (8441-5), so that this server, which passes it on to one of HTTP/1.1, is that server's client, and has to make a key
-//! and to check the answer (6455-4.1).
+//! The opening handshake of WebSocket (RFC 6455 section 4), for requests that came over HTTP/2 or HTTP/3. The handshake
+//! has no key there (8441-5), so that this server, which passes it on to one of HTTP/1.1, is that server's client, and has
+//! to make a key and to check the answer (6455-4.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -47,7 +47,7 @@ impl AdminListener {
         AdminListener { asked: address, local: None, socket, file: None }
     }
 
-    /// One that this process has bound before another program was put into it.
+    /// A listener that this process has bound before another program was put into it.
     pub(crate) fn left(
         asked: AdminAddress,
         local: Option<SocketAddr>,

@@ -48,7 +48,7 @@ impl AdminToken {
 
 impl Drop for AdminToken {
     fn drop(&mut self) {
-        // One that stays is used again by the next start.
+        // A token that stays is used again by the next start.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!((text.trim_end().as_bytes(), text.len()), (&*token.token().0, 65));
         assert_eq!(AdminToken::make(&path).unwrap().token(), token.token(), "the next image has the same");
         assert!(!path.exists(), "and it goes with its owner");
-        // One that others could have read is none.
+        // A token that others could have read is not kept.
         std::fs::write(&path, &text).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert_ne!(AdminToken::make(&path).unwrap().token(), token.token());

@@ -34,8 +34,8 @@ pub(crate) struct Agent {
     ended: bool,
 }
 
-/// Sites of different listeners may have the same names. Their certificate is named by the first one, and is for the names of
-/// all.
+/// Sites of different listeners may have the same names. The certificate of such sites is named by the first one, and is for
+/// the names of all.
 fn one_for_each_certificate(sites: impl Iterator<Item = Site>) -> Vec<Site> {
     let mut all: Vec<Site> = Vec::new();
     for site in sites {
@@ -81,8 +81,8 @@ pub(crate) fn start_document(config: &Config) -> Option<Start> {
 }
 
 impl Agent {
-    /// Starts the agent for certificates, with the account of the master. It changes to one of its own, if it has one, which is
-    /// given the state directory, and has rights to nothing more than that ([`maitred_agents::acme::agent`]).
+    /// Starts the agent for certificates, with the account of the master. The agent changes to an account of its own, if it has
+    /// one, which is given the state directory, and has rights to nothing more than that ([`maitred_agents::acme::agent`]).
     ///
     /// # Errors
     /// What the system says.
@@ -174,7 +174,7 @@ impl Agent {
                 Err(Errno::AGAIN | Errno::NOBUFS) => return,
                 Err(Errno::INTR) => {}
                 Ok(_) => drop(self.waiting.pop_front()),
-                // That its process has exited is an event of its own.
+                // The exit of the process is an event of its own.
                 Err(_) => {
                     self.ended = true;
                     self.waiting.clear();

@@ -48,7 +48,7 @@ impl CacheTable {
         self.0.take_if(|_| store.is_none());
     }
 
-    /// It, for the next executable, and where its files are.
+    /// The table, for the next executable, and the directory of the cache's files.
     pub(crate) fn file(&self) -> Option<(&Path, BorrowedFd<'_>)> {
         self.0.as_ref().map(|kept| (kept.directory.as_path(), kept.table.file()))
     }

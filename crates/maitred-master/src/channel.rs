@@ -63,7 +63,7 @@ impl Channel {
         !self.waiting.is_empty()
     }
 
-    /// Whether the other side has not read for so long that more is not kept for it. Such a process is ended.
+    /// Whether the other side has not read for so long that more is not kept for it. The process is then ended.
     pub(crate) fn is_stuck(&self) -> bool {
         self.waiting.len() > WAITING_MAX
     }
@@ -106,7 +106,7 @@ impl Channel {
                 Err(Errno::INTR) => {}
                 Ok(_) => drop(self.waiting.pop_front()),
                 Err(_) => {
-                    // It is gone; that its process has exited is an event of its own.
+                    // The other side is gone; the exit of its process is an event of its own.
                     self.abandon();
                 }
             }

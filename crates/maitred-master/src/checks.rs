@@ -15,7 +15,7 @@ pub(crate) struct Checks {
     pub agent: Option<Agent>,
     /// What the agent was told, by the number of the pool.
     pub sent: Vec<Vec<Target>>,
-    /// It may have to be told something else.
+    /// Whether the agent may have to be told something else.
     pub is_due: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct ConfigText {
 }
 
 impl ConfigText {
-    /// Its entity tag, with its quotes (RFC 9110 section 8.8.3).
+    /// The text's entity tag, with its quotes (RFC 9110 section 8.8.3).
     pub(crate) fn etag(&self) -> String {
         let mut digits = hex(digest(&SHA256, self.text.as_bytes()).as_ref());
         digits.truncate(TAG_DIGITS);
@@ -39,13 +39,13 @@ impl ConfigText {
 pub(crate) struct Proposed {
     /// Who is told.
     pub asker: Asker,
-    /// Its entity tag.
+    /// The text's entity tag.
     pub etag: String,
-    /// Why it is in force, but its file could not be replaced.
+    /// Why its file could not be replaced, though the text is in force.
     pub unwritten: Option<String>,
 }
 
-/// A text that waits beside the file for its place. It is removed when this is dropped.
+/// A text that waits beside the file for its place. The file with it is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Staged {
     beside: PathBuf,

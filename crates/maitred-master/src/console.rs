@@ -13,7 +13,7 @@ use maitred_log::console;
 /// What was told, and what there is to tell.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
-    /// There is such a person.
+    /// Whether there is a person to tell.
     is_on: bool,
     /// The sources of the application are watched.
     watches: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Console {
     listens: bool,
     /// The address was said, with whatever was to be said.
     has_said: bool,
-    /// One process was ready.
+    /// Whether a process was ready.
     was_ready: bool,
     /// Something has failed or changed since: it is said when a process is ready again.
     owes_ready: bool,
@@ -117,7 +117,7 @@ impl Console {
 
     fn say(&self, line: &str) {
         if self.is_on {
-            // There may be no reader; that is no reason not to serve.
+            // A missing reader is no reason not to serve.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     }

@@ -56,7 +56,7 @@ struct Watched {
 }
 
 impl EndpointFiles {
-    /// Those of these configurations. They are looked at at once.
+    /// The files of these configurations. Each is looked at at once.
     pub(crate) fn new<'a>(configs: impl Iterator<Item = &'a Config>) -> EndpointFiles {
         let pools = configs.flat_map(|config| &config.pools);
         let paths: BTreeSet<&Path> = pools.filter_map(|pool| pool.discovery.file.as_deref()).collect();

@@ -8,7 +8,7 @@ use maitred_config::Config;
 use maitred_control::Descriptor;
 use maitred_status::history::HistoryFile;
 
-/// See the module. There is none before the first worker process.
+/// See the module. No history exists before the first worker process.
 #[derive(Debug, Default)]
 pub(crate) struct History(Option<HistoryFile>);
 
@@ -39,7 +39,7 @@ impl History {
         }
     }
 
-    /// It, for the next executable.
+    /// The file, for the next executable.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(HistoryFile::file)
     }

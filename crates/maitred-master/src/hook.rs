@@ -1,6 +1,6 @@
-//! Hooks: programs of the operator's that make and remove records in the DNS ([`maitred_agents::acme::dns`]). They are started
-//! as the agent's account, without its sandbox, which lets no program be started; and not by the agent, which reads what comes
-//! from the network.
+//! Hooks: programs of the operator's that make and remove records in the DNS ([`maitred_agents::acme::dns`]). The programs are
+//! started as the agent's account, without its sandbox, which lets no program be started; and not by the agent, which reads
+//! what comes from the network.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -61,7 +61,7 @@ impl Running {
         self.output.pass_on(room);
     }
 
-    /// It has exited: logs the rest.
+    /// Logs the rest, once the program has exited.
     pub(crate) fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
         self.output.finish(room);
     }

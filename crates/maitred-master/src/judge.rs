@@ -27,9 +27,9 @@ use maitred_tls::tickets::Seed;
 /// Whether addresses are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// They would be bound by a start.
+    /// The addresses would be bound by a start.
     Judge,
-    /// They are bound already, by a server that is to be upgraded.
+    /// The addresses are bound already, by a server that is to be upgraded.
     Leave,
 }
 

@@ -47,7 +47,7 @@ struct Watched {
 }
 
 impl KeyFiles {
-    /// Those of a configuration.
+    /// The files of a configuration.
     pub(crate) fn new(config: &Config) -> KeyFiles {
         let file = |kind, path: &PathBuf| Watched { kind, path: path.clone(), stamps: None, broken: None };
         let sources = config.key_sets.iter().map(|set| &set.source).enumerate();

@@ -1,5 +1,5 @@
-//! Crashes of the worker process that happened in a module. One that has crashed too often is turned off: its routes answer 503
-//! until the configuration is read again.
+//! Crashes of the worker process that happened in a module. A module that has crashed too often is turned off: its routes
+//! answer 503 until the configuration is read again.
 //!
 //! The number of the module stands in the scoreboard: a signal handler of the worker process puts it there in a crash, and so
 //! does its control thread where a module holds an event loop for too long, which has the master kill the process.

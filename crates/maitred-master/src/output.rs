@@ -1,7 +1,7 @@
 //! What an application process writes to standard output and standard error: into the error log, line by line, with its
 //! pool and slot.
 //!
-//! Both are one pipe, so the lines stand in the order in which they were written. A process that writes more than
+//! Both streams are one pipe, so the lines stand in the order in which they were written. A process that writes more than
 //! `limits.output_bytes_per_second_max` loses lines, which are counted: it could otherwise fill the disk, and neither it nor the
 //! master waits for a log that is slow.
 

@@ -19,7 +19,7 @@ use maitred_config::{Config, Identity};
 pub(crate) struct Outsiders(Vec<(String, Account)>);
 
 impl Outsiders {
-    /// Those of a configuration; none if the master is not root, since all are its own then.
+    /// The accounts of a configuration; none if the master is not root, since all are its own then.
     ///
     /// # Errors
     /// What looking up their groups says.
@@ -132,7 +132,7 @@ impl Outsiders {
 /// What is done about a file that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Missing {
-    /// It is made, with this mode.
+    /// The file is made, with this mode.
     Make(u32),
     Leave,
 }
@@ -161,7 +161,7 @@ pub(crate) fn may_search(account: &Account, directory: &Path) -> bool {
 
 /// Whether an account may write to what has this mode; access control lists are not seen.
 fn may_write(account: &Account, found: &Metadata) -> bool {
-    // Its owner can make it writable.
+    // A file's owner can make it writable.
     found.uid() == account.uid() || may(account, found, 0o2)
 }
 

@@ -38,7 +38,7 @@ impl PidFile {
         judged.map_err(|error| format!("pid file {}: {error}", path.display()))
     }
 
-    /// One that this process has written before another program was put into it.
+    /// A file that this process has written before another program was put into it.
     pub(crate) fn left(path: PathBuf) -> Self {
         PidFile { path, content: format!("{}\n", std::process::id()) }
     }
@@ -52,7 +52,7 @@ impl PidFile {
 fn write_whole(path: &Path, content: &str) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    // One of an earlier process with our number, if it is there at all.
+    // A leftover of an earlier process with the same number, if it is there at all.
     let _ = std::fs::remove_file(&temporary);
     let mut file = File::options().write(true).create_new(true).mode(0o644).open(&temporary)?;
     let renamed = file.write_all(content.as_bytes()).and_then(|()| std::fs::rename(&temporary, path));

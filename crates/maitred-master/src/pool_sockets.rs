@@ -17,7 +17,7 @@ const BACKLOG: u32 = 4096;
 /// The sockets of one pool; none for a pool that does not listen.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PoolSockets {
-    /// One per address, in the order of the configuration.
+    /// Groups, one per address, in the order of the configuration.
     groups: Vec<Group>,
     /// Sockets by bucket; each has at least one.
     buckets: Vec<Vec<Rc<OwnedFd>>>,
@@ -122,7 +122,7 @@ impl PoolSockets {
         vec![PoolSockets { groups, buckets: Vec::new() }]
     }
 
-    /// One group per address.
+    /// The groups, one per address.
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }

@@ -34,7 +34,7 @@ pub(crate) struct Prepared {
     pub config: Config,
     /// What it was made of; `None` if that is no file.
     pub text: Option<ConfigText>,
-    /// That text, if it is to take the place of the file.
+    /// The text in its staging file, if it is to take the place of the file.
     pub staged: Option<Staged>,
     /// What is open for it; `None` once another configuration is in force, for the processes that still run by this one.
     pub open: Option<Open>,
@@ -48,11 +48,11 @@ pub(crate) struct Prepared {
 /// What a configuration in force holds open.
 #[derive(Debug)]
 pub(crate) struct Open {
-    /// One per listen entry.
+    /// Groups, one per listen entry.
     pub groups: Vec<Group>,
     /// Likewise: the UDP sockets of those with `http3`.
     pub datagrams: Vec<Option<Group>>,
-    /// One per pool: the sockets of a listen pool.
+    /// One entry per pool: the sockets of a listen pool.
     pub pools: Vec<PoolSockets>,
     /// The admin listener.
     pub admin: Option<Rc<AdminListener>>,
@@ -336,8 +336,8 @@ impl Prepared {
     }
 
     /// One line per listen entry, `http://127.0.0.1:8080  2 threads, 1 bucket`: the address by which a person reaches it with
-    /// the port that is really bound, or `http+unix:/path`; two spaces, threads, buckets. Tests and scripts read this: it does
-    /// not change.
+    /// the port that is really bound, or `http+unix:/path`; two spaces, threads, buckets. Tests and scripts read the lines:
+    /// they do not change.
     pub(crate) fn announcement(&self) -> Vec<String> {
         let groups = self.open.as_ref().map(|open| open.groups.as_slice()).unwrap_or_default();
         let line = |(group, listen): (&Group, &Listen)| {

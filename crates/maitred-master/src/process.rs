@@ -22,7 +22,7 @@ use super::refused;
 use maitred_config::{Identity, Pool, Source, StopSignal};
 use maitred_control::{RunAs, SlotId, Start, account};
 
-/// This program, whatever has become of its file since.
+/// The program of this process, also if its file has been replaced or removed since.
 pub(super) const SELF: &str = "/proc/self/exe";
 /// What processes of this program need of the master's environment besides what every program gets: how errors are written (in
 /// the form of journald, in colours, with a trace of calls), where libraries are that it was started with, and how names are
@@ -57,8 +57,8 @@ pub(super) const NOT_PASSED_ON: [&str; 7] = [
 /// Starts a worker process: the control socket, the start document, the scoreboard, and the descriptors that the document
 /// lists, as [`maitred_control`] says.
 ///
-/// It is started with the account of the master, and changes to its own when nothing of that account can look at it any more:
-/// execve(2) would open it to them again.
+/// The worker process is started with the account of the master, and changes to its own when nothing of that account can look
+/// at it any more: execve(2) would open it to them again.
 ///
 /// # Errors
 /// What the system says, with what failed in words.
@@ -89,7 +89,7 @@ pub(crate) fn start_worker(
 pub(crate) struct StartedApp {
     /// The process.
     pub child: Child,
-    /// Its channel.
+    /// The master's end of the channel.
     pub channel: OwnedFd,
     /// Where it gets another channel from ([`renew_channel`]).
     pub recovery: OwnedFd,
@@ -141,7 +141,7 @@ pub(crate) fn start_app(
 /// Gives an application process another channel, in one message with one byte; returns our end.
 ///
 /// # Errors
-/// What the system says. It never waits: a process that has not taken the channels before says so by that.
+/// What the system says. The call never waits: a process that has not taken the channels before says so by that.
 pub(crate) fn renew_channel(recovery: &OwnedFd) -> io::Result<OwnedFd> {
     let (ours, theirs) = stream_pair()?;
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -165,7 +165,7 @@ fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// A channel to an external server, and the process id of the listener, to show.
 ///
 /// # Errors
-/// What the system says, with the path. It never waits: a Unix socket whose queue is full says so at once.
+/// What the system says, with the path. The call never waits: a Unix socket whose queue is full says so at once.
 pub(crate) fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -221,7 +221,7 @@ pub(crate) fn start_accepting(
     command.stdout(written.as_fd()).stderr(written.as_fd());
     command.env("LISTEN_FDS", numbers.len().to_string());
     command.env("LISTEN_FDNAMES", vec![pool.name.as_str(); numbers.len()].join(":")).listen_pid();
-    // They have no channel by which they would see the master's end, and would keep its addresses.
+    // The processes have no channel by which they would see the master's end, and would keep its addresses.
     command.death_signal(signal_of(sharing.stop_signal));
     let child = command.spawn()?;
     limit_open_files(&child, pool, open_files);
@@ -245,7 +245,7 @@ pub(crate) fn signal_of(signal: StopSignal) -> Signal {
 }
 
 /// The limit was raised for our own sake; programs that use select(2), or close all that could be open, need the one that we
-/// were given. It is no loss if it cannot be set.
+/// were given. A limit that cannot be set is no loss.
 fn limit_open_files(child: &Child, pool: &Pool, given: Rlimit) {
     if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
         let own = pool.open_files.map(|most| Rlimit { current: Some(most), maximum: Some(most) });

@@ -78,7 +78,7 @@ pub(crate) type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
 pub struct Options {
     /// Replace the processes of all pools when files below the present directory change.
     pub watch: bool,
-    /// Print the lines of [`Prepared::announcement`] on standard output when the server is ready. They go to the error log
+    /// Print the lines of [`Prepared::announcement`] on standard output when the server is ready. The lines go to the error log
     /// in any case.
     pub announce: bool,
     /// A person has started an application by one line: it is said when that is ready, or that it fails, once.
@@ -101,7 +101,7 @@ struct Worker {
     servers: BTreeMap<String, Vec<ServerEntry>>,
     /// The ports that it may connect to.
     ports: BTreeSet<u16>,
-    /// There are servers with others, which it does not know.
+    /// Whether servers exist with other ports, which the worker process does not know.
     is_confined: bool,
     /// The text of a configuration, as far as it has come; longer than it may be if it was cut.
     pieces: String,
@@ -131,7 +131,7 @@ impl Worker {
 enum Process {
     /// A process that was started here.
     Own(Child),
-    /// One of an external server, by its process id. It is gone when its channel is, which the machine says.
+    /// A process of an external server, by its process id. The process is gone when its channel is, which the machine says.
     Foreign(u32),
 }
 
@@ -147,7 +147,7 @@ impl Process {
 /// An application process.
 struct App {
     process: Process,
-    /// Its name at the worker process that has its channel.
+    /// The process's name at the worker process that has its channel.
     slot: SlotId,
     /// The generation of that worker process.
     generation: u64,
@@ -161,9 +161,9 @@ struct App {
     recovery: Option<OwnedFd>,
     /// What it writes to standard output and standard error.
     output: Option<Output>,
-    /// Its resident memory, in bytes, when that was last looked at.
+    /// The process's resident memory, in bytes, when that was last looked at.
     memory: u64,
-    /// What it uses of a CPU, if it accepts connections by itself.
+    /// What the process uses of a CPU, if it accepts connections by itself.
     cpu: CpuTime,
 }
 
@@ -220,7 +220,7 @@ struct Shell<'a> {
     endpoints: Endpoints,
     /// Files with servers.
     endpoint_files: EndpointFiles,
-    /// Those of the application, if they are watched.
+    /// Files of the application, if they are watched.
     source_files: Option<SourceFiles>,
     /// When the process is started that resolves names.
     names: Life<NamesStart>,
@@ -232,7 +232,7 @@ struct Shell<'a> {
     hooks: Vec<Running>,
     /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
-    /// There may be children that have ended, and that were not started here; at first, those of an image before.
+    /// Whether children may have ended that were not started here; at first, those of an image before.
     orphans: Orphans,
     /// Where the executable is found when it is to be replaced.
     executable: Option<PathBuf>,
@@ -323,7 +323,7 @@ fn surroundings(
     })
 }
 
-/// One that goes on where the image before was, or a new one.
+/// A machine that goes on where the image before was, or a new one.
 fn machine(upgrade_state: &mut Option<UpgradeState>) -> Master {
     match upgrade_state {
         Some(before) => Master::resume(Instant::now(), std::mem::take(&mut before.inherited_state)),
@@ -635,14 +635,14 @@ impl<'a> Shell<'a> {
             if let Some(call) = Call::of(worker.board.worker.crashed_in.get()) {
                 let name = plans.get(&worker.plan).and_then(|plan| plan.module_name(call.module.into()));
                 let name = name.as_deref().unwrap_or("?");
-                // One with which a configuration is tried out keeps nothing from being served, and is no reason to turn a module
-                // of the present one on or off.
+                // A worker process with which a configuration is tried out keeps nothing from being served, and is no reason to
+                // turn a module of the present one on or off.
                 if present.is_none_or(|present| worker.plan <= present) {
                     note_module_crash(crashes, worker.plan, (call.module.into(), name), &how);
                 }
                 how = format!("{how} in the module {name}");
             }
-            // It may have said something after it was listened to last: no more than the socket holds.
+            // The worker process may have said something after it was listened to last: no more than the socket holds.
             worker.hear(*generation, usize::MAX, |message| {
                 events.push_back(Event::Worker(*generation, message))
             });
@@ -724,7 +724,7 @@ impl<'a> Shell<'a> {
         rows.iter().skip(old.len()).for_each(|row| row.pid.set(0));
     }
 
-    /// Which slots wait for their next start, and until when.
+    /// Shows which slots wait for their next start, and until when.
     fn show_delays(&self) {
         for (generation, worker) in &self.workers {
             let Some(prepared) = self.plans.get(&worker.plan) else { continue };
@@ -766,7 +766,7 @@ fn exited(child: &Child) -> Option<(bool, String)> {
     match child.try_wait() {
         Ok(None) => None,
         Ok(Some(exit)) => Some((exit == Exit::Status(0), exit.to_string())),
-        // It was reaped elsewhere: it is gone all the same.
+        // The process was reaped elsewhere: it is gone all the same.
         Err(error) => Some((false, format!("cannot be waited for: {error}"))),
     }
 }

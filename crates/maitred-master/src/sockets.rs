@@ -38,7 +38,7 @@ pub(crate) struct Group {
     pub asked: Address,
     /// Where the sockets are bound: `asked`, with the kernel's choice of port if that was 0.
     pub local: Address,
-    /// One per bucket, in the order in which they were bound. Never empty.
+    /// Sockets, one per bucket, in the order in which they were bound. Never empty.
     pub buckets: Vec<Rc<OwnedFd>>,
     /// Whether a service manager passed them.
     pub inherited: bool,

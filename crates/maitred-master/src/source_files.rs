@@ -156,7 +156,7 @@ impl SourceFiles {
                 }
                 match inotify::add_watch(&self.inotify, &child, flags) {
                     Ok(_) => found.push(child),
-                    // It is gone again, or not to be looked into.
+                    // The directory is gone again, or not to be looked into.
                     Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -181,7 +181,7 @@ impl AsFd for SourceFiles {
     }
 }
 
-/// Those in a directory that are watched; what a symbolic link leads to is not.
+/// The directories in a directory that are watched; what a symbolic link leads to is not.
 fn directories(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let entries = entries.take(ENTRIES_MAX).filter_map(Result::ok);

@@ -426,14 +426,14 @@ impl Master {
         }
     }
 
-    /// There are no more worker processes that were replaced than there may be: the oldest have to finish.
+    /// Bounds the worker processes that were replaced and still run: the oldest in excess have to finish.
     fn bound_old_workers(&mut self, now: Instant, max: usize) {
         let earlier = self.predecessors.draining();
         let unbounded = |one: &&mut Generation| one.is_draining();
         let mut old: Vec<&mut Generation> = self.generations.iter_mut().filter(unbounded).collect();
         old.sort_by_key(|one| one.number);
         let mut surplus = (old.len() + earlier).saturating_sub(max);
-        // Those of the image before are the oldest.
+        // The worker processes of the image before are the oldest.
         let grace = self.plan.as_ref().map_or(APP_KILL_DELAY, |plan| plan.grace);
         surplus -= self.predecessors.hurry(now, grace, surplus);
         for one in old.into_iter().take(surplus) {
@@ -464,7 +464,7 @@ impl Master {
             let there = pool.promised().and_then(|home| plan.pools.get(usize::from(home.index)));
             match there {
                 Some(there) => pool.move_home(now, Rc::new(there.clone()), out!(self)),
-                // Its worker process has died, and none will come for it.
+                // The pool's worker process has died, and none will come for it.
                 None if pool.is_homeless() => pool.end(now + APP_KILL_DELAY, out!(self)),
                 None if Some(pool.home().generation) == old => pool.let_go(now),
                 None => {}
@@ -504,7 +504,7 @@ impl Master {
             }
             // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
-            // It ends by itself.
+            // The worker process ends by itself.
             FromWorker::CannotRun(why) => {
                 let why =
                     format!("the new worker process cannot run: {}", why.replace(char::is_control, " "));

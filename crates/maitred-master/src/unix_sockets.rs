@@ -36,7 +36,7 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// One that this process has made before another program was put into it.
+    /// A file that this process has made before another program was put into it.
     pub(crate) fn left((path, device, inode): (PathBuf, u64, u64)) -> SocketFile {
         SocketFile { path, device, inode }
     }
@@ -63,7 +63,7 @@ impl SocketFile {
         if owner.is_some() || group.is_some() {
             rustix::fs::chownat(&file, "", owner, group, AtFlags::EMPTY_PATH).map_err(given_away)?;
         }
-        // There is no fchmod(2) for a descriptor that only names a file.
+        // fchmod(2) does not take a descriptor that only names a file.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mode = std::fs::Permissions::from_mode(to.mode);
         std::fs::set_permissions(path, mode).map_err(|error| format!("`unix_mode`: {error}"))

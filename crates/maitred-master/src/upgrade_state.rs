@@ -116,11 +116,11 @@ struct Secrets {
 /// An application process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct PackedApp {
-    /// Its name.
+    /// The process's name.
     pub slot: SlotId,
     /// The generation that it works for.
     pub generation: u64,
-    /// Its process id.
+    /// The process's id.
     pub pid: u32,
     /// What it writes: the name that is logged with it, and the pipe.
     pub output: Option<(String, i32)>,
@@ -256,7 +256,7 @@ impl UpgradeState {
             return Err(format!("environment: {VARIABLE}={place:?} makes no sense; remove it"));
         };
         if pid != std::process::id() {
-            // It is for another process, as with `LISTEN_PID`.
+            // The state is for another process, as with `LISTEN_PID`.
             return Ok(None);
         }
         let failed = |error: &dyn std::fmt::Display| format!("what the executable before has left: {error}");
@@ -267,9 +267,9 @@ impl UpgradeState {
         Ok(Some(upgrade_state))
     }
 
-    /// Removes from the machine's state the processes that do not exist here. Such a process has been reaped, and the event
-    /// that says so ends with this image: the next one would wait for its end for ever. Nor would it ever receive the end of a
-    /// channel to an external server, which ends with the worker process that has it.
+    /// Removes from the machine's state the processes that do not exist here. A process that does not exist here has been
+    /// reaped, and the event that says so ends with this image: the next one would wait for its end for ever. Nor would that
+    /// image ever receive the end of a channel to an external server, which ends with the worker process that has it.
     pub(crate) fn leave_out_the_gone(&mut self) {
         let (workers, apps) = (&self.workers, &self.apps);
         let lives = |old: &OldWorker| workers.iter().any(|(generation, _)| *generation == old.generation);
@@ -346,7 +346,7 @@ impl Unpacker {
         packed.into_iter().map(|group| self.group(group)).collect()
     }
 
-    /// Unix sockets. One that was passed by a service manager may be in use as well.
+    /// Unix sockets. A socket that was passed by a service manager may be in use as well.
     ///
     /// # Errors
     /// As [`Unpacker::take`].

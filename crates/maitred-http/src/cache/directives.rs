@@ -114,8 +114,8 @@ impl Directives {
         }
     }
 
-    /// Those of the field that this cache follows: the first of its targeted ones that is there and valid, or `Cache-Control`.
-    /// Says which one that is: a place in `rules.targets`.
+    /// The directives of the field that this cache follows: the first of its targeted ones that is there and valid, or
+    /// `Cache-Control`. Says which one that is: a place in `rules.targets`.
     pub(super) fn of(head: &ResponseHead<'_>, rules: &Rules) -> (Directives, Option<usize>) {
         for (at, target) in rules.targets.iter().enumerate() {
             if let Some(directives) = Self::targeted(head, target.as_bytes()) {
@@ -151,7 +151,7 @@ impl Directives {
         }
     }
 
-    /// Those of a targeted field; `None` if it is not there, is empty, or is no dictionary (9213-2.1).
+    /// The directives of a targeted field; `None` if it is not there, is empty, or is no dictionary (9213-2.1).
     fn targeted(head: &ResponseHead<'_>, target: &[u8]) -> Option<Directives> {
         let (mut directives, mut any, mut valid) = (Directives::default(), false, true);
         head.for_each(|name, line| {
@@ -223,7 +223,7 @@ pub(crate) struct RequestDirectives {
 }
 
 impl RequestDirectives {
-    /// Those of a request with these fields.
+    /// The directives of a request with these fields.
     pub(super) fn of<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone) -> RequestDirectives {
         let mut directives = RequestDirectives::default();
         let mut any = false;

@@ -27,7 +27,7 @@ pub(super) struct Facts {
     expires: Option<Option<u64>>,
     last_modified: Option<u64>,
     pub(super) age: Option<u32>,
-    /// There is something to validate it by: an entity tag, or a date of its last modification.
+    /// Whether the response can be validated: by an entity tag, or a date of its last modification.
     pub(super) validator: bool,
     pub(super) set_cookie: bool,
     /// `Pragma: no-cache`, without `Cache-Control`.

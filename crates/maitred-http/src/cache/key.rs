@@ -13,7 +13,7 @@ pub struct KeyRules {
     /// What tells apart what answers requests for one URL, such as the route and its pool: a line, without its end. Nothing, if
     /// it is empty.
     pub answered_by: Box<str>,
-    /// Which part of the query.
+    /// The part of the query that counts.
     pub query: QueryRule,
     /// Parameters are sorted by their names; those of one name stay in their order.
     pub sort: bool,
@@ -23,7 +23,7 @@ pub struct KeyRules {
     pub cookies: Box<[Box<str>]>,
 }
 
-/// Which parameters of a query count. Names are compared decoded, and one that ends in `*` stands for all that begin so.
+/// Which parameters of a query count. Names are compared decoded, and a name that ends in `*` stands for all that begin so.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub enum QueryRule {
     /// All of them.
@@ -31,9 +31,9 @@ pub enum QueryRule {
     All,
     /// None.
     Ignore,
-    /// These.
+    /// The named parameters.
     Only(Box<[Box<str>]>),
-    /// All but these.
+    /// All but the named ones.
     Without(Box<[Box<str>]>),
 }
 

@@ -16,29 +16,31 @@ const ALL: u32 = MUST_REVALIDATE | NO_CACHE | HEURISTIC;
 /// How long a stored response is good, and what for. All that is asked of its directives later is decided when it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetime {
-    /// Its `Date`, or when it was received if it has none, in seconds since 1970.
+    /// The response's `Date`, or when it was received without one, in seconds since 1970.
     pub date: u64,
-    /// When it was received, or validated last, in seconds since 1970, by a clock that is never set back.
+    /// When the response was received, or validated last, in seconds since 1970, by a clock that is never set back.
     pub response_time: u64,
-    /// Its age when it was received (9111-4.2.3), in seconds.
+    /// The response's age when it was received (9111-4.2.3), in seconds.
     pub initial_age: u32,
-    /// Its freshness lifetime (9111-4.2.1), in seconds; 0 if it is only good for validation.
+    /// The freshness lifetime (9111-4.2.1), in seconds; 0 if the response is only good for validation.
     pub fresh_for: u32,
-    /// For how many seconds it is given stale while it is validated (5861-3); 0 if that is forbidden.
+    /// For how many seconds the response is given stale while it is validated (5861-3); 0 if that is forbidden.
     pub stale_while_revalidate: u32,
-    /// For how many seconds it is given stale if its server fails (5861-4); 0 if that is forbidden.
+    /// For how many seconds the response is given stale if its server fails (5861-4); 0 if that is forbidden.
     pub stale_if_error: u32,
-    /// It is not given stale, whatever the client says: `must-revalidate`, `proxy-revalidate` or `s-maxage`.
+    /// Whether the response is never given stale, even if the client asks for it: `must-revalidate`,
+    /// `proxy-revalidate` or `s-maxage`.
     pub must_revalidate: bool,
-    /// It is not given without validation: `no-cache`.
+    /// Whether the response is never given without validation: `no-cache`.
     pub no_cache: bool,
-    /// Its lifetime is a guess (9111-4.2.2).
+    /// Whether the lifetime is a guess (9111-4.2.2).
     pub heuristic: bool,
 }
 
 impl Lifetime {
-    /// Its age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. What was received later than now is as old as can
-    /// be: between two processes the clock was set back, and nothing says for how long it has been there.
+    /// The response's age (9111-4.2.3), in seconds; at most [`SECONDS_MAX`], as in `Age`. A response that was received later
+    /// than now is as old as can be: between two processes the clock was set back, and nothing says for how long it has been
+    /// there.
     pub fn age(&self, now: u64) -> u32 {
         self.whole_age(now).min(u64::from(SECONDS_MAX)) as u32
     }

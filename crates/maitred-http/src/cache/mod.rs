@@ -95,24 +95,24 @@ impl Times {
     }
 }
 
-/// What of a request the rules look at. It borrows nothing, so that it can wait with the exchange.
+/// What of a request the rules look at. The value borrows nothing, so that it can wait with the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Its method.
+    /// The method.
     pub method: Method,
-    /// It has an `Authorization`.
+    /// Whether the request has an `Authorization`.
     pub authorization: bool,
-    /// It is a GET with a `Range`.
+    /// Whether the request is a GET with a `Range`.
     pub range: bool,
-    /// It has an `If-Match` or `If-Unmodified-Since`, which only an origin server evaluates (9111-4.3.2).
+    /// Whether the request has an `If-Match` or `If-Unmodified-Since`, which only an origin server evaluates (9111-4.3.2).
     pub precondition: bool,
-    /// It has content.
+    /// Whether the request has content.
     pub content: bool,
-    /// It asks for another protocol.
+    /// Whether the request asks for another protocol.
     pub upgrade: bool,
-    /// It asks its application to take it for one of another method ([`overridden`]).
+    /// Whether the request asks its application to take it for one of another method ([`overridden`]).
     pub overridden: bool,
-    /// It was a POST, whose response may answer later GETs ([`Wanted::as_get`]).
+    /// Whether the request was a POST, whose response may answer later GETs ([`Wanted::as_get`]).
     pub by_post: bool,
     pub(crate) control: RequestDirectives,
 }

@@ -5,21 +5,22 @@ use super::{Lifetime, Wanted};
 /// What becomes of a stored response that a request has selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// It is given.
+    /// The response is given.
     Fresh {
-        /// Its `Age`, in seconds.
+        /// The response's `Age`, in seconds.
         age: u32,
     },
-    /// It is given, though stale.
+    /// The response is given, though stale.
     Stale {
-        /// Its `Age`, in seconds.
+        /// The response's `Age`, in seconds.
         age: u32,
-        /// It is to be validated behind the client's back (5861-3). If not, the client has asked for it (`max-stale`).
+        /// Whether the response is to be validated behind the client's back (5861-3). If not, the client has asked for it
+        /// (`max-stale`).
         refresh: bool,
     },
-    /// It is validated first.
+    /// The response is validated first.
     Validate,
-    /// It would have to be validated, and the client does not want that: 504 (9111-5.2.1.7).
+    /// The response would have to be validated, and the client does not want that: 504 (9111-5.2.1.7).
     OnlyIfCached504,
 }
 

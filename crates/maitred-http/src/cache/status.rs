@@ -5,9 +5,9 @@ use crate::request::is_token_byte;
 /// What the cache has done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered without the server (`hit`).
+    /// The request was answered without the server (`hit`).
     Hit,
-    /// It went to the server (`fwd`).
+    /// The request went to the server (`fwd`).
     Fwd(Fwd),
 }
 
@@ -16,7 +16,7 @@ pub enum Outcome {
 pub enum Fwd {
     /// The cache was not to handle it.
     Bypass,
-    /// Its method.
+    /// The request's method.
     Method,
     /// Nothing was stored for its key.
     UriMiss,

@@ -31,15 +31,15 @@ pub fn put_conditions(stored: FieldsRef<'_>, out: &mut FieldLines) {
 pub enum Asked {
     /// The request had the validators of this stored response, and no others.
     One,
-    /// It had those of several, or the client's own.
+    /// The request had the validators of several, or the client's own.
     Several,
 }
 
 /// Whether a 304 is about this stored response (9111-4.3.4).
 ///
-/// One that answers the validators of a single response is, whatever validators it has itself: the server has said that they are
-/// current. By the letter another entity tag in it would forbid the update, but what has one is a server (or a compressing
-/// filter) that writes its tags in two ways.
+/// A 304 that answers the validators of a single response is, even if it has other validators itself: the server has said that
+/// they are current. By the letter another entity tag in it would forbid the update, but what has one is a server (or a
+/// compressing filter) that writes its tags in two ways.
 pub fn updates(stored: FieldsRef<'_>, head: &ResponseHead<'_>, asked: Asked) -> bool {
     if head.status != 304 {
         return false;
@@ -68,16 +68,16 @@ fn same_validators(stored: FieldsRef<'_>, head: &ResponseHead<'_>) -> Option<boo
 /// What the response to a HEAD says about a stored response to GET (9111-4.3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadUpdate {
-    /// It is still current: [`freshen`] takes the new fields over.
+    /// The stored response is still current: [`freshen`] takes the new fields over.
     Update,
-    /// It is not what a GET would get now: it is [outdated](Lifetime::outdated).
+    /// The stored response is not what a GET would get now: it is [outdated](Lifetime::outdated).
     Outdated,
     /// Nothing.
     Nothing,
 }
 
-/// What the response to a HEAD, which selects this stored response (whose status is 200), says about it. Its validators and its
-/// length, as far as it has them, have to be the stored ones.
+/// What the response to a HEAD, which selects this stored response (whose status is 200), says about it. The validators and the
+/// length of the HEAD's response, as far as it has them, have to be the stored ones.
 pub fn head_updates(stored: FieldsRef<'_>, head: &ResponseHead<'_>) -> HeadUpdate {
     if head.status != 200 {
         return HeadUpdate::Nothing;
@@ -143,7 +143,7 @@ pub fn merge(
     for (name, value) in stored.iter() {
         let old_date = !dated && name.eq_ignore_ascii_case(b"date");
         let replaced = names.binary_search_by(|other| compare(other, name)).is_ok();
-        // Those that the new response names in `no-cache` must not be given without it, even if they are stored.
+        // Fields that the new response names in `no-cache` must not be given without it, even if they are stored.
         if !replaced && !old_date && !is_left_out(name) {
             out.push(name, value);
         }
@@ -163,7 +163,7 @@ fn compare(one: &[u8], other: &[u8]) -> std::cmp::Ordering {
 }
 
 /// Appends the fields of a response that are not stored, and are for the client of this exchange all the same: `Set-Cookie`, and
-/// those that `no-cache` or `private` name. Those that others may have, too, go to `shared`.
+/// those that `no-cache` or `private` name. Fields that others may have, too, go to `shared`.
 pub fn split_fields(
     head: &ResponseHead<'_>,
     response_time: u64,

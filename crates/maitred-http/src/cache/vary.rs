@@ -17,7 +17,7 @@ pub enum Vary {
     Nothing,
     /// More than can be named (`*`): it answers no other request.
     Any,
-    /// These request fields: names in small letters, sorted, each once, with commas between them.
+    /// The named request fields: names in small letters, sorted, each once, with commas between them.
     Fields(Box<str>),
 }
 

@@ -39,9 +39,9 @@ pub enum Why {
     SetCookie,
     /// `Vary: *`, or too many names in it.
     Vary,
-    /// It does not say how long it is good.
+    /// The response does not say how long it is good.
     NoLifetime,
-    /// It is stale already, and has nothing to be validated by.
+    /// The response is stale already, and has nothing to be validated by.
     Stale,
 }
 

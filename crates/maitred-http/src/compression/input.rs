@@ -81,8 +81,8 @@ impl<'b> Input<'b> {
         Err(Malformed::Integer)
     }
 
-    /// A string, still coded. Its length begins in the `prefix_bits` (1 to 7) of its first byte, and the bit above them says
-    /// whether it is in Huffman's code.
+    /// A string, still coded. The string's length begins in the `prefix_bits` (1 to 7) of its first byte, and the bit above
+    /// them says whether it is in Huffman's code.
     #[inline]
     pub(crate) fn string(&mut self, prefix_bits: u32) -> Result<Coded<'b>, Malformed> {
         let huffman = self.peek().ok_or(Malformed::Truncated)? & (1 << prefix_bits) != 0;

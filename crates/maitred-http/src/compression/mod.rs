@@ -24,7 +24,7 @@ pub struct Bounds {
 pub enum Decoded {
     /// All of it.
     Complete,
-    /// Its first fields; the next one was beyond the [`Bounds`].
+    /// The first fields; the next one was beyond the [`Bounds`].
     TooLarge,
 }
 

@@ -45,7 +45,7 @@ impl List {
     }
 }
 
-/// Strings of one field. Its memory is used again and again, without being cleared in between.
+/// Strings of one field. The memory is used again and again, without being cleared in between.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     bytes: Vec<u8>,
@@ -145,7 +145,7 @@ impl<'b> Text<'b> {
         Ok(Text::Scratch(scratch.decode(bytes, symbols_max.min(kept_bytes_max))?))
     }
 
-    /// Its bytes, also if it was dropped.
+    /// The text's length in bytes, also if it was dropped.
     pub(crate) fn len(&self) -> usize {
         match self {
             Text::Elsewhere(bytes) => bytes.len(),

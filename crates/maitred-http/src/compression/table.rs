@@ -87,7 +87,7 @@ impl Table {
         (index <= self.entries.len() && index > 0).then_some(index)
     }
 
-    /// Adds a field. One that is larger than the table empties it, and is not an error (7541-4.4).
+    /// Adds a field. A field that is larger than the table empties it, and is not an error (7541-4.4).
     pub(crate) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let strings = name.len() + value.len();
         let counted = strings + FIELD_OVERHEAD_BYTES;

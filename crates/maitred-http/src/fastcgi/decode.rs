@@ -33,13 +33,13 @@ pub enum Event<'b> {
 /// How a request ended, as the protocol sees it (section 5.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProtocolStatus {
-    /// It was handled.
+    /// The request was handled.
     RequestComplete,
-    /// It was refused since another one runs on this connection. Never right here: there is none.
+    /// The request was refused since another one runs on this connection. Never right here: there is none.
     CantMultiplex,
-    /// It was refused since the application has too much to do: it may be sent to another process, or later.
+    /// The request was refused since the application has too much to do: it may be sent to another process, or later.
     Overloaded,
-    /// It was refused since the application is no responder: the operator named the wrong one.
+    /// The request was refused since the application is no responder: the operator named the wrong one.
     UnknownRole,
     /// A number that the specification does not know.
     Unknown(u8),

@@ -15,12 +15,12 @@ const VALUE: ByteSet = byte_set(&[(b' ', b'~'), (0x80, 0xff)], b"\t");
 pub struct Head<'b> {
     /// 200 to 999: from `Status` (6.3.3); without it 302 if there is a `Location` for the client, otherwise 200.
     pub status: u16,
-    /// The phrase behind the number in `Status`; empty if there is none. It may stand in a status line.
+    /// The phrase behind the number in `Status`; empty if there is none. The phrase may stand in a status line.
     pub reason: &'b [u8],
     /// `Location` without `Status`, whose value begins with one slash: the server is to answer as if this path and query had been
-    /// asked for (6.2.2), with GET (or HEAD) and no content, in a bounded number of steps. It is visible ASCII, has no fragment,
-    /// and is not judged otherwise. Status, fields and content of this response go nowhere then; a server that makes no local
-    /// redirects passes all of them on, as nginx does.
+    /// asked for (6.2.2), with GET (or HEAD) and no content, in a bounded number of steps. The value is visible ASCII, has no
+    /// fragment, and is not judged otherwise. Status, fields and content of this response go nowhere then; a server that makes
+    /// no local redirects passes all of them on, as nginx does.
     pub local_redirect: Option<&'b str>,
     /// `Content-Length`. Fewer bytes are no complete response; of more, the rest is dropped.
     pub content_length: Option<u64>,
@@ -183,7 +183,7 @@ fn judge(bytes: &[u8], fields_max: u16) -> Result<Head<'_>, Bad> {
             None => {}
             // The same length again says nothing (9110-8.6).
             Some(before) if name.len() == 14 && before == value => {}
-            // 6.3: no CGI field may come twice. Which of them a client would use is not known.
+            // 6.3: no CGI field may come twice. The one that a client would use is not known.
             Some(_) => return Err(Bad::Syntax(twice)),
         }
     }
@@ -217,7 +217,7 @@ fn check(line: &[u8]) -> Result<(&str, &[u8]), Bad> {
     Ok((name, value))
 }
 
-/// `404 Not Found`: three digits, and a phrase or nothing (6.3.3). There are no interim responses in CGI.
+/// `404 Not Found`: three digits, and a phrase or nothing (6.3.3). CGI has no interim responses.
 fn parse_status(value: &[u8]) -> Result<(u16, &[u8]), Bad> {
     const BAD: Bad = Bad::Syntax("Status is not a number of three digits");
     let (digits, rest) = value.split_first_chunk::<3>().ok_or(BAD)?;

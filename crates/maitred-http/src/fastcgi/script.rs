@@ -26,10 +26,10 @@ pub struct Script<'p> {
 /// code has passwords in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It does not begin with a slash.
+    /// The path does not begin with a slash.
     NotAbsolute,
-    /// It has a NUL byte, where C programs see its end: `/evil.jpg\0.php` would run `evil.jpg` (CVE-2006-7243). The server's
-    /// own URI parser refuses it before.
+    /// The path has a NUL byte, where C programs see its end: `/evil.jpg\0.php` would run `evil.jpg` (CVE-2006-7243). The
+    /// server's own URI parser refuses it before.
     Nul,
     /// A segment is the ending alone (`/.php`): a hidden file. No script has no name.
     NoName,
@@ -56,8 +56,8 @@ impl std::error::Error for Refused {}
 /// (`.php`, its dot included), as the expression above finds it, and what follows is `PATH_INFO`. So `/a.php/b.php` is `/a.php`
 /// with the `PATH_INFO` `/b.php`. A path without a script that ends in a slash is that of the `index` in that directory.
 ///
-/// `None`: not a script. It may be a file, or belongs to the front controller; for that, make a [`Script`] with its name, such
-/// as `/index.php`.
+/// `None`: not a script. The path may be a file, or belongs to the front controller; for that, make a [`Script`] with its name,
+/// such as `/index.php`.
 ///
 /// Nothing here folds the case of letters outside ASCII, which changes their length (CVE-2026-27590). A line break is a byte as
 /// any other: nginx's expression does not match `/index.php/a%0Ab`, and php-fpm overran a buffer with the empty `PATH_INFO` that

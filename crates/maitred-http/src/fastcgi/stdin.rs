@@ -5,7 +5,7 @@ use super::encode::{put_stdin_end, stdin_record};
 /// What follows of content that is sent out of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// These bytes, which are around the content.
+    /// Bytes that are around the content.
     Frame(&'a [u8]),
     /// The same; nothing follows them.
     End(&'a [u8]),

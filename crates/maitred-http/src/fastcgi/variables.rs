@@ -86,7 +86,7 @@ impl Default for Variables<'_> {
 /// - names with anything but letters, digits and hyphens: `X_User` would collide with `X-User`, and in PHP `X.User` too;
 /// - `Content-Type` and `Content-Length` among the `fields`, but for the first `Content-Type`; the length is
 ///   [`Variables::content_length`];
-/// - fields of one hop (9110-7.6.1). Those that `Connection` names are the caller's to leave out.
+/// - fields of one hop (9110-7.6.1). The caller leaves out those that `Connection` names.
 ///
 /// The type is `CONTENT_TYPE` and `HTTP_CONTENT_TYPE`, and a length that the client has sent is `CONTENT_LENGTH` and
 /// `HTTP_CONTENT_LENGTH`, as nginx sends them: applications look for either.
@@ -212,7 +212,7 @@ fn put_address(params: &mut Params<'_>, name: &[u8], address: IpAddr) {
     // The longest one has 39 bytes; canonical ones have no mapped form.
     let mut text = [0; 48];
     let mut rest = &mut text[..];
-    // There is room.
+    // The buffer has room for any address.
     let _ = write!(rest, "{}", address.to_canonical());
     let free = rest.len();
     params.put(name, text.get(..text.len() - free).unwrap_or_default());

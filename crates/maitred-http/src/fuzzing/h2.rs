@@ -183,7 +183,7 @@ impl Caller {
                 self.seen.push(Seen::Writable);
                 self.write_more();
             }
-            // It has no stream that anything could be asked of.
+            // A refused request has no stream that anything could be asked of.
             Event::Refused { .. } => {}
             Event::PeerLeaves => self.seen.push(Seen::PeerLeaves),
             Event::Response { .. } => unreachable!("the peer is a client"),

@@ -16,7 +16,7 @@ const TRAILERS: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotBase64;
 
-/// Decodes what comes in pieces. It holds no more than three bytes.
+/// Decodes what comes in pieces. The decoder holds no more than three bytes.
 #[derive(Debug, Default)]
 pub struct TextDecoder {
     held: Vec<u8>,
@@ -29,7 +29,7 @@ impl TextDecoder {
     /// Appends to `out` what can be decoded by now.
     ///
     /// # Errors
-    /// It is not Base64.
+    /// The text is not Base64.
     pub fn decode(&mut self, text: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
         let missing = if self.held.is_empty() { 0 } else { GROUP - self.held.len() };
         let (first, rest) = text.split_at(missing.min(text.len()));
@@ -67,13 +67,13 @@ fn decode(mut groups: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
 #[derive(Debug)]
 pub struct Reply {
     form: Form,
-    /// It is one of gRPC; other responses stay what they are.
+    /// Whether the response is one of gRPC; other responses stay what they are.
     applies: bool,
     coded: Vec<u8>,
 }
 
 impl Reply {
-    /// One to a call in this form.
+    /// A reply to a call in this form.
     pub fn new(form: Form) -> Reply {
         Reply { form, applies: false, coded: Vec::new() }
     }

@@ -3,7 +3,7 @@
 /// What a client sends first (9113-3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Its first line, which no request of HTTP/1 begins with.
+/// The preface's first line, which no request of HTTP/1 begins with.
 pub const PREFACE_LINE: &[u8] = PREFACE.split_at(16).0;
 
 /// Bytes of a frame's header.
@@ -103,7 +103,7 @@ pub struct FrameHeader {
     pub kind: u8,
     /// Bits of [`flag`].
     pub flags: u8,
-    /// The stream; 0 for the connection. Its reserved bit is not kept.
+    /// The stream; 0 for the connection. The reserved bit is not kept.
     pub stream: u32,
 }
 

@@ -25,8 +25,8 @@
 //! called with a key that was released, or with one of a stream that is over, and does nothing then.
 //!
 //! The caller writes content while [`Session::room`] says so, and asks [`Session::next_writable`] whose turn it is when
-//! [`Event::Writable`] came or when `out` was sent. It puts a bound on time: a peer that opens no window, or takes no bytes,
-//! costs at most what `out` and the slots hold.
+//! [`Event::Writable`] came or when `out` was sent. The caller puts a bound on time: a peer that opens no window, or takes no
+//! bytes, costs at most what `out` and the slots hold.
 
 mod client;
 mod data;
@@ -65,9 +65,9 @@ pub use settings::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENT_AHEAD_BYTES, Settings
 pub enum Event<'i> {
     /// A request has begun. The caller's head has all of it, and is to be judged: [`RequestHead::judge`].
     Request {
-        /// Its stream, to be released later.
+        /// The request's stream, to be released later.
         stream: StreamKey,
-        /// There is no body.
+        /// Whether the request has no body.
         ended: bool,
     },
     /// A request has come that gets no stream. What could be read of it is in the caller's head:
@@ -78,7 +78,7 @@ pub enum Event<'i> {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Bytes of a body, without padding. They are the caller's until it says [`Session::consumed`].
+    /// Bytes of a body, without padding. The bytes are the caller's until it says [`Session::consumed`].
     Data {
         /// The stream.
         stream: StreamKey,
@@ -91,10 +91,10 @@ pub enum Event<'i> {
     Trailers {
         /// The stream.
         stream: StreamKey,
-        /// At least one. Those that mean nothing there ([`NOT_IN_TRAILERS`](crate::fields::NOT_IN_TRAILERS)) were dropped.
+        /// At least one. Fields that mean nothing there ([`NOT_IN_TRAILERS`](crate::fields::NOT_IN_TRAILERS)) were dropped.
         fields: Box<FieldLines>,
     },
-    /// The stream is over: the peer has reset it, or the session has because of a stream error. It has to be released.
+    /// The stream is over: the peer has reset it, or the session has because of a stream error. The stream has to be released.
     Reset {
         /// The stream.
         stream: StreamKey,
@@ -119,7 +119,7 @@ pub enum Event<'i> {
 pub struct Fatal {
     /// The code that was sent.
     pub code: Code,
-    /// The rule that was broken, in a few words. It is sent to the peer, too.
+    /// The rule that was broken, in a few words. The words are sent to the peer, too.
     pub reason: &'static str,
 }
 
@@ -151,7 +151,7 @@ enum Leaving {
 /// A DATA frame of which not everything has come.
 #[derive(Debug, Default, Clone, Copy)]
 struct Rest {
-    /// Its stream; 0 if the bytes are dropped.
+    /// The frame's stream; 0 if the bytes are dropped.
     stream: u32,
     content: u32,
     padding: u32,
@@ -201,7 +201,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that waits for the client's preface. Its own settings are in `out`.
+    /// A session that waits for the client's preface. The session's own settings are in `out`.
     pub fn new(settings: &Settings, now: Instant) -> Self {
         let mut session = Self::silent(settings, now);
         session.settings.announce(&mut session.out);
@@ -424,7 +424,7 @@ impl Session {
     }
 
     /// Serves no more than so many streams at a time from now on, nor than the settings say, and tells the peer (9113-5.1.2).
-    /// Those that there are go on; others are refused, and the peer may retry. This does not count as an error of the peer.
+    /// Open streams go on; others are refused, and the peer may retry. A refusal does not count as an error of the peer.
     pub fn limit_streams(&mut self, max: u32) {
         let max = max.clamp(1, self.settings.streams_max);
         if max != self.streams_now && self.dead.is_none() {

@@ -39,14 +39,14 @@ pub mod setting {
     pub const QPACK_BLOCKED_STREAMS: u64 = 7;
     pub const ENABLE_CONNECT_PROTOCOL: u64 = 8;
     pub const H3_DATAGRAM: u64 = 0x33;
-    /// Those that have no meaning in HTTP/3 (9114-11.2.2).
+    /// Types that have no meaning in HTTP/3 (9114-11.2.2).
     pub const OF_HTTP2: [u64; 5] = [0, 2, 3, 4, 5];
 }
 
-/// Settings of one SETTINGS frame at most, unknown ones included. There are six, and clients add one or two that mean nothing.
+/// Settings of one SETTINGS frame at most, unknown ones included. Six are defined, and clients add one or two that mean nothing.
 pub const SETTINGS_MAX: usize = 32;
 
-/// Bytes of a SETTINGS frame's payload at most: those of so many settings.
+/// Bytes of a SETTINGS frame's payload at most: the bytes of so many settings.
 pub const SETTINGS_BYTES_MAX: u64 = (SETTINGS_MAX * 2 * varint::BYTES_MAX) as u64;
 
 /// The kind of stream that a frame stands on.

@@ -30,19 +30,19 @@ pub enum Event<'i> {
     Headers {
         /// The section.
         section: Cow<'i, [u8]>,
-        /// It stands behind content, or behind a request's head. From a server, a section without content before it can be
-        /// trailers as well: if the response's head has come, and was not an interim one.
+        /// Whether the section stands behind content, or behind a request's head. From a server, a section without content
+        /// before it can be trailers as well: if the response's head has come, and was not an interim one.
         trailers: bool,
     },
-    /// A field section that is larger than the reader takes. It is skipped. If it is part of a request, an answer with status
-    /// 431 is in order, and the rest of the stream need not be read; to a QPACK decoder the stream is cancelled.
+    /// A field section that is larger than the reader takes. The section is skipped. If it is part of a request, an answer with
+    /// status 431 is in order, and the rest of the stream need not be read; to a QPACK decoder the stream is cancelled.
     TooLarge {
-        /// Its bytes.
+        /// The section's length in bytes.
         bytes: u64,
     },
     /// A push is promised.
     PushPromise {
-        /// The push ID. That it is not above the largest one that was allowed is for the caller to check (H3_ID_ERROR).
+        /// The push ID. The caller checks that it is not above the largest one that was allowed (H3_ID_ERROR).
         push: u64,
         /// The field section of its request.
         section: Cow<'i, [u8]>,
@@ -51,7 +51,7 @@ pub enum Event<'i> {
     Settings(Settings),
     /// The peer leaves: the first push ID, or from a server the first request stream, that it does not process.
     GoAway(u64),
-    /// A push is not wanted, or not sent. That it was promised is for the caller to check (H3_ID_ERROR).
+    /// A push is not wanted, or not sent. The caller checks that it was promised (H3_ID_ERROR).
     CancelPush(u64),
     /// The largest push ID that may be used.
     MaxPushId(u64),
@@ -87,7 +87,7 @@ enum Progress {
     Tunnel,
 }
 
-/// Reads the frames of one stream. It holds at most one payload, within the bounds of its type.
+/// Reads the frames of one stream. The reader holds at most one payload, within the bounds of its type.
 #[derive(Debug)]
 pub struct Reader {
     place: Place,

@@ -13,7 +13,7 @@ use crate::section::{Trailers, Translator};
 /// What was found in a request besides its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// The stated length of the content, in bytes. That so many come is for the caller to check (9114-4.1.2).
+    /// The stated length of the content, in bytes. The caller checks that so many come (9114-4.1.2).
     pub content_length: Option<u64>,
     /// The value of a `priority` field (RFC 9218).
     pub priority: Option<Priority>,
@@ -24,11 +24,11 @@ pub struct Facts {
 /// What has become of a section.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Section<T> {
-    /// It is what it should be.
+    /// The section is what it should be.
     Taken(T),
-    /// It waits for entries of the dynamic table, and has to be passed again ([`Outcome::Blocked`]).
+    /// The section waits for entries of the dynamic table, and has to be passed again ([`Outcome::Blocked`]).
     Blocked,
-    /// It is larger than its [`Bounds`]. A request is to be answered with status 431.
+    /// The section is larger than its [`Bounds`]. A request is to be answered with status 431.
     TooLarge,
     /// The message is malformed: an error of the stream, H3_MESSAGE_ERROR (9114-4.1.2).
     Malformed(Error),
@@ -46,7 +46,7 @@ fn malformed<T>(reason: &'static str) -> Section<T> {
 ///
 /// # Errors
 ///
-/// Those of [`Decoder::decode`], which end the connection.
+/// The errors of [`Decoder::decode`], which end the connection.
 pub fn take_request(
     decoder: &mut Decoder,
     (stream, section): (u64, &[u8]),
@@ -78,7 +78,7 @@ pub fn take_request(
 ///
 /// # Errors
 ///
-/// Those of [`Decoder::decode`], which end the connection.
+/// The errors of [`Decoder::decode`], which end the connection.
 pub fn take_trailers(
     decoder: &mut Decoder,
     (stream, section): (u64, &[u8]),

@@ -15,10 +15,10 @@
 //!
 //! # What the caller does
 //!
-//! It has the QUIC connection: it says which streams were opened ([`Session::open`]), what came on them ([`Session::receive`],
-//! [`Session::receive_unidirectional`]), and that they were reset or stopped ([`Session::lose`]); it sends what
-//! [`Session::take_unsent`] gives out, and carries out [`Session::take_action`]. What QUIC does not take of a piece stays with
-//! the caller, which says so ([`Session::hold`]): the stream has no room meanwhile.
+//! The caller has the QUIC connection: it says which streams were opened ([`Session::open`]), what came on them
+//! ([`Session::receive`], [`Session::receive_unidirectional`]), and that they were reset or stopped ([`Session::lose`]); it
+//! sends what [`Session::take_unsent`] gives out, and carries out [`Session::take_action`]. What QUIC does not take of a piece
+//! stays with the caller, which says so ([`Session::hold`]): the stream has no room meanwhile.
 //!
 //! A stream that [`Event::Request`] has named occupies its slot until [`Session::release`], also after [`Event::Reset`]; and
 //! beyond that until all of its response was taken. Every function may be called with a key of a stream that is over, and does
@@ -84,9 +84,9 @@ pub enum Event<'i> {
     /// A request has begun. The caller's head has all of it, and is to be judged:
     /// [`RequestHead::judge`](crate::request::RequestHead::judge).
     Request {
-        /// Its stream, to be released later.
+        /// The request's stream, to be released later.
         stream: StreamKey,
-        /// There is no body.
+        /// Whether the request has no body.
         ended: bool,
     },
     /// A request has come that does not get to the caller. What could be read of it is in the caller's head:
@@ -110,10 +110,10 @@ pub enum Event<'i> {
     Trailers {
         /// The stream.
         stream: StreamKey,
-        /// At least one. Those that mean nothing there ([`NOT_IN_TRAILERS`](crate::fields::NOT_IN_TRAILERS)) were dropped.
+        /// At least one. Fields that mean nothing there ([`NOT_IN_TRAILERS`](crate::fields::NOT_IN_TRAILERS)) were dropped.
         fields: Box<FieldLines>,
     },
-    /// The stream is over: the client has taken it back, or the session has because of an error. It has to be released.
+    /// The stream is over: the client has taken it back, or the session has because of an error. The stream has to be released.
     Reset {
         /// The stream.
         stream: StreamKey,
@@ -127,14 +127,14 @@ pub enum Event<'i> {
 pub enum Action {
     /// Ask the client to send no more on it: STOP_SENDING.
     Stop {
-        /// Its identifier.
+        /// The stream's identifier.
         id: u64,
         /// Why.
         code: Code,
     },
     /// Give its sending side up: RESET_STREAM. What was not sent is dropped.
     Reset {
-        /// Its identifier.
+        /// The stream's identifier.
         id: u64,
         /// Why.
         code: Code,
@@ -189,7 +189,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of a connection that has just begun. Its settings are what [`Session::take_control`] begins with.
+    /// A session of a connection that has just begun. The session's settings are what [`Session::take_control`] begins with.
     pub fn new(settings: &Settings, now: Instant) -> Self {
         let announced = frame::Settings {
             list_bytes_max: Some(u64::from(settings.header_list_bytes_max)),
@@ -354,8 +354,8 @@ impl Session {
         self.dead.is_some() || (left && self.streams.open() == 0)
     }
 
-    /// Serves no more than so many requests at a time from now on, nor than the settings say. Those that there are go on; others
-    /// are refused, and the client may retry. This does not count as an error of the client.
+    /// Serves no more than so many requests at a time from now on, nor than the settings say. Open requests go on; others are
+    /// refused, and the client may retry. A refusal does not count as an error of the client.
     pub fn limit_streams(&mut self, max: u32) {
         self.streams_now = max.min(self.settings.streams_max).max(1);
     }

@@ -77,7 +77,7 @@ pub struct PeerStreams {
 }
 
 impl PeerStreams {
-    /// Those of a peer that has opened none.
+    /// The streams of a peer that has opened none.
     pub fn new(from: Side) -> PeerStreams {
         PeerStreams { from, control: false, encoder: false, decoder: false }
     }

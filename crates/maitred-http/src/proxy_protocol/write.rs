@@ -17,11 +17,11 @@ pub enum Version {
 /// What is said of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passed {
-    /// It is passed on for a client: that one's address, and the one that it has connected to.
+    /// The connection is passed on for a client: that one's address, and the one that it has connected to.
     Client(SocketAddr, SocketAddr),
-    /// It is passed on for a client without an address.
+    /// The connection is passed on for a client without an address.
     Unknown,
-    /// It is the proxy's own, for a check of the server's health. Version 1 has no word for that.
+    /// The connection is the proxy's own, for a check of the server's health. Version 1 has no word for that.
     Local,
 }
 

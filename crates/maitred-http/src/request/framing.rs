@@ -13,7 +13,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// A `Content-Length` field. One that is repeated, or is a list, is refused even if all values agree: no
+    /// A `Content-Length` field. A field that is repeated, or is a list, is refused even if all values agree: no
     /// client has a reason to send it, and smugglers do.
     pub(super) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         if self.length.is_some() {

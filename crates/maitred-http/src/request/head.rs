@@ -133,9 +133,9 @@ const _: () = assert!(size_of::<Facts>() <= 104, "what a request in a queue take
 pub(crate) struct Parts {
     pub(crate) method: Span,
     pub(crate) target: Span,
-    /// Which of both.
+    /// The version that the request line names.
     pub(crate) version: Version,
-    /// There is no content.
+    /// Whether the request has no content.
     pub(crate) ended: bool,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn within_bounds(method: &[u8], target: &[u8], limits: &HeadLimits) -
     Ok(())
 }
 
-/// Applies the rules that do not depend on how a head was written. Its method and target are [`within_bounds`].
+/// Applies the rules that do not depend on how a head was written. The head's method and target are [`within_bounds`].
 #[inline]
 pub(super) fn judge_lines<'h, 'b>(
     lines: Lines<'h, 'b>,
@@ -88,7 +88,7 @@ pub(super) fn judge_lines<'h, 'b>(
     })
 }
 
-/// Refuses lines that end in a bare LF, which `httparse` lets pass. It leaves no other place for a CR or LF
+/// Refuses lines that end in a bare LF, which `httparse` lets pass. The parser leaves no other place for a CR or LF
 /// than the line ends, so that one look behind each part decides.
 #[inline]
 fn judge_line_ends(head: &[u8], target: &str, fields: &[httparse::Header<'_>]) -> Result<(), Reject> {

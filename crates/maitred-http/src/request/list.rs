@@ -28,7 +28,7 @@ impl<'b> List<'b> {
         List { first, rest, name }
     }
 
-    /// Its first line.
+    /// The value of the field's first line.
     #[inline]
     pub(super) fn first(&self) -> &'b [u8] {
         self.first

@@ -89,7 +89,7 @@ pub enum Framing {
 /// A head that may be acted on. Everything borrows from the bytes that were received.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'h, 'b> {
-    /// Its method.
+    /// The method.
     pub method: Method,
     /// The method as it was sent; a token.
     pub method_text: &'b str,

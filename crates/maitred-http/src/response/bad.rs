@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::limits::{INTERIM_HEAD_BYTES_MAX, INTERIM_RESPONSES_MAX};
 
-/// How an application broke the rules of a response. It is always an error of the application, never of the client: the
-/// client gets 502, or has its connection cut if the head has been written.
+/// How an application broke the rules of a response. A broken rule is always an error of the application, never of the client:
+/// the client gets 502, or has its connection cut if the head has been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {
-    /// It ended before the head of a final response began.
+    /// The response ended before the head of a final response began.
     NoResponse,
-    /// It ended inside a head.
+    /// The response ended inside a head.
     HeadIncomplete,
     /// A head over so many bytes.
     HeadTooBig(u32),
@@ -37,9 +37,9 @@ pub enum Bad {
     Framing(&'static str),
     /// A chunked body that is not well-formed (9112-7.1), in words.
     Chunked(&'static str),
-    /// It ended before its body did.
+    /// The stream ended before the response's body did.
     BodyIncomplete,
-    /// Its body could not be coded: memory is short. The one thing here that is not the application's fault.
+    /// The body could not be coded: memory is short. The one thing here that is not the application's fault.
     Coding,
 }
 

@@ -75,7 +75,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// That of a response made here: its fields say how long its content is.
+    /// The ending of a response made here: its fields say how long its content is.
     #[inline]
     pub fn of(persistence: Persistence) -> Ending {
         Ending {

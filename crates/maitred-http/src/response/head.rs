@@ -410,9 +410,9 @@ impl Source<'_, '_> {
 /// What else a final head says.
 #[derive(Debug, Clone, Copy)]
 struct Told {
-    /// It has a `Date` that goes on.
+    /// Whether the response has a `Date` that goes on.
     dated: bool,
-    /// It has an `Upgrade` that goes on.
+    /// Whether the response has an `Upgrade` that goes on.
     upgrade: bool,
     /// The application keeps its own connection.
     lasts: bool,
@@ -546,7 +546,7 @@ pub(super) fn take_framed(
 const LINE_END: &[u8] = b"\r\n";
 
 /// Whether the line before `end` ends in CRLF, and not in a bare LF, which `httparse` lets pass, as other proxies do in the heads
-/// of servers (9112-2.2). It leaves nothing between one field and the next but a line end.
+/// of servers (9112-2.2). The parser leaves nothing between one field and the next but a line end.
 #[inline]
 fn is_line_end(bytes: &[u8], end: usize) -> bool {
     end.checked_sub(LINE_END.len()).and_then(|start| bytes.get(start..end)) == Some(LINE_END)
@@ -560,8 +560,8 @@ fn names_field(option: &[u8]) -> bool {
         || is_hop_by_hop(option))
 }
 
-/// The fields of 9110-7.6.1 that are for the next hop only whatever `Connection` says. Those that mean something here are
-/// looked at before.
+/// The fields of 9110-7.6.1 that are for the next hop only, also if `Connection` does not name them. Fields that mean something
+/// here are looked at before.
 #[inline]
 fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |expected: &[u8]| is_name(name, expected);

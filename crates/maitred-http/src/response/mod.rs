@@ -30,7 +30,7 @@ pub struct Progress {
     /// How many bytes of the input were taken: all of them. What comes behind the response is dropped, see
     /// [`Filter::excess`].
     pub consumed: usize,
-    /// Whether the response is complete. One that ends with its stream is so only after [`Filter::end`].
+    /// Whether the response is complete. A response that ends with its stream is so only after [`Filter::end`].
     pub complete: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Filter {
     buffered: Vec<u8>,
     /// Interim responses so far.
     interim: u8,
-    /// One of them went on to the client.
+    /// Whether an interim response went on to the client.
     informed: bool,
     /// Of the final response; 0 until its head was written.
     status: u16,
@@ -81,7 +81,7 @@ enum State {
 struct Sink {
     chunks: bool,
     discard: bool,
-    /// It gets a coding on its way.
+    /// Whether the content gets a coding on its way.
     coded: bool,
     /// Whether there was content that must be dropped.
     excess: bool,
@@ -269,7 +269,7 @@ impl Filter {
     }
 
     /// Whether the application sent content that its response cannot have: behind its end, or with HEAD, 204,
-    /// 205 or 304. It was dropped; what the application meant to send is unknown.
+    /// 205 or 304. The excess was dropped; what the application meant to send is unknown.
     #[inline]
     pub fn excess(&self) -> bool {
         self.sink.excess
@@ -347,7 +347,7 @@ impl Filter {
         let input = input.get(..room).unwrap_or(input);
         self.buffered.extend_from_slice(input);
         if self.buffered.len() < most && memchr::memchr(b'\n', input).is_none() {
-            // No line ends here, let alone a head. That keeps single bytes from costing a pass each.
+            // No line ends here, let alone a head. The shortcut keeps single bytes from costing a pass each.
             return Ok(None);
         }
         let taken = head::take(&self.buffered, self.wanted(), out)?;

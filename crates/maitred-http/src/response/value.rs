@@ -10,7 +10,7 @@ pub struct ResponseHead<'a> {
     pub status: u16,
     /// What the application calls the status. HTTP/2 has no place for it (9113-8.3.2).
     pub reason: Option<&'a [u8]>,
-    /// Its fields, without those of the connection, and without `Transfer-Encoding`.
+    /// The fields, without those of the connection, and without `Transfer-Encoding`.
     pub fields: Fields<'a>,
 }
 
@@ -22,7 +22,7 @@ pub struct FramedHead {
     pub status: u16,
     /// `content-length`, which is not among the fields.
     pub content_length: Option<u64>,
-    /// Its fields.
+    /// The fields.
     pub fields: FieldLines,
     /// Nothing follows.
     pub ended: bool,
@@ -65,7 +65,7 @@ const FURTHER_WORDS: usize = RESPONSE_FIELDS_MOST.div_ceil(64) - RESPONSE_FIELDS
 pub(crate) struct Dropped {
     any: bool,
     words: [u64; RESPONSE_FIELDS_MAX.div_ceil(64)],
-    /// Those of further fields, if one of them is dropped.
+    /// Bits of further fields, if one of them is dropped.
     further: Option<Box<[u64; FURTHER_WORDS]>>,
 }
 

@@ -131,7 +131,7 @@ fn without_reuseport_there_is_one_socket() {
 #[test]
 fn a_port_of_somebody_else_is_an_error_even_with_reuseport() {
     let theirs = UdpSocket::bind("127.0.0.1:0").unwrap();
-    // One that would share its port with any other process of its user.
+    // A socket that would share its port with any other process of its user.
     let sharing = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap();
     option::set_socket_reuseport(&sharing, true).unwrap();
     rustix::net::bind(&sharing, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

@@ -236,7 +236,7 @@ fn what_checks_find_is_in_the_list_while_the_server_is() {
     // An upgrade keeps it.
     let text = serde_json::to_vec(&endpoints).unwrap();
     assert_eq!(serde_json::from_slice::<Endpoints>(&text).unwrap(), endpoints);
-    // One that goes and comes back is as if it were new.
+    // A server that goes and comes back is as if it were new.
     endpoints.command(&pool, UpstreamCommand::Remove(address(2))).unwrap();
     endpoints.forget_gone(&pool);
     endpoints.command(&pool, add(2)).unwrap();

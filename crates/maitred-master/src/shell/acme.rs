@@ -70,7 +70,7 @@ impl Shell<'_> {
                 Action::Start(start) => self.start_agent(&start),
                 Action::End => {
                     if let Some(agent) = self.agent.take() {
-                        // Its files are whole at any moment.
+                        // The agent's files are whole at any moment.
                         log_failure("ending the process for certificates", agent.child.kill());
                         self.ended_children.push(agent.child);
                     }
@@ -98,7 +98,7 @@ impl Shell<'_> {
             let Some(tls) = self.plans.get_mut(&worker.plan).and_then(|plan| plan.tls.as_mut()) else {
                 continue;
             };
-            // One that has not been given keys yet gets these with them.
+            // A worker process that has not been given keys yet gets these with them.
             if worker.challenges.as_ref().is_none_or(|known| *known == pairs) {
                 continue;
             }

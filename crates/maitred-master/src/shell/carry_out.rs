@@ -271,7 +271,7 @@ impl Shell<'_> {
         }
     }
 
-    /// This process and the agents write their errors to this file.
+    /// Has this process and the agents write their errors to this file.
     pub(super) fn write_errors_to(&mut self, file: &OwnedFd) {
         if let Err(error) = rustix::stdio::dup2_stderr(file.as_fd()) {
             tracing::error!(%error, "standard error cannot be redirected to log.error_file");
@@ -555,7 +555,7 @@ impl Shell<'_> {
         for line in prepared.announcement() {
             tracing::info!("{line}");
             if self.options.announce {
-                // There may be no reader; that is no reason not to serve.
+                // A missing reader is no reason not to serve.
                 let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
             }
         }

@@ -47,8 +47,9 @@ impl Shell<'_> {
         self.spread_servers();
     }
 
-    /// Gives each worker process the servers of its pools, where they are others than those that it has. One that may not connect
-    /// to all of them keeps those that it has: requests to the others would fail, and the one that takes over begins with them.
+    /// Gives each worker process the servers of its pools, where they are others than those that it has. A worker process that
+    /// may not connect to all of them keeps those that it has: requests to the others would fail, and the one that takes over
+    /// begins with them.
     pub(super) fn spread_servers(&mut self) {
         for worker in self.workers.values_mut() {
             let Some(prepared) = self.plans.get(&worker.plan) else { continue };

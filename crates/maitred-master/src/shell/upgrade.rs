@@ -37,7 +37,7 @@ const NOT_KEPT: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", VARIA
 /// The new executable, which checks itself and the configuration.
 pub(super) struct Check {
     pub(super) child: Child,
-    /// What it writes to standard output and standard error. It is short, and only the end is waited for.
+    /// What the check writes to standard output and standard error. The text is short, and only the end is waited for.
     pipe: OwnedFd,
     said: Vec<u8>,
 }
@@ -75,7 +75,7 @@ impl Shell<'_> {
         for argument in std::env::args_os() {
             command.arg(argument);
         }
-        // It is the next image of this process, and reads the configuration, in which variables may stand.
+        // The new executable is the next image of this process, and reads the configuration, in which variables may stand.
         command.inherit("*");
         for name in NOT_PASSED_ON {
             command.env_remove(name);
@@ -175,7 +175,7 @@ impl Shell<'_> {
                     self.events.push_back(Event::StopWanted);
                 }
             }
-            // It has ended, which its process says as well.
+            // The old worker process has ended, which its own exit says as well.
             Ok((0, _)) | Err(_) => self.old_end = None,
         }
     }
@@ -194,9 +194,9 @@ impl Shell<'_> {
             }
             _ => true,
         });
-        // Read, but not acted on. They wait in the process, and come out of the queue of whichever image is next.
+        // Read, but not acted on. The signals wait in the process, and come out of the queue of whichever image is next.
         signals.into_iter().for_each(Signal::send_to_self);
-        // They go with the agent, whose socket ends.
+        // Hooks go with the agent, whose socket ends.
         self.end_hooks();
         let why = match self.try_replace(inherited_state) {
             Ok(error) => error.to_string(),
@@ -268,7 +268,7 @@ impl Shell<'_> {
         upgrade_state
     }
 
-    /// Takes over what the image before has left. Its sockets of a service manager and its keys are in `around` already.
+    /// Takes over what the image before has left. The image's sockets of a service manager and its keys are in `around` already.
     pub(super) fn unpack(
         &mut self,
         upgrade_state: UpgradeState,
@@ -286,7 +286,7 @@ impl Shell<'_> {
             self.stderr = Some(Unpacker::take(stderr)?);
         }
         for (name, file) in upgrade_state.limits {
-            // One of another format begins anew.
+            // A table of another format begins anew.
             if let Ok(table) = Table::open(Unpacker::take(file)?) {
                 self.limit_tables.adopt(name, table);
             }
@@ -315,14 +315,14 @@ impl Shell<'_> {
         for app in upgrade_state.apps {
             self.unpack_app(app)?;
         }
-        // One that has ended is reaped; there is nothing else to do about the others.
+        // A child that has ended is reaped; nothing else is to be done about the others.
         self.ended_children.extend(upgrade_state.others.into_iter().filter_map(|pid| Child::adopt(pid).ok()));
         Ok(())
     }
 
     /// An application process of the image before.
     fn unpack_app(&mut self, PackedApp { slot, generation, pid, output }: PackedApp) -> Result<(), String> {
-        // They go soon: the configuration that they were started with is not at hand any more.
+        // A process of the image before goes soon: the configuration that it was started with is not at hand any more.
         let most = OUTPUT_BYTES_PER_SECOND_MAX as u32;
         let output =
             output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?, most)));
@@ -330,7 +330,7 @@ impl Shell<'_> {
         match Child::adopt(pid) {
             Ok(child) => {
                 let (process, cpu) = (Process::Own(child), CpuTime::default());
-                // Their recovery sockets have ended with the image before: they go with their worker process.
+                // The recovery socket has ended with the image before: the process goes with its worker process.
                 let (channel, recovery) = (None, None);
                 let app =
                     App { process, slot, generation, channel, link: None, recovery, output, memory: 0, cpu };

@@ -15,7 +15,7 @@ use maitred_control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 /// What the machine needs to know of a configuration that is ready to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Which configuration this is, in the shell's count.
+    /// The number of the configuration, in the shell's count.
     pub number: u64,
     /// How long a stopping worker process may take, and a connection without a request of one that was replaced.
     pub grace: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     pub grace_streams: Option<Duration>,
     /// How many worker processes that were replaced there may be.
     pub old_workers_max: usize,
-    /// Its pools, in the order of the configuration.
+    /// The pools, in the order of the configuration.
     pub pools: Vec<PoolPlan>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Proposal {
 /// One pool of a [`Plan`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolPlan {
-    /// Its name, for messages.
+    /// The pool's name, for messages.
     pub name: String,
     /// What its slots are filled with.
     pub kind: PoolKind,
@@ -91,11 +91,11 @@ pub(crate) struct ListenPlan {
 /// What the kernel says of a process of a listen pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct AcceptSeen {
-    /// Which one.
+    /// The process's epoch.
     pub epoch: u64,
     /// CPU time that it and its descendants use per time, since the look before.
     pub share: f64,
-    /// Its resident memory in bytes; 0 if that was not looked at.
+    /// The process's resident memory in bytes; 0 if that was not looked at.
     pub memory: u64,
 }
 
@@ -113,13 +113,13 @@ pub(crate) enum PoolKind {
 /// What the scoreboard says of an application process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Which one.
+    /// The process's epoch.
     pub epoch: u64,
     /// Requests that it has.
     pub busy: u32,
     /// What it has answered since its present worker process got its channel.
     pub work: Work,
-    /// Its resident memory in bytes; 0 if that was not looked at.
+    /// The process's resident memory in bytes; 0 if that was not looked at.
     pub memory: u64,
 }
 
@@ -151,7 +151,7 @@ pub(crate) enum Event {
     StopWanted,
     /// The worker process is to be replaced, with the same configuration.
     Replace,
-    /// This file of the application has changed: its processes are to be replaced.
+    /// A file of the application has changed: its processes are to be replaced.
     SourceChanged(String),
     /// A client has sent another configuration.
     Proposed(Asker, Box<Proposal>),
@@ -159,7 +159,7 @@ pub(crate) enum Event {
     Worker(u64, FromWorker),
     /// The worker process of this generation has exited, or could not be started.
     WorkerExited {
-        /// Which.
+        /// The generation of the process.
         generation: u64,
         /// What wait(2) said in words, or why it could not be started.
         how: String,
@@ -168,7 +168,7 @@ pub(crate) enum Event {
     AppSaid(SlotId, Vec<String>),
     /// An application process has exited, or could not be started.
     AppExited {
-        /// Which.
+        /// The slot of the process.
         slot: SlotId,
         /// Whether it ended by itself with status 0.
         clean: bool,
@@ -177,18 +177,18 @@ pub(crate) enum Event {
     },
     /// What the scoreboard of a generation says of its pools; before each [`Event::Tick`], and when requests wait.
     Observed {
-        /// Which generation.
+        /// The number of the generation.
         generation: u64,
         /// Requests that wait, by pool.
         queued: Vec<u32>,
-        /// Its application processes.
+        /// The generation's application processes.
         seen: Vec<Seen>,
     },
     /// What the kernel says of the listen pools of the configuration in force; at the same times.
     Accepting {
         /// Lengths of accept queues, by pool and bucket; none for a pool that does not listen.
         queues: Vec<Vec<u32>>,
-        /// Their processes.
+        /// The processes of those pools.
         seen: Vec<AcceptSeen>,
     },
     /// [`Action::Check`] was carried out: whether the new executable can take over, or why not.
@@ -215,9 +215,9 @@ pub(crate) enum Action {
     Abandon(u64),
     /// Start a worker process. Failure is an [`Event::WorkerExited`].
     SpawnWorker {
-        /// Its number.
+        /// The worker process's number.
         generation: u64,
-        /// The number of its configuration.
+        /// The number of the configuration.
         plan: u64,
         /// Whether a predecessor may send its idle connections.
         adopts: bool,
@@ -229,29 +229,29 @@ pub(crate) enum Action {
         generation: u64,
         /// The number of the configuration that says how.
         plan: u64,
-        /// Its name for good.
+        /// The process's name for good.
         slot: SlotId,
     },
     /// Start a process that accepts on the sockets of this bucket of its pool. Failure is an [`Event::AppExited`].
     SpawnAccepting {
         /// The number of the configuration that says how.
         plan: u64,
-        /// Its name for good.
+        /// The process's name for good.
         slot: SlotId,
-        /// Which sockets it gets.
+        /// The bucket whose sockets the process gets.
         bucket: u16,
     },
-    /// This signal to the application process of this epoch.
+    /// Send this signal to the application process of this epoch.
     StopApp(u64, StopSignal),
     /// Give the channel of an application process to this generation's worker process, which has to know it by this name.
     MoveApp {
         /// Whose it is from now on.
         generation: u64,
-        /// Its name there.
+        /// The process's name there.
         slot: SlotId,
         /// What it said in HELLO, if it has.
         greeting: Option<Greeting>,
-        /// It is to be given back.
+        /// Whether the process is to be given back.
         borrowed: bool,
         /// The worker process that had it goes on using it, over a link.
         linked: bool,
@@ -260,11 +260,11 @@ pub(crate) enum Action {
     Share {
         /// Whose it is.
         generation: u64,
-        /// Its name there.
+        /// The process's name there.
         slot: SlotId,
         /// The worker process that is to use it as well.
         guest: u64,
-        /// Its name there.
+        /// The process's name there.
         name: SlotId,
         /// What it said in HELLO.
         greeting: Option<Greeting>,
@@ -274,7 +274,7 @@ pub(crate) enum Action {
     HandOn {
         /// Whose it is.
         generation: u64,
-        /// Its name there.
+        /// The process's name there.
         slot: SlotId,
     },
     /// The channel of the application process of this epoch is of no use any more: close it, so that the process sees its
@@ -285,7 +285,7 @@ pub(crate) enum Action {
     RecoverApp {
         /// Whose it is from now on.
         generation: u64,
-        /// Its name there.
+        /// The process's name there.
         slot: SlotId,
     },
     /// Send a message to a worker process.
@@ -313,7 +313,7 @@ pub(crate) enum Action {
     AbandonCheck,
     /// Tell a worker process that the master will be another one soon ([`ToWorker::OrphanMode`]).
     OrphanMode {
-        /// Which.
+        /// The generation of the worker process.
         generation: u64,
         /// How long it may take once it is asked to drain; `None` for one that drains already.
         time: Option<DrainTime>,
@@ -390,7 +390,7 @@ pub(crate) struct Counts {
 /// What one image of the master leaves to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct InheritedState {
-    /// Its counters; generations are counted on.
+    /// The image's counters; generations are counted on.
     pub counts: Counts,
     /// The last epoch that was given out.
     pub epoch_last: u64,
@@ -406,7 +406,7 @@ pub(crate) struct InheritedState {
 /// A worker process of an earlier image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OldWorker {
-    /// Its number.
+    /// The generation's number.
     pub generation: u64,
     /// What it does.
     pub duty: Duty,
@@ -415,12 +415,12 @@ pub(crate) struct OldWorker {
 /// What an old worker process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Duty {
-    /// It serves until it is asked to drain. At most one does.
+    /// The process serves until it is asked to drain. At most one does.
     Serving {
         /// How long it may then take, in milliseconds.
         grace_ms: u64,
     },
-    /// It finishes what it has.
+    /// The process finishes what it has.
     Draining {
         /// How long it still may take, in milliseconds.
         left_ms: u64,
@@ -430,9 +430,9 @@ pub(crate) enum Duty {
 /// An application process of an earlier image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OldApp {
-    /// Its name for good.
+    /// The process's name for good.
     pub epoch: u64,
-    /// Its owner.
+    /// The process's owner.
     pub owner: Owner,
 }
 
@@ -447,7 +447,7 @@ pub(crate) enum Owner {
         pool: String,
         /// What asks it to end.
         signal: StopSignal,
-        /// How long it may then take, in milliseconds. It passes between versions under its first name.
+        /// How long it may then take, in milliseconds. The field passes between versions under its first name.
         #[serde(rename = "patience_ms")]
         timeout_ms: u64,
     },

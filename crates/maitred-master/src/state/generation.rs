@@ -60,7 +60,7 @@ pub(crate) enum WorkerPhase {
 pub(crate) struct Generation {
     /// Counted from 1.
     pub number: u64,
-    /// Its configuration.
+    /// The generation's configuration.
     pub plan: Rc<Plan>,
     /// What its worker process is doing.
     pub worker: WorkerPhase,
@@ -159,7 +159,8 @@ impl Generation {
         Some(time)
     }
 
-    /// One that drains gets no more than `grace` from now on. Returns that, in milliseconds; `None` if it has less anyway.
+    /// Gives a draining worker process no more than `grace` from now on. Returns that, in milliseconds; `None` if it has less
+    /// anyway.
     pub(crate) fn hurry(&mut self, now: Instant) -> Option<u64> {
         let WorkerPhase::Draining { kill_at, .. } = &mut self.worker else { return None };
         let sooner = now + self.plan.grace + DRAIN_MARGIN;
@@ -170,8 +171,8 @@ impl Generation {
         Some(self.plan.drain_time(true).grace_ms)
     }
 
-    /// It has to end at once. Returns whether it is to be asked to drain within no time, so that it writes what its access
-    /// log still holds; otherwise it is to be killed.
+    /// Ends the worker process at once. Returns whether it is to be asked to drain within no time, so that it writes what its
+    /// access log still holds; otherwise it is to be killed.
     pub(crate) fn halt(&mut self, now: Instant) -> bool {
         let halted = now + HALT_TIMEOUT;
         let (earlier, since) = match self.worker {

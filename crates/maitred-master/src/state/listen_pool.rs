@@ -1,8 +1,8 @@
 //! One listen pool: processes that accept connections on sockets of the master, and report nothing.
 //!
-//! It belongs to the master, not to a generation: a worker process that dies or is replaced does not concern it. Its slots are
-//! divided among its buckets (slot *n* is of bucket *n* mod *buckets*), and each bucket is sized by itself ([`Buckets`]) by
-//! what the kernel says of it ([`Watch`]).
+//! The pool belongs to the master, not to a generation: a worker process that dies or is replaced does not concern it. The
+//! slots are divided among its buckets (slot *n* is of bucket *n* mod *buckets*), and each bucket is sized by itself
+//! ([`Buckets`]) by what the kernel says of it ([`Watch`]).
 //!
 //! | slot | lived for `start_grace` | exits | is retired, or the pool ends | deadline |
 //! |---|---|---|---|---|
@@ -58,7 +58,7 @@ enum Phase {
 struct Slot {
     epoch: u64,
     phase: Phase,
-    /// It was asked to go: its end is no death.
+    /// Whether the process was asked to go: its end is no death then.
     asked: bool,
     /// The reason why its process is to be replaced, which goes on until there is another in its place.
     stale: Option<&'static str>,
@@ -74,7 +74,7 @@ struct Slot {
 /// What becomes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
-    /// That of a configuration that is not in force yet.
+    /// The course of a pool whose configuration is not in force yet.
     Trying,
     Serving,
     Superseded,
@@ -84,7 +84,7 @@ enum Course {
 /// What a slot looks like from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SlotFace {
-    /// Its process; of no meaning when there is none.
+    /// The slot's process; of no meaning when there is none.
     pub epoch: u64,
     /// What it does.
     pub state: SlotState,
@@ -154,7 +154,7 @@ impl ListenPool {
         Some(ListenPool { course: Course::Trying, ..pool })
     }
 
-    /// Its configuration is in force.
+    /// Serves from now on: the pool's configuration is in force.
     pub(crate) fn serve(&mut self) {
         self.course = Course::Serving;
     }
@@ -214,7 +214,7 @@ impl ListenPool {
             && up(self.places(plan)) >= up(self.slots.len()).min(usize::from(plan.workers.max))
     }
 
-    /// It goes on under that configuration.
+    /// Goes on under that configuration.
     pub(crate) fn go_on(
         &mut self,
         now: Instant,
@@ -292,7 +292,7 @@ impl ListenPool {
         })
     }
 
-    /// Its processes.
+    /// The epochs of the pool's processes.
     pub(crate) fn processes(&self) -> impl Iterator<Item = u64> {
         let living = self.slots.iter().filter(|slot| slot.phase != Phase::Empty);
         living.map(|slot| slot.epoch)
@@ -303,7 +303,7 @@ impl ListenPool {
         self.listen.stop_signal
     }
 
-    /// Its name.
+    /// The pool's name.
     pub(crate) fn pool_name(&self) -> &str {
         &self.plan.name
     }
@@ -313,7 +313,7 @@ impl ListenPool {
         self.number
     }
 
-    /// Its index in that configuration.
+    /// The pool's index in that configuration.
     pub(crate) fn index(&self) -> u16 {
         self.index
     }
@@ -430,7 +430,7 @@ impl ListenPool {
             }
         }
         if recycled {
-            // They count for nothing now, so that their successors are started.
+            // The recycled processes count for nothing now, so that their successors are started.
             return self.decide(now, worker, out);
         }
         match starting {

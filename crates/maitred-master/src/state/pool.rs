@@ -42,10 +42,10 @@ pub(crate) const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// The same when everything has to end at once.
 pub(crate) const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
-/// One may be an accident.
+/// A single one may be an accident.
 pub(crate) const FAILED_STARTS: u32 = 2;
 /// An external server is being restarted, until it has refused all channels for so long: then it is taken to be away.
-/// Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
+/// Requests wait meanwhile, for as long as their queue allows. The bound is a time, because all channels fail together.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// Why a process is retired that an operator wants replaced.
 pub(super) const REPLACED: &str = "it is replaced";
@@ -61,9 +61,9 @@ const CALM_AFTER: Duration = Duration::from_secs(3);
 /// What becomes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Course {
-    /// Its home serves.
+    /// The pool's home serves.
     Serving,
-    /// Its home finishes: what crashes is replaced, what exits cleanly was released.
+    /// The pool's home finishes: what crashes is replaced, what exits cleanly was released.
     LetGo,
     /// All its processes end.
     Ending,
@@ -74,9 +74,9 @@ enum Course {
 enum First {
     /// None of them has been ready yet.
     Awaited,
-    /// One has been, or none was to be started.
+    /// A process has been ready, or none was to be started.
     Ready,
-    /// None was, and the last of them ended so.
+    /// None was ready, and the last of them ended so.
     Failed(String),
 }
 
@@ -225,7 +225,7 @@ impl Pool {
                 >= up(self.slots.len()).min(usize::from(plan.workers.max))
     }
 
-    /// It will have this home if the reload under way succeeds; `None` if it does not.
+    /// Promises the pool this home if the reload under way succeeds; `None` takes the promise back.
     pub(crate) fn promise(&mut self, next: Option<Home>) {
         self.next = next;
     }
@@ -235,7 +235,7 @@ impl Pool {
         self.next
     }
 
-    /// Its index in the configuration of a generation that it belongs to, or that may still have requests for it.
+    /// The pool's index in the configuration of a generation that it belongs to, or that may still have requests for it.
     pub(crate) fn index_at(&self, generation: u64) -> Option<u16> {
         let homes = self.former.iter().chain([&self.home]);
         homes.filter(|home| home.generation == generation).map(|home| home.index).next()
@@ -279,7 +279,7 @@ impl Pool {
         }
     }
 
-    /// Its home finishes what it has: with the processes that are there.
+    /// Has the pool's home finish what it has: with the processes that are there.
     pub(crate) fn let_go(&mut self, now: Instant) {
         if self.course == Course::Serving {
             self.course = Course::LetGo;
@@ -470,7 +470,7 @@ impl Pool {
                 Why::Memory => self.recycle(now, number, "it takes too much memory", out),
             }
             if self.slots.get(number).is_some_and(Slot::is_replaceable) {
-                // It counts for nothing now, so that its successor is started.
+                // The process counts for nothing now, so that its successor is started.
                 return self.decide(now, out);
             }
         }
@@ -694,13 +694,13 @@ impl Pool {
         self.slots.get(number).map(|slot| slot.at.generation)
     }
 
-    /// Its processes, each with the generation whose worker process has its channel.
+    /// The pool's processes, each with the generation whose worker process has its channel.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (u64, u64)> {
         let living = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty);
         living.map(|slot| (slot.epoch, slot.at.generation))
     }
 
-    /// Its name.
+    /// The pool's name.
     pub(crate) fn pool_name(&self) -> &str {
         &self.plan.name
     }

@@ -2,8 +2,8 @@
 //! generation becomes the current one, or is refused because what it promises has not happened.
 //!
 //! All that a reload waits for has a time of its own: the new worker process ([`NEXT_START_TIMEOUT`]), and the first process of
-//! each pool that is new or has changed (the pool's `start_timeout`). They pass together, so that the longest of them is the most
-//! that a reload takes after the one before it. No client has to know it: it waits as long as this is reported.
+//! each pool that is new or has changed (the pool's `start_timeout`). All times pass together, so that the longest of them is the
+//! most that a reload takes after the one before it. No client has to know it: it waits as long as this is reported.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};

@@ -23,7 +23,7 @@ enum Happening {
     WorkerDies(usize),
     AppReady(usize),
     AppDies(usize, bool),
-    /// It closes its channel, and may take its time to exit.
+    /// The process closes its channel, and may take its time to exit.
     AppCloses(usize),
     AppLost(usize),
     Reload(usize),
@@ -205,7 +205,7 @@ proptest! {
         if world.exit.is_some() {
             return Ok(());
         }
-        // It may be ending already, since it could not be brought up.
+        // The server may be ending already, since it could not be brought up.
         let exit_code = if let Phase::Stopping { exit_code } = world.master.phase { exit_code } else { 0 };
         happens(&mut world, &end);
         if !matches!(world.master.phase, Phase::Stopping { .. } | Phase::Done) {

@@ -22,7 +22,7 @@ pub(crate) struct Home {
 /// What the process of a slot is doing. The module's table says what each means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SlotPhase {
-    /// There is none.
+    /// The slot has no process.
     Empty,
     /// Started, no HELLO.
     Starting {
@@ -31,7 +31,7 @@ pub(crate) enum SlotPhase {
     },
     /// Said HELLO.
     Ready,
-    /// Its worker process died. It was ready, and is to say HELLO again, on another channel.
+    /// The worker process died. The application process was ready, and is to say HELLO again, on another channel.
     Recovering {
         /// When it must have said it.
         deadline: Instant,
@@ -52,7 +52,7 @@ pub(crate) struct Parting {
     pub since: Instant,
     /// Nothing is under way there any more, and it was asked to end.
     pub dismissed: bool,
-    /// It was not within the time that a request may take.
+    /// Whether something was still under way after the time that a request may take.
     pub lingers: bool,
     /// When it is looked at next: it is killed if it was asked to end, and ended if it has had all its time.
     pub next: Option<Instant>,
@@ -60,7 +60,7 @@ pub(crate) struct Parting {
 
 /// The end of a process that was not asked to go.
 pub(super) struct Death {
-    /// It ended by itself with status 0.
+    /// Whether the process ended by itself with status 0.
     pub(super) clean: bool,
     pub(super) was_ready: bool,
     pub(super) lived: Duration,
@@ -74,22 +74,22 @@ pub(super) struct Slot {
     pub(super) phase: SlotPhase,
     /// Whose worker process has its channel.
     pub(super) at: Home,
-    /// Its channel was asked back, and this home gets it then.
+    /// The home that gets the channel, which was asked back for it.
     pub(super) wanted_by: Option<Home>,
-    /// Its worker process was asked to hand it on over a link, and has not yet: a second request would make another link, which
-    /// leads nowhere.
+    /// Whether the worker process was asked to hand the channel on over a link, and has not yet: a second request would make
+    /// another link, which leads nowhere.
     pub(super) handed_on: bool,
-    /// It is at a generation that will give it back by itself.
+    /// Whether the process is at a generation that will give it back by itself.
     pub(super) borrowed: bool,
     /// Generations that its channel was at, and that reach it over a link.
     pub(super) linked: Vec<u64>,
-    /// It was asked to go, or to recover: its end is no death.
+    /// Whether the process was asked to go, or to recover: its end is no death then.
     pub(super) asked: bool,
     /// The reason why its process is to be replaced, which goes on until there is another in its place.
     pub(super) stale: Option<&'static str>,
-    /// It was killed because it was never ready.
+    /// Whether the process was killed because it was never ready.
     pub(super) late: bool,
-    /// It closed its channel, and was killed because it did not exit then.
+    /// Whether the process closed its channel, and was killed because it did not exit then.
     pub(super) overdue: bool,
     pub(super) greeting: Option<Greeting>,
     pub(super) started: Instant,
@@ -127,7 +127,7 @@ impl Slot {
         }
     }
 
-    /// Its name at the generation where its channel is.
+    /// The process's name at the generation where its channel is.
     pub(super) fn id(&self, number: u16) -> SlotId {
         SlotId { pool: self.at.index, slot: number, epoch: self.epoch }
     }
@@ -158,15 +158,15 @@ impl Slot {
     pub(super) fn recovers(&self, others: bool) -> bool {
         match self.phase {
             SlotPhase::Recovering { .. } => true,
-            // It may have said HELLO to a worker process that has died before it could say so.
+            // The process may have said HELLO to a worker process that has died before it could say so.
             SlotPhase::Starting { .. } => others && !self.asked,
             SlotPhase::Ready => self.greeting.as_ref().is_some_and(|greeting| greeting.recovers),
             SlotPhase::Empty | SlotPhase::Draining(_) | SlotPhase::Ending { .. } => false,
         }
     }
 
-    /// Its channel is of no use any more: it drops that, and waits for another. It was not asked to go, but if it goes now,
-    /// that is the worker process's death, not one of its own.
+    /// Has the process drop its channel, which is of no use any more, and wait for another. The process was not asked to go,
+    /// but its end now would be the worker process's death, not one of its own.
     pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
         self.phase = SlotPhase::Recovering { deadline };
         self.asked = true;
@@ -185,7 +185,8 @@ impl Slot {
             _ if self.stale.is_some() => Phase::Draining,
             SlotPhase::Starting { .. } | SlotPhase::Recovering { .. } => Phase::Starting,
             SlotPhase::Ready if self.busy > 0 => Phase::Busy,
-            // Its end will be a death, which says when the next one may be started. One that was never ready is not so now.
+            // The process's end will be a death, which says when the next one may be started. A process that was never ready
+            // counts as starting.
             SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
             SlotPhase::Ending { .. } if !self.asked => Phase::Starting,
             SlotPhase::Ready => Phase::Idle,

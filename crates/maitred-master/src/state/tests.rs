@@ -55,17 +55,17 @@ pub(super) struct World {
     pub recovers: bool,
     /// How long requests may go on in a worker process that was replaced.
     pub grace_streams: Option<Duration>,
-    /// Those whose channel was closed, and that wait for another.
+    /// Processes whose channel was closed, and that wait for another.
     parked: BTreeSet<u64>,
     /// Processes that have said HELLO.
     pub hello: BTreeSet<u64>,
-    /// Those that were asked to finish.
+    /// Processes that were asked to finish.
     pub retired: BTreeSet<u64>,
     /// What the scoreboard says of processes, where it is not what [`World::observe`] was told.
     pub worked: BTreeMap<u64, maitred_base::pool::canary::Work>,
-    /// Those whose channels were asked back, and those that are between two worker processes.
+    /// Processes whose channels were asked back, and processes that are between two worker processes.
     pub asked_back: BTreeSet<u64>,
-    /// Those of them for which there is a link.
+    /// The processes of `asked_back` for which there is a link.
     pub handed_on: BTreeSet<u64>,
     given_back: BTreeSet<u64>,
     generation_last: u64,
@@ -285,7 +285,7 @@ impl World {
                 self.assert_owns(*generation, *slot);
                 assert!(self.workers.contains_key(guest) && guest != generation);
             }
-            // It has exited on its way.
+            // The process has exited on its way.
             Action::MoveApp { slot, linked: true, .. } if !self.apps.contains_key(&slot.epoch) => {}
             Action::MoveApp { generation, slot, greeting, .. } => {
                 self.moved(*generation, *slot, greeting.as_ref())
@@ -328,7 +328,7 @@ impl World {
     fn sent(&mut self, generation: u64, message: &ToWorker) {
         let worker = self.workers.get_mut(&generation).expect("a living worker process");
         match message {
-            // One that drains may still be asked to finish at once.
+            // A worker process that drains may still be asked to finish at once.
             ToWorker::Drain(DrainTime { grace_ms: 0, .. }) => worker.drained = true,
             ToWorker::Drain(_) => assert!(!std::mem::replace(&mut worker.drained, true), "drained twice"),
             ToWorker::Hurry(_) => assert!(worker.drained, "it does not drain"),

@@ -63,7 +63,7 @@ use super::{Asker, Master, Phase};
 use crate::spoken::rounded;
 use maitred_base::backoff::{Backoff, Rules};
 
-/// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
+/// How long the new executable may take to check itself and the configuration. The check reads files, and binds nothing.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long worker processes may take to promise orphan mode; they only have to read a message.
 pub(crate) const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -156,7 +156,7 @@ impl Predecessors {
             epoch: old.epoch,
             phase: match has_owner(&old.owner) {
                 true => AppPhase::Living,
-                // It was on its way out already, and may have received that.
+                // The process was on its way out already, and may have been told so.
                 false => AppPhase::Ending { kill_at: Some(now + APP_KILL_DELAY) },
             },
             owner: old.owner,
@@ -387,7 +387,7 @@ impl Master {
                 missing.insert(one.number);
             }
         } else if let Some(current) = self.current.take() {
-            // It has had its time to be ready.
+            // The worker process has had its time to be ready.
             self.kill(now, current);
         }
         if let Some(upgrade) = &mut self.upgrade {
@@ -580,7 +580,7 @@ impl Master {
     pub(super) fn stop_predecessors(&mut self, now: Instant, grace: Duration) {
         self.predecessors.retry_at = None;
         self.predecessors.go(now, None, &mut self.actions);
-        // Those that drain without a limit cannot be asked to hurry later.
+        // Worker processes that drain without a limit cannot be asked to hurry later.
         self.predecessors.hurry(now, grace, usize::MAX);
         let out = out!(self);
         self.predecessors.apps.iter_mut().for_each(|app| app.stop(now, Some(grace), out));

@@ -1,5 +1,5 @@
 //! The smallest cache that the rules make: a list of responses, a clock that is set by hand, and a server that says what a script
-//! has for it. Its steps are those that the head of the module tells.
+//! has for it. The model's steps are those that the head of the module tells.
 
 use super::super::*;
 use crate::fields::{FieldLines, FieldsRef};
@@ -62,7 +62,7 @@ struct Stored {
 pub(super) struct Got {
     /// 200, 206, 304 … ; 502 if there was no answer.
     pub(super) status: u16,
-    /// It was answered without the server.
+    /// Whether the request was answered without the server.
     pub(super) cached: bool,
     /// The conditions that the server was asked with.
     pub(super) conditions: Option<FieldLines>,

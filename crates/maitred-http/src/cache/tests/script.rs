@@ -2,7 +2,7 @@
 //!
 //! A line is `request => response => what the client gets`, or `+3`: so many seconds later. The request is `GET`, or a method and
 //! a target, then fields, all with `|` between them. The response is a status and fields, `closes`, or nothing, where the server
-//! is not to be asked. It is 304 if the server was asked with a condition and the line expects that.
+//! is not to be asked. The status is 304 if the server was asked with a condition and the line expects that.
 //!
 //! What the client gets: `cached`, `origin`, `etag` or `lm` (validated by that), `none` (502), a status if it is not 200, and
 //! fields: `A: 1` with this value, `-A` without, `Age>2`.

@@ -46,7 +46,7 @@ fn the_first_script_of_a_path_is_the_script() {
 
 #[test]
 fn an_upload_is_not_the_script_by_its_name() {
-    // The script is what the whole name says. That it must exist is the caller's to see: PHP would fall back to evil.jpg.
+    // The script is what the whole name says. The caller has to see that the file exists: PHP would fall back to evil.jpg.
     assert_eq!(php("/upload/evil.jpg/x.php").as_deref(), Ok("/upload/evil.jpg/x.php|"));
     assert_eq!(php("/upload/evil.jpg/x.php/y").as_deref(), Ok("/upload/evil.jpg/x.php|/y"));
     assert_eq!(php("/upload/evil.php.jpg").as_deref(), Ok("-"));

@@ -117,7 +117,7 @@ impl Decoder {
             0 => Text::read(input.string(7)?, kept_bytes_max, scratch)?,
             index => match static_table::get(index) {
                 Some((name, _)) => Text::Elsewhere(name),
-                // Its entry may be evicted for the field that takes its name from it (7541-4.4).
+                // The name's entry may be evicted for the field that takes its name from it (7541-4.4).
                 None => Text::Scratch(scratch.copy(indexed(table, index)?.0)),
             },
         };
@@ -132,7 +132,7 @@ impl Decoder {
         if indexing {
             match texts {
                 Some((name, value)) => table.insert(name, value),
-                // It is larger than the table, and empties it.
+                // The field is larger than the table, and empties it.
                 None => table.clear(),
             }
         }

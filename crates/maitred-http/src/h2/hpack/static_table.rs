@@ -85,7 +85,8 @@ const fn names() -> [u8; SLOTS] {
     names
 }
 
-/// Length, first and last character tell all names apart, and with these factors in so few slots, too. They were found by trying.
+/// Length, first and last character tell all names apart, and with these factors in so few slots, too. The factors were found
+/// by trying.
 const fn slot(name: &[u8]) -> usize {
     let [first, .., last] = name else { return 0 };
     (3 * name.len() + 54 * lower(*first) + 59 * lower(*last)) % SLOTS

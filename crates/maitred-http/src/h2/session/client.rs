@@ -43,7 +43,7 @@ pub(super) struct Far {
     streams_max: u32,
     /// The last stream that it has, or will have, looked at.
     last: u32,
-    /// It has sent GOAWAY.
+    /// Whether the server has sent GOAWAY.
     leaves: bool,
     /// The code of the last reset of a stream, by either side.
     code: u32,
@@ -52,15 +52,15 @@ pub(super) struct Far {
 /// A request that is to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Opening<'h> {
-    /// Its head in the form of HTTP/1.1, as this program writes it: a request line with a path, lines that end in CRLF, an empty
-    /// line. Fields of the connection are left out, and `host` becomes `:authority`.
+    /// The request's head in the form of HTTP/1.1, as this program writes it: a request line with a path, lines that end in
+    /// CRLF, an empty line. Fields of the connection are left out, and `host` becomes `:authority`.
     pub head: &'h [u8],
     /// Fields that are said otherwise than in `head`, whether they are there or not, by their names in lower case; those without
     /// a value not at all.
     pub replaced: &'h [(&'h str, Option<&'h [u8]>)],
     /// `:scheme`.
     pub scheme: &'static str,
-    /// There is no content.
+    /// Whether the request has no content.
     pub ended: bool,
     /// The caller's mark.
     pub user: u32,
@@ -181,7 +181,7 @@ impl Session {
         self.users_if(|_, _| true)
     }
 
-    /// Those of the streams for which a condition holds.
+    /// The marks of the streams for which a condition holds.
     pub fn users_if(&self, holds: impl Fn(&Session, StreamKey) -> bool) -> Vec<u32> {
         let keys = self.streams.keys().into_iter().filter(|key| holds(self, *key));
         keys.map(|key| self.user(key)).collect()
@@ -318,7 +318,7 @@ impl ResponseLines {
         let ResponseLines { status: Some(status), content_length, fields, fault: false } = self else {
             return Err("malformed");
         };
-        // There is no switching in HTTP/2 (9113-8.6), and an interim response is not the last.
+        // HTTP/2 has no switching (9113-8.6), and an interim response is not the last.
         if status == 101 || (status < 200 && ended) {
             return Err("an interim response that ends the stream, or a switch");
         }

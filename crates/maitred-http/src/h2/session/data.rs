@@ -22,7 +22,7 @@ pub(super) fn prefix_bytes(frame: &FrameHeader, behind: &[u8]) -> Result<Option<
 }
 
 impl Session {
-    /// A DATA frame begins. Its header is judged as if all of it were there; what it holds is then given out by
+    /// A DATA frame begins. The frame's header is judged as if all of it were there; what it holds is then given out by
     /// [`Session::take_rest`].
     pub(super) fn on_data(
         &mut self,

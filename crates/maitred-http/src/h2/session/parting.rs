@@ -48,7 +48,7 @@ impl Parting {
 
 impl Session {
     /// The response on a stream is complete, and its request is not: the peer gets RST_STREAM after it has read
-    /// the response. It may send `window` bytes until then.
+    /// the response. The peer may send `window` bytes until then.
     pub(super) fn part(&mut self, id: u32, window: i32) {
         self.streams.note_reset(id, false);
         if self.parting.streams.len() >= PARTING_MAX {

@@ -323,7 +323,7 @@ impl Session {
             Standing::Open(_) | Standing::RemoteEnded(_) => {
                 // A server resets no more streams than it was given.
                 if self.far.is_none() {
-                    // One that was answered has made up for this.
+                    // A stream that was answered has made up for this.
                     self.ledger.charge(Act::Reset, now)?;
                 }
                 self.note_code(code);
@@ -364,7 +364,7 @@ impl Session {
                     }
                 }
             }
-            // They are under way when a response ends, and are bounded as window updates already.
+            // Window updates are under way when a response ends, and are bounded already.
             Standing::Ended | Standing::Reset | Standing::PeerReset | Standing::Skipped => Ok(None),
         }
     }

@@ -42,8 +42,9 @@ impl Session {
         &mut self.out
     }
 
-    /// Writes one DATA frame whose content `append` appends: no more than [`Session::room`] has just said. Its size is what was
-    /// appended; of that, `ended` says whether it ends the response. Gives back the size; with nothing there is no frame.
+    /// Writes one DATA frame whose content `append` appends: no more than [`Session::room`] has just said. The frame's size is
+    /// what was appended; of that, `ended` says whether it ends the response. Gives back the size; with nothing there is no
+    /// frame.
     #[inline]
     pub fn fill(
         &mut self,
@@ -107,7 +108,7 @@ impl Session {
         self.streams.set_waiting(stream, false);
     }
 
-    /// Gives a stream up. Nothing if it is over. It has to be released all the same.
+    /// Gives a stream up. Nothing if the stream is over. The stream has to be released all the same.
     pub fn reset(&mut self, stream: StreamKey, code: Code) {
         let Some(known) = self.streams.get(stream).filter(|known| !known.reset) else { return };
         if known.remote_ended && known.local_ended {
@@ -140,7 +141,7 @@ impl Session {
         self.streams.remove(stream);
     }
 
-    /// The stream that should write next: it waits, and has room. It waits no more then; a caller that leaves something
+    /// The stream that should write next: it waits, and has room. The stream waits no more then; a caller that leaves something
     /// unwritten calls [`Session::wait`].
     pub fn next_writable(&mut self) -> Option<StreamKey> {
         if self.streams.waiting() == 0 || self.send_window <= 0 || self.out.len() >= SENT_AHEAD_BYTES {

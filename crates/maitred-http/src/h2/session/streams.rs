@@ -15,7 +15,7 @@ pub(super) const UNKNOWN: u64 = u64::MAX;
 /// One stream that was passed to the caller and that the caller has not released.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// Its identifier.
+    /// The stream's identifier.
     pub(super) id: u32,
     /// The caller's mark.
     pub(super) user: u32,
@@ -31,7 +31,7 @@ pub(super) struct Stream {
     pub(super) content_left: u64,
     /// When it was scheduled last among incremental streams.
     pub(super) turn: u32,
-    /// Which stream of this slot it is.
+    /// The number of this stream among those of its slot.
     pub(super) generation: u16,
     /// The priority that the client has requested.
     pub(super) priority: Priority,
@@ -41,7 +41,7 @@ pub(super) struct Stream {
     pub(super) local_ended: bool,
     /// The head of the final response is out.
     pub(super) head_sent: bool,
-    /// It was reset, by either side.
+    /// Whether the stream was reset, by either side.
     pub(super) reset: bool,
     /// By extended CONNECT: 101 is 200 here.
     pub(super) tunnel: bool,
@@ -66,9 +66,9 @@ pub(super) enum Standing {
     Open(StreamKey),
     /// Half-closed (remote).
     RemoteEnded(StreamKey),
-    /// Both sides have ended it.
+    /// Both sides have ended the stream.
     Ended,
-    /// This side has reset it: what was on its way is dropped.
+    /// The stream was reset by this side: what was on its way is dropped.
     Reset,
     /// The peer has reset it, and knows better than to go on.
     PeerReset,
@@ -212,7 +212,7 @@ impl Streams {
     }
 
     /// The waiting stream with room that should be next (9218-10): by urgency; within one, those that are not
-    /// incremental in the order of their identifiers, then the others in turn. It counts as scheduled then, and
+    /// incremental in the order of their identifiers, then the others in turn. The stream counts as scheduled then, and
     /// does not wait any more.
     pub(super) fn next_waiting(&mut self) -> Option<StreamKey> {
         let waiting =
@@ -299,7 +299,7 @@ impl Closed {
         match self.ring.iter().find(|known| **known & !BY_PEER == id) {
             Some(known) if known & BY_PEER != 0 => Standing::PeerReset,
             Some(_) => Standing::Reset,
-            // It may have been reset long ago, and what still comes is not held against the peer.
+            // The stream may have been reset long ago, and what still comes is not held against the peer.
             None if id <= self.forgotten => Standing::Reset,
             None => Standing::Ended,
         }

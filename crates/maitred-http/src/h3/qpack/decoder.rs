@@ -21,17 +21,17 @@ const CODED_BYTES_FACTOR: usize = 4;
 /// What has become of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its fields were given out, within the bounds.
+    /// The section's fields were given out, within the bounds.
     Decoded(Decoded),
-    /// It refers to entries that have not come. The stream counts as blocked: the section has to be passed again when
+    /// The section refers to entries that have not come. The stream counts as blocked: the section has to be passed again when
     /// [`Decoder::inserted`] has changed, or [`Decoder::cancel`] called.
     Blocked,
 }
 
 /// Decodes the field sections of one connection.
 ///
-/// It holds at most one dynamic table of the advertised size, one instruction, two strings within the [`Bounds`], the numbers of
-/// blocked streams, and [`ACKNOWLEDGEMENT_BYTES_MAX`].
+/// The decoder holds at most one dynamic table of the advertised size, one instruction, two strings within the [`Bounds`], the
+/// numbers of blocked streams, and [`ACKNOWLEDGEMENT_BYTES_MAX`].
 #[derive(Debug)]
 pub struct Decoder {
     table: DynamicTable,
@@ -49,7 +49,7 @@ pub struct Decoder {
 
 impl Decoder {
     /// A decoder with the dynamic table of `table_bytes_max` that SETTINGS_QPACK_MAX_TABLE_CAPACITY advertises, and with up to
-    /// `blocked_max` streams as SETTINGS_QPACK_BLOCKED_STREAMS does. Both are bounded; what holds is said by
+    /// `blocked_max` streams as SETTINGS_QPACK_BLOCKED_STREAMS does. Both values are bounded; what holds is said by
     /// [`Decoder::table_bytes_max`] and [`Decoder::blocked_max`], and has to be advertised. With 0 the static table is all
     /// there is.
     pub fn new(table_bytes_max: usize, blocked_max: u16) -> Decoder {
@@ -198,7 +198,7 @@ fn instruction(table: &mut DynamicTable, scratch: &mut Scratch, bytes: &[u8]) ->
             let name = if first & 0x40 != 0 {
                 Text::Elsewhere(static_table::get(index).ok_or(Fault::StaticIndex)?.0)
             } else {
-                // Its entry may be evicted for the one that takes its name from it.
+                // The name's entry may be evicted for the one that takes its name from it.
                 Text::Scratch(scratch.copy(table.newest(index)?.0))
             };
             let value = string(&mut input, 7, table.capacity(), scratch)?;

@@ -19,7 +19,7 @@ const SECRETS: [usize; 3] = [5, 14, 84];
 /// A secret that the static table does not have.
 const SECRET_NAME: &[u8] = b"proxy-authorization";
 
-/// Encodes field sections. It has no state: sections may be encoded, and arrive, in any order.
+/// Encodes field sections. The encoder has no state: sections may be encoded, and arrive, in any order.
 ///
 /// ```
 /// use maitred_http::h3::qpack::Encoder;

@@ -3,7 +3,7 @@
 use crate::compression::Malformed;
 use crate::h3::{Code, Error};
 
-/// Why a section or an instruction cannot be decoded. Which error code that is depends on where it stood.
+/// Why a section or an instruction cannot be decoded. The error code depends on where it stood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The bytes end within it: on a stream of instructions, more will come.

@@ -13,7 +13,7 @@ use crate::priority::Priority;
 /// Unidirectional streams that a client may have at a time: three that it needs, and some of types that mean nothing here.
 pub const UNIDIRECTIONAL_STREAMS_MAX: u32 = 8;
 
-/// One of them.
+/// One unidirectional stream of the client.
 #[derive(Debug)]
 pub(super) struct Unidirectional {
     id: u64,
@@ -22,7 +22,7 @@ pub(super) struct Unidirectional {
 
 #[derive(Debug)]
 enum State {
-    /// Its type has not come.
+    /// The stream's type has not come.
     Begun(IntegerReader),
     Control(Box<Reader>),
     Encoder,
@@ -157,7 +157,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// It is one that the connection needs.
+    /// The stream is one that the connection needs.
     pub fn lose_unidirectional(&mut self, id: u64) -> Result<(), Error> {
         let Some(place) = self.unidirectional.iter().position(|stream| stream.id == id) else {
             return Ok(());

@@ -201,7 +201,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// It has done so too often.
+    /// The client has done so too often.
     pub fn lose(&mut self, now: Instant, stream: StreamKey) -> Taken<'static> {
         if let Some(error) = self.dead {
             return Err(error);

@@ -21,11 +21,11 @@ const HEADER_BYTES: usize = 5;
 pub struct Unsent {
     /// The stream.
     pub stream: StreamKey,
-    /// Its identifier.
+    /// The stream's identifier.
     pub id: u64,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// They are the last.
+    /// Whether the bytes are the last.
     pub ended: bool,
     /// The priority of the stream, if it has not been said, or has changed: streams with higher numbers are sent first.
     pub priority: Option<i32>,
@@ -76,8 +76,9 @@ impl Session {
         }
     }
 
-    /// Writes one DATA frame whose content `append` appends: no more than [`Session::room`] has just said. Its size is what was
-    /// appended; of that, `ended` says whether it ends the response. Gives back the size; with nothing there is no frame.
+    /// Writes one DATA frame whose content `append` appends: no more than [`Session::room`] has just said. The frame's size is
+    /// what was appended; of that, `ended` says whether it ends the response. Gives back the size; with nothing there is no
+    /// frame.
     pub fn fill(
         &mut self,
         stream: StreamKey,
@@ -130,7 +131,7 @@ impl Session {
         self.streams.list(stream);
     }
 
-    /// Gives a stream up. Nothing if it is over. It has to be released all the same.
+    /// Gives a stream up. Nothing if the stream is over. The stream has to be released all the same.
     pub fn reset(&mut self, stream: StreamKey, code: Code) {
         let Some(known) = self.streams.get(stream).filter(|known| !known.reset) else { return };
         let id = known.id;
@@ -184,7 +185,7 @@ impl Session {
         }
     }
 
-    /// The stream that should write next: it waits, and has room. It waits no more then; a caller that leaves something
+    /// The stream that should write next: it waits, and has room. The stream waits no more then; a caller that leaves something
     /// unwritten calls [`Session::wait`].
     pub fn next_writable(&mut self) -> Option<StreamKey> {
         self.next_writable_before(None)

@@ -17,13 +17,13 @@ pub(super) const SECTION_BYTES_MAX: u32 = 64 << 10;
 /// One request stream.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Its identifier.
+    /// The stream's identifier.
     pub(super) id: u64,
     /// The caller's mark.
     pub(super) user: u32,
     /// The caller has the stream.
     pub(super) named: bool,
-    /// Which stream of this slot it is.
+    /// The number of this stream among those of its slot.
     pub(super) generation: u16,
     pub(super) reader: Reader,
     /// The head of the request has come as a whole.
@@ -43,11 +43,11 @@ pub(super) struct Stream {
     pub(super) remote_ended: bool,
     /// The response has ended.
     pub(super) local_ended: bool,
-    /// That was given out.
+    /// Whether the end of the response was given out.
     pub(super) end_taken: bool,
     /// The head of the final response is out.
     pub(super) head_sent: bool,
-    /// It was reset, by either side.
+    /// Whether the stream was reset, by either side.
     pub(super) reset: bool,
     /// By extended CONNECT: 101 is 200 here.
     pub(super) tunnel: bool,
@@ -55,7 +55,7 @@ pub(super) struct Stream {
     pub(super) waiting: bool,
     /// The caller still has a piece that QUIC has not taken.
     pub(super) held: bool,
-    /// It is among those with something to be given out.
+    /// Whether the stream is among those with something to be given out.
     pub(super) listed: bool,
     /// The caller is done with it.
     pub(super) released: bool,
@@ -278,8 +278,8 @@ impl Streams {
     }
 
     /// The waiting stream with room that should be next (9218-10): by urgency; within one, those that are not incremental in
-    /// the order of their identifiers, then the others in turn. It counts as scheduled then, and does not wait any more. With
-    /// `before`, only if it comes before that, or together with it.
+    /// the order of their identifiers, then the others in turn. The stream counts as scheduled then, and does not wait any
+    /// more. With `before`, only if the stream comes before that, or together with it.
     pub(super) fn next_waiting(&mut self, ahead: usize, before: Option<Order>) -> Option<StreamKey> {
         let all = self.slab.iter().enumerate().filter_map(|(slot, stream)| Some((slot, stream.as_deref()?)));
         let ready = all.filter(|(_, stream)| stream.waiting && !stream.held && stream.out.len() < ahead);

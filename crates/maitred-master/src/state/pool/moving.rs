@@ -23,7 +23,7 @@ use maitred_control::{Greeting, SlotId, ToWorker};
 /// if the one that had it has handed it over by then, the next one reads it.
 #[derive(Debug, Clone)]
 pub(super) struct LastWords {
-    /// Its name where its channel was.
+    /// The process's name where its channel was.
     pub(super) id: SlotId,
     /// The generation that has to hand it over.
     pub(super) from: u64,
@@ -64,7 +64,7 @@ impl Pool {
         let places = self.places();
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.at.generation != from {
-            // Its link has ended.
+            // The link has ended.
             return slot.linked.retain(|user| *user != from);
         }
         slot.handed_on = false;
@@ -73,11 +73,11 @@ impl Pool {
         }
         let to = slot.wanted_by.take().unwrap_or(self.home);
         if to == self.home && self.homeless {
-            // There is no worker process that could take it.
+            // No worker process could take it.
             return self.part_or_park(now, number, out);
         }
         if to == self.home && number >= places {
-            // It has nothing to finish, and no slot there.
+            // The process has nothing to finish, and no slot there.
             slot.asked = true;
             return slot.terminate(now + APP_KILL_DELAY, out);
         }
@@ -128,8 +128,8 @@ impl Pool {
     pub(crate) fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
         let borrower = self.former.iter().copied().find(|home| home.generation == generation);
         let Some(borrower) = borrower.filter(|_| !self.homeless) else { return };
-        // One that is there and busy does not serve others: its request may take any time. Nor does one that has died on its
-        // way there.
+        // A process that is there and busy does not serve others: its request may take any time. Nor does a process that has
+        // died on its way there.
         let serves = |slot: &Slot| {
             if slot.phase == SlotPhase::Ready && slot.linked.contains(&generation) {
                 return true;

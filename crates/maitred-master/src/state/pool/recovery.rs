@@ -2,8 +2,8 @@
 //!
 //! A channel cannot be given to another worker process then: the dead one may have left half a frame in it, in either
 //! direction. But the application is loaded, which is what takes long. So a process that said RECOVERS in HELLO gets a new
-//! channel (`adapters/PROTOCOL.md`, section 8); the others end. One that has not said HELLO, as far as was received here, gets
-//! one if the others of its pool do: if it does not recover, it sees the end of its old channel, and exits.
+//! channel (`adapters/PROTOCOL.md`, section 8); the others end. A process that has not said HELLO, as far as was received here,
+//! gets a channel if the others of its pool do: if it does not recover, it sees the end of its old channel, and exits.
 //!
 //! | what died | pool | its slots there |
 //! |---|---|---|
@@ -54,7 +54,7 @@ impl Pool {
         }
     }
 
-    /// Its home is the worker process that takes the place of the one that died.
+    /// Takes for its home the worker process that replaces the one that died.
     pub(crate) fn rehome(&mut self, now: Instant, home: Home, out: &mut Out<'_>) {
         let old = std::mem::replace(&mut self.home, home);
         self.homeless = false;

@@ -12,8 +12,9 @@
 //!
 //! ¹ It may go on with work behind its responses.
 //!
-//! Ended is: `SIGTERM`, so that it may close its WebSockets, and [`APP_KILL_DELAY`] later `SIGKILL`. Its worker process
-//! has cancelled silent requests long before, and treats a process that does not answer as lost ([`Pool::lost`]).
+//! An ended process gets `SIGTERM`, so that it may close its WebSockets, and [`APP_KILL_DELAY`] later `SIGKILL`. The process's
+//! worker process has cancelled silent requests long before, and treats a process that does not answer as lost
+//! ([`Pool::lost`]).
 
 use std::time::Instant;
 
@@ -51,7 +52,7 @@ impl Pool {
             }
             _ => String::new(),
         };
-        // One that is done, with no finding but that it was not asked to end, is no cause for alarm.
+        // A process that is done, with no finding but that it was not asked to end, is no cause for alarm.
         let level = if *clean && *was_ready && next.is_empty() { Level::INFO } else { Level::WARN };
         out.log(level, format!("{name} {how}{young}{next}{hint}"));
     }
@@ -341,7 +342,7 @@ impl Pool {
         let mut all: Vec<(Instant, usize)> =
             all.filter_map(|(number, slot)| Some((lingers(slot)?, number))).collect();
         all.sort_unstable();
-        // One that is on its way out leaves its place.
+        // A process that is on its way out leaves its place.
         let leaves = self.slots.iter().any(|slot| matches!(slot.phase, SlotPhase::Ending { .. }));
         let excess = all.len().saturating_sub(most).max(usize::from(crowded && !leaves));
         for (_, number) in all.into_iter().take(excess) {

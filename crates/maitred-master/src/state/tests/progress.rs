@@ -54,7 +54,7 @@ fn a_new_worker_that_takes_its_time_is_waited_for_and_one_that_nobody_stands_in_
     world.pass(NEXT_START_TIMEOUT - Duration::from_millis(1));
     assert_eq!(told(&world, 1).0.len(), 24);
     world.all_ready();
-    // Its processes could not report before, and were killed: the next ones are put off.
+    // The application processes could not report before, and were killed: the next ones are put off.
     for _ in 0..20 {
         world.pass(Duration::from_secs(1));
         world.all_ready();

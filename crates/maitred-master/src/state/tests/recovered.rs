@@ -97,7 +97,7 @@ fn who_has_not_said_hello(recovers: bool) {
     world.pass(Duration::from_secs(1));
     let starting = *world.apps.keys().last().unwrap();
     if !recovers {
-        // It comes after one with another answer.
+        // The process comes after one with another answer.
         world.recovers = false;
         world.app_dies(before[1], false);
         world.pass(Duration::from_secs(1));

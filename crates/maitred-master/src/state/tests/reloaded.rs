@@ -49,7 +49,7 @@ fn an_old_worker_whose_requests_wait_is_lent_a_process() {
     assert_eq!(world.asked_back.len(), 1);
     world.release(borrowed[0]);
     assert_eq!(world.apps[&borrowed[0]].1, 1);
-    // It gives it back by itself.
+    // The worker process gives the application process back by itself.
     world.asked_back.insert(borrowed[0]);
     world.release(borrowed[0]);
     assert_eq!(world.apps[&borrowed[0]].1, 2);
@@ -233,7 +233,7 @@ fn a_worker_process_is_replaced_as_in_a_reload_but_not_beside_one() {
     assert_eq!(world.master.current(), Some(2));
     assert_eq!(world.asked_back.len(), 1, "the pool goes over");
     assert!(world.master.can_replace());
-    // One that does not come up leaves the present one.
+    // A worker process that does not come up leaves the present one.
     world.event(Event::Replace);
     world.worker_dies(3);
     assert_eq!(world.master.current(), Some(2));
@@ -282,7 +282,7 @@ fn a_configuration_that_a_client_has_sent_is_a_reload_but_not_beside_another() {
     world.worker_ready(2);
     assert_eq!(world.master.current(), Some(2));
     assert!(world.done.iter().any(done(7, true)), "{:?}", world.done);
-    // One that is wrong leaves everything as it was.
+    // A configuration that is wrong leaves everything as it was.
     world.next_config = None;
     world.done.clear();
     propose(&mut world, (2, 9));

@@ -346,7 +346,7 @@ fn canaries_have_to_have_a_place_and_something_to_be_compared_with() {
 }
 
 impl World {
-    /// It closes its channel, and lives on.
+    /// The process closes its channel, and lives on.
     pub(in crate::state) fn app_closes(&mut self, epoch: u64) {
         if let Some((slot, generation, _)) = self.apps.get(&epoch).copied()
             && !self.parked.contains(&epoch)

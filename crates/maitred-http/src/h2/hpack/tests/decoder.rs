@@ -151,7 +151,7 @@ fn a_string_that_is_larger_than_everything_empties_the_table() {
     let (decoded, lines) = decode_within(&mut decoder, bounds, &literal(0x40, "name", &"x".repeat(100_000)));
     assert_eq!((decoded, lines.len()), (Ok(Decoded::TooLarge), 0));
     assert_eq!(decoder.table_bytes(), 0);
-    // One that the list has no room for, but the table has.
+    // A field that the list has no room for, but the table has.
     let (decoded, lines) = decode_within(&mut decoder, bounds, &literal(0x40, "name", &"x".repeat(2000)));
     assert_eq!((decoded, lines.len()), (Ok(Decoded::TooLarge), 0));
     assert_eq!(decoder.table_bytes(), 2036);

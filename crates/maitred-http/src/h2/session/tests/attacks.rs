@@ -155,7 +155,7 @@ fn floods_of_frames_that_are_answered() {
     let mut peer = Peer::new();
     assert_eq!(attack(&mut peer, |_, _| vec![ping(b"12345678")]), floods.pings_max);
     let mut peer = Peer::new();
-    // One was part of the handshake.
+    // One SETTINGS frame was part of the handshake.
     assert_eq!(attack(&mut peer, |_, _| vec![settings(&[])]), floods.settings_max - 1);
 }
 
@@ -214,7 +214,7 @@ fn floods_of_frames_without_meaning() {
     for late in [data(1, false, b"x"), rst(1), headers(1, true, &[])] {
         let mut peer = Peer::new();
         peer.say(&[post(1)]);
-        // Its body has not ended, so that this resets it, once the response was read.
+        // The request's body has not ended, so that the answer resets the stream, once the response was read.
         peer.answer(peer.key(0));
         peer.say(&[frame(kind::PING, flag::ACK, 0, b"part\0\0\0\x01")]);
         assert_eq!(attack(&mut peer, |_, _| vec![late.clone()]), most);

@@ -60,7 +60,7 @@ fn urgent(id: u32) -> Vec<u8> {
     frame(kind::PRIORITY_UPDATE, 0, 0, &[&id.to_be_bytes()[..], b"u=0"].concat())
 }
 
-/// One frame. Its stream is chosen when it is known which ones there are.
+/// One frame. The stream is chosen when it is known which ones there are.
 #[derive(Debug, Clone)]
 enum Act {
     /// The next request.

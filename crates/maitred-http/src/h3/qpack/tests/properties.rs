@@ -99,7 +99,7 @@ proptest! {
     }
 }
 
-/// That the generator above is of use: most of what it makes is not an error at once.
+/// Shows that the generator above is of use: most of what it makes is not an error at once.
 #[test]
 fn many_random_connections_are_right() {
     use proptest::strategy::ValueTree as _;

@@ -96,7 +96,7 @@ fn streams_of_unknown_types_are_stopped() {
     assert_eq!(client.actions(), "stop 6 StreamCreationError\n");
     assert_eq!((client.uni(6, &[0; 100], false), client.uni(6, &[], true)), (String::new(), String::new()));
     assert_eq!(client.actions(), "");
-    // One that ends, or is reset, before its type has come.
+    // A stream that ends, or is reset, before its type has come.
     assert_eq!((client.uni(10, &[], true), client.uni(14, &[0x40], true)), (String::new(), String::new()));
     assert_eq!(client.uni(18, &[0xc0], false), "");
     assert_eq!(client.session.lose_unidirectional(18), Ok(()));

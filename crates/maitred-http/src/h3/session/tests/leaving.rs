@@ -139,7 +139,7 @@ impl Client {
     }
 }
 
-/// Those of clients that have not proved where they are.
+/// The streams are those of clients that have not proved where they are.
 #[test]
 fn streams_are_refused_until_their_heads_have_come() {
     let mut client = Client::new();
