@@ -83,11 +83,11 @@ pub enum Verdict {
 /// Why a canary goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It answers with errors.
+    /// The canary answers with errors.
     Errors,
-    /// It is slow.
+    /// The canary is slow.
     Latency,
-    /// It got too few requests within `timeout`.
+    /// The canary got too few requests within `timeout`.
     TooFew,
 }
 
