@@ -102,7 +102,7 @@ fn document(cx: &Context<'_>) -> Document {
     blocks.retain(|block| !block.entries.is_empty());
     blocks.extend(sites.into_iter().flat_map(write::site));
     for (name, _) in members("applications") {
-        // Those that nothing leads to are shown as well.
+        // Applications that nothing leads to are shown as well.
         if let Err(why) = applications::pool(cx, name, None) {
             cx.say(&format!("/applications/{name}"), Kind::NotPossible, why);
         }
