@@ -132,7 +132,7 @@ pub enum ClientAuth {
 pub enum Buckets {
     /// max(1, threads / 8), as in the 2014 nginx patch.
     Auto,
-    /// One for each thread.
+    /// A bucket for each thread.
     PerThread,
     /// As many as said; 1 to [`Buckets::MAX`].
     Number(u16),

@@ -43,7 +43,7 @@ pub struct SiteNames {
     defaults: Vec<usize>,
     /// The site of connections whose listener is not in the configuration: the first site that answers everywhere.
     default_nowhere: usize,
-    /// There is one site, and it answers everywhere.
+    /// Whether one site is all, and answers everywhere.
     is_single: bool,
 }
 

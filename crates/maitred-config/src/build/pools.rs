@@ -379,7 +379,7 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> (Source, Vec<(usize
             fastcgi::only_here(section);
             Source::Http(servers)
         }
-        // A missing dialect is an error already; nothing is said of keys that may be right.
+        // A list of which nothing could be read is an error already; nothing is said of keys that may be right.
         None => Source::Http(servers),
     };
     (source, names)
