@@ -179,7 +179,7 @@ impl Lane {
             },
         };
         if owner.threads == 0 {
-            // There is no helper thread for it.
+            // The pool has no helper thread.
             return close(descriptor);
         }
         owner.shared.lock().push(self.slot, Work::Close(descriptor, holder));

@@ -72,7 +72,7 @@ impl std::fmt::Display for Work {
 /// What becomes of a canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is not enough to judge by.
+    /// Too little is known to judge by.
     Wait,
     /// The others get the new release as well.
     GoOn,

@@ -36,7 +36,7 @@ const STAGGER: u32 = 4;
 /// What the worker of a slot does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// There is none.
+    /// The slot has no worker.
     Empty,
     /// Started, and not ready yet.
     Starting,
@@ -46,7 +46,7 @@ pub enum Phase {
     Busy,
     /// Gets no more requests, and ends.
     Draining,
-    /// There is none, and the last one died young. Counts as [`Phase::Empty`].
+    /// The slot has no worker, and the last one died young. Counts as [`Phase::Empty`].
     Delayed,
 }
 
@@ -101,7 +101,7 @@ impl SlotView {
 pub enum Why {
     /// More than `max_spare` workers were spare for `retire_after`.
     Spare,
-    /// There are more workers than `max`, which has been lowered.
+    /// Workers are more than `max`, which has been lowered.
     OverMax,
     /// The worker has had `max_requests`, or nearly.
     Requests,

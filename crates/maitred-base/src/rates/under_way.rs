@@ -22,7 +22,7 @@ pub enum Entered {
     Counted(Place),
     /// The request is not counted: there is no place for its key, or too many worker processes have requests of it.
     Uncounted,
-    /// There are as many as may be.
+    /// As many are under way as may be.
     Beyond,
 }
 
