@@ -33,7 +33,7 @@ pub(crate) fn import(paths: &[PathBuf]) -> Result<(Document, Report), String> {
 /// The same of a text with this name.
 ///
 /// # Errors
-/// It is no JSON, or not of Unit.
+/// The text is no JSON, or not of Unit.
 pub(crate) fn text(name: &str, text: &str) -> Result<(Document, Report), String> {
     let json: Json =
         serde_json::from_str(text).map_err(|error| format!("{name}:{}: {error}", error.line()))?;
