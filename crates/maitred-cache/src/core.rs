@@ -201,7 +201,7 @@ impl Core {
     /// given back in any case.
     ///
     /// # Errors
-    /// What the system says. There is no file of this key then.
+    /// What the system says. No file of this key is left then.
     pub(super) fn publish(&self, draft: Draft, what: &Publication<'_>) -> io::Result<bool> {
         let marks = &what.marks;
         let hash = marks.hash;

@@ -53,7 +53,7 @@ impl Opened {
 /// What a file of this name is.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// There is none.
+    /// No file has this name.
     Missing,
     /// What stands there is damaged, of another format, of another key, or no file.
     Broken,

@@ -196,7 +196,7 @@ impl Rules {
         state.all().filter(is_new).map(|(_, rule)| rule.verdict()).max().unwrap_or(Verdict::Keep)
     }
 
-    /// Tests what was found on the disk: `tested` is from when it was opened. Rules from before that hold, too, if they have
+    /// Tests what was found on the disk: `tested` is from when it was opened. Rules from before that time hold, too, if they have
     /// not tested all files yet.
     pub(super) fn test_again(&self, subject: Subject<'_>) -> Verdict {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);

@@ -33,9 +33,9 @@ pub struct Store {
 /// What is known about a key.
 #[derive(Debug)]
 pub enum Found {
-    /// There is nothing.
+    /// Nothing is stored.
     Nothing,
-    /// There is nothing, and its response is not to be stored: see [`Store::pass`].
+    /// Nothing is stored, and the response is not to be stored: see [`Store::pass`].
     Pass,
     /// An entry that is hot.
     Entry(Arc<Entry>),

@@ -30,7 +30,8 @@ impl Walk {
     /// The next part. `None` if all was read. Drafts of other processes are removed, and files that are in another directory than
     /// their names say. What has no name that a file of the store has is another program's, and stays.
     ///
-    /// # Errors What the system says about this directory. The walk goes on with the next one.
+    /// # Errors
+    /// What the system says about this directory. The walk goes on with the next one.
     pub(super) fn next(&mut self, directory: &Directory) -> io::Result<Option<Part>> {
         let Some(folder) = u8::try_from(self.folder).ok() else { return Ok(None) };
         if self.names.is_none() {
