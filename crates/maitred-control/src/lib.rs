@@ -480,8 +480,8 @@ pub enum ToWorker {
     CertificateReport(Report),
     /// Write this log to the descriptor that comes along, which is its file, opened anew.
     LogFile(LogFile),
-    /// There will be no certificate for this name.
+    /// The name gets no certificate.
     NameRefused(String),
-    /// There is none for this name as yet, but it may be asked for again.
+    /// The name has no certificate as yet, but may be asked for again.
     NameLater(String),
 }

@@ -25,7 +25,7 @@ pub const NAME_BYTES_MAX: usize = 259;
 pub struct ServerList {
     /// The name of the pool, which it has in all configurations.
     pub pool: String,
-    /// Counted from 1 over the master's life, upgrades included. Servers of the configuration alone have 0.
+    /// Counted from 1 over the master's life, upgrades included. Lists of the configuration alone have 0.
     pub revision: u64,
     /// At most [`SERVERS_MAX`], each address once.
     pub servers: Vec<ServerEntry>,
