@@ -62,7 +62,7 @@ pub enum FromAgent {
     Report(Report),
     /// A name on demand is to have no certificate: it was refused.
     NameRefused(String),
-    /// There is none for a name on demand as yet, but it may be asked for again.
+    /// A name on demand has no certificate as yet, but may be asked for again.
     NameLater(String),
     /// Run the hook that makes records; answered by [`ToAgent::HookDone`] with this number.
     Hook(u64, HookCall),

@@ -58,7 +58,7 @@ impl Trouble {
         Trouble::new(Blame::Refused, None, text.into())
     }
 
-    /// There was no answer.
+    /// No answer has come.
     pub(crate) fn unreachable(text: impl Into<String>) -> Trouble {
         Trouble::new(Blame::Unreachable, None, text.into())
     }
