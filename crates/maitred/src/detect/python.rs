@@ -65,7 +65,7 @@ struct Module {
 /// The application of a project of Django: the `wsgi` or `asgi` of the package with the settings.
 ///
 /// # Errors
-/// There is none.
+/// The project has no such package.
 pub fn django(place: Place<'_>, known: Option<&Path>) -> Result<Application, Advice> {
     let nested = |name: &String| {
         let dir = place.path(name);
