@@ -21,7 +21,7 @@ impl Budget {
         self.used.load(Relaxed)
     }
 
-    /// Its bound.
+    /// The bound of the budget.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -50,8 +50,8 @@ impl Budget {
     }
 }
 
-/// What one request takes of a [`Budget`]; given back when dropped. That of a body goes with the file: to an
-/// application process, for instance.
+/// What one request takes of a [`Budget`]; given back when dropped. The permit of a body goes with its file: to an application
+/// process, for instance.
 #[derive(Debug)]
 pub struct Permit {
     budget: Arc<Budget>,

@@ -21,8 +21,9 @@ impl Clock {
         self.steady_us / 1_000_000
     }
 
-    /// Brings `steady_us` up to date, behind the other times: `before` is what `now` was. It goes on by the monotonic clock, and
-    /// follows the wall clock where that is ahead: after a correction, or a sleep of the machine, which the other does not count.
+    /// Brings `steady_us` up to date, behind the other times: `before` is what `now` was. `steady_us` goes on by the monotonic
+    /// clock, and follows the wall clock where that is ahead: after a correction, or a sleep of the machine, which the other
+    /// does not count.
     pub fn advance_steady(&mut self, before: std::time::Instant) {
         let passed = self.now.saturating_duration_since(before).as_micros();
         let passed = u64::try_from(passed).unwrap_or(u64::MAX);

@@ -68,7 +68,7 @@ impl Level {
         }
     }
 
-    /// Its name.
+    /// The name of the level.
     pub fn text(self) -> &'static str {
         match self {
             Level::Normal => "normal",

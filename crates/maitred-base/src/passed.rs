@@ -33,7 +33,8 @@ pub const FETCH_BYTES: usize = 256 * 1024;
 /// Work for a helper thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
-/// The helper threads of one pool; a handle that clones cheaply. They end when the last handle is gone and nothing waits.
+/// The helper threads of one pool; a handle that clones cheaply. The threads end when the last handle is gone and nothing
+/// waits.
 #[derive(Clone)]
 pub struct Helpers {
     owner: Arc<Owner>,
@@ -105,8 +106,8 @@ impl Work {
 }
 
 impl Helpers {
-    /// Starts so many threads. They inherit affinity and signal mask of the caller. Those that cannot be started are missing and
-    /// logged.
+    /// Starts so many threads. The threads inherit affinity and signal mask of the caller. Threads that cannot be started are
+    /// missing and logged.
     pub fn new(threads: u16) -> Helpers {
         let shared = Arc::new(Shared::default());
         let started = (0..threads.min(THREADS_MAX)).filter(|_| start_thread(&shared)).count();
@@ -178,7 +179,7 @@ impl Lane {
             },
         };
         if owner.threads == 0 {
-            // There is no helper thread for it.
+            // The pool has no helper thread.
             return close(descriptor);
         }
         owner.shared.lock().push(self.slot, Work::Close(descriptor, holder));
@@ -293,7 +294,7 @@ pub struct Passed {
     descriptor: Option<OwnedFd>,
     holder: Holder,
     lane: Lane,
-    /// It was found to be a file without a name.
+    /// Whether the descriptor was found to be a file without a name.
     nameless: bool,
 }
 
@@ -365,7 +366,7 @@ impl Passed {
 
 impl AsFd for Passed {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // It is there until this is dropped; and whatever is done with `AT_FDCWD` here fails.
+        // The descriptor is there until the value is dropped; and all that is done with `AT_FDCWD` here fails.
         self.descriptor.as_ref().map_or(rustix::fs::CWD, AsFd::as_fd)
     }
 }
@@ -378,8 +379,8 @@ impl Drop for Passed {
     }
 }
 
-/// The way to a thread of this process that closes what belongs to no pool. It is started with the first call, which has to come
-/// before a sandbox that allows no more threads.
+/// The way to a thread of this process that closes what belongs to no pool. The thread is started with the first call, which
+/// has to come before a sandbox that allows no more threads.
 pub fn closer() -> &'static Lane {
     static CLOSER: LazyLock<Lane> = LazyLock::new(|| Helpers::new(1).lane(0));
     &CLOSER
@@ -416,9 +417,9 @@ pub enum Reading {
 /// A file that a response is sent from.
 #[derive(Debug)]
 pub enum ServedFile {
-    /// One that was opened here.
+    /// A file that was opened here.
     Own(OpenFile),
-    /// One that an application process has passed.
+    /// A file that an application process has passed.
     Passed(Passed, Reading),
 }
 

@@ -87,7 +87,7 @@ pub fn is_weak(hash: &str) -> bool {
     hash.starts_with(APR1)
 }
 
-/// Whether this is the password. It takes as long as the hash wants it to, up to seconds.
+/// Whether this is the password. The check takes as long as the hash wants it to, up to seconds.
 pub fn verify(hash: &str, password: &[u8]) -> bool {
     if password.len() > PASSWORD_BYTES_MAX || check(hash).is_err() {
         return false;
@@ -110,7 +110,7 @@ pub fn verify(hash: &str, password: &[u8]) -> bool {
 /// A line of a file of users that is not as it has to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadLine {
-    /// Its number, from 1 on.
+    /// The number of the line, from 1 on.
     pub line: usize,
     /// What is wrong with it.
     pub why: String,

@@ -26,7 +26,7 @@ pub struct OpenFile {
     seen: Cell<Option<Seen>>,
 }
 
-/// These bytes were in memory then.
+/// Bytes of the file that were in memory at a time.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     from: u64,
@@ -72,10 +72,10 @@ impl AsFd for OpenFile {
 
 /// Whether the bytes `offset..offset + len` can be sent without waiting for a disk, as far as can be known.
 ///
-/// First and last page are probed with `preadv2(RWF_NOWAIT)`, which fails for a page whose read is still in flight;
-/// `cachestat` counts such a page as cached, but sees holes in the middle. Of files whose filesystem knows no `RWF_NOWAIT` it
-/// is the only source: it sees the pages of FUSE and NFS. Those of overlayfs belong to the file below, so that nothing seems to
-/// be in memory, and a helper thread reads.
+/// First and last page are probed with `preadv2(RWF_NOWAIT)`, which fails for a page whose read is still in flight; `cachestat`
+/// counts such a page as cached, but sees holes in the middle. Of files whose filesystem knows no `RWF_NOWAIT` it is the only
+/// source: it sees the pages of FUSE and NFS. Pages of overlayfs belong to the file below, so that nothing seems to be in
+/// memory, and a helper thread reads.
 pub(crate) fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
         return true;

@@ -13,7 +13,8 @@ use landlock::{
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Hides this process from all others of its account: they can neither trace it nor see its memory, its environment and its
-/// descriptors (`PR_SET_DUMPABLE`, prctl(2)). It writes no core file. execve(2) ends it, and so does a change of the account.
+/// descriptors (`PR_SET_DUMPABLE`, prctl(2)). A hidden process writes no core file. execve(2) ends the hiding, and so does a
+/// change of the account.
 ///
 /// # Errors
 /// None that is known to happen.

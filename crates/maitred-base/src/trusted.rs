@@ -29,11 +29,11 @@ pub enum Distrust {
 /// Who may write a path, and by what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It belongs to this account.
+    /// The path belongs to this account.
     Owner(u32),
-    /// Its mode lets this group write.
+    /// The mode of the path lets this group write.
     Group(u32),
-    /// Its mode lets all accounts write.
+    /// The mode of the path lets all accounts write.
     Everyone,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// That only root and `owner` decide what a path leads to. A group without other members counts as they do: where each
+/// Checks that only root and `owner` decide what a path leads to. A group without other members counts as they do: where each
 /// account has a group of its own, files are often writable for that.
 ///
 /// # Errors

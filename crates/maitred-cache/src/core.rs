@@ -21,7 +21,7 @@ use super::walk::FOLDERS;
 
 /// Locks of keys. Only helper threads take them, each for an operation or two of the disk.
 const STRIPES: usize = 64;
-/// Keys that are noted as removed while the directory is being read. Those are as many as helpers have not come to yet.
+/// Keys that are noted as removed while the directory is being read. The keys are as many as helpers have not come to yet.
 const REMOVING_MAX: usize = 64 * 1024;
 /// Where the files of rules are.
 pub(super) const PURGES: &str = "purges";
@@ -201,7 +201,7 @@ impl Core {
     /// given back in any case.
     ///
     /// # Errors
-    /// What the system says. There is no file of this key then.
+    /// What the system says. No file of this key is left then.
     pub(super) fn publish(&self, draft: Draft, what: &Publication<'_>) -> io::Result<bool> {
         let marks = &what.marks;
         let hash = marks.hash;
@@ -217,7 +217,7 @@ impl Core {
         }
         let keep_until = u32::try_from(what.head.keep_until).unwrap_or(u32::MAX);
         let record = Record { hash, file: marks.file, blocks: blocks(what.bytes), keep_until };
-        // It stands in the index before it has its name: a file without a slot is one that was lost.
+        // The entry stands in the index before it has its name: a file without a slot is one that was lost.
         let (_, victim) = self.index.insert(&record, what.room, VERIFIED);
         let published = draft.publish(hash);
         // Another process may have purged it since: it has not seen this file.

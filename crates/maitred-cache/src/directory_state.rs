@@ -28,7 +28,7 @@ pub(super) struct DirectoryState {
 }
 
 impl DirectoryState {
-    /// That of a directory; of one that has none, a new one.
+    /// The state of a directory; a new one where there is none.
     ///
     /// # Errors
     /// What the system says about reading it, or about random numbers.

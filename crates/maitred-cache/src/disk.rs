@@ -53,7 +53,7 @@ pub(super) struct Draft {
     pub(super) file: Arc<File>,
     directory: Arc<Directory>,
     folder: OwnedFd,
-    /// Its name until it is complete, if it needs one.
+    /// The name of the file until it is complete, if it needs one.
     name: Option<String>,
 }
 
@@ -326,7 +326,7 @@ impl Directory {
         }
     }
 
-    /// Writes a small file, in place of one of this name. It is on the disk then.
+    /// Writes a small file, in place of one of this name. The file is on the disk then.
     ///
     /// # Errors
     /// What the system says.
@@ -377,7 +377,7 @@ impl Drop for Draft {
             return;
         }
         if let Some(name) = &self.name {
-            // It is removed with the next reading of the directory otherwise.
+            // The file is removed with the next reading of the directory otherwise.
             let _ = rustix::fs::unlinkat(&self.folder, name, AtFlags::empty());
         }
     }

@@ -39,7 +39,7 @@ pub struct Head {
     pub kind: Kind,
     /// Status code.
     pub status: u16,
-    /// Its fields.
+    /// The fields of the response.
     pub fields: FieldLines,
     /// The caller's own.
     pub lifetime: Lifetime,
@@ -76,19 +76,19 @@ impl Body {
     }
 }
 
-/// Something that is stored. It does not change, but for what the store notes about it.
+/// Something that is stored. An entry does not change, but for what the store notes about it.
 #[derive(Debug)]
 pub struct Entry {
-    /// Its head.
+    /// The head of the response.
     pub head: Head,
-    /// Its body.
+    /// The body of the response.
     pub body: Body,
     pub(super) key: Box<[u8]>,
     pub(super) marks: Marks,
     pub(super) soft_purged: AtomicBool,
     /// When it was tested last against the rules of purges.
     pub(super) tested: AtomicU64,
-    /// Its slot in the table, as far as is known.
+    /// The entry's slot in the table, as far as is known.
     pub(super) place: AtomicU32,
 }
 
@@ -136,7 +136,7 @@ impl Entry {
         &self.key
     }
 
-    /// It was purged, but may be served as a stale one.
+    /// Whether the entry was purged, but may be served as a stale one.
     pub fn is_soft_purged(&self) -> bool {
         self.soft_purged.load(Relaxed)
     }

@@ -13,7 +13,7 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Its key.
+    /// The key of the fetch.
     pub fn key(&self) -> &Key {
         &self.key
     }

@@ -31,7 +31,7 @@ enum Kind {
 /// What has become of a job.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is done.
+    /// The job is done.
     Done,
     /// Of [`Found::OnDisk`](super::Found): the entry, which is hot now if there is room; `None` if there is none after all. With
     /// an error there is none, either.
@@ -43,10 +43,11 @@ pub enum Outcome {
     Purged {
         /// So many files were removed, or marked as stale.
         files: u64,
-        /// Some of them could not be read or removed. They are not found in this process, and the next one tries again.
+        /// The first error, if files could not be read or removed. Such files are not found in this process, and the next one
+        /// tries again.
         failed: Option<io::Error>,
     },
-    /// It failed. The store goes on without.
+    /// The job failed. The store goes on without.
     Trouble(Trouble),
 }
 

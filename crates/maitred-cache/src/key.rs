@@ -30,12 +30,12 @@ pub struct Key {
 }
 
 impl Key {
-    /// Its text.
+    /// The text of the key.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Its hash. Different keys have different ones for all that is known.
+    /// The hash of the key. Different keys have different ones for all that is known.
     pub(crate) fn hash(&self) -> Hash {
         self.hash
     }

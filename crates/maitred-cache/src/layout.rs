@@ -84,7 +84,7 @@ pub(super) struct Tail {
     pub(super) last: StoredHead,
     /// Whole heads.
     pub(super) heads: usize,
-    /// Their bytes. If there are more in the file, what follows is torn.
+    /// Bytes of those heads. If there are more in the file, what follows is torn.
     pub(super) bytes: usize,
 }
 

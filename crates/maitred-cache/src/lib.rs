@@ -1,12 +1,12 @@
 //! The store of a response cache: entries in files of a directory, the hot ones in memory, and an index that stays when worker
 //! processes are replaced.
 //!
-//! It knows nothing of HTTP's rules: what may be stored, and how long it is good for, is its caller's to say. Event loops never
-//! wait for it: what may touch the disk is a [`Job`] for a helper thread.
+//! The store knows nothing of HTTP's rules: what may be stored, and how long it is good for, is its caller's to say. Event
+//! loops never wait for it: what may touch the disk is a [`Job`] for a helper thread.
 //!
-//! **The file is the truth.** A file is named by the hash of its key, so that there is at most one for a key, whatever has
-//! happened to processes and jobs. It gets its name when it is complete: nothing partial ever has one. The index is a table of
-//! hints.
+//! **The file is the truth.** A file is named by the hash of its key, so that there is at most one for a key, no matter what
+//! has happened to processes and jobs. A file gets its name when it is complete: nothing partial ever has one. The index is a
+//! table of hints.
 //!
 //! **What was purged does not come back.** A response that was asked for before a purge, or that is being written, is not
 //! published after it: what is to be stored begins with a [`Fetch`], which knows what was purged before it.

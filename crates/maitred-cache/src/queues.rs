@@ -1,11 +1,11 @@
 //! Which entry has to go: S3-FIFO ([Yang et al., SOSP 2023](https://doi.org/10.1145/3600006.3613147)), by bytes and by number.
 //!
-//! New entries go to a small queue, of a tenth of the room. Those that were asked for meanwhile move to the main queue when they
-//! come to its end; the others go, and their hashes are kept for a while: one that comes again so soon goes to the main queue at
-//! once. There, each hit that is counted is another round.
+//! New entries go to a small queue, of a tenth of the room. Entries that were asked for meanwhile move to the main queue when
+//! they come to its end; the others go, and their hashes are kept for a while: one that comes again so soon goes to the main
+//! queue at once. There, each hit that is counted is another round.
 //!
-//! The queues are lists through an array that has a node for each slot of the table. They belong to one process; the next one
-//! makes them from the table.
+//! The queues are lists through an array that has a node for each slot of the table. The lists belong to one process; the next
+//! one makes them from the table.
 
 use super::key::Hash;
 
@@ -64,7 +64,7 @@ pub(super) trait Heat {
     fn frequency(&self, place: u32) -> u32;
     /// Sets that.
     fn set_frequency(&self, place: u32, frequency: u32);
-    /// It is in the main queue from now on.
+    /// Notes that the entry is in the main queue from now on.
     fn set_main(&self, place: u32);
 }
 

@@ -53,11 +53,11 @@ impl Opened {
 /// What a file of this name is.
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// There is none.
+    /// No file has this name.
     Missing,
-    /// It is damaged, of another format, of another key, or no file.
+    /// What stands there is damaged, of another format, of another key, or no file.
     Broken,
-    /// It is whole, as far as can be said without its body.
+    /// The file is whole, as far as can be said without its body.
     Whole(Box<Opened>),
 }
 
@@ -82,7 +82,7 @@ pub(super) fn look_into(core: &Core, hash: Hash, file: File, bytes: u64) -> io::
     match read(core, hash, file, bytes) {
         Ok(Some(opened)) => Ok(Seen::Whole(opened.into())),
         Ok(None) => Ok(Seen::Broken),
-        // It was longer a moment ago.
+        // The file was longer a moment ago.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Seen::Broken),
         Err(error) => Err(error),
     }
@@ -168,7 +168,7 @@ fn checksum(file: &File, bytes: u64) -> io::Result<u32> {
     Ok(crc.sum())
 }
 
-/// Reads the entry of a key. It is hot then, if there is room.
+/// Reads the entry of a key. The entry is hot then, if there is room.
 ///
 /// # Errors
 /// What the system says.

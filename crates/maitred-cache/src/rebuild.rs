@@ -31,7 +31,7 @@ pub(super) struct RebuildJob {
 #[derive(Debug)]
 pub(super) enum Progress {
     More(RebuildJob),
-    /// It is done. These purges were not complete when the process before has ended.
+    /// The rebuild is done. The purges were not complete when the process before has ended.
     Done {
         purges: Vec<PurgeJob>,
         failed: Option<io::Error>,

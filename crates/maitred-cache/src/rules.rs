@@ -1,10 +1,10 @@
 //! Purges of more than one key: rules, which entries are tested against when they are found, until all files have been.
 //!
-//! A rule holds from the moment that it is made, in the process that makes it. It is written to a file, so that a process that
-//! comes later knows it, too, and finishes what was begun; the table counts the changes, and a process that finds the count
-//! changed reads the files before it believes anything again. When all files were tested the rule is dropped. What was not on the
-//! disk in the meantime, in memory or being written, is still tested against those that were dropped last; of what is older than
-//! those that are remembered, nothing in memory is served, and nothing that is being written is published.
+//! A rule holds from the moment that it is made, in the process that makes it. The rule is written to a file, so that a process
+//! that comes later knows it, too, and finishes what was begun; the table counts the changes, and a process that finds the
+//! count changed reads the files before it believes anything again. When all files were tested the rule is dropped. What was
+//! not on the disk in the meantime, in memory or being written, is still tested against those that were dropped last; of what
+//! is older than those that are remembered, nothing in memory is served, and nothing that is being written is published.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -45,7 +45,7 @@ pub enum Purge {
 pub enum PurgeError {
     /// Too many purges are under way.
     Busy,
-    /// Its text is too long.
+    /// The text of the rule is too long.
     TooLong,
 }
 
@@ -101,7 +101,7 @@ struct Live {
     /// processes come out of order.
     since: u64,
     rule: Arc<Rule>,
-    /// This process tests the files.
+    /// Whether this process tests the files.
     own: bool,
 }
 
@@ -196,8 +196,8 @@ impl Rules {
         state.all().filter(is_new).map(|(_, rule)| rule.verdict()).max().unwrap_or(Verdict::Keep)
     }
 
-    /// Tests what was found on the disk: `tested` is from when it was opened. Those from before that hold, too, if they have not
-    /// tested all files yet.
+    /// Tests what was found on the disk: `tested` is from when it was opened. Rules from before that time hold, too, if they have
+    /// not tested all files yet.
     pub(super) fn test_again(&self, subject: Subject<'_>) -> Verdict {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         if subject.tested < state.forgotten {
@@ -244,7 +244,7 @@ impl Rules {
             .drop_rules(|live| live.rule.number == number);
     }
 
-    /// Rules that no process is known to test the files against. This one does from now on.
+    /// Rules that no process is known to test the files against. The calling process does from now on.
     pub(super) fn take_over(&self) -> Vec<Arc<Rule>> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let orphans = state.live.iter_mut().filter(|live| !live.own);

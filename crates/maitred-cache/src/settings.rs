@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where its files are. It has to exist; no other store and no other program writes there.
+    /// Where the files are. The directory has to exist; no other store and no other program writes there.
     pub directory: PathBuf,
     /// Bytes of its files, counted in blocks of 4 KiB.
     pub bytes_max: u64,

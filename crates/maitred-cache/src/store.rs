@@ -33,11 +33,11 @@ pub struct Store {
 /// What is known about a key.
 #[derive(Debug)]
 pub enum Found {
-    /// There is nothing.
+    /// Nothing is stored.
     Nothing,
-    /// There is nothing, and its response is not to be stored: see [`Store::pass`].
+    /// Nothing is stored, and the response is not to be stored: see [`Store::pass`].
     Pass,
-    /// This is hot.
+    /// An entry that is hot.
     Entry(Arc<Entry>),
     /// There may be something on the disk: this job says [`Outcome::Loaded`](super::Outcome).
     OnDisk(Job),
@@ -183,7 +183,7 @@ impl Store {
         Fetch { key: key.clone(), generation, ..*fetch }
     }
 
-    /// Stores a small response. It is hot at once; the job, if there is one, writes its file.
+    /// Stores a small response. The response is hot at once; the job, if there is one, writes its file.
     pub fn put(&self, fetch: &Fetch, head: Head, body: Arc<[u8]>) -> (Arc<Entry>, Option<Job>) {
         let core = &self.core;
         let marks = fetch.marks(core.index.table.next_number());

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use maitred_base::backoff::{Backoff, Rules};
 
-/// It is tried again after a second, and then after twice as long each time.
+/// Storing is tried again after a second, and then after twice as long each time.
 const RULES: Rules = Rules {
     free: 0,
     first: Duration::from_secs(1),

@@ -1,5 +1,5 @@
-//! The index: where entries are, in memory that all threads of all worker processes share. It belongs to the master, so that it
-//! stays when they are replaced.
+//! The index: where entries are, in memory that all threads of all worker processes share. The index belongs to the master, so
+//! that it stays when they are replaced.
 //!
 //! **A table of hints.** What a file says is true; a slot only says that there may be a file of this hash. So a slot may be torn,
 //! out of date or missing: that costs a miss. Slots are read and written without locks. Each has a check word of all that it
@@ -94,7 +94,7 @@ enum Word {
 pub(super) struct Record {
     pub(super) hash: Hash,
     pub(super) file: u64,
-    /// Its size, in blocks of [`BLOCK_BYTES`].
+    /// The size of the file, in blocks of [`BLOCK_BYTES`].
     pub(super) blocks: u32,
     /// Seconds since 1970.
     pub(super) keep_until: u32,
@@ -162,7 +162,7 @@ impl Table {
         Ok(table)
     }
 
-    /// One that another process has made.
+    /// A table that another process has made.
     ///
     /// # Errors
     /// `InvalidData` if it is none, or of another format; otherwise what the system says.
@@ -180,7 +180,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Its memory file, to pass on.
+    /// The memory file of the table, to pass on.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.sets.file()
     }
@@ -246,7 +246,7 @@ impl Table {
         self.get(Word::Progress)
     }
 
-    /// It is at least so far.
+    /// Notes that at least so many were read.
     pub(super) fn note_progress(&self, progress: u64) {
         if let Some(place) = self.word(Word::Progress) {
             place.fetch_max(progress, SeqCst);

@@ -22,7 +22,7 @@ pub(super) struct Walk {
 pub(super) struct Part {
     /// Hashes of which there are files.
     pub(super) hashes: Vec<Hash>,
-    /// This many directories were read to their end.
+    /// The number of directories that were read to their end.
     pub(super) read: u64,
 }
 
@@ -31,7 +31,7 @@ impl Walk {
     /// their names say. What has no name that a file of the store has is another program's, and stays.
     ///
     /// # Errors
-    /// What the system says about this directory. It goes on with the next one.
+    /// What the system says about this directory. The walk goes on with the next one.
     pub(super) fn next(&mut self, directory: &Directory) -> io::Result<Option<Part>> {
         let Some(folder) = u8::try_from(self.folder).ok() else { return Ok(None) };
         if self.names.is_none() {

@@ -18,8 +18,9 @@ use super::storing::Trouble;
 /// Bytes that room is reserved for at a time.
 const RESERVE_BYTES: u64 = 1024 * 1024;
 
-/// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. It holds a file, of
-/// which the last descriptor frees the disk: drop it on a helper thread, as a [`Job`](super::Job) does that is made from it.
+/// A response that is stored as it comes. Dropped without [`Writing::finish`], it leaves nothing behind. A writing holds a
+/// file, of which the last descriptor frees the disk: drop it on a helper thread, as a [`Job`](super::Job) does that is made
+/// from it.
 pub struct Writing {
     core: Arc<Core>,
     fetch: Fetch,

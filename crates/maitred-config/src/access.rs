@@ -29,7 +29,7 @@ pub struct Access {
 /// A way to say who a client is.
 #[derive(Debug, Clone, std::default::Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Authentication<T> {
-    /// It is not given: that of the site holds for a route.
+    /// The setting is not given: for a route, that of the site holds.
     #[default]
     Inherited,
     /// `"off"`
@@ -166,7 +166,7 @@ pub struct AuthCache {
     pub time: Duration,
     /// `refused_time`: how long a 401 or 403 is kept; 0 is never.
     pub refused_time: Duration,
-    /// `key`: what requests with the same answer have in common, besides scheme and host. It has something of the client.
+    /// `key`: what requests with the same answer have in common, besides scheme and host. The key has something of the client.
     pub key: Vec<KeyPart>,
 }
 

@@ -192,7 +192,7 @@ pub enum TsigAlgorithm {
 }
 
 impl TsigAlgorithm {
-    /// Their names in configurations and key files.
+    /// The names of the algorithms in configurations and key files.
     pub const NAMES: &'static [&'static str] = &["hmac-sha256", "hmac-sha384", "hmac-sha512"];
 
     /// The one of this name.

@@ -7,7 +7,7 @@ use super::meaning::Site;
 /// What sites and conditions can name of `[[listen]]`.
 #[derive(Debug, std::default::Default)]
 pub(super) struct Listeners {
-    /// Those that could be read, as [`Config::listens`](super::Config::listens) has them.
+    /// The listeners that could be read, as [`Config::listens`](super::Config::listens) has them.
     pub(super) all: Vec<Listen>,
     /// The names of all, also of those that could not.
     pub(super) names: Vec<String>,
@@ -19,7 +19,7 @@ impl Listeners {
         self.find(|listen| listen.name.as_deref() == Some(name))
     }
 
-    /// Those of this address.
+    /// The indexes of the listeners of this address.
     pub(super) fn at(&self, address: &Address) -> Vec<u16> {
         self.find(|listen| listen.address == *address)
     }

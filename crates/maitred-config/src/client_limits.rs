@@ -20,7 +20,7 @@ pub const HTTP2_RESETS: &str = "http2_resets";
 /// `[limit.NAME]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientLimit {
-    /// Its name, as that of a pool ([`Pool::is_name`](super::Pool::is_name)).
+    /// The name of the limit, as that of a pool ([`Pool::is_name`](super::Pool::is_name)).
     pub name: String,
     /// `rate`, with `burst`; there is this, or `concurrent`, or both.
     pub rate: Option<Rate>,

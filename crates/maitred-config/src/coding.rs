@@ -14,7 +14,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Its name in `Content-Encoding` and `Accept-Encoding`, and in the configuration.
+    /// The name of the coding in `Content-Encoding` and `Accept-Encoding`, and in the configuration.
     pub fn token(self) -> &'static str {
         match self {
             Coding::Brotli => "br",

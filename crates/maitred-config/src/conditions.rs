@@ -15,8 +15,8 @@ pub struct Conditions {
     pub any: Vec<ConditionSet>,
     /// `not`: none of them holds.
     pub not: Vec<ConditionSet>,
-    /// `user`: who may use the route, of those whom its gates know; none is any client. It does not choose the route: what it is
-    /// about is known only when the route's gates have been asked.
+    /// `user`: who may use the route, of those whom its gates know; none is any client. The key does not choose the route: what
+    /// it is about is known only when the route's gates have been asked.
     pub users: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub enum ShareKey {
 /// What a value has to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValuePattern {
-    /// These pieces in their order, with anything between them; the first and the last are anchored. One piece is the whole
+    /// Pieces of text in their order, with anything between them; the first and the last are anchored. One piece is the whole
     /// value.
     Glob(Vec<String>),
     /// `~` and a regular expression.

@@ -46,13 +46,13 @@ pub struct Query {
 /// What an answer leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// Its address.
+    /// The address of the server.
     pub ip: IpAddr,
-    /// Its port; 0 where the answer has none.
+    /// The port of the server; 0 where the answer has none.
     pub port: u16,
-    /// Its own name; empty where that is the one that was asked for.
+    /// The server's own name; empty where that is the one that was asked for.
     pub target: String,
-    /// Its share.
+    /// The server's share of the requests.
     pub weight: u16,
     /// Whether it is for when all others are out.
     pub backup: bool,

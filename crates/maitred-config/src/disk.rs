@@ -11,7 +11,7 @@ pub(super) const FILES_MAX: usize = 1024;
 /// The largest file of a secret. Keys and tokens have a few hundred bytes, a bundle of certificates some tens of thousands.
 pub(super) const SECRET_BYTES_MAX: u64 = 64 * 1024;
 /// The text of a file. A pipe with a name is refused: opening one waits for a writer, which in a reload would stop the master.
-/// Those that a shell makes (`/dev/stdin`, `/dev/fd/63`) have their writer already.
+/// Pipes that a shell makes (`/dev/stdin`, `/dev/fd/63`) have their writer already.
 pub(super) fn contents(path: &Path) -> io::Result<String> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if std::fs::metadata(path)?.file_type().is_fifo() && !path.starts_with("/dev") {

@@ -103,7 +103,7 @@ impl External {
 pub enum MapRedirects {
     /// None.
     Off,
-    /// Those that name the server itself.
+    /// References that name the server itself.
     #[default]
     Own,
     /// Also paths alone, and those of cookies.
@@ -118,7 +118,7 @@ pub enum HostRule {
     Client,
     /// The authority of the server in `connect`.
     Server,
-    /// This host, with or without a port.
+    /// The host that is named, with or without a port.
     Named(String),
 }
 

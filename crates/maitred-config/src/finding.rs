@@ -89,7 +89,7 @@ impl<'c> Context<'c> {
         self.sources.borrow().base(span)
     }
 
-    /// That a part of the configuration could not be read.
+    /// Notes that a part of the configuration could not be read.
     pub(super) fn failed_import(&self) {
         self.incomplete.set(true);
     }

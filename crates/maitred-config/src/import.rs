@@ -163,7 +163,7 @@ pub(super) fn join<'s>(cx: &Context<'_>, sources: &'s Sources, noise: &mut Noise
     all
 }
 
-/// That what stands at the top of an imported file has its kind: what has another one is left out of the whole.
+/// Checks that what stands at the top of an imported file has its kind: what has another one is left out of the whole.
 fn check_kinds(cx: &Context<'_>, source: &Source, table: &DeTable<'_>) {
     let root = Section::open(cx, Some(table), &ROOT, source.start..source.start, "the file".into());
     for key in ROOT.keys.iter().filter(|key| table.contains_key(key.name)) {

@@ -49,7 +49,7 @@ pub enum TokenPlace {
 pub struct JwtKeys {
     /// Where they are from.
     pub source: KeySource,
-    /// Those that were there when the configuration was read.
+    /// Keys that were there when the configuration was read.
     pub keys: Vec<keys::Key>,
 }
 

@@ -19,14 +19,14 @@ pub(crate) struct Table {
     pub doc: &'static str,
     /// An example, in TOML; may be empty.
     pub example: &'static str,
-    /// Its keys, in the order of the reference.
+    /// The keys of the table, in the order of the reference.
     pub keys: &'static [Key],
 }
 
 /// A key of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Key {
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
     /// What it takes.
     pub kind: Kind,
@@ -43,7 +43,7 @@ pub(crate) struct Key {
 pub(crate) enum Kind {
     /// A string of the form that is described.
     Text(&'static str),
-    /// One of these strings.
+    /// A string of a list.
     Choice(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
@@ -58,7 +58,7 @@ pub(crate) enum Kind {
         /// Largest allowed.
         max: u64,
     },
-    /// One of these words, or a whole number.
+    /// A word of a list, or a whole number.
     WordOrWhole {
         /// The words.
         words: &'static [&'static str],
@@ -76,7 +76,7 @@ pub(crate) enum Kind {
         /// The table.
         table: &'static Table,
     },
-    /// One of these strings, or a table that says more.
+    /// A string of a list, or a table that says more.
     ChoiceOrSection {
         /// The strings.
         words: &'static [&'static str],
@@ -135,7 +135,7 @@ pub(crate) enum Kind {
 /// What holds when a key is not given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Default {
-    /// It has to be given.
+    /// The key has to be given.
     Required,
     /// Nothing; this says what that means.
     Absent(&'static str),

@@ -119,11 +119,11 @@ pub enum TlsVersion {
 /// Whether clients show certificates, and the file of the authorities that may have signed them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Clients are not asked.
     Off,
-    /// They are asked; one that shows none is taken all the same.
+    /// Clients are asked; one that shows none is taken all the same.
     Optional(PathBuf),
-    /// One that shows none is refused.
+    /// Clients are asked; one that shows none is refused.
     Required(PathBuf),
 }
 
@@ -132,7 +132,7 @@ pub enum ClientAuth {
 pub enum Buckets {
     /// max(1, threads / 8), as in the 2014 nginx patch.
     Auto,
-    /// One for each thread.
+    /// A bucket for each thread.
     PerThread,
     /// As many as said; 1 to [`Buckets::MAX`].
     Number(u16),
@@ -155,7 +155,7 @@ impl Buckets {
     }
 }
 
-/// An address to listen on. Its text form is `127.0.0.1:80` or `unix:/run/x.sock`, also where it is serialised.
+/// An address to listen on. The text form is `127.0.0.1:80` or `unix:/run/x.sock`, also where it is serialised.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Address {

@@ -133,7 +133,7 @@ pub enum LogTarget {
 /// What a line looks like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFormat {
-    /// One of the formats of `[log]`.
+    /// A format of `[log]`.
     Known(AccessFormat),
     /// `"json"` with further members: name and value.
     Json(Vec<(String, Vec<LogPart>)>),

@@ -343,7 +343,7 @@ pub enum Target {
         status: u16,
         /// The body; may be empty.
         body: String,
-        /// Its media type.
+        /// The media type of the body.
         content_type: String,
     },
     /// `pool = "web"`, as an index into [`Config::pools`].
@@ -515,7 +515,7 @@ pub struct Pool {
     pub sendfile_root: Option<String>,
     /// `named_files`: what `X-Accel-Redirect` begins with (begins and ends with `/`), and the directory that it stands for.
     pub named_files: Vec<(String, PathBuf)>,
-    /// Its servers are spoken to by HTTP/2: `connect = "h2://…"`, or `tls.http2`.
+    /// Whether the pool's servers are spoken to by HTTP/2: `connect = "h2://…"`, or `tls.http2`.
     pub http2: bool,
     /// `sticky`
     pub sticky: Option<Sticky>,
@@ -528,9 +528,9 @@ pub struct Pool {
 /// `early_hints`: which clients get informational responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EarlyHints {
-    /// Those of HTTP/2.
+    /// Clients of HTTP/2.
     Http2,
-    /// Those of HTTP/1.1, too.
+    /// Clients of HTTP/1.1, too.
     Always,
     /// None.
     Never,
@@ -596,7 +596,7 @@ impl Source {
         }
     }
 
-    /// One of these servers.
+    /// The server at this index.
     pub fn server(&self, at: usize) -> Option<&Upstream> {
         self.servers()?.get(at)
     }

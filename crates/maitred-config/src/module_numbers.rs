@@ -4,14 +4,14 @@ use super::meaning::{Config, Site};
 use super::modules::{MODULES_MAX, ModuleSpec};
 
 impl Config {
-    /// The modules that are loaded: each library once with each of its configurations, in the order of the file. Their places are
-    /// the numbers by which both processes name them.
+    /// The modules that are loaded: each library once with each of its configurations, in the order of the file. The modules'
+    /// places are the numbers by which both processes name them.
     pub fn modules(&self) -> Vec<&ModuleSpec> {
         modules_of(&self.sites)
     }
 }
 
-/// Those of some sites; of too many, not all.
+/// The modules of some sites; of too many, not all.
 pub(super) fn modules_of(sites: &[Site]) -> Vec<&ModuleSpec> {
     let mut all: Vec<&ModuleSpec> = Vec::new();
     for site in sites {

@@ -36,7 +36,7 @@ pub struct LimitOverrides {
 }
 
 impl LimitOverrides {
-    /// These, and where they say nothing, those around them.
+    /// The limits of `self`, and where they say nothing, those of `around`.
     #[must_use]
     pub(crate) fn or(self, around: LimitOverrides) -> LimitOverrides {
         LimitOverrides {
@@ -107,7 +107,7 @@ pub struct Overrides {
 }
 
 impl Overrides {
-    /// These, and where they say nothing, those around them.
+    /// The settings of `self`, and where they say nothing, those of `around`.
     #[must_use]
     pub fn or(self, around: Overrides) -> Overrides {
         Overrides {

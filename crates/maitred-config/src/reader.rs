@@ -21,7 +21,7 @@ pub(super) struct Section<'a> {
     pub(super) cx: &'a Context<'a>,
     table: Option<&'a DeTable<'a>>,
     spec: &'static Table,
-    /// Its header, or its braces.
+    /// The place of the table's header, or of its braces.
     pub(super) span: Span,
     /// How messages call it.
     pub(super) label: String,
@@ -213,7 +213,7 @@ impl<'a> Section<'a> {
         );
     }
 
-    /// One of the words, or a number.
+    /// A word of the list, or a number.
     pub(super) fn word_or_number(&self, name: &str) -> Option<WordOrNumber> {
         let key = self.key(name)?;
         let Kind::WordOrWhole { words, .. } = &key.kind else { return None };
@@ -310,7 +310,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One of the words that are declared.
+    /// A word of those that are declared.
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
         let key = self.key(name)?;
         let (Kind::Choice(words)

@@ -16,7 +16,7 @@ pub enum Failure {
         /// Why not.
         error: std::io::Error,
     },
-    /// It was read, and is wrong.
+    /// The file was read, and is wrong.
     Invalid(Errors),
     /// What the command line asks for cannot be done.
     Refused(String),

@@ -14,7 +14,7 @@ const NO_SITE: usize = usize::MAX;
 /// The site of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SiteFound {
-    /// Its number. Of a listener without sites one that no site has.
+    /// The number of the site. Of a listener without sites one that no site has.
     pub site: usize,
     /// Whose the name is.
     pub named: Named,
@@ -25,7 +25,7 @@ pub struct SiteFound {
 pub enum Named {
     /// The site's.
     Here,
-    /// That of a site which does not answer at the listener: the one found is the default site.
+    /// The name of a site which does not answer at the listener: the one found is the default site.
     Elsewhere,
     /// No site's: likewise.
     Nowhere,
@@ -41,9 +41,9 @@ pub struct SiteNames {
     listens: Vec<Option<Box<[u16]>>>,
     /// By listener: the first site that answers there.
     defaults: Vec<usize>,
-    /// That of connections whose listener is not in the configuration: the first site that answers everywhere.
+    /// The site of connections whose listener is not in the configuration: the first site that answers everywhere.
     default_nowhere: usize,
-    /// There is one site, and it answers everywhere.
+    /// Whether one site is all, and answers everywhere.
     is_single: bool,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Sources {
 }
 
 impl Source {
-    /// Its bytes in the row, and the place behind the last one.
+    /// The file's bytes in the row, and the place behind the last one.
     pub(super) fn range(&self) -> Range<usize> {
         self.start..self.start + self.text.len() + 1
     }

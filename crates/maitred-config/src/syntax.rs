@@ -17,7 +17,7 @@ pub(super) struct Noise {
 /// A file with syntax errors.
 #[derive(Debug)]
 struct Broken {
-    /// Its bytes in the row of all texts.
+    /// The file's bytes in the row of all texts.
     range: Range<usize>,
     lines: Vec<Range<usize>>,
     structure_at: usize,

@@ -170,7 +170,7 @@ fn placeholder(name: &str, regex: Option<&Regex>) -> Result<Part, String> {
     })
 }
 
-/// Compiles a regular expression. It sees bytes, and `\d`, `\w` and `(?i)` mean ASCII, unless it says `(?u)`.
+/// Compiles a regular expression. The expression sees bytes, and `\d`, `\w` and `(?i)` mean ASCII, unless it says `(?u)`.
 ///
 /// # Errors
 /// Why it is none, or too large.

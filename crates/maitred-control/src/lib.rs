@@ -125,7 +125,7 @@ pub enum Descriptor {
     Bucket {
         /// Index into `Config::listens`.
         listen: usize,
-        /// Its number.
+        /// The number of the bucket.
         bucket: u16,
         /// How many there are.
         buckets: u16,
@@ -136,7 +136,7 @@ pub enum Descriptor {
     Datagrams {
         /// Index into `Config::listens`.
         listen: usize,
-        /// Its number in its group, by which the kernel gives it datagrams (`maitred_tls::quic::ids`).
+        /// The number of the socket in its group, by which the kernel gives it datagrams (`maitred_tls::quic::ids`).
         socket: u16,
         /// How many there are.
         sockets: u16,
@@ -180,11 +180,11 @@ pub struct SlotId {
 /// An application process as a worker process gets to know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
-    /// Its process id, to show.
+    /// The process id, to show.
     pub pid: u32,
     /// What it said in HELLO, if another worker process has received that before.
     pub greeting: Option<Greeting>,
-    /// It is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
+    /// Whether the process is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
     #[serde(rename = "lent")]
     pub borrowed: bool,
     /// Another worker process has handed its channel over, and says over a link what is under way ([`ToWorker::Link`]).
@@ -209,8 +209,8 @@ pub enum FromWorker {
     SlotLimits(SlotId, u32),
     /// The application process has said that it takes bodies while they come.
     SlotStreams(SlotId),
-    /// This process has released the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
-    /// or, if `true`, that goes on over the link that came with the order.
+    /// The worker process has released the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way
+    /// on it; or, if `true`, that goes on over the link that came with the order.
     SlotReleased(SlotId, bool),
     /// Nothing is under way any more at an application process that was to be retired, and it was asked to end.
     SlotDismissed(SlotId),
@@ -250,7 +250,7 @@ pub fn slot_row(config: &Config, id: SlotId) -> Option<usize> {
 /// Something that is to be answered while the authority looks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Challenge {
-    /// Its number, counted over the agent's life.
+    /// The number of the challenge, counted over the agent's life.
     pub serial: u64,
     /// The name that is validated.
     pub name: String,
@@ -309,15 +309,15 @@ pub struct Report {
 pub struct Greeting {
     /// How many requests it takes at a time.
     pub capacity: u32,
-    /// It takes one descriptor per message, and only stream sockets.
+    /// Whether the process takes one descriptor per message, and only stream sockets.
     pub sockets_only: bool,
     /// How many files it may have open, if it has said so.
     #[serde(default)]
     pub open_files: Option<u32>,
-    /// It takes bodies while they come.
+    /// Whether the process takes bodies while they come.
     #[serde(default)]
     pub streams: bool,
-    /// It waits for another channel when its worker process dies.
+    /// Whether the process waits for another channel when its worker process dies.
     pub recovers: bool,
     /// The adapter's name.
     pub name: String,
@@ -357,11 +357,11 @@ pub enum ConfigCommand {
 pub struct Document {
     /// The status code of the response.
     pub status: u16,
-    /// Its media type.
+    /// The media type of the text.
     pub content_type: String,
-    /// Its entity tag, with its quotes.
+    /// The entity tag of the text, with its quotes.
     pub etag: Option<String>,
-    /// Its body.
+    /// The body of the response.
     pub text: String,
 }
 
@@ -408,11 +408,11 @@ impl DrainTime {
 /// A log that is a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LogFile {
-    /// That of `access_file`.
+    /// The file of `access_file`.
     Access,
-    /// That of the `[access_log.NAME]` of this place in the configuration.
+    /// The file of the `[access_log.NAME]` of this place in the configuration.
     Named(usize),
-    /// That of `error_file`.
+    /// The file of `error_file`.
     Errors,
 }
 
@@ -438,7 +438,7 @@ pub enum ToWorker {
     /// What the last process of this pool has said before it ended. Only of a server that was started by one line, for the person
     /// at this machine: clients elsewhere must not see it.
     LastWords(u16, String),
-    /// That process has exited, with what wait(2) said in words.
+    /// The application process has exited, with what wait(2) said in words.
     SlotExited(SlotId, String),
     /// Stop accepting, finish what is there within that time, and exit. With a descriptor: send idle
     /// keep-alive connections over it (`maitred_worker`'s handover) first.
@@ -447,8 +447,8 @@ pub enum ToWorker {
     Hurry(u64),
     /// Another worker process has taken over meanwhile: the descriptor that comes along leads there.
     Successor,
-    /// The descriptor that comes along brings the idle connections of the predecessor, which is that generation. It is only sent
-    /// by the master that has started this process, so that it can change with the version.
+    /// The descriptor that comes along brings the idle connections of the predecessor, which is that generation. The message is
+    /// only sent by the master that has started this process, so that it can change with the version.
     Adopt(u64),
     /// The descriptor that comes along is a memory file with new keys of TLS (`maitred_tls::material::Material`).
     Certificates,
@@ -458,7 +458,7 @@ pub enum ToWorker {
     Users(usize),
     /// The descriptor that comes along is a memory file with the servers that a pool has now ([`ServerList`]).
     Servers,
-    /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
+    /// The application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
     /// after [`ToWorker::OrphanMode`].
     Watch(SlotId),
     /// The master will be another image of itself soon, which starts with nothing on this socket: its end is then no reason to
@@ -480,8 +480,8 @@ pub enum ToWorker {
     CertificateReport(Report),
     /// Write this log to the descriptor that comes along, which is its file, opened anew.
     LogFile(LogFile),
-    /// There will be no certificate for this name.
+    /// The name gets no certificate.
     NameRefused(String),
-    /// There is none for this name as yet, but it may be asked for again.
+    /// The name has no certificate as yet, but may be asked for again.
     NameLater(String),
 }

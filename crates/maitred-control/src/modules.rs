@@ -35,7 +35,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Those of a worker process that this process would start.
+    /// The rights of a worker process that this process would start.
     ///
     /// # Errors
     /// What looking the account up says.
@@ -45,7 +45,7 @@ impl Rights {
         Ok(Rights { account: account.as_ref().map(RunAs::from), ..Rights::own(config, &[], owner) })
     }
 
-    /// Those of this process, which is a worker process and has its account; `owner` has started the server.
+    /// The rights of this process, which is a worker process and has its account; `owner` has started the server.
     pub fn own(config: &Config, servers: &[ServerList], owner: u32) -> Rights {
         let ports = ports(config, servers).into_iter().collect();
         Rights { account: None, owner, seccomp: config.server.seccomp, ports }
@@ -154,7 +154,7 @@ impl Modules {
         Ok(())
     }
 
-    /// One of them; `None` if it is turned off.
+    /// The module of this number; `None` if it is turned off.
     #[inline]
     pub fn get(&self, number: u16) -> Option<&Module> {
         self.all.get(usize::from(number))?.module.as_ref()

@@ -25,7 +25,7 @@ pub const NAME_BYTES_MAX: usize = 259;
 pub struct ServerList {
     /// The name of the pool, which it has in all configurations.
     pub pool: String,
-    /// Counted from 1 over the master's life, upgrades included. Those of the configuration alone have 0.
+    /// Counted from 1 over the master's life, upgrades included. Lists of the configuration alone have 0.
     pub revision: u64,
     /// At most [`SERVERS_MAX`], each address once.
     pub servers: Vec<ServerEntry>,
@@ -38,15 +38,16 @@ pub struct ServerEntry {
     pub address: Address,
     /// Host, and port if it was written, for the `Host` field and TLS; empty for a Unix socket. At most [`NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// Its share of the requests, of those of the whole pool: [`ServerEntry::WEIGHT_MIN`] to [`ServerEntry::WEIGHT_MAX`].
+    /// The server's share of the requests, of those of the whole pool: [`ServerEntry::WEIGHT_MIN`] to
+    /// [`ServerEntry::WEIGHT_MAX`].
     pub weight: u16,
-    /// It gets requests only when all others are out.
+    /// Whether the server gets requests only when all others are out.
     pub backup: bool,
     /// Requests that it may have under way, over all threads; `None` is without a bound.
     pub max_connections: Option<u32>,
     /// Whether it gets new requests.
     pub state: ServerState,
-    /// Its checks fail.
+    /// Whether the server's checks fail.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unwell: bool,
 }
@@ -55,10 +56,10 @@ pub struct ServerEntry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerState {
-    /// It does.
+    /// The server gets new requests.
     #[default]
     Active,
-    /// It finishes those that it has.
+    /// The server finishes the requests that it has.
     Draining,
 }
 
@@ -68,7 +69,7 @@ impl ServerEntry {
     /// The greatest weight: a sum over [`SERVERS_MAX`] servers is far from overflowing.
     pub const WEIGHT_MAX: u16 = 1000;
 
-    /// One of which nothing more is said than where it is.
+    /// A server of which nothing more is said than where it is.
     pub fn plain(address: Address, name: String) -> ServerEntry {
         let weight = ServerEntry::WEIGHT_MIN;
         ServerEntry {
@@ -143,7 +144,7 @@ pub enum UpstreamCommand {
     Add {
         /// Where it listens.
         address: Address,
-        /// Its weight; `None` leaves that of a server that is there, or the least.
+        /// The weight of the server; `None` leaves that of a server that is there, or the least.
         weight: Option<u16>,
         /// Whether it is a backup; for one that is new.
         backup: bool,

@@ -57,7 +57,7 @@ struct State {
 }
 
 impl DiskPool {
-    /// Starts the threads. They inherit affinity and signal mask of the caller, so call this before pinning. Threads
+    /// Starts the threads. The threads inherit affinity and signal mask of the caller, so call this before pinning. Threads
     /// that cannot be started are missing and logged; without any, every job is refused.
     pub fn new(threads: usize) -> DiskPool {
         let shared = Arc::new(Shared::default());

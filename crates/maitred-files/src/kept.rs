@@ -30,7 +30,7 @@ pub struct Kept<'a> {
     pub entry: &'a Arc<Entry>,
     /// How long it is good.
     pub lifetime: &'a Lifetime,
-    /// Its age, in seconds.
+    /// The age of the response, in seconds.
     pub age: u32,
     /// The value of `Cache-Status`, with what caches nearer to the pool have said.
     pub status: Option<&'a [u8]>,
@@ -45,9 +45,9 @@ pub struct Kept<'a> {
 pub struct Coded {
     /// What becomes of it.
     pub verdict: Verdict,
-    /// It says itself what decides about codings.
+    /// Whether the response says itself what decides about codings.
     pub varies: bool,
-    /// Its content in the coding.
+    /// The content in the coding.
     pub entry: Option<Arc<Entry>>,
 }
 
@@ -79,7 +79,7 @@ impl Kept<'_> {
         }
     }
 
-    /// Its fields as they are with its coding; `None`: as they were stored.
+    /// The fields of the response as they are with its coding; `None`: as they were stored.
     fn fields(&self) -> Option<FieldLines> {
         let Coded { verdict, varies, .. } = self.coded?;
         let stored = self.entry.head.fields.all();

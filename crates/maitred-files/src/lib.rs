@@ -1,7 +1,7 @@
 //! What Maitred answers by itself: files, redirects, fixed replies, errors.
 //!
-//! A handler writes the response's head (and a small body), and gives back what is to follow. It never touches the client's
-//! socket, knows nothing of its protocol, and never waits for a disk.
+//! A handler writes the response's head (and a small body), and gives back what is to follow. A handler never touches the
+//! client's socket, knows nothing of its protocol, and never waits for a disk.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -127,7 +127,7 @@ impl Task {
 }
 
 impl DiskJob {
-    /// This is done.
+    /// A job that does `work`.
     pub fn task(work: impl FnOnce() + Send + 'static) -> DiskJob {
         DiskJob::Task(Task(Mutex::new(Some(Box::new(work)))))
     }
@@ -138,7 +138,7 @@ impl DiskJob {
 pub struct RequestContext<'a> {
     /// The judged head.
     pub request: &'a maitred_http::request::Request<'a, 'a>,
-    /// Its path, percent-decoded and without dot segments; starts with `/`.
+    /// The path of the request, percent-decoded and without dot segments; starts with `/`.
     pub path: &'a [u8],
     /// The clock of this turn.
     pub clock: &'a Clock,

@@ -167,7 +167,7 @@ fn make_small(name: &mut [u8]) {
     };
     match name.last_chunk_mut() {
         Some(last) => {
-            // It may have some bytes of the word before it.
+            // The last word may have some bytes of the word before it.
             word(last);
             name.as_chunks_mut().0.iter_mut().for_each(word);
         }

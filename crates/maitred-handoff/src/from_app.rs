@@ -30,10 +30,10 @@ pub struct Hello<'a> {
     pub capacity: u32,
     /// What it calls itself, for status and log; printable, at most [`NAME_BYTES_MAX`] bytes.
     pub name: &'a str,
-    /// It takes one descriptor per message, and only stream sockets; bodies that would come in a file come through the
-    /// response descriptor.
+    /// Whether the process takes one descriptor per message, and only stream sockets; bodies that would come in a file come
+    /// through the response descriptor.
     pub sockets_only: bool,
-    /// It waits for another channel when this one ends without SHUTDOWN.
+    /// Whether the process waits for another channel when this one ends without SHUTDOWN.
     pub recovers: bool,
 }
 
@@ -108,7 +108,7 @@ pub enum FromApp<'a> {
     },
     /// LIMITS: how many files the process may have open.
     Limits {
-        /// Its soft limit (`RLIMIT_NOFILE`), at least 1.
+        /// The soft limit of the process (`RLIMIT_NOFILE`), at least 1.
         open_files: u32,
     },
     /// STREAMS: bodies may come while the process works on their requests.

@@ -107,8 +107,8 @@ pub enum FromServer<'a> {
         /// Which.
         connection: u32,
     },
-    /// CANCEL: the client does not wait for this request any more. It is to be reported all the same; one that is not under way
-    /// is to be ignored.
+    /// CANCEL: the client does not wait for this request any more. The request is to be reported all the same; one that is not
+    /// under way is to be ignored.
     Cancel {
         /// Connection of the request.
         connection: u32,

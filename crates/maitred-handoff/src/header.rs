@@ -104,7 +104,7 @@ type Split<'a> = (Header, &'a [u8], usize);
 pub struct Header {
     /// Bytes that follow the header.
     pub payload_bytes: u32,
-    /// One of [`kind`].
+    /// A constant of [`kind`].
     pub kind: u8,
     /// Meaning depends on the kind; bit 7 is OPTIONAL in all of them.
     pub flags: u8,

@@ -49,8 +49,8 @@ pub const CHANNEL_VARIABLE: &str = "MAITRED_CHANNEL";
 pub const RECOVERY_VARIABLE: &str = "MAITRED_RECOVERY";
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
-/// Bytes of a REQUEST before its meta part: header, and the lengths of the parts. One without meta lines holds behind them
-/// what an HTTP/1.1 server would be sent.
+/// Bytes of a REQUEST before its meta part: header, and the lengths of the parts. A REQUEST without meta lines holds behind
+/// them what an HTTP/1.1 server would be sent.
 pub const REQUEST_PREFIX_BYTES: usize = HEADER_BYTES + from_server::PART_LENGTHS_BYTES;
 /// Bytes of a frame's payload from Maitred, unless WELCOME says otherwise: bounds an application's receive buffer.
 pub const PAYLOAD_BYTES_MAX: u32 = 2 * 1024 * 1024;
@@ -63,7 +63,7 @@ pub const TAIL_BYTES_MAX: usize = 64 * 1024;
 pub const TAIL_TOTAL_BYTES_MAX: usize = 1024 * 1024;
 /// Frames of TAIL for one request, of either form; bounds Maitred's list of them.
 pub const TAILS_MAX: usize = 1024;
-/// Those of them with FILE; each is a descriptor of Maitred's until the client has the file.
+/// Frames of TAIL with FILE; each is a descriptor of Maitred's until the client has the file.
 pub const TAIL_FILES_MAX: usize = 8;
 /// The only status with which a connection is taken over.
 pub const DETACH_STATUS: u16 = 101;

@@ -8,7 +8,7 @@ pub const INFORMATIONAL_BYTES_MAX: usize = 16 * 1024;
 /// Informational responses to one request.
 pub const INFORMATIONAL_MAX: usize = 16;
 
-/// Fields behind the content of one response. One that has more is sent without any.
+/// Fields behind the content of one response. A response that has more is sent without any.
 pub const TRAILERS_MAX: usize = 32;
 /// Bytes of them, each with the end of its line. Maitred reads 8192, with the empty line.
 pub const TRAILER_BYTES_MAX: usize = 8190;

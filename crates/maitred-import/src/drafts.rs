@@ -115,7 +115,7 @@ pub(crate) struct Header {
     pub(crate) how: How,
     /// The field.
     pub(crate) name: String,
-    /// Its value; empty with [`How::Remove`].
+    /// The value of the field; empty with [`How::Remove`].
     pub(crate) value: String,
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum Target {
     Files(Files),
     /// A pool.
     Pool {
-        /// Its name.
+        /// The name of the pool.
         name: String,
         /// `strip_prefix` and `replace_prefix`
         strip: Option<(String, String)>,
@@ -144,7 +144,7 @@ pub(crate) enum Target {
     Respond {
         /// 200 to 599.
         status: u16,
-        /// Its body and media type.
+        /// The body and its media type.
         body: Option<(String, String)>,
     },
     /// Another route.
@@ -276,7 +276,7 @@ pub(crate) struct Site {
     pub(crate) origin: (Place, String),
     /// What else is to be known.
     pub(crate) notes: Vec<String>,
-    /// Its names.
+    /// The names of the site.
     pub(crate) hosts: Vec<String>,
     /// Certificate and key, and whether they can be used.
     pub(crate) certificates: Vec<(String, String, bool, Place)>,
@@ -286,16 +286,16 @@ pub(crate) struct Site {
     pub(crate) error_root: Option<(String, Place)>,
     /// `access_log`: a name.
     pub(crate) log: Option<String>,
-    /// Its routes, in their order.
+    /// The routes of the site, in their order.
     pub(crate) routes: Vec<Route>,
 }
 
 /// A table with a name: a pool, a limit, an access log.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Named {
-    /// Its name.
+    /// The name of the table.
     pub(crate) name: String,
-    /// Its keys.
+    /// The keys of the table.
     pub(crate) block: Block,
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct Entry {
     pub value: Value,
     /// Where it comes from.
     pub place: Option<Place>,
-    /// It is written as a comment, for this reason.
+    /// The reason for which the entry is written as a comment.
     pub off: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Block {
     pub origin: Option<(Place, String)>,
     /// What else is to be known of it, a line each.
     pub notes: Vec<String>,
-    /// Its keys.
+    /// The keys of the block.
     pub entries: Vec<Entry>,
     /// All of it is written as comments, for this reason.
     pub off: Option<String>,

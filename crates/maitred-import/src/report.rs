@@ -24,11 +24,11 @@ impl std::fmt::Display for Place {
 pub(crate) enum Kind {
     /// Maitred does this without being told.
     Automatic,
-    /// It is in the output.
+    /// The directive is in the output.
     Translated,
-    /// It is not in the output, and nothing that matters to clients is lost.
+    /// The directive is not in the output, and nothing that matters to clients is lost.
     Dropped,
-    /// It is not in the output, and the site behaves otherwise.
+    /// The directive is not in the output, and the site behaves otherwise.
     NotPossible,
 }
 

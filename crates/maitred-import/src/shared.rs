@@ -46,17 +46,17 @@ impl Shared {
         self.report.borrow_mut().say(place, &shown, kind, why);
     }
 
-    /// It is in the output.
+    /// Reports that `what` is in the output.
     pub(crate) fn translated(&self, what: &impl Said) {
         self.say(what, Kind::Translated, "");
     }
 
-    /// It is there without being asked for.
+    /// Reports that `what` is there without being asked for.
     pub(crate) fn automatic(&self, what: &impl Said, why: &str) {
         self.say(what, Kind::Automatic, why);
     }
 
-    /// It is not possible.
+    /// Reports that `what` is not possible.
     pub(crate) fn not_possible(&self, what: &impl Said, why: impl Into<String>) {
         self.say(what, Kind::NotPossible, why);
     }

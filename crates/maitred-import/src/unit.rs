@@ -33,7 +33,7 @@ pub(crate) fn import(paths: &[PathBuf]) -> Result<(Document, Report), String> {
 /// The same of a text with this name.
 ///
 /// # Errors
-/// It is no JSON, or not of Unit.
+/// The text is no JSON, or not of Unit.
 pub(crate) fn text(name: &str, text: &str) -> Result<(Document, Report), String> {
     let json: Json =
         serde_json::from_str(text).map_err(|error| format!("{name}:{}: {error}", error.line()))?;
@@ -102,7 +102,7 @@ fn document(cx: &Context<'_>) -> Document {
     blocks.retain(|block| !block.entries.is_empty());
     blocks.extend(sites.into_iter().flat_map(write::site));
     for (name, _) in members("applications") {
-        // Those that nothing leads to are shown as well.
+        // Applications that nothing leads to are shown as well.
         if let Err(why) = applications::pool(cx, name, None) {
             cx.say(&format!("/applications/{name}"), Kind::NotPossible, why);
         }

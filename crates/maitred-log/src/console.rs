@@ -41,7 +41,7 @@ impl Console {
         match self.known.get(at) {
             Some(known) if *known == hash => return false,
             None if at < LINES_MAX => self.known.push(hash),
-            // It says something else, or too much.
+            // The process says something else, or too much.
             _ => {
                 self.said.insert(name.to_owned(), None);
             }
@@ -89,7 +89,7 @@ pub fn begins(name: &str) {
     with(|console| console.begins(name));
 }
 
-/// That process is ready: what it says from now on is shown.
+/// Notes that the process is ready: what it says from now on is shown.
 pub fn is_ready(name: &str) {
     with(|console| console.is_ready(name));
 }

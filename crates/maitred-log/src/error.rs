@@ -81,8 +81,8 @@ struct Compact {
     journal: Option<bool>,
 }
 
-/// Whether standard error leads to systemd's journal: it then is what `JOURNAL_STREAM` names (systemd.exec(5)). It may be
-/// redirected while the server runs.
+/// Whether standard error leads to systemd's journal: it then is what `JOURNAL_STREAM` names (systemd.exec(5)). Standard error
+/// may be redirected while the server runs.
 fn to_journal() -> bool {
     static NAMED: LazyLock<Option<(u64, u64)>> = LazyLock::new(|| {
         let named = std::env::var("JOURNAL_STREAM").ok()?;

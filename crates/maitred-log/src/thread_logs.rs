@@ -6,7 +6,7 @@ use super::access::Line;
 use super::writer::ThreadLog;
 use maitred_config::LogChoice;
 
-/// That of `[log]`, and those of `[access_log.NAME]`.
+/// The log of `[log]`, and those of `[access_log.NAME]`.
 #[derive(Debug)]
 pub struct ThreadLogs {
     main: ThreadLog,

@@ -43,7 +43,7 @@ pub struct Settings {
     pub threads: usize,
     /// Per thread: bytes that may wait, in its own buffer and with the writer (`limits.log_buffer_bytes_max`).
     pub buffer_bytes_max: usize,
-    /// One of so many requests has a line.
+    /// One request of so many has a line.
     pub sample: u32,
 }
 
@@ -164,7 +164,7 @@ fn write_all(work: &Receiver<Job>, mut sink: Sink, next: &Next) {
 #[derive(Debug)]
 pub struct ThreadLog {
     formatter: Formatter,
-    /// One of so many lines is taken.
+    /// One line of so many is taken.
     sample: u32,
     /// Lines since the last one that was.
     unsampled: u32,
@@ -287,7 +287,7 @@ struct Link {
     returned: Receiver<Returned>,
     /// Buffers that the writer has.
     in_flight: usize,
-    /// Their bytes.
+    /// The bytes of those buffers.
     in_flight_bytes: usize,
     spare: Vec<Vec<u8>>,
 }

@@ -44,7 +44,7 @@ impl Counters {
         CounterFile::open(path.as_ref(), count).map(Counters)
     }
 
-    /// One of them, from 0.
+    /// The counter at this index, from 0.
     pub fn get(&self, index: usize) -> Option<&AtomicU64> {
         self.0.get(index)
     }

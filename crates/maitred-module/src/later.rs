@@ -6,7 +6,7 @@ use maitred_sys::module::guest;
 use crate::request::{Outcome, Request};
 use crate::response::OwnedResponse;
 
-/// What the answer of a request is given to, by any thread. One that is dropped answers with 500.
+/// What the answer of a request is given to, by any thread. A ticket that is dropped answers with 500.
 #[derive(Debug)]
 pub struct Ticket {
     raw: abi::Ticket,
@@ -19,7 +19,7 @@ impl Ticket {
     }
 
     /// Answers. False if the response breaks a rule of HTTP, for which the client gets 500, or if the request is known to have
-    /// ended meanwhile. It may have ended as well if this is true.
+    /// ended meanwhile. The request may have ended with true as well.
     pub fn answer(mut self, response: &Response<'_>) -> bool {
         self.used = guest::complete(&self.raw, Some(response));
         self.used

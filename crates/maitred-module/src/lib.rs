@@ -80,7 +80,7 @@ impl fmt::Debug for Module {
 }
 
 impl Module {
-    /// One that does nothing yet.
+    /// A module that does nothing yet.
     pub fn new() -> Module {
         Module::default()
     }
@@ -113,7 +113,7 @@ impl Module {
         Module { on_response: Some(Box::new(handler)), ..self }
     }
 
-    /// This is called once, when the process is confined: threads are started here, and not before.
+    /// The function is called once, when the process is confined: threads are started here, and not before.
     #[must_use]
     pub fn on_start(self, start: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Module {
         Module { on_start: Some(Box::new(start)), ..self }
@@ -148,8 +148,9 @@ impl Guest for Module {
     }
 }
 
-/// Makes a library a module: `module!(begin)`, with a function that takes a [`Config`] and gives back a [`Module`], or says what
-/// is wrong with the configuration. It is called before the process is confined to its own files: others can be opened there.
+/// Makes a library a module: `module!(begin)`, with a function that takes a [`Config`] and gives back a [`Module`], or says
+/// what is wrong with the configuration. The function is called before the process is confined to its own files: others can be
+/// opened there.
 #[macro_export]
 macro_rules! module {
     ($begin:expr) => {

@@ -29,9 +29,9 @@ impl Outcome {
 pub struct Client {
     /// The client's address, also behind a trusted proxy; `None` on a Unix socket.
     pub address: Option<IpAddr>,
-    /// Its port; 0 where it is not known.
+    /// The client's port; 0 where it is not known.
     pub port: u16,
-    /// It has asked over TLS, if only to a trusted proxy.
+    /// Whether the client has asked over TLS, if only to a trusted proxy.
     pub secure: bool,
     /// 10, 11, 20 or 30 for HTTP/1.0, HTTP/1.1, HTTP/2 and HTTP/3.
     pub http: u8,

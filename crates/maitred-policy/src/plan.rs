@@ -25,7 +25,7 @@ impl IdleTime {
     /// Bits of the value that is shifted.
     const BITS: u32 = 12;
 
-    /// This time, rounded up; at most 37 hours. `None` is that of the server.
+    /// The time, rounded up; at most 37 hours. `None` is the time of the server.
     pub(crate) fn new(time: Option<Duration>) -> IdleTime {
         let Some(time) = time else { return IdleTime(0) };
         let most = u64::from(u16::MAX >> (16 - Self::BITS));
@@ -62,7 +62,7 @@ pub struct Plan {
     pub site: usize,
     /// What an encoded slash in a path is (`encoded_slashes`). Where no site has judged it, it stays what it is.
     pub slashes: Slashes,
-    /// Its number among all plans, by which its responses are counted (`maitred_status::routes`).
+    /// The number of the plan among all plans, by which its responses are counted (`maitred_status::routes`).
     pub number: usize,
     /// The file set that has the pages for errors.
     pub error_set: Option<usize>,
@@ -116,14 +116,14 @@ pub struct Plan {
     clear: FieldEdits,
     /// Changes of responses over TLS.
     tls: FieldEdits,
-    /// Those of the latter that are not among the former.
+    /// The changes of `tls` that are not among those of `clear`.
     only_tls: FieldEdits,
 }
 
 /// A module, as a route uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleCall {
-    /// Its number among those of the process.
+    /// The module's number among those of the process.
     pub number: u16,
     /// How long an answer that it gives later may take.
     pub timeout: Duration,
@@ -134,15 +134,15 @@ pub struct ModuleCall {
 /// The modules of a route, and of its site, which come first.
 #[derive(Debug, Default)]
 pub struct Modules {
-    /// Those that see requests.
+    /// Modules that see requests.
     pub of_requests: Box<[ModuleCall]>,
-    /// Those that see the heads of responses.
+    /// Modules that see the heads of responses.
     pub of_responses: Box<[u16]>,
     /// The longest body that they take, if one of them wants bodies.
     pub body_bytes_max: Option<u64>,
-    /// One of them may answer later.
+    /// Whether one of the modules may answer later.
     pub may_wait: bool,
-    /// They are what the route answers with.
+    /// Whether the modules are what the route answers with.
     pub answer: bool,
 }
 
@@ -294,7 +294,7 @@ impl Plan {
         self.named_files = files;
     }
 
-    /// Its route, and the pool that the route leads to, are known now: without one, nothing is kept.
+    /// Notes the route, and the pool that it leads to, which are known now: without a pool, nothing is kept.
     pub(crate) fn note_route(&mut self, site: &Site, route: &Route, pool: Option<OfPool<'_>>) {
         let gates = self.gates.as_deref().map(Gates::kinds).unwrap_or_default();
         match (pool, &mut self.cache) {
@@ -303,7 +303,7 @@ impl Plan {
         }
     }
 
-    /// Its modules are known now.
+    /// Notes the modules, which are known now.
     pub(crate) fn attach(&mut self, modules: Modules) {
         if !modules.answer && !modules.of_requests.is_empty() {
             self.gates.get_or_insert_default().asks_modules = true;

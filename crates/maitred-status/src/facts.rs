@@ -26,7 +26,7 @@ pub struct Facts {
     pub version: &'static str,
     /// The worker process.
     pub pid: u32,
-    /// Its master.
+    /// The master of the worker process.
     pub master_pid: u32,
     /// Number of the worker process, counted from 1.
     pub generation: u64,
@@ -60,7 +60,7 @@ pub struct ListenFacts {
 /// One pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolFacts {
-    /// Its name in the configuration.
+    /// The pool's name in the configuration.
     pub name: String,
     /// Index of its first slot in the scoreboard.
     pub first_slot: usize,
@@ -192,7 +192,7 @@ pub(crate) struct Live {
 /// What waits at this moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// This moment, in seconds of the machine's monotonic clock.
+    /// The present, in seconds of the machine's monotonic clock.
     pub uptime_secs: u64,
     /// Accept queues that could be read.
     pub accept: Vec<Queue>,
@@ -236,7 +236,7 @@ pub struct BudgetFacts {
 /// A limit by client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitFacts {
-    /// Its name.
+    /// The name of the limit.
     pub name: String,
     /// Keys that are remembered.
     pub keys: u64,
@@ -263,7 +263,7 @@ pub struct ServerFacts {
     pub pool: usize,
     /// Where it listens; each once in a pool.
     pub address: String,
-    /// Its name, if it has one.
+    /// The server's name, if it has one.
     pub name: String,
     /// `up`, `unknown` (nothing has been asked of it yet), `draining`, `out` (for failures), `unwell` (its checks fail) or
     /// `ejected` (for its responses).

@@ -7,9 +7,9 @@ use super::scoreboard::{MasterRow, OldWorkerRow, Scoreboard, SlotRow, SlotState,
 /// One number of a row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field<Row> {
-    /// Its key in JSON, where it stands in its own unit.
+    /// The field's key in JSON, where it stands in its own unit.
     pub key: &'static str,
-    /// Its name as a metric, where times are in seconds.
+    /// The field's name as a metric, where times are in seconds.
     pub metric: &'static str,
     /// A further label of the metric; in JSON, the key of an object within `key`.
     pub label: Option<(&'static str, &'static str)>,
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Its name in the text format.
+    /// The kind's name in the text format.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Kind::Gauge => "gauge",

@@ -44,9 +44,9 @@ const DAY_SECS: u64 = 86_400;
 pub(crate) enum State {
     /// Nothing to do.
     Ok,
-    /// It works, and will not for long, or not for everything.
+    /// The subject works, and will not for long, or not for everything.
     Warn,
-    /// It does not work.
+    /// The subject does not work.
     Bad,
 }
 
@@ -245,8 +245,8 @@ fn is_dead(row: &SlotRow) -> bool {
     fields::state(row).1 == "dead"
 }
 
-/// What is wrong with a pool: what the master says, and empty slots by the last exit reason of their process. One whose process
-/// was released is nothing to show.
+/// What is wrong with a pool: what the master says, and empty slots by the last exit reason of their process. A slot whose
+/// process was released is nothing to show.
 pub(super) fn failing(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Vec<String> {
     let now = live.unix_secs;
     let none_lives = super::json::slots(board, pool).all(is_dead);

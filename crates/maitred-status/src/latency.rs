@@ -25,7 +25,7 @@ pub struct Took {
     pub queue_us: u64,
     /// At the process or the server.
     pub answer_us: u64,
-    /// It was answered with a status of 500 or more.
+    /// Whether the request was answered with a status of 500 or more.
     pub failed: bool,
 }
 

@@ -124,7 +124,7 @@ impl Status {
         self.automatic.lock().unwrap_or_else(PoisonError::into_inner).insert(report.name.clone(), report);
     }
 
-    /// These certificates are in use from now on.
+    /// Notes the certificates that are in use from now on.
     pub fn note_certificates(&self, certificates: Vec<CertificateFacts>) {
         *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
     }

@@ -164,7 +164,7 @@ impl Page {
         }
     }
 
-    /// Those that have answered something.
+    /// The routes that have answered something.
     fn routes(&mut self, live: &Live) {
         let [responses, bytes, queue, answer] = routes::METRICS;
         let answered = || live.routes.iter().filter(|facts| facts.all() > 0);

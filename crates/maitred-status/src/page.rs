@@ -3,7 +3,7 @@
 /// The page.
 pub const PAGE: &str = include_str!("page.html");
 
-/// Its media type.
+/// The media type of the page.
 pub const CONTENT_TYPE: &str = "text/html; charset=utf-8";
 
 /// The value of its `Content-Security-Policy`. Style and script are named by their hashes, so that nothing else can run, and

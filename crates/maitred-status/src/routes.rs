@@ -108,9 +108,9 @@ impl RouteTable {
 pub struct RouteName {
     /// The first host of its site, or `*`; `-` for what belongs to no site.
     pub site: String,
-    /// Its place among the routes of its site, counted from 1; 0 for what none of them matches.
+    /// The route's place among the routes of its site, counted from 1; 0 for what none of them matches.
     pub number: usize,
-    /// Its paths and methods.
+    /// The paths and methods of the route.
     pub route: String,
     /// What answers.
     pub target: String,

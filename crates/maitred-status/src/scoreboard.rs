@@ -120,9 +120,9 @@ maitred_sys::shared! {
     #[derive(Debug, Default)]
     #[repr(C)]
     pub struct OldWorkerRow {
-        /// Its process id; 0 where there is none.
+        /// The process id; 0 where there is none.
         pub pid: Cell,
-        /// Its number.
+        /// The number of the worker process.
         pub generation: Cell,
         /// Unix time in seconds at which it was replaced.
         pub since: Cell,
@@ -242,11 +242,11 @@ maitred_sys::shared! {
         pub auth_cached: Cell,
         /// Requests of which a copy went to another pool.
         pub mirrored: Cell,
-        /// Those that were to have a copy and have none.
+        /// Requests that were to have a copy and have none.
         pub mirrors_left_out: Cell,
         /// Requests that `delay` has held.
         pub delayed: Cell,
-        /// Those that were to be held, and were not.
+        /// Requests that were to be held, and were not.
         pub delays_left_out: Cell,
         /// Requests handed to an application process.
         pub handoffs: Cell,
@@ -260,7 +260,7 @@ maitred_sys::shared! {
         pub relayed_framed: Cell,
         /// Requests that were answered with a fresh response of the cache.
         pub response_cache_hits: Cell,
-        /// Those that were answered with a stale one.
+        /// Requests that were answered with a stale response of the cache.
         pub response_cache_stale: Cell,
         /// Requests for which a response had to be fetched, or validated, before they were answered.
         pub response_cache_misses: Cell,
@@ -377,7 +377,7 @@ maitred_sys::shared! {
         pub panics: Cell,
         /// Turns of the event loop.
         pub turns: Cell,
-        /// Those that took longer than 100 ms.
+        /// Turns that took longer than 100 ms.
         pub slow_turns: Cell,
         /// Microseconds that the longest one took.
         pub longest_turn_us: Cell,

@@ -16,20 +16,20 @@ pub(super) const LEAST_US: u64 = 100_000;
 /// Bytes that are kept of a path and of a request id.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// One of them.
+/// A slow request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlowRequest {
     /// When it ended.
     pub at: Instant,
     /// The same in seconds of Unix time.
     pub unix_secs: u64,
-    /// Its method.
+    /// The method of the request.
     pub method: String,
-    /// Its path, without its query, which may be secret.
+    /// The path, without the query, which may be secret.
     pub path: String,
     /// The number of its route's plan.
     pub route: usize,
-    /// Its status.
+    /// The status of the response.
     pub status: u16,
     /// Where the time went.
     pub took: Took,
@@ -37,7 +37,8 @@ pub struct SlowRequest {
     pub request_id: String,
 }
 
-/// Those of one thread. Only that thread writes; the lock is taken for a request that is among the slowest, and to show them.
+/// The slowest requests of one thread. Only that thread writes; the lock is taken for a request that is among the slowest, and
+/// to show them.
 #[derive(Debug, Default)]
 pub struct Slowest {
     /// What a request has to exceed to be kept, in microseconds; 0 stands for [`LEAST_US`].
@@ -79,7 +80,7 @@ impl Slowest {
         }
     }
 
-    /// Those of several threads, the slowest first.
+    /// The slowest requests of several threads, the slowest first.
     pub fn of_all<'a>(threads: impl IntoIterator<Item = &'a Slowest>, now: Instant) -> Vec<SlowRequest> {
         let mut all = Vec::new();
         for thread in threads {

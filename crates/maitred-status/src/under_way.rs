@@ -23,17 +23,17 @@ const ASKED_EVERY: Duration = Duration::from_millis(100);
 /// Where a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Where {
-    /// Its body is coming.
+    /// The body of the request is coming.
     Receiving,
     /// A gate of its route has not decided.
     Gate,
-    /// It waits for a process or a server.
+    /// The request waits for a process or a server.
     Queue,
     /// A process or a server has it.
     Application,
     /// What answers it is read from a disk.
     Disk,
-    /// Its response has begun, and is not with the client as a whole.
+    /// The response has begun, and is not with the client as a whole.
     Sending,
 }
 
@@ -50,14 +50,14 @@ impl Where {
     }
 }
 
-/// One of them.
+/// A request under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestUnderWay {
     /// When its first byte was seen.
     pub began: Instant,
-    /// Its method.
+    /// The method of the request.
     pub method: String,
-    /// Its path, without its query, which may be secret.
+    /// The path, without the query, which may be secret.
     pub path: String,
     /// The number of its route's plan.
     pub route: usize,

@@ -188,7 +188,7 @@ mod tests {
         let same = std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok_and(|link| link == target);
         assert!(!same, "it is still in the table of this process");
         assert!(began.elapsed() < LINGERS, "handing over has waited");
-        // It is closed when the one before it is.
+        // The writer is closed when the descriptor before it is.
         assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0);
         assert!(began.elapsed() >= LINGERS / 2);
     }

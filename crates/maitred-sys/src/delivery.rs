@@ -32,7 +32,7 @@ pub enum Sending {
     Moves,
     /// Data waits, and none has left: the peer does not read.
     Stuck,
-    /// There was nothing to send; or nothing is known.
+    /// Nothing was to be sent; or nothing is known.
     Idle,
 }
 

@@ -43,8 +43,8 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     taken.insert(number);
-    // SAFETY: the descriptor is open. It came through exec, since it was not close-on-exec and all that this process
-    // opens is; nothing else in this process owns it, since `TAKEN` gives each number out once.
+    // SAFETY: the descriptor is open. The descriptor came through exec, since it was not close-on-exec and all that this
+    // process opens is; nothing else in this process owns it, since `TAKEN` gives each number out once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

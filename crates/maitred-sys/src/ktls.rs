@@ -68,7 +68,7 @@ impl Keys<'_> {
         if self.key.len() != self.cipher.key_bytes() {
             return None;
         }
-        // Those of GCM have the nonce in two parts: the first four bytes are its "salt", which comes behind the key.
+        // The structures of GCM have the nonce in two parts: the first four bytes are its "salt", which comes behind the key.
         let split = if self.cipher == Cipher::Chacha20Poly1305 { 0 } else { 4 };
         let (salt, iv) = self.nonce.split_at(split);
         let (mut info, mut at) = ([0; INFO_BYTES_MAX], 0);

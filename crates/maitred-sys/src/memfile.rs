@@ -67,7 +67,7 @@ unsafe impl Send for SealedMap {}
 unsafe impl Sync for SealedMap {}
 
 impl SealedMap {
-    /// Maps a file that [`sealed`] or [`sealed_by`] have made. It may be closed afterwards.
+    /// Maps a file that [`sealed`] or [`sealed_by`] have made. The file may be closed afterwards.
     ///
     /// # Errors
     /// `InvalidData` if the file is not sealed, or empty; otherwise what fcntl(2), fstat(2) or mmap(2) say.
@@ -213,7 +213,7 @@ macro_rules! shared {
     };
 }
 
-/// A `T` in a memory file that other processes may have mapped too. It starts as all zeros.
+/// A `T` in a memory file that other processes may have mapped too. The `T` starts as all zeros.
 ///
 /// The file cannot be shrunk, so that no access can end in SIGBUS.
 #[derive(Debug)]
@@ -290,7 +290,7 @@ impl<T: Shared> Drop for SharedMap<T> {
     }
 }
 
-/// A number of `T` in a memory file that other processes may have mapped too. They start as all zeros.
+/// A number of `T` in a memory file that other processes may have mapped too. All of them start as zeros.
 ///
 /// The file cannot be shrunk, as that of a [`SharedMap`]. Pages that were never touched take no memory.
 #[derive(Debug)]

@@ -59,7 +59,7 @@ fn set(descriptors: &[BorrowedFd<'_>], flags: FdFlags) -> io::Result<()> {
     descriptors.iter().try_for_each(|descriptor| Ok(fcntl_setfd(descriptor, flags)?))
 }
 
-/// This process's arguments, with the program's own name, and its environment, but for the variables `without`.
+/// The arguments of this process, with the program's own name, and its environment, but for the variables `without`.
 pub fn invocation(without: &[&str]) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
     let kept = |(name, _): &(OsString, OsString)| !without.iter().any(|one| name == one);
     (std::env::args_os().collect(), std::env::vars_os().filter(kept).collect())

@@ -45,7 +45,7 @@ impl Signal {
         unsafe { libc::kill(libc::getpid(), number) };
     }
 
-    /// Its name, as `SIGTERM`.
+    /// The name of the signal, as `SIGTERM`.
     pub fn name(self) -> &'static str {
         TABLE.iter().find(|row| row.0 == self).map_or("a signal", |row| row.2)
     }

@@ -18,8 +18,8 @@ pub fn steer_by_cpu(socket: impl AsFd, table: &[u16], buckets: u16) -> io::Resul
     attach(&socket, cpu_program(table, buckets)).or_else(|_| attach(&socket, cpu_program(&[], buckets)))
 }
 
-/// Attaches the classic-BPF program that gives a datagram of QUIC to the socket that its destination connection id names, in the
-/// `SO_REUSEPORT` group of UDP sockets that `socket` belongs to. They count in the order in which they were bound.
+/// Attaches the classic-BPF program that gives a datagram of QUIC to the socket that its destination connection id names, in
+/// the `SO_REUSEPORT` group of UDP sockets that `socket` belongs to. The sockets count in the order in which they were bound.
 ///
 /// The number of the socket is the first byte of the id, xor the low byte of a mixture of its bytes 2 to 5; for a number beyond
 /// `sockets`, modulo that. With `constants` `[x, k, l]` and these bytes as number `w`, the first one highest, the mixture is

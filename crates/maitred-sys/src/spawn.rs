@@ -57,7 +57,7 @@ impl Account {
         }
     }
 
-    /// One whose groups are known already.
+    /// An account whose groups are known already.
     pub fn of(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
         Account { uid, gid, groups }
     }
@@ -72,7 +72,7 @@ impl Account {
         self.gid
     }
 
-    /// Its supplementary groups.
+    /// The supplementary groups of the account.
     pub fn groups(&self) -> &[u32] {
         &self.groups
     }
@@ -111,7 +111,7 @@ pub struct Command<'fd> {
 }
 
 impl<'fd> Command<'fd> {
-    /// A program by path, or by name to be sought in `PATH`. Its arguments begin with the program's own name; of this process's
+    /// A program by path, or by name to be sought in `PATH`. The arguments begin with the program's own name; of this process's
     /// environment it gets what is in [`PASSED_ON`].
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
@@ -433,8 +433,8 @@ impl Prepared {
                 if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
                     return Stage::Account;
                 }
-                // A service manager may have given us some, which execve(2) would pass on (capabilities(7)). It fails where a
-                // kernel has none.
+                // A service manager may have given this process some, which execve(2) would pass on (capabilities(7)). The call
+                // fails where a kernel has none.
                 libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
             }
             if let Some(directory) = &self.directory
@@ -561,7 +561,7 @@ impl BlockAll {
 
 impl Drop for BlockAll {
     fn drop(&mut self) {
-        // SAFETY: the set that the kernel gave us before. It cannot fail with a valid first argument.
+        // SAFETY: the set is the one that the kernel gave before. The call cannot fail with a valid first argument.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }
 }
@@ -569,9 +569,9 @@ impl Drop for BlockAll {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It said so, with this status.
+    /// The process said so, with this status.
     Status(i32),
-    /// This signal ended it.
+    /// A signal ended the process.
     Signal(i32),
 }
 
@@ -606,13 +606,13 @@ fn signal_name(number: i32) -> Option<&'static str> {
     })
 }
 
-/// A started process. Its descriptor ([`AsFd`]) becomes readable when it has ended. Dropping this neither ends nor reaps
-/// the process; from then on it may be reaped by [`reap_orphans`].
+/// A started process. The descriptor ([`AsFd`]) becomes readable when the process has ended. Dropping this neither ends nor
+/// reaps the process; from then on it may be reaped by [`reap_orphans`].
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
     pidfd: OwnedFd,
-    /// It was started in a process group of its own.
+    /// Whether the process was started in a process group of its own.
     leads_group: bool,
 }
 
@@ -635,7 +635,7 @@ impl Child {
         Ok(child)
     }
 
-    /// Its process id, to show.
+    /// The process id, to show.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }

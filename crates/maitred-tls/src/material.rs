@@ -41,8 +41,8 @@ pub struct Material {
     pub upstreams: Vec<Option<UpstreamMaterial>>,
     /// Where the keys of session tickets come from.
     pub tickets: Seed,
-    /// What connection ids, stateless resets and tokens of QUIC are made with. It has no default: a secret that is not the
-    /// master's would be none, or not that of the processes before.
+    /// What connection ids, stateless resets and tokens of QUIC are made with. The secret has no default: a secret that is not
+    /// the master's would be none, or not that of the processes before.
     pub datagrams: Secret,
 }
 

@@ -36,16 +36,16 @@ pub(crate) struct Resolver {
 #[derive(Debug)]
 struct OfSite {
     own: Certificates,
-    /// It has those of the listener: it has none, and is not to get any. No client is shown another site's certificate only
-    /// because an automatic one is not there yet: the handshake fails.
+    /// Whether the site has the certificates of the listener: it has none of its own, and is not to get any. No client is shown
+    /// another site's certificate only because an automatic one is not there yet: the handshake fails.
     borrows: bool,
-    /// Its names have certificates on demand.
+    /// Whether the site's names have certificates on demand.
     on_demand: bool,
 }
 
 #[derive(Debug)]
 struct OfListener {
-    /// Those of the first site that answers there and has some.
+    /// The certificates of the first site that answers there and has some.
     default: Certificates,
     /// Names of no site have certificates on demand.
     on_demand: bool,
@@ -121,7 +121,7 @@ impl Resolver {
         let of_listener = || self.listeners.get(usize::from(listener)).is_some_and(|of| of.on_demand);
         let on_demand = match (site, found) {
             (Some(site), _) => site.on_demand,
-            // Its certificate is not for this listener.
+            // The certificate of the name's site is not for this listener.
             (None, Some(found)) if found.named == Named::Elsewhere => false,
             (None, _) => of_listener(),
         };

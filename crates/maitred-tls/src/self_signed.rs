@@ -5,7 +5,7 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 
 use maitred_base::pki::{Bytes, Pair};
 
-/// Days that it is good for: one before today, for clocks that differ, and two weeks. It is no permanent certificate.
+/// Days that it is good for: one before today, for clocks that differ, and two weeks. The certificate is no permanent one.
 const DAYS: u64 = 14;
 const DAY_SECS: u64 = 24 * 60 * 60;
 /// The names that it is for.

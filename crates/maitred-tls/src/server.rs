@@ -59,7 +59,7 @@ pub struct CertificateFacts {
     pub number: usize,
     /// The first name that it is for.
     pub name: String,
-    /// Its last second, in Unix time.
+    /// The last second of the certificate, in Unix time.
     pub not_after: u64,
 }
 
@@ -69,9 +69,9 @@ pub struct TlsServer {
     /// What the listeners and sites are; `None` without TLS.
     config: Option<Config>,
     key_logs: BTreeMap<usize, Arc<KeyLogFile>>,
-    /// Per listener with early data: the sessions that may bring some, and the [`Basis`] that they began on. They are used
+    /// Per listener with early data: the sessions that may bring some, and the [`Basis`] that they began on. A session is used
     /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
-    /// Those of QUIC apart from those of TCP.
+    /// Sessions of QUIC are apart from those of TCP.
     sessions: Mutex<BTreeMap<(usize, Carrier), KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
     /// Per listener: what connections over QUIC begin with, where there are any.

@@ -5,9 +5,9 @@
 //! same keys at any time, without talking to one another. Once a process has made or read a ticket in an epoch, nothing in its
 //! memory opens one that is older than the epoch before.
 //!
-//! A ticket is made with the key of the present epoch, and accepted in that epoch and the next. It is
-//! `epoch (4 bytes) | nonce (12) | encrypted session | tag (16)`, sealed with AES-256-GCM. Nonces are random; the bound of
-//! 2³² tickets under one key (SP 800-38D section 8.3) is reached at 99,000 new sessions a second.
+//! A ticket is made with the key of the present epoch, and accepted in that epoch and the next. A ticket is
+//! `epoch (4 bytes) | nonce (12) | encrypted session | tag (16)`, sealed with AES-256-GCM. Nonces are random; the bound of 2³²
+//! tickets under one key (SP 800-38D section 8.3) is reached at 99,000 new sessions a second.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};

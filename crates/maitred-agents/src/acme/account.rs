@@ -29,7 +29,7 @@ struct Kept {
     directory: String,
     /// The addresses that it knows.
     contact: Vec<String>,
-    /// Its name and its key.
+    /// The account's name and key.
     credentials: AccountCredentials,
 }
 
@@ -120,7 +120,7 @@ impl Accounts {
         let directory = &self.authority.directory;
         let contacts = self.contacts();
         let contact: Vec<&str> = contacts.iter().map(String::as_str).collect();
-        // That `agree = true` stands there was checked when the configuration was read.
+        // Reading the configuration has checked that `agree = true` stands there.
         let new =
             NewAccount { contact: &contact, terms_of_service_agreed: true, only_return_existing: false };
         let bound = self.external_account()?;

@@ -113,10 +113,10 @@ struct Agent {
     known: Vec<Known>,
     link: Link,
     done: mpsc::UnboundedSender<Done>,
-    /// One for each authority.
+    /// The accounts, one for each authority.
     accounts: Vec<account::Accounts>,
     records: Records,
-    /// Those of the configuration, then the names on demand.
+    /// The sites of the configuration, then the names on demand.
     sites: Vec<Site>,
     demand: Demand,
     begun: Instant,
@@ -371,7 +371,7 @@ fn rules(acme: &Acme) -> Rules {
     Rules { first_delay: acme.retry, authorities, fallback_after: acme.fallback_after.max(1) }
 }
 
-/// Where the certificate in a file is from. It stands in the file itself, so that it cannot be said of another.
+/// Where the certificate in a file is from. The origin stands in the file itself, so that it cannot be said of another.
 fn origin_of(file: &str) -> Option<&str> {
     file.lines().next()?.strip_prefix(ORIGIN)
 }

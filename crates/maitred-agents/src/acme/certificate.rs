@@ -22,9 +22,9 @@ pub(crate) struct Request {
 /// What is to be known of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Its first second, in Unix time.
+    /// The first second of the certificate, in Unix time.
     pub not_before: u64,
-    /// Its last second.
+    /// The last second of the certificate.
     pub not_after: u64,
     /// The DNS names that it is for, in lower case, sorted.
     pub names: Vec<String>,

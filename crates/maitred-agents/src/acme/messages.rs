@@ -35,7 +35,7 @@ pub struct Start {
 /// A site with an automatic certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
-    /// Its names, in the order of the file; never empty. The first one names its files.
+    /// The names of the site, in the order of the file; never empty. The first one names its files.
     pub names: Vec<String>,
     /// Whether it is a name on demand, which the service is asked about before each renewal.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub enum FromAgent {
     Report(Report),
     /// A name on demand is to have no certificate: it was refused.
     NameRefused(String),
-    /// There is none for a name on demand as yet, but it may be asked for again.
+    /// A name on demand has no certificate as yet, but may be asked for again.
     NameLater(String),
     /// Run the hook that makes records; answered by [`ToAgent::HookDone`] with this number.
     Hook(u64, HookCall),
@@ -102,7 +102,7 @@ impl HookCall {
 pub enum ToAgent {
     /// The worker process answers the challenge of this number.
     InPlace(u64),
-    /// A client has asked for this name. It is answered by [`FromAgent::Certificate`], [`FromAgent::NameRefused`] or
+    /// A client has asked for this name. The message is answered by [`FromAgent::Certificate`], [`FromAgent::NameRefused`] or
     /// [`FromAgent::NameLater`].
     Wanted(String),
     /// The hook of this number has ended, and why it has failed if it has.

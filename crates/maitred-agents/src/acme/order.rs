@@ -58,7 +58,7 @@ impl Trouble {
         Trouble::new(Blame::Refused, None, text.into())
     }
 
-    /// There was no answer.
+    /// No answer has come.
     pub(crate) fn unreachable(text: impl Into<String>) -> Trouble {
         Trouble::new(Blame::Unreachable, None, text.into())
     }
@@ -215,7 +215,7 @@ enum Proof {
     Record(String),
 }
 
-/// Answers a challenge for each name that is not proved yet. They stay answered until what comes back is dropped.
+/// Answers a challenge for each name that is not proved yet. The challenges stay answered until what comes back is dropped.
 async fn prove(order: &mut Order, job: &Job, ways: &Ways, seen: &Seen) -> Result<Vec<Answered>, Trouble> {
     let trouble = |error: Error| Trouble::of(&error, seen);
     let mut answered = Vec::new();
@@ -225,8 +225,8 @@ async fn prove(order: &mut Order, job: &Job, ways: &Ways, seen: &Seen) -> Result
             Proof::Here(answer) => {
                 Answered::Placed(ways.link.place(&name, answer).await.map_err(Trouble::unreachable)?)
             }
-            // That a name server cannot be reached says nothing about the authority, which had an order for nothing: the next
-            // one waits as after a refusal.
+            // An unreachable name server says nothing about the authority, which had an order for nothing: the next one waits
+            // as after a refusal.
             Proof::Record(text) => {
                 Answered::Added(ways.records.add(&name, text).await.map_err(Trouble::refused)?)
             }

@@ -49,7 +49,7 @@ mod tests {
         let [state, outside] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         std::fs::write(outside.path().join("ca.pem"), "text").unwrap();
         let (inside, other) = (state.path().to_owned(), outside.path().to_owned());
-        // It binds the thread for good, so it has to be one of its own.
+        // The sandbox binds the thread for good, so the thread has to be one of its own.
         let confined = std::thread::spawn(move || {
             let status = restrict(&[&other.join("ca.pem")], Some(&inside)).unwrap();
             let store = Store::open(&inside).unwrap();

@@ -50,9 +50,9 @@ pub(crate) struct Now {
 /// A certificate that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// Its first second, in Unix time.
+    /// The first second of the certificate, in Unix time.
     pub not_before: u64,
-    /// Its last second.
+    /// The last second of the certificate.
     pub not_after: u64,
     /// Whether it is what the configuration asks for: the names, the authority.
     pub fits: bool,
@@ -81,9 +81,9 @@ impl Held {
 /// What the authority suggests (RFC 9773 section 4.2): renew between these, in seconds of Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Its begin.
+    /// The begin of the window.
     pub start: u64,
-    /// Its end.
+    /// The end of the window.
     pub end: u64,
 }
 
@@ -169,7 +169,7 @@ impl Schedule {
         Schedule { sites: Vec::new(), rules, random: seed }
     }
 
-    /// Adds a site, with what is stored of it. Its number is the count of those before it.
+    /// Adds a site, with what is stored of it. The number of the site is the count of those before it.
     pub(crate) fn add(&mut self, now: Now, held: Option<Held>, past: Past) {
         // However wrong either clock was, no site waits longer than the longest delay.
         let left = Duration::from_secs(past.allowed_unix.saturating_sub(now.unix)).min(RETRY_AFTER_MAX);
@@ -241,7 +241,7 @@ impl Schedule {
     ) {
         let Some(site) = self.sites.get_mut(site) else { return };
         site.busy = Busy::No;
-        // One that ends before it starts says nothing (RFC 9773 section 4.2).
+        // A window that ends before it starts says nothing (RFC 9773 section 4.2).
         if let Some(window) = window.filter(|window| window.start < window.end) {
             site.window = Some(window);
         }

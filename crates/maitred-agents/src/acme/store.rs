@@ -44,7 +44,7 @@ pub(crate) struct Notes {
 /// A record in the DNS.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Its name, without the last dot.
+    /// The record's name, without the last dot.
     pub name: String,
     /// What it says.
     pub text: String,
@@ -170,7 +170,8 @@ impl Store {
 }
 
 /// Gives the state directory to the account of the agent, with what an agent that was root has left there; makes it if need be.
-/// One that another account has, or that holds other things, is left alone: the master is root, and could take it from its owner.
+/// A directory that another account has, or that holds other things, is left alone: the master is root, and could take it from
+/// its owner.
 ///
 /// # Errors
 /// What the system says, with the path; a text if the directory is not the agent's.
@@ -226,7 +227,7 @@ fn make_parents(state: &Path) -> io::Result<()> {
 /// What the system says.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    // One that was there may be open to others.
+    // A directory that was there may be open to others.
     let mode = std::fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;

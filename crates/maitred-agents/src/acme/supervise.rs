@@ -16,7 +16,7 @@ pub(crate) const CHALLENGES_MAX: usize = 1024;
 /// Something to do, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Start an agent with this document. That it could not be started is [`Supervisor::exited`].
+    /// Start an agent with this document. A failure to start it is [`Supervisor::exited`].
     Start(Box<Start>),
     /// End the agent; that it has exited is not to be reported.
     End,
@@ -37,7 +37,7 @@ pub enum Action {
 /// A hook to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// Its number, counted over the master's life.
+    /// The number of the hook, counted over the master's life.
     pub number: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -177,7 +177,7 @@ impl Supervisor {
         serial.map(|serial| Action::Tell(ToAgent::HookDone(serial, outcome.err()))).into_iter().collect()
     }
 
-    /// What is to be run. The agent reads what comes from the network: it says for which name, and nothing else. Those that are
+    /// What is to be run. The agent reads what comes from the network: it says for which name, and nothing else. Names that are
     /// removed may be of sites that the configuration does not have any more.
     fn hook(&mut self, call: &HookCall) -> Result<Hook, &'static str> {
         if !call.is_plain() {

@@ -26,7 +26,7 @@ const AGENT: Rules = Rules {
 pub enum Step<S> {
     /// End the agent; that it has exited is not to be reported.
     End,
-    /// Start an agent with this document. That it could not be started is [`Life::exited`].
+    /// Start an agent with this document. A failure to start it is [`Life::exited`].
     Start(S),
 }
 

@@ -25,7 +25,7 @@ const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) struct Role {
     /// The name of its thread.
     pub thread: &'static CStr,
-    /// Its name in the log.
+    /// The agent's name in the log.
     pub log: &'static str,
     /// What the log calls it.
     pub whole: &'static str,
@@ -96,7 +96,8 @@ fn start<S: Document>(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
-        // It is a SOCK_SEQPACKET, of which the library has no type: the calls are the same, and an empty packet is the end.
+        // The socket is a SOCK_SEQPACKET, of which the library has no type: the calls are the same, and an empty packet is the
+        // end.
         let socket = std::os::unix::net::UnixDatagram::from(socket);
         let prepared = socket.set_nonblocking(true).and_then(|()| UnixDatagram::from_std(socket));
         live(start, prepared.map_err(|error| error.to_string())?).await

@@ -27,7 +27,7 @@ pub fn run() -> ExitCode {
 struct Pool {
     asking: Arc<Asking>,
     tasks: HashMap<Target, AbortHandle>,
-    /// Those of a list whose end has not come.
+    /// The servers of a list whose end has not come.
     coming: Vec<(Target, bool)>,
 }
 

@@ -10,8 +10,8 @@ const SERVING: u64 = 1;
 /// `SERVICE_UNKNOWN` is 3: there are four.
 const STATES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];
 
-/// `HealthCheckRequest`, in its frame: no compression, the length in four bytes, and `service` as field 1. It has at most
-/// [`maitred_config::Health::SERVICE_BYTES_MAX`] bytes.
+/// `HealthCheckRequest`, in its frame: no compression, the length in four bytes, and `service` as field 1. The service has at
+/// most [`maitred_config::Health::SERVICE_BYTES_MAX`] bytes.
 pub(crate) fn question(service: &str) -> Vec<u8> {
     let mut message = Vec::new();
     if !service.is_empty() {

@@ -28,7 +28,7 @@ pub struct Start {
 /// A pool whose servers are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checked {
-    /// Its name.
+    /// The name of the pool.
     pub name: String,
     /// What is asked.
     pub health: Health,
@@ -45,7 +45,7 @@ pub struct Checked {
 pub struct Target {
     /// Where it listens.
     pub address: Address,
-    /// Its name, and its port if it was written; empty for a Unix socket.
+    /// The name of the server, and its port if it was written; empty for a Unix socket.
     pub name: String,
 }
 

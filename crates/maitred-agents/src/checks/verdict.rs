@@ -23,7 +23,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// One that is taken over: what was found before.
+    /// A verdict that is taken over: what was found before.
     pub(crate) fn new(well: bool) -> Verdict {
         Verdict { well, against: 0 }
     }

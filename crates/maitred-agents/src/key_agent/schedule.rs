@@ -15,12 +15,12 @@ pub(crate) struct Schedule {
     next: Option<Duration>,
     begun: Option<Duration>,
     failures: u32,
-    /// It was asked for while it was fetched.
+    /// Whether the source was asked for while it was fetched.
     wanted: bool,
 }
 
 impl Schedule {
-    /// One that is fetched at once, and then in this period.
+    /// The schedule of a source that is fetched at once, and then in this period.
     pub(crate) fn new(refresh: Duration) -> Schedule {
         Schedule { refresh, next: Some(Duration::ZERO), begun: None, failures: 0, wanted: false }
     }

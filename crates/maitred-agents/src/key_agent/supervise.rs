@@ -13,7 +13,7 @@ use maitred_config::UrlKeys;
 /// Something to do, in the order given.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Start an agent with this document. That it could not be started is [`Supervisor::exited`].
+    /// Start an agent with this document. A failure to start it is [`Supervisor::exited`].
     Start(Start),
     /// End the agent; that it has exited is not to be reported.
     End,

@@ -18,7 +18,7 @@ pub(crate) struct Srv {
     pub weight: u16,
     /// Where it listens.
     pub port: u16,
-    /// Its name, without a dot at its end.
+    /// The target's name, without a dot at its end.
     pub target: String,
 }
 
@@ -37,7 +37,8 @@ pub(crate) fn targets(mut records: Vec<Srv>) -> Vec<Srv> {
     records
 }
 
-/// What these records mean, with the addresses of each target. Those of the lowest priority get requests, the others are backups.
+/// What these records mean, with the addresses of each target. Targets of the lowest priority get requests, the others are
+/// backups.
 pub(crate) fn of_targets(targets: &[(Srv, Vec<IpAddr>)]) -> (Vec<Found>, bool) {
     let resolved = || targets.iter().filter(|(_, addresses)| !addresses.is_empty());
     let best = resolved().map(|(record, _)| record.priority).min();

@@ -61,7 +61,7 @@ async fn ask(query: &Query, servers: &[SocketAddr]) -> Result<((Vec<Found>, bool
     });
     let mut resolved = Vec::with_capacity(TARGETS_MAX);
     for target in answers::targets(records.collect()) {
-        // One that is not there leaves the others.
+        // A target that is not there leaves the others.
         let (addresses, good_for) =
             addresses(&resolver, &format!("{}.", target.target)).await.unwrap_or_else(|why| {
                 tracing::debug!(target = target.target, "{why}");

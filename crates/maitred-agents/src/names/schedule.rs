@@ -18,7 +18,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// One that is resolved at once.
+    /// The schedule of a name that is resolved at once.
     pub(crate) fn new() -> Schedule {
         Schedule { next: Some(Duration::ZERO), failures: 0 }
     }
@@ -33,7 +33,7 @@ impl Schedule {
         self.next.take_if(|next| *next <= now).is_some()
     }
 
-    /// It has been resolved: what was found is good for that long. Without that it has failed.
+    /// Notes the end of a resolution: what was found is good for `ttl`. Without `ttl`, the resolution has failed.
     pub(crate) fn ended(&mut self, now: Duration, ttl: Option<Duration>) {
         let wait = match ttl {
             Some(ttl) => {

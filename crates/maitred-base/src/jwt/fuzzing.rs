@@ -34,7 +34,7 @@ pub fn read(data: &[u8]) {
     };
     if let Ok(set) = KeySet::read(set) {
         assert!(!set.keys.is_empty());
-        // These may be signed: of keys that the input has chosen.
+        // The token may be signed: the keys are those that the input has chosen.
         let _ = check(token.strip_prefix(b"\0").unwrap_or(token), &Ring::new(&set.keys), &rules, 0);
     }
     let ring = KeySet::read(KEYS.concat().as_bytes()).map(|set| Ring::new(&set.keys)).unwrap_or_default();

@@ -39,7 +39,7 @@ impl Algorithm {
     /// All of them.
     pub(crate) const ALL: [Algorithm; 3] = [Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
-    /// Its name in `alg` (RFC 7518 section 3.1, RFC 8037 section 3.1).
+    /// The algorithm's name in `alg` (RFC 7518 section 3.1, RFC 8037 section 3.1).
     pub(crate) fn name(self) -> &'static str {
         match self {
             Algorithm::Rs256 => "RS256",

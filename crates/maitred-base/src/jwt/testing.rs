@@ -45,7 +45,7 @@ impl Signer {
         Signer { algorithm, id, pair }
     }
 
-    /// Its public part, as a member of a set.
+    /// The public part of the key, as a member of a set.
     pub(crate) fn jwk(&self) -> Value {
         let mut key = match &self.pair {
             Pair::Rsa(pair) => {

@@ -28,25 +28,25 @@ pub struct Rules {
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no token.
+    /// The text is no token.
     Malformed,
-    /// Its algorithm is not taken.
+    /// The algorithm is not taken.
     Algorithm,
-    /// It needs to be understood in a way that is not known here (`crit`, RFC 7515 section 4.1.11).
+    /// The token needs to be understood in a way that is not known here (`crit`, RFC 7515 section 4.1.11).
     Critical,
     /// No key has its name and its algorithm.
     UnknownKey,
-    /// Its signature is wrong.
+    /// The signature is wrong.
     Signature,
-    /// It has no end, or one that is over.
+    /// The token has no end, or one that is over.
     Expired,
-    /// Its time has not come, or it is from a time to come.
+    /// The token's time has not come, or the token is from a time to come.
     NotYet,
-    /// It is from another issuer.
+    /// The token is from another issuer.
     Issuer,
-    /// It is for others.
+    /// The token is for others.
     Audience,
-    /// It says nothing wrong, but not enough.
+    /// The token says nothing wrong, but not enough.
     Claims,
 }
 
@@ -68,7 +68,7 @@ impl Refusal {
     }
 }
 
-/// The parameters of a header that matter here. One that is there twice is an error.
+/// The parameters of a header that matter here. A parameter that is there twice is an error.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -76,7 +76,7 @@ struct Header {
     crit: Option<serde::de::IgnoredAny>,
 }
 
-/// Checks a token at this time, in seconds of Unix time. Its signature is checked before anything of its claims is read.
+/// Checks a token at this time, in seconds of Unix time. The signature is checked before anything of the claims is read.
 ///
 /// # Errors
 /// Why it is refused.

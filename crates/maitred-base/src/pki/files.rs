@@ -1,7 +1,7 @@
 //! Certificates and keys from files: read, and checked against one another.
 //!
 //! The configuration checks them when it is read, so that an error names its place; the master reads them again for the
-//! material that it hands on. Both use these functions.
+//! material that it hands on. Configuration and master use these functions.
 
 use std::io;
 use std::path::Path;

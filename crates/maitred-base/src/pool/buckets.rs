@@ -8,7 +8,7 @@ use super::sizing::{Decision, SPAWN_INTERVAL, Settings, Sizing, SlotView, Troubl
 /// One bucket, as the master sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct BucketView<'a> {
-    /// Its slots.
+    /// The slots of the bucket.
     pub slots: &'a [SlotView],
     /// Connections in its accept queue.
     pub queued: u32,

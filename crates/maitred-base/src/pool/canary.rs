@@ -72,7 +72,7 @@ impl std::fmt::Display for Work {
 /// What becomes of a canary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// There is not enough to judge by.
+    /// Too little is known to judge by.
     Wait,
     /// The others get the new release as well.
     GoOn,
@@ -83,11 +83,11 @@ pub enum Verdict {
 /// Why a canary goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// It answers with errors.
+    /// The canary answers with errors.
     Errors,
-    /// It is slow.
+    /// The canary is slow.
     Latency,
-    /// It got too few requests within `timeout`.
+    /// The canary got too few requests within `timeout`.
     TooFew,
 }
 

@@ -5,9 +5,9 @@
 //! - *More* are needed when the queue does not become empty ([`PRESSURE_AFTER`]): then no process is free, whatever the CPU
 //!   says, for they may all be waiting for a database. How many more, a queue cannot say: the core is shown no more waiting than
 //!   there are processes, so that the pool at most doubles until the new ones count as ready.
-//! - CPU time says how many are *not superfluous*: one for each [`BUSY_SHARE`] of a CPU that all use together. The sum
-//!   does not depend on how the kernel spreads connections over processes, nor on how many there are; so it keeps a pool from
-//!   shrinking, and under constant load it stays as it is. It never makes the pool grow.
+//! - CPU time says how many are *not superfluous*: one for each [`BUSY_SHARE`] of a CPU that all use together. The sum does not
+//!   depend on how the kernel spreads connections over processes, nor on how many there are; so it keeps a pool from shrinking,
+//!   and under constant load it stays as it is. CPU time never makes the pool grow.
 //! - Processes that wait for something else than the CPU look superfluous. Retiring one is then a trial, which a queue
 //!   answers. After a retirement that was followed by such pressure the next trial waits twice as long ([`Watch::held`]).
 
@@ -171,7 +171,7 @@ mod tests {
         let mut slots = idle(now, 4);
         watch.see(now, 3);
         assert_eq!(watch.present(now, &mut slots, &[]), 0);
-        // One is spare all the same, so nothing is started; and no more than one, so nothing is retired.
+        // One process is spare all the same, so nothing is started; and no more than one, so nothing is retired.
         assert_eq!(busy(&slots), 3);
         watch.see(now + PRESSURE_AFTER, 1);
         assert_eq!(watch.present(now, &mut idle(now, 4), &[]), 1);

@@ -1,4 +1,4 @@
-//! A pool that is made up: workers that start, serve, drain and die as a test says. It carries out every decision, and
+//! A pool that is made up: workers that start, serve, drain and die as a test says. The model carries out every decision, and
 //! checks after each one what must hold whatever the pool and its load.
 
 use std::collections::VecDeque;
@@ -9,11 +9,11 @@ use super::sizing::{Decision, Phase, RETIRE_INTERVAL, Retirement, Settings, Sizi
 /// What becomes of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fate {
-    /// It becomes ready after so long, and serves.
+    /// The worker becomes ready after so long, and serves.
     Serves(Duration),
-    /// It becomes ready after the first time, and dies after the second; both count from its start.
+    /// The worker becomes ready after the first time, and dies after the second; both count from its start.
     Dies(Duration, Duration),
-    /// It dies after so long without ever having been ready.
+    /// The worker dies after so long without ever having been ready.
     Fails(Duration),
 }
 

@@ -36,7 +36,7 @@ const STAGGER: u32 = 4;
 /// What the worker of a slot does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// There is none.
+    /// The slot has no worker.
     Empty,
     /// Started, and not ready yet.
     Starting,
@@ -46,7 +46,7 @@ pub enum Phase {
     Busy,
     /// Gets no more requests, and ends.
     Draining,
-    /// There is none, and the last one died young. Counts as [`Phase::Empty`].
+    /// The slot has no worker, and the last one died young. Counts as [`Phase::Empty`].
     Delayed,
 }
 
@@ -101,20 +101,20 @@ impl SlotView {
 pub enum Why {
     /// More than `max_spare` workers were spare for `retire_after`.
     Spare,
-    /// There are more workers than `max`, which has been lowered.
+    /// Workers are more than `max`, which has been lowered.
     OverMax,
-    /// It has had `max_requests`, or nearly.
+    /// The worker has had `max_requests`, or nearly.
     Requests,
-    /// It has reached `max_age`, or nearly.
+    /// The worker has reached `max_age`, or nearly.
     Age,
-    /// It has reached `max_memory`.
+    /// The worker has reached `max_memory`.
     Memory,
 }
 
 /// A worker to be drained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retirement {
-    /// Its slot: the index into the slots that were shown.
+    /// The slot of the worker: the index into the slots that were shown.
     pub slot: u16,
     /// The reason.
     pub why: Why,
@@ -247,7 +247,7 @@ impl Sizing {
             return;
         }
         self.ramp = 1;
-        // Those that die while a delay runs belong to the same trouble: they do not make it worse.
+        // Workers that die while a delay runs belong to the same trouble: they do not make it worse.
         if now >= self.not_before {
             self.not_before = now + self.backoff.died(lived, &self.rules);
         }
@@ -374,7 +374,8 @@ impl Sizing {
     }
 
     /// The worker with the fewest requests, of workers that take several at a time: there may be free capacity for many
-    /// workers, and yet none that is idle. It finishes what it has. `None` if the others would have too little to spare.
+    /// workers, and yet none that is idle. The worker finishes what it has. `None` if the others would have too little to
+    /// spare.
     fn least_busy(&self, slots: &[SlotView], counts: &Counts) -> Option<u16> {
         let ready = numbered(slots).filter(|(_, slot)| slot.is_ready());
         let (index, slot) = ready.min_by_key(|(_, slot)| (slot.busy, slot.started))?;

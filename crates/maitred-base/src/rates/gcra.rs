@@ -1,7 +1,7 @@
 //! The generic cell rate algorithm (ITU-T I.371, annex A.2: virtual scheduling): one time per key says all.
 //!
-//! That is the *theoretical arrival time* of the next request, had all come evenly. A request that comes earlier than that by no
-//! more than the tolerance is within the rate, and moves the time by one interval.
+//! The time of a key is the *theoretical arrival time* of the next request, had all come evenly. A request that comes earlier
+//! than that by no more than the tolerance is within the rate, and moves the time by one interval.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ pub struct Gcra {
 /// What the rule says about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It is within the rate, and this is the key's time from now on.
+    /// The request is within the rate; the number is the key's time from now on.
     Pass(u64),
-    /// It is not; one that comes so many nanoseconds later is.
+    /// The request is beyond the rate; one that comes so many nanoseconds later is.
     Refuse(u64),
     /// The key's time is further ahead than this rate ever sets it: it is of another rate (the configuration has changed). To be
     /// replaced by this one, and looked at again.

@@ -12,7 +12,7 @@ pub enum AddressKey {
 }
 
 impl AddressKey {
-    /// That of this address; one of IPv4 in IPv6 (`::ffff:192.0.2.1`) is one of IPv4.
+    /// The key of an address; one of IPv4 in IPv6 (`::ffff:192.0.2.1`) is one of IPv4.
     pub fn of(address: IpAddr) -> AddressKey {
         match address.to_canonical() {
             IpAddr::V4(address) => AddressKey::V4(address.to_bits()),

@@ -8,8 +8,8 @@
 //! (Poisson, five places, two expected). So a key takes 32 bytes.
 //!
 //! The hash is keyed ([SipHash-1-3](https://www.aumasson.jp/siphash/siphash.pdf)) with random numbers that are made with the
-//! table: a client cannot find keys of one set. Keys themselves are not kept: two of one set with the same 32 bits are one.
-//! That another key is taken for one that is there has a probability of 5 / 2^32, about one in a thousand million.
+//! table: a client cannot find keys of one set. Keys themselves are not kept: two of one set with the same 32 bits are one. The
+//! probability that another key is taken for one that is there is 5 / 2^32, about one in a thousand million.
 //!
 //! **Threads.** A place is taken by exchanging its hash; its time is then what the key before has left, which is over, and so as
 //! good as none. A key that two threads enter at once may be in its set twice for a moment: the first place counts, and the
@@ -45,8 +45,8 @@ const FORMAT: u32 = u32::from_be_bytes(*b"lim\x02");
 /// How often a request looks for its key again because other threads have changed the set in between; then it passes,
 /// uncounted.
 pub(super) const ATTEMPTS_MAX: u32 = 64;
-/// Sets that are looked at to say how many keys there are: 512 KiB. That is all of a table for 16,384 keys; of a larger one, it
-/// is an estimate, a few per cent off where there are many.
+/// Sets that are looked at to say how many keys there are: 512 KiB. The sample is all of a table for 16,384 keys; of a larger
+/// one, the number is an estimate, a few per cent off where there are many.
 const SAMPLE_MAX: usize = 8192;
 
 maitred_sys::shared! {
@@ -66,9 +66,9 @@ maitred_sys::shared! {
 pub struct Layout {
     /// Keys at a time.
     pub keys_max: u32,
-    /// It has times of keys.
+    /// Whether the table has times of keys.
     pub rate: bool,
-    /// It has requests under way.
+    /// Whether the table has requests under way.
     pub concurrent: bool,
 }
 
@@ -100,9 +100,9 @@ pub struct Table {
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is within the rate.
+    /// The request is within the rate.
     Pass,
-    /// It is not; one that comes so many nanoseconds later is, if no other one comes before.
+    /// The request is beyond the rate; one that comes so many nanoseconds later is, if no other one comes before.
     Refuse(u64),
 }
 
@@ -145,7 +145,7 @@ impl Table {
         Table::of(sets)
     }
 
-    /// One that another process has made.
+    /// A table that another process has made.
     ///
     /// # Errors
     /// `InvalidData` if it is none, or of another format; otherwise what the system says.
@@ -171,7 +171,7 @@ impl Table {
         Ok(Table { sets, seed, times })
     }
 
-    /// Its memory file, to pass on.
+    /// The memory file of the table, to pass on.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.sets.file()
     }
@@ -293,7 +293,7 @@ impl Table {
         }
     }
 
-    /// How many keys there are at `now` for which something has to be remembered; an estimate for large tables. Those of
+    /// How many keys there are at `now` for which something has to be remembered; an estimate for large tables. Keys of
     /// requests under way count where there is no rate.
     pub fn keys(&self, now: u64) -> u64 {
         let times = self.times();

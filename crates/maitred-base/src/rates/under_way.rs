@@ -18,11 +18,11 @@ use super::word::{Process, total, with_one_less, with_one_more, without};
 /// What becomes of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entered {
-    /// It is counted there, until [`Table::leave`].
+    /// The request is counted there, until [`Table::leave`].
     Counted(Place),
-    /// It is not counted: there is no place for its key, or too many worker processes have requests of it.
+    /// The request is not counted: there is no place for its key, or too many worker processes have requests of it.
     Uncounted,
-    /// There are as many as may be.
+    /// As many are under way as may be.
     Beyond,
 }
 

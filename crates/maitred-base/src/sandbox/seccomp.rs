@@ -237,7 +237,8 @@ fn program(calls: &[&[libc::c_long]]) -> Result<BpfProgram, BackendError> {
     filter(free.chain([(libc::SYS_clone, vec![threads])]), SeccompAction::KillProcess, SeccompAction::Allow)
 }
 
-/// Its flags stand in memory, where a filter cannot see them. The C library makes do with clone(2) where there is no such call.
+/// The flags of clone3(2) stand in memory, where a filter cannot see them. The C library makes do with clone(2) where there is
+/// no such call.
 fn without_clone3() -> Result<BpfProgram, BackendError> {
     let missing = SeccompAction::Errno(libc::ENOSYS as u32);
     filter([(libc::SYS_clone3, Vec::new())], SeccompAction::Allow, missing)

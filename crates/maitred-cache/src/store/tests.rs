@@ -451,7 +451,7 @@ fn landlock_lets_it_work_in_its_directory() {
             ));
         }
     };
-    // It is the thread alone that is confined.
+    // The thread alone is confined.
     std::thread::scope(|scope| scope.spawn(confined).join().unwrap());
     assert!(directory.path().join("state").exists());
 }

@@ -9,7 +9,7 @@ use super::super::reader::Section;
 /// The account of the worker process where none is named, and the master is root.
 pub(in super::super) const DEFAULT_USER: &str = "maitred";
 
-/// That of the process for certificates, if there is such an account.
+/// The account of the process for certificates, if there is such an account.
 const AGENT_USER: &str = "maitred-acme";
 
 /// Processes that Maitred starts, and their account.

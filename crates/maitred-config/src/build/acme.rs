@@ -153,7 +153,7 @@ fn is_address(host: &str) -> bool {
     host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// That of `[acme]` itself, and those of `fallback`.
+/// The authority of `[acme]` itself, and those of `fallback`.
 fn authorities(section: &Section<'_>) -> Vec<Authority> {
     let authority = |section: &Section<'_>| Authority {
         directory: directory(section),

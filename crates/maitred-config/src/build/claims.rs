@@ -31,7 +31,7 @@ pub(super) fn check(section: &Section<'_>, span: &Span, (key, name): (&str, &str
 pub(crate) fn instead_of(name: &str, decides: Decides) -> Option<String> {
     let claim = claim(name)?;
     let lower = name.to_ascii_lowercase().replace(['_', '.'], "-");
-    // It says nothing of the client, and each request has another one.
+    // The field says nothing of the client, and each request has another one.
     if lower == "x-request-id" && matches!(decides, Decides::Spread(_)) {
         return None;
     }

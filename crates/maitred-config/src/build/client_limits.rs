@@ -28,7 +28,7 @@ pub(super) fn limits(root: &Section<'_>) -> Vec<ClientLimit> {
     named.iter().map(|(name, section)| limit(name, section)).collect()
 }
 
-/// Those of addresses that `[limits]` has, where a listener has what they are about.
+/// The limits of addresses that `[limits]` has, where a listener has what they are about.
 pub(super) fn of_addresses(limits: &Limits, listens: &[Listen]) -> Vec<ClientLimit> {
     let tls = listens.iter().any(|listen| listen.tls.is_some());
     let http2 = listens.iter().any(|listen| listen.http2);

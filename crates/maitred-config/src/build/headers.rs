@@ -48,7 +48,7 @@ pub(super) fn of_responses(section: &Section<'_>) -> ResponseHeaders {
     if let (false, Some(span)) = (filled.is_empty(), section.key_span("if_absent")) {
         section.cx.error(&span, "values of `if_absent` have no placeholders, which `set` and `add` can have");
     }
-    // Those of the site and of the route come together, and those of `security_headers`, `hsts` and `server_header`.
+    // The fields of the site and of the route come together, and those of `security_headers`, `hsts` and `server_header`.
     let most = maitred_http::fields::IF_ABSENT_MAX / 2 - 6;
     if let (true, Some(span)) = (if_absent.len() > most, section.key_span("if_absent")) {
         section.cx.error(&span, format!("`if_absent` has more than {most} fields"));

@@ -78,7 +78,7 @@ pub(super) fn check_admin(
     }
 }
 
-/// One for each address of an entry.
+/// A listener for each address of an entry.
 fn listen(section: &Section<'_>, name: Option<String>, trusted: &[Network]) -> Vec<(Listen, Span)> {
     let buckets = super::pools::buckets(section);
     let steer_by_cpu = section.flag("steer_by_cpu");
@@ -239,7 +239,7 @@ fn warn_of_kind(section: &Section<'_>, found: &[(Listen, Span)]) {
     }
 }
 
-/// Peers that may send a PROXY header. Such a peer can claim to be any client, so that the list is never open to all
+/// Peers that may send a PROXY header. A peer of the list can claim to be any client, so that the list is never open to all
 /// addresses.
 fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec<Network>> {
     let given = section.given("proxy_protocol_from");

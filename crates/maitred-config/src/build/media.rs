@@ -27,7 +27,7 @@ pub(super) fn of_files(section: &Section<'_>) -> MediaTypes {
     MediaTypes { types, default, charset: charset.map(|charset| charset.value), charset_types }
 }
 
-/// Those of a route: its own where it says something, otherwise its site's.
+/// The media types of a route: its own where it says something, otherwise its site's.
 pub(super) fn inherited(route: &Section<'_>, own: MediaTypes, site: &MediaTypes) -> MediaTypes {
     let given = |name| route.given(name).is_some();
     let types = if given("types") { &own } else { site };

@@ -11,7 +11,7 @@ pub(super) fn of(section: &Section<'_>) -> Vec<ModuleUse> {
     section.section_or_sections("module").iter().filter_map(one).collect()
 }
 
-/// That there are no more than a process can have.
+/// Checks that there are no more modules than a process can have.
 pub(super) fn check_number(root: &Section<'_>, sites: &[Site]) {
     if modules_of(sites).len() > MODULES_MAX {
         let message = format!("there are more than {MODULES_MAX} modules with different `path` or `config`");

@@ -135,7 +135,8 @@ fn answers(section: &Section<'_>, cwd: &Path) -> (Source, Discovery, Vec<At<Stri
     (source, discovery, connect, servers)
 }
 
-/// `sendfile_root`. It goes to processes as text, and starts at the root of the file system: each pool has a `cwd` of its own.
+/// `sendfile_root`. The path goes to processes as text, and starts at the root of the file system: each pool has a `cwd` of its
+/// own.
 fn sendfile_root(section: &Section<'_>) -> Option<String> {
     let text = section.text("sendfile_root")?;
     if !text.value.starts_with('/') {
@@ -378,7 +379,7 @@ fn connected(section: &Section<'_>, texts: &[At<String>]) -> (Source, Vec<(usize
             fastcgi::only_here(section);
             Source::Http(servers)
         }
-        // That is an error already; nothing is said of keys that may be right.
+        // A list of which nothing could be read is an error already; nothing is said of keys that may be right.
         None => Source::Http(servers),
     };
     (source, names)
@@ -551,7 +552,7 @@ fn open_files(section: &Section<'_>) -> Option<u64> {
     section.given("open_files").map(|_| number.value)
 }
 
-/// One of `workers`' numbers is above another that bounds it.
+/// An error for a number of `workers` that is above another that bounds it.
 fn exceeds(table: &Section<'_>, name: &str, value: u16, span: &Span, bound: &str, at: &At<u16>) {
     let message = format!("`{name}` = {value} is more than `{bound}` = {}", at.value);
     match table.given(bound) {

@@ -100,7 +100,7 @@ impl Earlier {
         })
     }
 
-    /// Those that take every path which this pattern takes.
+    /// The routes that take every path which this pattern takes.
     fn covering(&mut self, later: &PathPattern) -> BTreeSet<usize> {
         let mut found: BTreeSet<usize> = self.all.iter().copied().collect();
         let mut take = |routes: Option<&Vec<usize>>| {
@@ -153,7 +153,7 @@ fn beginnings<'a>(lengths: &BTreeSet<usize>, text: &'a str) -> Vec<&'a str> {
     lengths.range(..=text.len()).filter_map(|length| text.get(..*length)).collect()
 }
 
-/// Its ends, likewise.
+/// The ends of a text, likewise.
 fn ends<'a>(lengths: &BTreeSet<usize>, text: &'a str) -> Vec<&'a str> {
     lengths.range(..=text.len()).filter_map(|length| text.get(text.len() - length..)).collect()
 }

@@ -573,7 +573,7 @@ fn the_example_site_is_good() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site/maitred.toml");
     let loaded = load(&file).unwrap();
     assert_eq!((loaded.config.sites.len(), loaded.config.pools.len()), (1, 1));
-    // It runs on any machine, and says so to root.
+    // The example runs on any machine, and says so to root.
     let warned = usize::from(System.is_root());
     assert_eq!(loaded.warnings.len(), warned, "{:?}", loaded.warnings);
 }

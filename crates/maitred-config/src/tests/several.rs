@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::*;
 
-/// This machine, with other variables in its environment.
+/// The machine of the test, with other variables in its environment.
 struct Disk(BTreeMap<&'static str, &'static str>);
 
 impl Lookup for Disk {

@@ -51,7 +51,7 @@ pub struct ThreadSample {
 /// What the kernel counted for one CPU, since the machine's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuSample {
-    /// Its number.
+    /// The number of the CPU.
     pub cpu: u16,
     /// Nanoseconds without anything to run, waiting for disks included.
     pub idle_ns: u64,

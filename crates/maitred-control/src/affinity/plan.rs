@@ -28,7 +28,7 @@ pub struct Plan {
 /// The configuration names CPUs that this process may not use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideMask {
-    /// Those, in the order of the configuration.
+    /// The CPUs that may not be used, in the order of the configuration.
     pub cpus: Vec<u16>,
     /// What could be used.
     pub usable: Vec<u16>,

@@ -31,13 +31,13 @@ pub struct Topology {
 /// One CPU, as the scheduler counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
-    /// Its number.
+    /// The number of the CPU.
     pub id: u16,
     /// Lowest number among the CPUs of its physical core, whether usable or not: SMT siblings share it.
     pub core: u16,
-    /// Its NUMA node.
+    /// The NUMA node of the CPU.
     pub node: u16,
-    /// Its speed relative to the others; 1024 is the fastest.
+    /// The CPU's speed relative to the others; 1024 is the fastest.
     pub capacity: u32,
 }
 

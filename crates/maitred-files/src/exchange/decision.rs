@@ -5,8 +5,8 @@ use maitred_http::request::Reject;
 use maitred_policy::plan::Plan;
 use maitred_policy::route::Choice;
 
-/// What answers a request, and how its response is treated. It goes with a request that has to wait, wherever it does, so that
-/// nothing is decided twice.
+/// What answers a request, and how its response is treated. The decision goes with a request that has to wait, wherever the
+/// request does, so that nothing is decided twice.
 #[derive(Debug, Clone, Copy)]
 pub struct Routed {
     /// What answers.

@@ -28,9 +28,9 @@ pub struct ReplyContext<'t> {
     pub late_edits: &'t FieldEdits,
     /// What it says about caches, where that is not in its head yet.
     pub expiry: Option<Expiry<'t>>,
-    /// It has fields that are about its request, and that [`ResponseWriter::with`] gets.
+    /// Whether the route has fields that are about the request, and that [`ResponseWriter::with`] gets.
     pub further: bool,
-    /// Its head goes through modules, which [`ResponseWriter::altered_by`] gets.
+    /// Whether the head goes through modules, which [`ResponseWriter::altered_by`] gets.
     pub altered: bool,
     /// The response may name a file that takes its place.
     pub may_name_file: bool,
@@ -325,8 +325,8 @@ impl Encode for ResponseWriter<'_> {
         }
     }
 
-    /// A stream ends when the process or server is done with the request, and not before: until then it counts
-    /// against the client's streams here, and has to there. One whose end came with its head ends with it.
+    /// A stream ends when the process or server is done with the request, and not before: until then it counts against the
+    /// client's streams here, and has to there. A stream whose end came with its head ends with the head.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
         if self.refusing.contains(&head.status) {

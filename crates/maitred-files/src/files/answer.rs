@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Error(u16, Option<Field<'static>>),
 }
 
-/// Makes the boundaries of multipart answers. They cannot be predicted, so that none can be planted in a file.
+/// Makes the boundaries of multipart answers. The boundaries cannot be predicted, so that none can be planted in a file.
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
     keys: RandomState,
@@ -118,7 +118,7 @@ fn is_unconditional(known: &Known<'_>) -> bool {
         && known.if_unmodified_since.is_none()
 }
 
-/// The representation with the highest weight for the client. One that accepts none, not even identity, gets identity.
+/// The representation with the highest weight for the client. A client that accepts none, not even identity, gets identity.
 fn negotiated<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
     let mut offered = [""; 3];
     for (place, (coding, _)) in offered.iter_mut().zip(&entry.encoded) {

@@ -53,7 +53,7 @@ pub(super) struct Cache {
     unsent: Arc<Budget>,
     /// What counts their descriptors.
     descriptors: Arc<Budget>,
-    /// These, until they are found to be closed.
+    /// Files of evicted entries, until they are found to be closed.
     pinned: Vec<(Weak<ServedFile>, Permit)>,
     next_sweep: Option<Instant>,
 }

@@ -42,7 +42,7 @@ pub(super) struct Entry {
     pub(super) made: Option<Box<Made>>,
     /// Whether equal [`Meta`] proves equal content.
     settled: bool,
-    /// Its share of the memory for what is unsent, once the cache has given it up while responses still need it.
+    /// The entry's share of the memory for what is unsent, once the cache has given it up while responses still need it.
     pinned: OnceCell<Permit>,
 }
 
@@ -111,7 +111,7 @@ impl<'e> Chosen<'e> {
         Some(Chosen { entry, which: at as u8 + 1, one })
     }
 
-    /// One that was made here, by its place.
+    /// A representation that was made here, by its place.
     #[inline]
     pub(super) fn made(entry: &'e Rc<Entry>, made: &'e Made, at: usize) -> Option<Chosen<'e>> {
         Some(Chosen { entry, which: at as u8 + 1, one: made.get(at)? })
@@ -166,7 +166,7 @@ impl Representation {
         self.bytes.get(..self.head_len as usize).unwrap_or_default()
     }
 
-    /// Its fields.
+    /// The fields of the representation.
     #[inline]
     pub(super) fn fields(&self) -> FieldsRef<'_> {
         FieldsRef::of_parts(&self.bytes, &self.lines)

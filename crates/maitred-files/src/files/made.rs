@@ -1,8 +1,8 @@
 //! Codings of a file that has no compressed siblings: made by a helper thread, once, when clients have asked for one a few times.
 //!
-//! One is a further representation of the file's entry in the cache, within the cache's bounds, and lasts as long as the entry
-//! does: a file that changes has another entry. Until it is there, clients get the plain file. Ranges are of the plain file,
-//! because what another version of an encoder makes has other bytes.
+//! A coding is a further representation of the file's entry in the cache, within the cache's bounds, and lasts as long as the
+//! entry does: a file that changes has another entry. Until it is there, clients get the plain file. Ranges are of the plain
+//! file, because what another version of an encoder makes has other bytes.
 
 use std::cell::{Cell, OnceCell};
 
@@ -20,10 +20,10 @@ const ASKED_MIN: u8 = 3;
 pub(super) struct Made {
     /// In order of preference.
     codings: Box<[Coding]>,
-    /// Those that are there; `None` for one that saves nothing.
+    /// The codings that are there; `None` for one that saves nothing.
     made: Box<[OnceCell<Option<Representation>>]>,
     asked: Cell<u8>,
-    /// It was asked for often enough, and nothing is done about it yet.
+    /// The place of the coding that was asked for often enough, and about which nothing is done yet.
     due: Cell<Option<u8>>,
 }
 
@@ -81,7 +81,7 @@ impl Made {
         self.made.get(at)?.get()?.as_ref()
     }
 
-    /// Those that are there.
+    /// The codings that are there.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Representation> {
         self.made.iter().filter_map(|made| made.get()?.as_ref())
     }

@@ -382,7 +382,7 @@ impl FileServer {
         Ok(entry)
     }
 
-    /// The page that lists a directory. It is made for a request that may wait, and then cached like a file.
+    /// The page that lists a directory. The page is made for a request that may wait, and then cached like a file.
     fn listing(
         &mut self,
         set: usize,

@@ -126,7 +126,7 @@ pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, edits: &FieldEdits) ->
         put(&mut lines, "Last-Modified", date);
     }
     if facts.vary && rules.keeps("vary") {
-        // That is a fact, whatever the route says besides.
+        // The negotiation is a fact, no matter what the route says besides.
         lines.push(b"Vary", b"Accept-Encoding");
     }
     if let Some(value) = facts.cache_control.filter(|_| rules.keeps("cache-control")) {

@@ -150,8 +150,8 @@ pub(super) fn below_prefix<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]
     path.starts_with(prefix).then(|| path.get(kept..)).flatten()
 }
 
-/// Whether a segment starts with a dot; `.well-known` (RFC 8615) does not count. That covers `..` too, which cannot
-/// come this far.
+/// Whether a segment starts with a dot; `.well-known` (RFC 8615) does not count. The rule covers `..` too, which cannot come
+/// this far.
 pub(super) fn has_hidden_segment(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b".") && segment != b".well-known")
 }
@@ -194,7 +194,7 @@ fn around(
 
 /// The index file of a directory, whose path ends with a slash or is empty.
 fn index_of(set: &FileSet, directory: &[u8], wait: MayWait) -> Result<Option<FoundFile>, Miss> {
-    // One that is withheld gives way to another one, but not to a listing.
+    // A file that is withheld gives way to another one, but not to a listing.
     let (sources, others): (Vec<_>, Vec<_>) =
         set.files().index.iter().partition(|name| set.withholds(name.as_bytes()));
     for name in others.into_iter().chain(sources) {

@@ -14,7 +14,7 @@
 //! | any, without `php` | nothing of the first four | 404 |
 //!
 //! Whether a script exists is looked at here, and not left to the application: PHP would run `/upload/evil.jpg` for
-//! `/upload/evil.jpg/x.php` (see [`script`]). It need not be readable for this process: its source is not read here.
+//! `/upload/evil.jpg/x.php` (see [`script`]). The script need not be readable for this process: its source is not read here.
 
 use maitred_http::fastcgi::script::{self, ENDING, Script};
 use rustix::fs::OFlags;

@@ -40,7 +40,7 @@ impl Selector {
         route
     }
 
-    /// Both.
+    /// The selector of requests that match both.
     ///
     /// # Errors
     /// One route cannot say that.

@@ -11,7 +11,7 @@ use crate::shared::Said;
 /// A directive, or a site with its addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Directive {
-    /// Its words; the first one is its name.
+    /// The words of the directive; the first one is its name.
     pub(crate) words: Vec<String>,
     /// What stands between its braces.
     pub(crate) block: Option<Vec<Directive>>,
@@ -20,7 +20,7 @@ pub(crate) struct Directive {
 }
 
 impl Directive {
-    /// Its name.
+    /// The name of the directive.
     pub(crate) fn name(&self) -> &str {
         self.word(0)
     }

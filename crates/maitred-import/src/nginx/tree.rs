@@ -9,7 +9,7 @@ use crate::shared::Said;
 /// A directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Directive {
-    /// Its name.
+    /// The name of the directive.
     pub(crate) name: String,
     /// What follows.
     pub(crate) args: Vec<String>,

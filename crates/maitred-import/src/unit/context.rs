@@ -58,12 +58,12 @@ impl<'a> Context<'a> {
         self.report.borrow_mut().say(&place, path, kind, why);
     }
 
-    /// It is in the output.
+    /// Reports that what stands at `path` is in the output.
     pub(crate) fn translated(&self, path: &str) {
         self.say(path, Kind::Translated, "");
     }
 
-    /// It is not possible.
+    /// Reports that what stands at `path` is not possible.
     pub(crate) fn not_possible(&self, path: &str, why: impl Into<String>) {
         self.say(path, Kind::NotPossible, why);
     }

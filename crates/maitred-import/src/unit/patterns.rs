@@ -57,7 +57,7 @@ pub(crate) fn of(json: Option<&Json>) -> Result<Taken, String> {
 }
 
 impl Taken {
-    /// Both.
+    /// Asks for another condition as well.
     pub(crate) fn and(&mut self, other: &Match) -> Result<(), String> {
         self.condition = self.condition.and(other).ok_or("one route cannot say all of these conditions")?;
         Ok(())

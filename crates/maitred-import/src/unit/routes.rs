@@ -61,7 +61,7 @@ pub(crate) fn listener(
     }
     let Some(site) = sites.first_mut() else { return };
     match apart {
-        // Those that ask for a port come first.
+        // Routes that ask for a port come first.
         true => drop(site.routes.splice(0..0, routes)),
         false => site.routes.extend(routes),
     }

@@ -14,7 +14,7 @@ pub(super) fn append_with(
     out: &mut Vec<u8>,
 ) {
     append(line, &stamps.iso, out);
-    // Its end.
+    // The end of the line goes: members follow.
     out.truncate(out.len().saturating_sub(2));
     for (name, parts) in members {
         out.push(b',');

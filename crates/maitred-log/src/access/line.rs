@@ -47,7 +47,7 @@ pub struct Line<'a> {
 /// since the request was given to the pool.
 #[derive(Debug, Clone)]
 pub struct UpstreamLine<'a> {
-    /// Its name, as in the configuration.
+    /// The server's name, as in the configuration.
     pub server: Cow<'a, str>,
     /// The status of its response; `None` without one.
     pub status: Option<u16>,

@@ -85,7 +85,7 @@ impl Context {
     pub fn new(settings: &Trace, id: u128, parent: Option<Parent>, proxied: bool) -> Context {
         let parent = parent.filter(|_| continues(settings, proxied));
         let own = (id as u64).max(1);
-        // Its upper half, since the lower one is the span's, which is seen by those that could try ids.
+        // The upper half decides, since the lower one is the span's, which is seen by those that could try ids.
         let chosen = (id >> 64).is_multiple_of(u128::from(settings.sample.max(1)));
         match parent {
             // What a stranger says does not make this server record anything.

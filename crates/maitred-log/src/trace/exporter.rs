@@ -1,7 +1,7 @@
 //! The thread that sends spans to a collector: OTLP over HTTP, with protocol buffers as its content.
 //!
-//! Event loops never wait for it. What finds no room is dropped and counted, as is what no collector takes. A batch is sent when
-//! it is full, or [`BATCH_TIME`] after its first span. One that a collector cannot take now (429, 502, 503, 504: OTLP
+//! Event loops never wait for it. What finds no room is dropped and counted, as is what no collector takes. A batch is sent
+//! when it is full, or [`BATCH_TIME`] after its first span. A batch that a collector cannot take now (429, 502, 503, 504: OTLP
 //! specification, "OTLP/HTTP Response"), or that did not reach it, is sent again, up to [`ATTEMPTS_MAX`] times in all.
 
 use std::io::{Read as _, Write as _};
@@ -100,7 +100,7 @@ impl Exporter {
     pub fn stop(&self) {
         *self.counts.stops.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.counts.stopped.notify_all();
-        // It wakes at the end of a batch at the latest, so that it need not get this.
+        // The thread wakes at the end of a batch at the latest, so that it need not get this.
         let _ = self.sender.try_send(None);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {

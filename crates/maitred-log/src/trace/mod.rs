@@ -7,8 +7,8 @@
 //! | [`span`] | what is reported of a request |
 //! | [`exporter`] | the thread that sends it |
 //!
-//! Nothing of a trace is kept while a request is under way. Its own identifiers are made from the id that each request has, and
-//! the rest is read again from the request when it has its line in the log.
+//! Nothing of a trace is kept while a request is under way. The trace's own identifiers are made from the id that each request
+//! has, and the rest is read again from the request when it has its line in the log.
 
 pub mod context;
 pub(crate) mod exporter;

@@ -18,7 +18,7 @@ impl Addresses {
         Addresses { allow, deny: NetworkSet::new(&rules.deny) }
     }
 
-    /// Whether a client may pass. One without an address, on a Unix socket, is in no network but `@all`.
+    /// Whether a client may pass. A client without an address, on a Unix socket, is in no network but `@all`.
     pub fn admit(&self, client: Option<IpAddr>) -> bool {
         let is_in = |set: &NetworkSet| client.map_or(set.is_all(), |client| set.contains(client));
         !is_in(&self.deny) && self.allow.as_ref().is_none_or(is_in)

@@ -41,7 +41,7 @@ impl<T> Answers<T> {
     pub fn keep(&mut self, of: Digest, answer: T, time: Duration, now: Instant) {
         let entry = (now + time, Arc::new(answer));
         if let Some(known) = self.kept.get_mut(&of) {
-            // It keeps its place in the order: each is there once.
+            // The answer keeps its place in the order: each is there once.
             *known = entry;
             return;
         }

@@ -9,12 +9,13 @@ use maitred_config::{Route, Site};
 pub struct Limits {
     /// Indexes into the list of the configuration; never empty.
     pub indexes: Vec<usize>,
-    /// What stands for the route where requests are counted by it. It is the same after a reload that leaves the route alone.
+    /// What stands for the route where requests are counted by it. The number is the same after a reload that leaves the route
+    /// alone.
     pub route: u64,
 }
 
 impl Limits {
-    /// Those of the route, or else of its site; `None` if there are none.
+    /// The limits of the route, or else of its site; `None` if there are none.
     pub(crate) fn new(site: Option<&Site>, route: Option<&Route>) -> Option<Limits> {
         let of_route = route.and_then(|route| route.access.limits.as_ref());
         let of_site = || site.and_then(|site| site.access.limits.as_ref());

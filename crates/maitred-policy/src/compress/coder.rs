@@ -52,13 +52,13 @@ struct Shared {
     gzip: RefCell<Vec<(u8, Compress)>>,
 }
 
-/// The encoder of one response: content in, bytes in its coding out. It is given back when it is dropped.
+/// The encoder of one response: content in, bytes in its coding out. Dropping the coder gives the encoder back.
 pub struct Coder {
     /// `None` once it has ended, or has failed.
     engine: Option<Engine>,
     level: u8,
     made: Vec<u8>,
-    /// It has taken content of which a decoder cannot know yet.
+    /// Whether the encoder has taken content of which a decoder cannot know yet.
     holds: bool,
     failed: bool,
     shared: Rc<Shared>,

@@ -13,8 +13,8 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// Those of `body` that its route asks for, and that save something. `None` if it is to stay as it is, whatever clients
-    /// accept.
+    /// The encodings of `body` that its route asks for, and that save something. `None` if the body is to stay as it is, no
+    /// matter what clients accept.
     pub(crate) fn new(rules: &Rules, content_type: &str, body: &[u8]) -> Option<Constant> {
         if !rules.takes_file(content_type.as_bytes(), body.len() as u64) {
             return None;

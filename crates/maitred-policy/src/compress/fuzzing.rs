@@ -1,4 +1,5 @@
-//! What the fuzz target and a property test code: content in any pieces, flushed anywhere. They have decoders of other projects.
+//! What the fuzz target and a property test code: content in any pieces, flushed anywhere. Target and test have decoders of
+//! other projects.
 
 #![allow(clippy::expect_used, reason = "fuzzing looks for panics, and nothing of the server calls this")]
 

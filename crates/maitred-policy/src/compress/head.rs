@@ -20,7 +20,7 @@ pub fn put(head: &ResponseHead<'_>, varies: bool, coding: Option<Coding>, lines:
             4 if is("etag") && !value.starts_with(b"W/") => lines.push(name, &[b"W/", value].concat()),
             13 if is("accept-ranges") && coding.is_some() => {}
             14 if is("content-length") && coding.is_some() => {}
-            // It can only be `identity`.
+            // The coding can only be `identity`.
             16 if is("content-encoding") && coding.is_some() => {}
             _ => lines.push(name, value),
         }

@@ -8,14 +8,14 @@ use maitred_config::{Coding, Compress};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     settings: Compress,
-    /// Those of its codings that are made while content comes, in its order.
+    /// The codings of the settings that are made while content comes, in their order.
     streamed: Vec<Coding>,
 }
 
 /// What the request says of the coding of its response.
 #[derive(Debug, Clone, Copy)]
 pub struct Wish<'r> {
-    /// Those of its route.
+    /// The rules of the route.
     pub rules: &'r Rules,
     /// The coding that the client likes best; `None` if it is to have none.
     pub coding: Option<Coding>,
@@ -26,13 +26,13 @@ pub struct Wish<'r> {
 /// What becomes of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes out as it is, whatever the client accepts.
+    /// The response goes out as it is, no matter what the client accepts.
     Never,
-    /// It goes out as it is, because of what the client accepts.
+    /// The response goes out as it is, because of what the client accepts.
     Plain,
     /// A 304, to a client that got the response in a coding.
     Confirms,
-    /// It gets this coding.
+    /// The response gets this coding.
     Coded(Coding),
 }
 
@@ -42,10 +42,10 @@ pub struct Facts<'r> {
     status: u16,
     content_type: Option<&'r [u8]>,
     length: Option<&'r [u8]>,
-    /// It is encoded, or a part, or must not be changed, or says what its bytes come to.
+    /// Whether the response is encoded, or a part, or must not be changed, or says what its bytes come to.
     fixed: bool,
     sets_cookie: bool,
-    /// Its `Vary` names what decides about codings, or everything.
+    /// Whether `Vary` names what decides about codings, or everything.
     pub varies: bool,
 }
 
@@ -120,7 +120,7 @@ pub fn best(offered: &[Coding], accepted: Option<&[u8]>) -> Option<Coding> {
 }
 
 impl<'r> Facts<'r> {
-    /// Those of a response without fields.
+    /// The facts of a response without fields.
     pub fn new(status: u16) -> Facts<'r> {
         Facts { status, ..Facts::default() }
     }

@@ -44,7 +44,7 @@ pub struct Caching {
     pub says_status: bool,
 }
 
-/// That of the route takes the place of that of its site.
+/// The setting of the route takes the place of that of its site.
 pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.cache.as_ref());
     let of_site = scope.site.and_then(|site| site.cache.as_ref());

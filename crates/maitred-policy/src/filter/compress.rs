@@ -6,7 +6,7 @@
 use super::scope::{Compiled, Scope};
 use maitred_config::Compression;
 
-/// That of the route takes the place of that of its site.
+/// The setting of the route takes the place of that of its site.
 pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.compress.as_ref());
     let of_site = scope.site.and_then(|site| site.compress.as_ref());

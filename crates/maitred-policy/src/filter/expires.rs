@@ -23,7 +23,7 @@ pub struct Expires {
 enum ByName<'e> {
     /// Nothing: the media type decides.
     Undecided,
-    /// This is the value, or there is none.
+    /// The value, or that there is none.
     Decided(Option<&'e str>),
 }
 
@@ -39,7 +39,7 @@ pub struct Expiry<'e> {
 enum Basis<'e> {
     /// Not looked at yet: most heads are prepared, and none of them needs it.
     Path(Method, &'e [u8]),
-    /// It was looked at: the path does not last as long as the response takes.
+    /// What the path says, looked at already: the path does not last as long as the response takes.
     Name(ByName<'e>),
 }
 
@@ -48,7 +48,7 @@ enum Basis<'e> {
 pub struct Facts<'r> {
     status: u16,
     content_type: Option<&'r [u8]>,
-    /// It says something about caches itself.
+    /// Whether the response says something about caches itself.
     speaks: bool,
 }
 
@@ -154,7 +154,7 @@ impl<'e> Expiry<'e> {
 }
 
 impl<'r> Facts<'r> {
-    /// Those of a response without fields.
+    /// The facts of a response without fields.
     pub fn new(status: u16) -> Facts<'r> {
         Facts { status, content_type: None, speaks: false }
     }

@@ -10,9 +10,9 @@ use maitred_config as config;
 pub struct Scope<'c> {
     /// `server_header`
     pub server_header: bool,
-    /// Those of the site; `None` for responses to what is no request for any.
+    /// The settings of the site; `None` for responses to what is no request for any.
     pub site: Option<&'c config::Site>,
-    /// Those of the route; `None` for what no route has matched.
+    /// The settings of the route; `None` for what no route has matched.
     pub route: Option<&'c config::Route>,
 }
 

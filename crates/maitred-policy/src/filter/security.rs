@@ -32,7 +32,7 @@ pub(crate) const STRICT: [(&str, &str); 9] = [
     ("X-Permitted-Cross-Domain-Policies", "none"),
 ];
 
-/// Those of `response_headers` come before: what is set, filled in or removed there is not changed.
+/// The fields of `response_headers` come before: what is set, filled in or removed there is not changed.
 pub(crate) fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {
     let of_route = scope.route.and_then(|route| route.security_headers);
     let of_site = scope.site.and_then(|site| site.security_headers);

@@ -12,7 +12,7 @@ use crate::arrival::Arrival;
 pub struct Facts<'a> {
     /// The request, whose `path` and `query` may be rewritten ones.
     pub request: &'a Request<'a, 'a>,
-    /// Its path, decoded and without dot segments.
+    /// The path of the request, decoded and without dot segments.
     pub path: &'a [u8],
     /// Where it has come in.
     pub arrival: &'a Arrival<'a>,

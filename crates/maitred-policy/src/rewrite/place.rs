@@ -1,5 +1,5 @@
-//! Where in a template a placeholder stands. That alone decides how its value is encoded, so that a program that takes the text
-//! apart gets exactly the bytes that the placeholder stands for.
+//! Where in a template a placeholder stands. The place alone decides how its value is encoded, so that a program that takes the
+//! text apart gets exactly the bytes that the placeholder stands for.
 //!
 //! | place | a path, a group | one value | `{query}` | `{uri}` |
 //! |---|---|---|---|---|
@@ -84,7 +84,7 @@ impl Place {
     /// The place behind the value of a placeholder.
     pub(super) fn behind(self, value: Value<'_>) -> Place {
         match (self, value) {
-            // It may have had a query.
+            // The URI may have had a query.
             (Place::Authority | Place::Path, Value::Uri(_)) | (Place::Item, _) => Place::Value,
             (Place::Authority, Value::Segments(_)) => Place::Path,
             (place, _) => place,

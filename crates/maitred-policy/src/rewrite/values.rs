@@ -39,8 +39,8 @@ impl Filled {
         self.value.0.contains(&Part::RequestId)
     }
 
-    /// Makes `out` the value. It has no white space at its ends, whatever the placeholders stand for, and nothing that could end
-    /// the field.
+    /// Makes `out` the value. The value has no white space at its ends, no matter what the placeholders stand for, and nothing
+    /// that could end the field.
     pub fn fill(&self, told: &Told<'_>, out: &mut Vec<u8>) {
         out.clear();
         put(&self.value, Place::Field, told, out);
@@ -67,7 +67,7 @@ fn put(template: &Template, place: Place, told: &Told<'_>, out: &mut Vec<u8>) {
             Part::Port | Part::Scheme | Part::Client => {
                 with_origin((told.origin)(), part, &mut |value| place.put(value, out));
             }
-            // They are about a target that was rewritten since: the configuration refuses them here.
+            // Such parts are about a target that was rewritten since: the configuration refuses them here.
             Part::Path | Part::Query | Part::Capture(_) | Part::Header(_) | Part::Parameter(_) => {}
         }
     }

@@ -74,7 +74,7 @@ pub struct SetPlan {
 }
 
 impl SetPlan {
-    /// These files, served with these changes.
+    /// The set of files, served with the changes of the plan.
     fn new(files: &config::Files, plan: &Plan, error_set: usize) -> SetPlan {
         SetPlan {
             files: files.clone(),
@@ -150,7 +150,7 @@ pub enum Choice<'r> {
         status: u16,
         /// The body.
         body: &'r str,
-        /// Its media type.
+        /// The media type of the body.
         content_type: &'r str,
     },
     /// The application pool of this index.
@@ -272,7 +272,7 @@ impl Router {
 }
 
 impl Site {
-    /// Its own, and those of its routes in their order.
+    /// The plan of the site, and those of its routes in their order.
     fn plans(&mut self) -> impl Iterator<Item = &mut Plan> {
         std::iter::once(&mut self.plan).chain(self.routes.iter_mut().map(|route| &mut route.plan))
     }

@@ -8,11 +8,11 @@ use maitred_config::{ModuleSpec, ModuleUse};
 pub struct Sees {
     /// Requests.
     pub requests: bool,
-    /// Their bodies.
+    /// Bodies of requests.
     pub bodies: bool,
     /// The heads of responses.
     pub responses: bool,
-    /// Its answers may come later.
+    /// Whether answers may come later.
     pub waits: bool,
 }
 

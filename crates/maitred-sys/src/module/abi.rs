@@ -1,6 +1,6 @@
 //! The types of `maitred_module.h`, which documents them. A test holds the sizes and offsets against that file.
 
-// They are documented there.
+// The types are documented there.
 #![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_void};
@@ -54,7 +54,7 @@ unsafe impl Send for Text<'_> {}
 unsafe impl Sync for Text<'_> {}
 
 impl<'a> Text<'a> {
-    /// These bytes.
+    /// A text of these bytes.
     pub const fn new(bytes: &'a [u8]) -> Text<'a> {
         Text { at: bytes.as_ptr().cast(), bytes: bytes.len(), borrowed: PhantomData }
     }
@@ -79,9 +79,9 @@ impl Default for Text<'_> {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct Field<'a> {
-    /// Its name, a token.
+    /// The name of the field, a token.
     pub name: Text<'a>,
-    /// Its value: no CR, LF or NUL.
+    /// The value of the field: no CR, LF or NUL.
     pub value: Text<'a>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Response<'a> {
         Response { status, fields: fields.as_ptr(), field_count: fields.len(), content: Text::new(content) }
     }
 
-    /// Its fields.
+    /// The fields of the response.
     pub fn fields(&self) -> &'a [Field<'a>] {
         if self.fields.is_null() || self.field_count > isize::MAX as usize / size_of::<Field<'_>>() {
             return &[];
@@ -257,7 +257,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// One that nothing is known of.
+    /// An instance that nothing is known of.
     pub const EMPTY: Instance = Instance {
         bytes: size_of::<Instance>() as u32,
         flags: 0,

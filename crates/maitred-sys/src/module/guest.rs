@@ -77,7 +77,7 @@ impl<'a> SeenRequest<'a> {
         unsafe { (self.server.field_count)(self.at) }
     }
 
-    /// One of them.
+    /// The field at this index.
     pub fn field_at(&self, index: usize) -> Option<(&'a [u8], &'a [u8])> {
         let mut field = Field::default();
         // SAFETY: as above.
@@ -135,7 +135,7 @@ impl<'a> SeenHead<'a> {
         unsafe { (self.server.head_field_count)(self.at) }
     }
 
-    /// One of them.
+    /// The field at this index.
     pub fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let mut field = Field::default();
         // SAFETY: as above.

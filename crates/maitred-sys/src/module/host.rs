@@ -47,7 +47,7 @@ pub trait RequestCalls {
     fn field(&self, name: &[u8]) -> Option<&[u8]>;
     /// How many fields it has.
     fn field_count(&self) -> usize;
-    /// One of them.
+    /// The field at this index.
     fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])>;
     /// Where it comes from.
     fn client(&self) -> Client;
@@ -62,9 +62,9 @@ pub trait RequestCalls {
 /// How a field is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edit {
-    /// It takes the place of those of its name.
+    /// The field takes the place of those of its name.
     Set,
-    /// It comes besides them.
+    /// The field comes besides those of its name.
     Add,
     /// All of its name go.
     Remove,
@@ -72,13 +72,13 @@ pub enum Edit {
 
 /// The head of a response, as the server shows it to a module. What was shown of it is good until the next [`HeadCalls::edit`].
 pub trait HeadCalls {
-    /// Its status.
+    /// The status of the response.
     fn status(&self) -> u16;
     /// The first field of this name.
     fn field(&self, name: &[u8]) -> Option<&[u8]>;
     /// How many fields it has.
     fn field_count(&self) -> usize;
-    /// One of them.
+    /// The field at this index.
     fn field_at(&self, index: usize) -> Option<(&[u8], &[u8])>;
     /// Changes it. False if that cannot be.
     fn edit(&mut self, how: Edit, name: &[u8], value: &[u8]) -> bool;
@@ -125,13 +125,13 @@ pub fn serve(calls: &'static dyn ServerCalls) {
 /// What a module has said to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has answered.
+    /// The module has answered.
     Answered,
     /// The route goes on.
     Pass,
-    /// It answers later.
+    /// The module answers later.
     Later,
-    /// It could not.
+    /// The module could not answer.
     Failed,
 }
 

@@ -1,4 +1,4 @@
-//! Modules: shared libraries that a worker process loads and calls. Their interface is `maitred_module.h` of the crate
+//! Modules: shared libraries that a worker process loads and calls. The interface of modules is `maitred_module.h` of the crate
 //! `maitred-module`.
 //!
 //! | module | what it holds |

@@ -1,7 +1,7 @@
 //! What a program that is started gets of this process's environment.
 //!
-//! This process may have been given secrets by its environment, and the program may be another account's, or may show its
-//! environment to others. So there is a list, and what is not in it is passed on only if it is named.
+//! The environment may have brought this process secrets, and the program may be another account's, or may show its environment
+//! to others. So there is a list, and what is not in it is passed on only if it is named.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -32,7 +32,7 @@ pub(super) fn passed_on() -> Variables {
     of_this_process(|name| PASSED_ON.iter().any(|pattern| matches(pattern, name)))
 }
 
-/// Those that a pattern names: a name, or the beginning of names and `*`.
+/// The variables that a pattern names: a name, or the beginning of names and `*`.
 pub(super) fn named(pattern: &str) -> Variables {
     of_this_process(|name| matches(pattern, name))
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, CubicConfig};
 
-/// One of so many bytes may be lost.
+/// One byte of so many may be lost.
 const TOLERATED: u64 = 50;
 /// Datagrams that may be lost while few were sent. A connection that loses one of a hundred loses some of its first hundred now
 /// and then, and takes a minute to open its window again if it gives way then: with 2, 20 MB took seven times as long.

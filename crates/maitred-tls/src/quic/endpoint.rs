@@ -29,7 +29,7 @@ pub const SEND_WINDOW_FIRST: u64 = 256 << 10;
 /// Bytes that a connection may have under way: 100 MB/s over 80 ms.
 pub const SEND_WINDOW_MAX: u64 = 8 << 20;
 
-/// The shortest time between two stateless resets of one thread (RFC 9000 section 10.3.3). They are smaller than what they
+/// The shortest time between two stateless resets of one thread (RFC 9000 section 10.3.3). Resets are smaller than what they
 /// answer; after a worker process was killed, each of its connections waits for one.
 const RESET_EVERY: Duration = Duration::from_micros(100);
 
@@ -63,7 +63,7 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Those of a master.
+    /// The keys of a master.
     ///
     /// # Errors
     /// None that is known to happen.

@@ -5,12 +5,12 @@
 //!         socket ^ mask    generation ^ mask    random        check
 //! ```
 //!
-//! The masks follow from bytes 2 to 5 and three secret constants, so that an observer does not see which ids are of one thread or
-//! of one process. It is a mixture and no encryption, because the kernel has to compute it for each datagram, in classic BPF:
-//! 32-bit arithmetic ([`maitred_sys::sockopt::steer_datagrams`]). A client that finds the constants can choose the thread that
-//! its datagrams go to, and see which ids are of one thread, and nothing else.
+//! The masks follow from bytes 2 to 5 and three secret constants, so that an observer does not see which ids are of one thread
+//! or of one process. The mask is a mixture and no encryption, because the kernel has to compute it for each datagram, in
+//! classic BPF: 32-bit arithmetic ([`maitred_sys::sockopt::steer_datagrams`]). A client that finds the constants can choose the
+//! thread that its datagrams go to, and see which ids are of one thread, and nothing else.
 //!
-//! This layout is the same in all versions of this program that read one another's upgrade states.
+//! The layout is the same in all versions of this program that read one another's upgrade states.
 
 use std::fmt;
 use std::io;

@@ -1,9 +1,9 @@
 //! The secret of a master, from which follow the keys of QUIC that must not change while it lives.
 //!
-//! It is not the seed of session tickets ([`crate::tickets`]), which moves on with time. A connection id is read by each
-//! worker process that comes later, and by the program in the kernel that chooses a socket by it; a stateless reset is only
-//! believed if it is made with the key of the process that has ended. The secret goes to worker processes with the keys of TLS,
-//! and to the next image of the master in an upgrade.
+//! The secret is not the seed of session tickets ([`crate::tickets`]), which moves on with time. A connection id is read by
+//! each worker process that comes later, and by the program in the kernel that chooses a socket by it; a stateless reset is
+//! only believed if it is made with the key of the process that has ended. The secret goes to worker processes with the keys of
+//! TLS, and to the next image of the master in an upgrade.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub(crate) const RESET_KEY_BYTES: usize = 64;
 /// Bytes of a key that further keys are derived from.
 pub(crate) const TOKEN_KEY_BYTES: usize = 32;
 
-/// See the module. It is made once, at the start of a master, and goes on over upgrades.
+/// See the module. The secret is made once, at the start of a master, and goes on over upgrades.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(Bytes);
 

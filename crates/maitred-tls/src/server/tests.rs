@@ -51,7 +51,7 @@ impl Stage {
         TlsServer::new(&config, &self.material(&config), Vec::new()).unwrap()
     }
 
-    /// One with a certificate for localhost, and these keys of `tls`.
+    /// A server with a certificate for localhost, and these keys of `tls`.
     fn simple(&self, keys: &str) -> TlsServer {
         self.make("simple", &["localhost"], &PKCS_ECDSA_P256_SHA256);
         self.server(&format!("{}[[site]]\nroot = \".\"\n{}", listen(keys), certificate("simple")))

@@ -31,7 +31,7 @@ pub(super) struct Reply {
 pub(super) enum Failure {
     /// The connection could not be made.
     Connect(io::Error),
-    /// It was made, and then broke or ran into the deadline.
+    /// The connection was made, and then broke or ran into the deadline.
     Exchange(io::Error),
     /// What came back is not an HTTP response.
     Nonsense(&'static str),

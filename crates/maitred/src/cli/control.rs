@@ -18,8 +18,8 @@ use maitred_status::text;
 
 /// How long a question about the status may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the server may be silent about a reload or a stop. It answers within a minute, or says that it waits and what for;
-/// how long it waits is bounded by what it waits for.
+/// How long the server may be silent about a reload or a stop. The server answers within a minute, or says that it waits and
+/// what for; how long it waits is bounded by what it waits for.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long an answer is waited for by who does not wait for the result (`--no-wait`).
 const NO_WAIT_TIMEOUT: Duration = Duration::from_secs(1);

@@ -43,7 +43,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// It could not be done; `help` says what to do about it.
+    /// An error for what could not be done; `help` says what to do about it.
     pub fn failed(message: impl fmt::Display, help: impl fmt::Display) -> Error {
         Error { text: format!("error: {message}\n  = help: {help}"), exit: Exit::Failed }
     }

@@ -61,7 +61,7 @@ fn render_command(command: &Command, page: &mut Vec<u8>) -> io::Result<()> {
     }
     let mut options = Vec::new();
     Man::new(command.clone()).render_options_section(&mut options)?;
-    // Its heading would end the subsection.
+    // The section's heading would end the subsection.
     for line in String::from_utf8_lossy(&options).lines().filter(|line| *line != ".SH OPTIONS") {
         writeln!(page, "{line}")?;
     }

@@ -89,7 +89,7 @@ fn adapter_to_install(application: &Application, command: &[String]) -> Option<S
             let mut versions = Place::new(&libraries).directories().into_iter();
             let has_adapter =
                 versions.any(|version| libraries.join(version).join("site-packages/maitred").is_dir());
-            // One that is still to be made, or a virtual environment (PEP 405): others have their packages elsewhere.
+            // An environment that is still to be made, or a virtual one (PEP 405): others have their packages elsewhere.
             let is_known = mark.is_file() || !cwd.join(environment).exists();
             (is_known && !has_adapter)
                 .then(|| format!("install the adapter into {environment}: {PYTHON_ADAPTER}"))

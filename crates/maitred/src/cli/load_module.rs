@@ -27,7 +27,7 @@ const MARK: &str = "maitred-module: ";
 const SAID_MAX: u64 = 64 << 10;
 /// The largest document: as that of a worker process.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
-/// This program, whatever has become of its file since.
+/// The running program, no matter what has become of its file since.
 const SELF: &str = "/proc/self/exe";
 
 /// Loads a module of a configuration, which an inherited document has, with the rights of a worker process; says on standard
@@ -114,7 +114,7 @@ fn try_out(what: (&Rights, &Config, u16), spec: &ModuleSpec) -> Result<(), Strin
 fn start(what: (&Rights, &Config, u16), spec: &ModuleSpec) -> io::Result<(Child, OwnedFd)> {
     let document = memfile::sealed("maitred-module", &serde_json::to_vec(&what)?)?;
     let (output, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-    // It does not wait for a process that this one has left behind, and that keeps the pipe open.
+    // Reading does not wait for a process that the started one has left behind, and that keeps the pipe open.
     rustix::io::ioctl_fionbio(&output, true)?;
     let mut command = Command::new(SELF);
     command.arg0("maitred: module").arg("load-module").arg(&spec.path);

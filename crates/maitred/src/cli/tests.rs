@@ -130,7 +130,7 @@ fn a_file_that_is_no_configuration_is_called_what_it_is() {
         exit::Error::from(failure).text.replace(&format!("{}/", dir.path().display()), "")
     };
     let cannot = "error: cannot read the configuration file";
-    // It never has a writer.
+    // The pipe never has a writer.
     rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
     assert_eq!(
         said("pipe").trim_end(),

@@ -1,7 +1,7 @@
 //! `maitred top`: the status in the terminal, live.
 //!
-//! One thread reads keys, one waits for signals, one asks the server; all of them only send. This thread draws, so that a
-//! server that does not answer never keeps a key waiting.
+//! One thread reads keys, one waits for signals, one asks the server; all of them only send. The calling thread draws, so that
+//! a server that does not answer never keeps a key waiting.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -73,7 +73,7 @@ fn first(address: &AdminAddress) -> Result<Screen, Error> {
     // A server of an older version has no such thing, and the charts begin now.
     if let Ok(past) = document(address, "/status/history.json") {
         screen.history = past["seconds"].as_array().cloned().unwrap_or_default();
-        // Its last second comes with the status as well.
+        // The last second of the history comes with the status as well.
         screen.history.pop();
     }
     screen.take(status);

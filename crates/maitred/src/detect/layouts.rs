@@ -5,15 +5,15 @@ use super::place::Place;
 /// What a directory has to have for a layout.
 #[derive(Debug, Clone, Copy)]
 pub enum Mark {
-    /// One of these files.
+    /// Files, of which one has to be there.
     File(&'static [&'static str]),
     /// A file whose name ends so.
     End(&'static str),
     /// A directory.
     Directory(&'static str),
-    /// One of these packages in package.json: those that it runs with.
+    /// Packages of package.json, of which one has to be there: those that it runs with.
     Depends(&'static [&'static str]),
-    /// One of these packages in package.json: those that it is built with, too.
+    /// Packages of package.json, of which one has to be there: those that it is built with, too.
     BuiltWith(&'static [&'static str]),
     /// A file with this text.
     Text(&'static str, &'static str),
@@ -51,7 +51,7 @@ pub enum Serve {
 /// A layout.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Its name, for people; layouts of Python are called by the framework that is found.
+    /// The layout's name, for people; layouts of Python are called by the framework that is found.
     pub name: &'static str,
     /// What has to be there, all of it.
     pub marks: &'static [Mark],
@@ -65,7 +65,7 @@ pub struct Layout {
 pub const PYTHON_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/public/", "public")];
 /// The same for Node.js, whose frameworks have the files of `public` at the root of the site.
 pub const NODE_ASSETS: &[(&str, &str)] = &[("/static/", "static"), ("/", "public")];
-/// Those of Next.js, whose server does not have them where it is built to stand alone.
+/// The directories of Next.js, whose server does not have them where it is built to stand alone.
 const NEXT_ASSETS: &[(&str, &str)] = &[("/_next/static/", ".next/static"), ("/", "public")];
 
 /// Programs that frameworks of Node.js are started by, where package.json names none.

@@ -53,13 +53,13 @@ pub struct Files {
 /// An application, and why it is taken for one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
-    /// Its name, for people: "Django".
+    /// The application's name, for people: "Django".
     pub name: &'static str,
     /// What it was found by: "manage.py".
     pub because: String,
     /// How it is served.
     pub kind: Kind,
-    /// Directories of files beside it, with the path that they have for clients: `("/static/", "static")`. Those at `"/"` are
+    /// Directories of files beside it, with the path that they have for clients: `("/static/", "static")`. Files at `"/"` are
     /// looked for first, and what is no file is the application's.
     pub assets: Vec<(String, String)>,
     /// Where its processes are started, if that is not the directory of the configuration.
@@ -74,7 +74,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// One without anything beside it.
+    /// An application without anything beside it.
     pub fn new(name: &'static str, because: impl Into<String>, kind: Kind) -> Application {
         Application {
             name,

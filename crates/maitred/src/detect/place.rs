@@ -17,7 +17,7 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// That directory.
+    /// The place of a directory.
     pub fn new(dir: &'a Path) -> Place<'a> {
         Place { dir }
     }
@@ -69,7 +69,7 @@ impl<'a> Place<'a> {
         self.names().into_iter().filter(|name| self.has_directory(name)).collect()
     }
 
-    /// Those of `known` that are directories of it.
+    /// The entries of `known` that are directories of the place.
     pub fn assets(&self, known: &[(&str, &str)]) -> Vec<(String, String)> {
         let there = known.iter().filter(|(_, name)| self.has_directory(name));
         there.map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect()

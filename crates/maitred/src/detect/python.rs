@@ -47,17 +47,17 @@ enum Has {
     Variable(String, &'static str, String),
     /// A function that makes one; the framework.
     Factory(&'static str, &'static str),
-    /// Such a function, which has to be given something.
+    /// A function of that kind, which has to be given something.
     Needs(&'static str),
 }
 
 /// A module that was found.
 struct Module {
-    /// Its file, for people.
+    /// The module's file, for people.
     file: String,
-    /// Its name, from the directory in which its process is started.
+    /// The module's name, from the directory in which the process is started.
     name: String,
-    /// That directory, if it is not this one.
+    /// The directory in which the process is started, if it is not this one.
     cwd: Option<String>,
     has: Has,
 }
@@ -65,7 +65,7 @@ struct Module {
 /// The application of a project of Django: the `wsgi` or `asgi` of the package with the settings.
 ///
 /// # Errors
-/// There is none.
+/// The project has no such package.
 pub fn django(place: Place<'_>, known: Option<&Path>) -> Result<Application, Advice> {
     let nested = |name: &String| {
         let dir = place.path(name);

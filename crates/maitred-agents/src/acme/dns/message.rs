@@ -1,6 +1,6 @@
 //! Messages of the DNS (RFC 1035 section 4): questions about a zone or a text, updates (RFC 2136), and their answers. Pure.
 //!
-//! It is our own because the crates that have it bring some forty others along, for three messages.
+//! The code is Maitred's own because the crates for such messages bring some forty others along, for three messages.
 
 /// Longest name in a message, in bytes (RFC 1035 section 2.3.4).
 const NAME_BYTES_MAX: usize = 255;
@@ -26,9 +26,9 @@ pub enum Kind {
 /// What becomes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is added to those that the name has, for so many seconds.
+    /// The record is added to those that the name has, for so many seconds.
     Add(u32),
-    /// It is removed; others of the name stay.
+    /// The record is removed; others of the name stay.
     Remove,
 }
 
@@ -44,7 +44,7 @@ pub struct Answer {
 /// A record of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its name in lower case, without its last dot.
+    /// The record's name in lower case, without its last dot.
     pub name: String,
     /// What it says.
     pub data: Data,
@@ -304,7 +304,7 @@ mod tests {
         fn no_answer_is_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..300), tail in 0_usize..40) {
             let _ = answer(&bytes, 7);
             let _ = last_record(&bytes, 250);
-            // One whose header is right, so that what follows is read.
+            // A message whose header is right, so that what follows is read.
             let mut with_header = b"\0\x07\x84\0\0\x01\0\x02\0\x01\0\x01".to_vec();
             with_header.extend(&bytes);
             let _ = answer(&with_header, 7);

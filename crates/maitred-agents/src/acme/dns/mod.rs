@@ -37,7 +37,7 @@ pub(crate) struct Records {
     start: Arc<Start>,
     store: Arc<Store>,
     link: Link,
-    /// Those that are there, or may be.
+    /// The records that are there, or may be.
     present: Arc<Mutex<Vec<Record>>>,
     turns: Arc<Semaphore>,
 }

@@ -14,7 +14,7 @@ const ANY: u16 = 255;
 /// How many seconds the clocks may differ (RFC 8945 section 10).
 const FUDGE: u16 = 300;
 
-/// A key that a name server knows, too. It is not shown.
+/// A key that a name server knows, too. The key is not shown.
 pub(crate) struct Key {
     name: String,
     algorithm: TsigAlgorithm,
@@ -175,7 +175,7 @@ impl Key {
     }
 
     fn put_name(&self, to: &mut Vec<u8>) {
-        // It was checked when the key was made.
+        // The name was checked when the key was made.
         let _ = put_name(to, &self.name);
     }
 
@@ -253,7 +253,8 @@ mod tests {
         for at in 0..answer.len() {
             let mut altered = answer.clone();
             altered[at] ^= 0x11;
-            // Its own number is not signed: the one of the request is, and that is compared elsewhere (RFC 8945 section 5.3).
+            // The answer's own number is not signed: the one of the request is, and that is compared elsewhere (RFC 8945
+            // section 5.3).
             let same = at < 2 || right.check(&altered, &mac, 1_000_020).is_err();
             assert!(same || is_not_signed(&answer, at), "byte {at}");
         }

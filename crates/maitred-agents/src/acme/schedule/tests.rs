@@ -302,7 +302,7 @@ fn another_authority_is_tried_after_failures_and_the_first_again_after_the_last(
     for (delay, wanted) in delays.iter().zip([1.0, soon, 1.0, 2.0, 4.0, soon, 4.0, 8.0]) {
         assert!((0.75..=1.25).contains(&(delay / wanted)), "{delays:?}");
     }
-    // One that is good for something is the first again.
+    // An authority that is good for something is the first again.
     assert_eq!(schedule.next(now), Some(Task::Order(0)));
     schedule.ordered(now, 0, Ok(ninety_days(7)));
     assert_eq!(schedule.authority(0), 0);

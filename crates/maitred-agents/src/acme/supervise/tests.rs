@@ -82,7 +82,8 @@ fn a_successor_knows_what_is_under_way() {
     // Without a worker process there is no answer; the first one has it from its start on.
     assert_eq!(supervisor.worker_starts(1), [challenge(1)]);
     assert_eq!(supervisor.worker_is_current(Some(1)), [Action::Tell(ToAgent::InPlace(1))]);
-    // One that comes while the next is being started is answered by both, and the next has said so before it takes over.
+    // A challenge that comes while the next is being started is answered by both, and the next has said so before it takes
+    // over.
     assert_eq!(supervisor.worker_starts(2), [challenge(1)]);
     supervisor.agent_says(FromAgent::Challenge(challenge(2)));
     assert!(supervisor.in_place(2, 2).is_empty());

@@ -50,7 +50,7 @@ struct Value {
 struct Ban {
     process: u64,
     soft: bool,
-    /// It was said to be complete.
+    /// Whether the purge was said to be complete.
     complete: bool,
     /// The removal of a file that another process may find in the directory, which it reads into the table, before it is removed.
     weak: bool,

@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 253;
 /// Keys that are for updates alone.
 const OF_UPDATES: [&str; 5] = ["key_file", "key_name", "algorithm", "zone", "ttl"];
 
-/// One of them; `None` if it cannot make records.
+/// A table of `dns`; `None` if it cannot make records.
 pub(in super::super) fn dns(section: &Section<'_>) -> Option<Dns> {
     let cx = section.cx;
     let server = section.text("server").and_then(|text| address(section, "server", &text));

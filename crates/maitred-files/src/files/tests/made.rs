@@ -219,7 +219,7 @@ fn a_listing_comes_compressed_at_once() {
     );
     assert!(coded.body.len() < plain.body.len() / 2);
     assert_eq!(of_zstd(&coded.body), plain.body);
-    // Those who like another coding better have it made, as that of a file.
+    // Clients that like another coding better have it made, as that of a file.
     for _ in 0..3 {
         assert_eq!(accepting(&mut bench, "/d/", "gzip").field("Content-Encoding"), None);
     }

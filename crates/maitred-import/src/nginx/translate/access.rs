@@ -19,7 +19,7 @@ pub(crate) enum Access {
     Closed,
     /// None, because it cannot be said who may.
     Unknown(String),
-    /// Those who pass these.
+    /// Clients that pass the gates.
     Gated(Gates),
 }
 

@@ -10,7 +10,7 @@ use crate::nginx::values;
 pub(crate) enum Condition {
     /// A table `match`.
     Match(Match),
-    /// One of several, which no table has together.
+    /// Several tables, of which one has to hold; no table has them together.
     Several(Vec<Match>),
     /// A list of methods.
     Methods(Vec<String>),

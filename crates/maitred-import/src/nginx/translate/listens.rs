@@ -11,7 +11,7 @@ use crate::report::Kind;
 pub(crate) struct Listen<'a> {
     /// As `address` takes it.
     pub(crate) address: String,
-    /// Its port; for a Unix socket the usual one, as routes see it.
+    /// The port of the address; for a Unix socket the usual one, as routes see it.
     pub(crate) port: u16,
     /// Whether it has TLS.
     pub(crate) tls: bool,

@@ -11,11 +11,11 @@ use crate::report::Kind;
 /// The log of the requests in a scope.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Log {
-    /// That of the whole server.
+    /// The log of the whole server.
     Default,
     /// None.
     Off,
-    /// One with a name.
+    /// A log with a name.
     Named(String),
 }
 

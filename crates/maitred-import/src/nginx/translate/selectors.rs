@@ -30,7 +30,7 @@ pub(crate) struct Location<'a> {
     pub(crate) directive: &'a Directive,
     /// How it is chosen.
     pub(crate) modifier: Modifier,
-    /// Its path, regular expression or name.
+    /// The location's path, regular expression or name.
     pub(crate) pattern: String,
     /// What holds in it.
     pub(crate) scope: Scope<'a>,

@@ -16,13 +16,13 @@ pub(crate) struct Server<'a> {
     pub(crate) directive: &'a Directive,
     /// What holds in it.
     pub(crate) scope: Scope<'a>,
-    /// Its addresses.
+    /// The addresses of the server.
     pub(crate) listens: Vec<Listen<'a>>,
-    /// Its names.
+    /// The names of the server.
     pub(crate) names: Vec<String>,
-    /// Its names that only a condition can say.
+    /// The server's names that only a condition can say.
     pub(crate) patterns: Vec<String>,
-    /// It does no more than to redirect to https, at the same host.
+    /// Whether the server does no more than to redirect to https, at the same host.
     pub(crate) redirects: bool,
 }
 

@@ -25,7 +25,7 @@ use crate::report::Kind;
 pub(crate) struct Server<'a> {
     /// What holds in it.
     pub(crate) scope: Scope<'a>,
-    /// Its locations.
+    /// The locations of the server.
     pub(crate) locations: Vec<Location<'a>>,
     /// The script that takes what is no file, if there is one: `php = true`.
     pub(crate) front: Option<String>,

@@ -38,7 +38,7 @@ pub(crate) struct Said {
     weight: Option<u64>,
     backup: bool,
     max_connections: Option<u64>,
-    /// These are keys of the pool here.
+    /// What is said of a server, but is a key of the pool here.
     of_pool: OfPool,
 }
 
@@ -74,7 +74,7 @@ const NOWHERE: &str = "127.0.0.1:9";
 /// An address of `proxy_pass` in its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Destination {
-    /// Its servers.
+    /// The servers of the destination.
     pub(crate) servers: Servers,
     /// The path behind the address, if there is one: it takes the place of the location's prefix.
     pub(crate) path: Option<String>,

@@ -33,7 +33,7 @@ pub(in crate::compress) fn readable(coding: Coding, made: &[u8]) -> Vec<u8> {
     if coding == Coding::Gzip {
         return gzip(made).0;
     }
-    // The other project's decoder keeps what is in its window until it has more. This one gives all that it can.
+    // The other project's decoder keeps what is in its window until it has more. The decoder below gives all that it can.
     let mut decoder = zstd_safe::DCtx::create();
     let mut content = Vec::with_capacity(1 << 20);
     let mut input = zstd_safe::InBuffer::around(made);

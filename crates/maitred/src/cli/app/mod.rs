@@ -65,7 +65,7 @@ impl App {
         }
         let mut loaded = load_text(Path::new("(maitred app)"), self.text()?)?;
         loaded.text = None;
-        // They are about a text that the user has not written.
+        // The warnings are about a text that the user has not written.
         loaded.warnings.clear();
         if self.tls {
             loaded.config.use_self_signed();
