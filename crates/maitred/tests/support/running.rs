@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Gate, Setup};
 
-/// It ends when this is dropped.
+/// An application that ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running(Child);
 

@@ -274,7 +274,7 @@ impl Pebble {
         );
         stream.write_all(head.as_bytes()).unwrap();
         let mut response = String::new();
-        // It may close without a farewell.
+        // Pebble may close without a farewell.
         let _ = stream.read_to_string(&mut response);
         let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response}"));
         assert!(head.split(' ').nth(1) == Some("200"), "{response}");

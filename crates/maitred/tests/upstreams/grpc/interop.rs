@@ -70,7 +70,7 @@ impl Far {
             let place = line.split("interop server listening on ").nth(1);
             port = place.and_then(|place| place.trim().rsplit(':').next()?.parse().ok());
         }
-        // It must not find its standard error closed.
+        // The program must not find its standard error closed.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Far { child, port: port.unwrap() }
     }

@@ -102,7 +102,7 @@ fn a_client_that_goes_away_ends_its_delay() {
     delayed(1);
     client.reset();
     is_free(1);
-    // That one was reset, too; now one that has only finished sending.
+    // The last client was reset, too; now one that has only finished sending.
     let mut left = server.connect();
     eventually("it waits", || {
         left = server.connect();

@@ -36,7 +36,7 @@ fn a_name_leads_to_all_of_its_addresses_as_they_are_now() {
     server.wait_for("the name cannot be resolved; its servers stay as they are");
     names.set(|_| addresses([ip(3)]));
     eventually("it is back", || listed(&server) == at(&[3]));
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }
 
@@ -111,6 +111,6 @@ fn a_name_server_that_says_nothing_holds_nothing_up() {
     assert_eq!(server.connect().get("/x").text(), "fixed");
     assert_eq!(listed(&server), [format!("{} 1 active configuration", fixed.address())]);
     server.wait_for("the name cannot be resolved; its servers stay as they are");
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }

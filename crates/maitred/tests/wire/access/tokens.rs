@@ -1,4 +1,4 @@
-//! `jwt`: signed tokens. Those of `tokens.json` were made by PyJWT 2.15; the others here.
+//! `jwt`: signed tokens. Tokens of `tokens.json` were made by PyJWT 2.15; the others here.
 
 use std::sync::{Arc, Mutex};
 

@@ -92,7 +92,7 @@ fn bodies_that_find_no_room_on_the_disk_are_refused() {
         assert_eq!(response.field("retry-after"), Some("10"));
         assert_eq!(client.end(), End::Closed);
     };
-    // One with a Content-Length is refused at once, the other when there is no more room.
+    // A body with a Content-Length is refused at once, the other when there is no more room.
     refused(begin(&server, "/app/length", 2 * KIB, 700 * KIB));
     assert_eq!(kept(&server), [0, 600 * KIB]);
     let mut chunked = server.connect();

@@ -125,8 +125,8 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     server.stop();
 }
 
-/// An application that writes to the client's own socket: what the kernel has of it is looked at. One that has little to say, or
-/// nothing, is not the client's fault.
+/// An application that writes to the client's own socket: what the kernel has of it is looked at. An application that has
+/// little to say, or nothing, is not the client's fault.
 #[test]
 fn a_client_that_takes_too_little_of_what_an_application_writes_to_its_socket_is_dropped() {
     let (gate, other_gate) = (Gate::new(), Gate::new());

@@ -96,7 +96,7 @@ fn where_all_turns_are_long_streams_are_refused_and_connections_wait() {
             let before = delay(&server);
             let mut client = server.connect();
             client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            // It was there before this request: had it been accepted, its answer would have left first.
+            // The new connection was there before this request: had it been accepted, its answer would have left first.
             assert_eq!(kept.get("/b.txt").text(), "file b\n");
             let waits = client.is_quiet() && (before, delay(&server)) == (2, 2);
             newcomer = Some(client);
