@@ -82,14 +82,14 @@ pub struct Request {
     pub tag: u32,
     /// From when its latency counts.
     started: Nanos,
-    /// It has been sent on another connection before.
+    /// Whether the request has been sent on another connection before.
     is_second: bool,
 }
 
 /// What the log says of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logged {
-    /// Its status.
+    /// Status of the response.
     pub status: u16,
     /// Length of its body, if it is known.
     pub bytes: Option<u64>,

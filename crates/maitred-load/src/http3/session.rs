@@ -18,11 +18,11 @@ const READ_BYTES_MAX: usize = usize::MAX;
 pub(super) enum End {
     /// There will be more.
     Open,
-    /// It was all.
+    /// All has been read.
     Finished,
     /// The peer has given up, with this code.
     Reset(u64),
-    /// It was read to its end, or stopped, before.
+    /// The stream was read to its end, or stopped, before.
     Gone,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// One that uses no dynamic table: its requests and responses never wait for one another.
+    /// A session that uses no dynamic table: its requests and responses never wait for one another.
     pub(super) fn new() -> Session {
         Session {
             decoder: Decoder::new(0, 0),
