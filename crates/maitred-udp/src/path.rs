@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// A path that runs. It ends when this is dropped; what is on its way then is lost.
+/// A path that runs. The path ends when this is dropped; what is on its way then is lost.
 #[derive(Debug)]
 pub struct Handle {
     address: SocketAddr,
