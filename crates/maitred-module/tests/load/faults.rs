@@ -1,5 +1,5 @@
-//! Modules that break rules: what a server is asked to do with them, it does not do. Those that end the process or hold it for
-//! ever are tested with the server itself.
+//! Modules that break rules: what a server is asked to do with them, it does not do. Modules that end the process or hold it
+//! for ever are tested with the server itself.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
