@@ -10,7 +10,8 @@ use crate::Result;
 pub(super) struct Cpu {
     /// All of it, exact.
     pub(super) total: f64,
-    /// Its parts in whole ticks of each process (10 ms): of a hundred processes that share the work, these may be all 0.
+    /// The parts of the total in whole ticks of each process (10 ms): of a hundred processes that share the work, these may be
+    /// all 0.
     user_ticks: f64,
     system_ticks: f64,
 }
