@@ -13,7 +13,7 @@ use super::{Gate, Setup};
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// What it and Maitred need: a route `/app/*` to it, with these lines in its pool.
+    /// What the application and Maitred need: a route `/app/*` to it, with these lines in its pool.
     pub(crate) fn setup(lines: &str) -> Setup {
         Setup::with_files()
             .outside("application.py", include_bytes!("application.py"))

@@ -26,7 +26,7 @@ pub(crate) struct Server {
     pub(crate) setup: Setup,
 }
 
-/// What it says on standard output and standard error.
+/// What the server says on standard output and standard error.
 #[derive(Debug)]
 struct Output {
     lines: Receiver<String>,
@@ -191,7 +191,7 @@ impl Server {
         Stopped { status, said, access, setup }
     }
 
-    /// Both pipes end when the last of its processes has ended.
+    /// The server's two pipes end when the last of its processes has ended.
     fn wait_for_end(&self) -> Vec<String> {
         let mut output = self.output.lock().unwrap();
         let deadline = Instant::now() + TIMEOUT;

@@ -186,7 +186,7 @@ where
 }
 
 impl Peer {
-    /// What it reads has to come in time, and what it sends leaves at once.
+    /// What a peer reads has to come in time, and what it sends leaves at once.
     fn prepare(&self) {
         let tcp = match &self.stream {
             Stream::Tcp(stream) => stream,

@@ -1,5 +1,6 @@
-//! Pebble, a small authority for tests, with a name server that has every name at our address. Both are real programs:
-//! `MAITRED_PEBBLE` names the directory that has them. Without it the tests here do nothing, and say so.
+//! Pebble, a small authority for tests, with a name server that has every name at our address. The authority and the name
+//! server are real programs: `MAITRED_PEBBLE` names the directory that has them. Without it the tests here do nothing, and say
+//! so.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -60,7 +60,7 @@ fn the_worker_process_is_replaced_and_the_module_is_named() {
     finish(server);
 }
 
-/// Each in a server of its own, so that no crash counts for another.
+/// Each crash is in a server of its own, so that no crash counts for another.
 #[test]
 fn crashes_of_all_kinds_name_the_module() {
     for (path, signal) in [("abort", "6"), ("crash/helper", "11"), ("filter/crash", "11")] {

@@ -510,7 +510,7 @@ static PAIR: LazyLock<(String, String)> = LazyLock::new(|| {
 
 impl Lookup for Roomy {
     fn user(&self, name: &str) -> std::io::Result<Option<Identity>> {
-        // Each has another number.
+        // Each user has another number.
         let uid = NOBODY + name.bytes().map(u32::from).sum::<u32>();
         Ok(Some(Identity::new(name, uid, uid)))
     }

@@ -103,7 +103,7 @@ pub(crate) struct Line {
     pub(crate) boundaries: Vec<usize>,
     /// Whether the client takes what it receives as soon as it can.
     pub(crate) reads: bool,
-    /// What it has received meant at the last look.
+    /// What the client has received meant at the last look.
     pub(crate) progress: Option<Progress>,
 }
 

@@ -87,7 +87,7 @@ fn which_pool_cannot_start_and_why_is_said_everywhere() {
     server.stop();
 }
 
-/// All of them at a time, with the delays that they have after some deaths.
+/// All bad pools at a time, with the delays that they have after some deaths.
 #[test]
 fn the_master_takes_no_time_for_pools_that_cannot_start() {
     let server = with_bad_pools();
@@ -114,7 +114,7 @@ fn watch(server: &Server) -> bool {
     waited.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// Each of its processes is over the limit as soon as it is there: they are replaced, one at a time, and that is all.
+/// Each process of the pool is over the limit as soon as it is there: they are replaced, one at a time, and that is all.
 #[test]
 fn a_pool_that_eats_memory_is_bounded_and_costs_the_master_nothing() {
     let setup = breathing(Setup::with_files(), "good", None, "", &format!("workers = 1\n{PATIENT}"));

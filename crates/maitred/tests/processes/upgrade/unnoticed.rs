@@ -137,7 +137,7 @@ fn ask(mut stream: TcpStream) -> String {
     answer
 }
 
-/// There is no master of its worker process any more that could report the end of an application process.
+/// The master of the worker process, which is there no more, could not report the end of an application process.
 #[test]
 fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
     let gate = Gate::new();

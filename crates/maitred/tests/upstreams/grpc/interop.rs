@@ -102,7 +102,7 @@ fn the_interop_cases_pass_in_clear_text() {
     server.stop();
 }
 
-/// Here HTTP/2 is chosen by ALPN on both sides.
+/// HTTP/2 is chosen by ALPN on both sides.
 #[test]
 fn the_interop_cases_pass_over_tls() {
     let Some(programs) = programs() else { return };

@@ -81,7 +81,7 @@ fn requests_wait_before_they_go_on() {
 #[test]
 fn a_client_that_goes_away_ends_its_delay() {
     let app = answering();
-    // There is room for one: each next request says whether the one before has ended.
+    // The server has room for one: each next request says whether the one before has ended.
     let server = setup(&app, LONG).limit("delayed_requests_max = 1").start();
     let delayed = |number: u64| eventually("it waits", || server.total("delayed") == number);
     let is_free = |number: u64| {

@@ -143,7 +143,7 @@ fn servers_that_are_commanded_all_the_time_lose_no_request() {
     change_under_load(&server, 10, |round| {
         for step in 0..5 {
             for (pool, servers) in [("one", &ones), ("two", &twos)] {
-                // There is always one that takes requests, and each is left in each of the ways.
+                // At least one server always takes requests, and each is left in each of the ways.
                 let at = |number: usize| &servers[(5 * round as usize + step + number) % 3];
                 command(pool, "add?", at(1));
                 command(pool, "weight?weight=7&", at(1));

@@ -60,7 +60,7 @@ fn a_name_that_changes_all_the_time_is_not_resolved_all_the_time() {
     let begun = std::time::Instant::now();
     let server = start(&names, "connect = \"http://app.test:8000\"\nresolve = true");
     eventually("it was asked several times", || names.questions() >= 6);
-    // Each time there is a question for each family.
+    // Each resolution has a question for each family.
     let (times, seconds) = (names.questions() / 2, begun.elapsed().as_secs() + 2);
     assert!(times as u64 <= seconds, "{times} times in {seconds} s");
     assert_eq!(listed(&server).len(), 1);

@@ -47,7 +47,7 @@ impl Origin {
         self.upstream.name()
     }
 
-    /// What it was asked.
+    /// What the origin was asked.
     pub(crate) fn seen(&self) -> Vec<Asked> {
         self.seen.lock().unwrap().clone()
     }

@@ -38,7 +38,7 @@ fn bodies_that_find_no_room_in_memory_go_to_the_disk() {
     eventually("all that was sent is kept", || kept(&server).iter().sum::<usize>() == 4 * 40 * KIB);
     let [memory, disk] = kept(&server);
     assert!((KIB..=64 * KIB).contains(&memory) && disk > 0, "{memory} {disk}");
-    // None of them notices, wherever it is.
+    // No client notices where its body is kept.
     for client in &mut clients {
         client.send(vec![b'x'; 10 * KIB]);
         assert_eq!(client.response("POST").text(), "51200");

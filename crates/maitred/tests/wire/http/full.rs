@@ -10,7 +10,7 @@ const PLACES: u64 = 4;
 const OPERATORS: usize = 64;
 /// A limit on open files under which connections alone could take up so much that nothing is left for their requests.
 const OPEN_FILES: u32 = 520;
-/// What it leaves: a third of what is not reserved.
+/// Places that this limit leaves: a third of what is not reserved.
 const PLACES_OF_FEW: u64 = (OPEN_FILES as u64 - 256 - 8) / 3;
 /// As many as there would be places, if each took no more than one descriptor.
 const CLIENTS: u32 = OPEN_FILES - 256 - 8;

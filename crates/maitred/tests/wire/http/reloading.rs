@@ -253,7 +253,7 @@ fn a_request_that_arrives_during_a_reload_goes_to_the_same_process() {
         assert_eq!(later.pid, events.pid, "{transport}");
         kept.send(vec![b'x'; 99_999]);
         assert_eq!(kept.response("POST").text(), events.pid, "{transport}");
-        // Which goes on at the new one.
+        // The connection goes on at the new one.
         assert_eq!(kept.get("/app/pid").text(), events.pid, "{transport}");
         ask(&server, "/app/finish");
         events.ended();

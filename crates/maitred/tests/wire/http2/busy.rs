@@ -13,7 +13,7 @@ use crate::support::{Server, Setup, eventually};
 /// Connections that ask without a pause. Each has some milliseconds of work in the kernel's buffers at any time, so that no turn
 /// finds nothing to do.
 const BUSY: usize = 16;
-/// What they ask for is small; asking is not.
+/// What these connections ask for is small; asking is not.
 const FILLER_BYTES: usize = 1000;
 
 /// Ends the flood, also where the test fails.
