@@ -117,7 +117,7 @@ impl Planner {
         Ok(Planner { summary, ended })
     }
 
-    /// What it has read.
+    /// What the planner has read.
     fn finish(self) -> Summary {
         // The planner ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
         let _ = self.ended.recv_timeout(PLANNER_WAIT_MAX);

@@ -64,7 +64,7 @@ pub struct Rules {
 /// A request on its way. Workloads fill it; the buffer is used again.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// All of it: head, and body if any.
+    /// The whole request: head, and body if any.
     pub bytes: Vec<u8>,
     /// The client that sends it: any number that is the same for the same client.
     pub client: u64,
@@ -100,11 +100,11 @@ pub struct Logged {
 pub enum Next {
     /// The request was filled in.
     Request,
-    /// There is one, due at this time.
+    /// The next request is due at this time.
     WaitUntil(Nanos),
-    /// There may be one soon.
+    /// A request may be there soon.
     Starved,
-    /// There will be none any more.
+    /// No request will come any more.
     Finished,
 }
 

@@ -62,7 +62,7 @@ pub enum Failed {
     Reset(u64),
     /// The server does not want more on the stream, and says this code.
     Stopped(u64),
-    /// There is no such stream, or it has ended before.
+    /// The stream is not there, or has ended before.
     NoStream,
     /// The server may not send that; the connection stays as it is.
     Malformed(maitred_http::h3::Error),
@@ -224,7 +224,7 @@ impl Client {
         let deadline = Instant::now() + self.timeout;
         loop {
             if let Some(value) = done(self) {
-                // What it has read or written may have to be told.
+                // What was read or written may have to be told.
                 self.link.transmit(Instant::now(), &mut self.buffers);
                 return Ok(value);
             }

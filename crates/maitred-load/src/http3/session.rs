@@ -16,7 +16,7 @@ const READ_BYTES_MAX: usize = usize::MAX;
 /// How reading a stream has ended for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// There will be more.
+    /// More will come.
     Open,
     /// All has been read.
     Finished,
