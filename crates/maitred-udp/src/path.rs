@@ -64,7 +64,7 @@ impl Handle {
     /// Has all clients' datagrams go on from other ports. When it returns, they do, and the old ones are closed.
     ///
     /// # Errors
-    /// There is no other socket, or the path has ended.
+    /// When no other socket can be had, or the path has ended.
     pub fn rebind(&self) -> io::Result<()> {
         self.ask(Command::Rebind)?
     }
