@@ -86,7 +86,7 @@ fn a_panic_is_500_and_a_line_in_the_log() {
     }
     assert_eq!(get(&module, "/").unwrap().content, "fine\n");
     let set = |name: &str| (name.to_owned(), "set".to_owned());
-    // What it had changed until then stays changed.
+    // What the module had changed until then stays changed.
     assert_eq!(Head::new(&[]).through(&module, "/filter"), [set("X-Before")]);
     assert_eq!(SERVER.logged("panic in `on_response` of a module: in the filter, as told"), 0);
     assert_eq!(Head::new(&[]).through(&module, "/"), [set("X-Before"), set("X-After")]);
