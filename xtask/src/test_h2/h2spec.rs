@@ -105,7 +105,7 @@ fn cases(name: &str, program: &Path, (address, tls): (&str, bool), report: &Path
     let (_, said) = client(name, &mut command)?;
     let text = std::fs::read_to_string(report).map_err(|error| format!("{error}: {said}"))?;
     let cases = parse(&text);
-    // What it expected and what it got instead.
+    // What `h2spec` expected and what it got instead.
     if cases.iter().any(|case| case.failed) {
         println!("{}", said.split("Failures:").nth(1).unwrap_or(&said));
     }

@@ -38,7 +38,7 @@ pub(crate) fn test(dist: &Path) -> Result<()> {
     let copy = stage.path().join("sources");
     std::fs::create_dir(&copy)?;
     crates::package(&copy)?;
-    // There is none of an executable that needs a C library.
+    // An executable that needs a C library has no image.
     if let Ok(image) = named(dist, ".oci.tar") {
         container(&image, stage.path())?;
     }
