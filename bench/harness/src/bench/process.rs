@@ -121,7 +121,7 @@ mod tests {
                 std::process::Command::new("cat").stdin(piped).spawn().unwrap()
             })
             .collect();
-        // None of them has used a tick, but each has been started.
+        // No child has used a tick, but each has been started.
         let cpu = children.iter().map(|child| cpu(child.id())).fold(Cpu::default(), Cpu::and);
         assert!(cpu.total > 0.0 && cpu.user() <= cpu.total, "{cpu:?}");
         let one = super::cpu(children[0].id());

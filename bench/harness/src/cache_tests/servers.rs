@@ -272,7 +272,7 @@ impl Running {
         self.address
     }
 
-    /// What it has written, and its log of errors.
+    /// What the server has written, and its log of errors.
     pub(super) fn said(&self) -> String {
         let read = |name| fs::read_to_string(self.directory.path().join(name)).unwrap_or_default();
         ["said", "error.log", "cache.log", "log/diags.log"].map(read).concat()
