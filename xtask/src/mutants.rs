@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: deliberate faults in the server's own source, each of which the suite `invariants` has to find.
 //!
-//! The faults are a table beside the suite. They are made in a copy of the tree, all of them at once, each behind a question to
+//! The faults are a table beside the suite. All faults are made at once in a copy of the tree, each behind a question to
 //! the environment: so the server is built once, and a run switches one fault on. Where none is, it is the server as it is.
 
 use std::collections::BTreeSet;
@@ -39,7 +39,6 @@ pub(crate) struct Arguments {
     list: bool,
 }
 
-/// One fault.
 #[derive(Debug)]
 struct Fault {
     name: String,
@@ -159,7 +158,7 @@ fn copy(tree: &Path, faults: &[Fault]) -> Result<()> {
     let changed: BTreeSet<&str> = faults.iter().map(|fault| fault.file.as_str()).collect();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         let (from, to) = (crate::root().join(name), tree.join(name));
-        // One that is removed and not committed is still listed; links are for packages only.
+        // A file that is removed and not committed is still listed; links are for packages only.
         if !from.symlink_metadata().is_ok_and(|found| found.is_file()) {
             continue;
         }

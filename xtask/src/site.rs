@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(check("<p>"), 1);
     }
 
-    /// Those of other crates pass here whatever their arguments; these crates have the same test.
+    /// Tasks of other crates pass here with any arguments; these crates have the same test.
     #[test]
     fn tasks_in_documents_can_be_done_as_shown() {
         check_tasks_in_documents::<crate::Arguments>(&[]).unwrap();

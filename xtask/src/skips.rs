@@ -17,7 +17,7 @@ pub enum Kind {
     Missing,
     /// The machine is not of the kind that the test is about: one processor, another architecture, an ordinary user.
     Surroundings,
-    /// It belongs to a tier that was not asked for.
+    /// The test belongs to a tier that was not asked for.
     FullTier,
 }
 

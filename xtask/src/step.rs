@@ -124,7 +124,7 @@ pub fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)>
     }
 }
 
-/// Runs a command to its end. One that does not end is described, and all processes beside it.
+/// Runs a command to its end. A command that does not end is described, and all processes beside it.
 fn run(name: &str, command: &mut Command, most: Duration) -> Result<ExitStatus> {
     let mut child = command
         .stdin(Stdio::null())

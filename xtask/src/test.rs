@@ -68,7 +68,7 @@ fn up_to(tier: Tier) -> Vec<&'static Step> {
 /// Builds the server and the example worker, unless this run has.
 ///
 /// # Errors
-/// They do not compile.
+/// When they do not compile.
 pub fn built() -> Result<()> {
     if std::env::var_os(IS_BUILT).is_some() {
         return Ok(());

@@ -6,7 +6,7 @@ use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::step;
 
-/// The MPM that Debian takes: its conformance is tested each time. Those of the others and the sites belong to the full tier.
+/// The MPM that Debian takes: its conformance is tested each time. Tests of the others and the sites belong to the full tier.
 const USUAL: &str = "event";
 const OTHERS: [&str; 2] = ["prefork", "worker"];
 

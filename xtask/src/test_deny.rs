@@ -15,10 +15,10 @@ pub(crate) fn run() -> Result<()> {
     let cargo = || crate::step::cargo();
     let there = cargo().args(["deny", "--version"]).output();
     if !there.is_ok_and(|output| output.status.success()) {
-        // It compiles for minutes beside tests with deadlines, so it waits for them.
+        // The checker compiles for minutes beside tests with deadlines, so it waits for them.
         let mut install = Command::new("nice");
         install.args(["-n", "19"]).arg(cargo().get_program());
-        // It runs for seconds, and a release of it takes minutes longer to build.
+        // The checker runs for seconds, and a release of it takes minutes longer to build.
         install.args(["install", "--locked", "--debug", "--version", VERSION, "cargo-deny"]);
         if let Err(why) = step("cargo-deny", &mut install) {
             skip(Kind::Missing, "dependencies", &why.to_string());

@@ -17,7 +17,7 @@ pub(crate) struct Programs {
     pub(crate) name: &'static str,
     /// The tests that need them.
     pub(crate) tests: &'static str,
-    /// Their version.
+    /// Version of the programs.
     pub(crate) version: &'static str,
     /// Where they come from.
     pub(crate) packages: &'static [&'static str],

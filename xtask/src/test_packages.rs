@@ -143,7 +143,7 @@ pub fn install(missing: &[&str]) {
     if apt("apt-get install", &[&INSTALL[..], missing].concat()).is_ok() {
         return;
     }
-    // One that cannot be had keeps apt from installing the others.
+    // A package that cannot be had keeps apt from installing the others.
     for &package in missing {
         if let Err(why) = apt(&format!("apt-get install {package}"), &[&INSTALL[..], &[package]].concat()) {
             println!("{why}; tests that need it are skipped");

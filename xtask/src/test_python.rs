@@ -1,5 +1,5 @@
-//! Tests of the Python adapter with the real gunicorn and uvicorn, and with applications of the usual frameworks. They come
-//! from the package index into a virtual environment, which is kept under the target directory.
+//! Tests of the Python adapter with the real gunicorn and uvicorn, and with applications of the usual frameworks. Servers and
+//! frameworks come from the package index into a virtual environment, which is kept under the target directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

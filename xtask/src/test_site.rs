@@ -39,7 +39,7 @@ pub(crate) struct Kind {
     pub(crate) pool: String,
 }
 
-/// It is killed when it is dropped.
+/// A site whose server is killed when this is dropped.
 pub(crate) struct Site {
     child: Child,
     _described: Beside,

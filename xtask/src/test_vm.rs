@@ -53,7 +53,7 @@ const TESTS: &[Test] = &[
         script: include_str!("../vm/steering.sh"),
         // Eight processors take long to emulate, and kernels do not differ in this.
         suite: Some("bookworm"),
-        // Linux accepts siblings of this vendor only, where QEMU describes them. It numbers them 0-1, 2-3, ….
+        // Linux accepts siblings of this vendor only, where QEMU describes them. QEMU numbers them 0-1, 2-3, ….
         machine: &["-smp", "8,sockets=1,cores=4,threads=2", "-cpu", "max,vendor=GenuineIntel"],
         modules: &[],
     },

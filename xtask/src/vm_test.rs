@@ -160,7 +160,7 @@ pub(crate) fn test(target: &Path) -> Result<()> {
     )
 }
 
-/// Its kernel and its disk, made the first time.
+/// The machine's kernel and its disk, made the first time.
 fn machine_of(target: &Path, suite: &Suite) -> Result<Debian> {
     let kernel = Kernel::fetch(suite, &target.join("vm").join(suite.name))?;
     let packages = match suite.name {

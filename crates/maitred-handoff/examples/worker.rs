@@ -1,6 +1,6 @@
 //! A worker of one thread in Rust: the smallest complete use of this crate, and the application of the benchmarks.
 //!
-//! It answers without parsing more than the path: `/bytes/N`, `/chunks/N/SIZE`, `/file/N`, `/slow/MS` and `/status/N`
+//! The worker answers without parsing more than the path: `/bytes/N`, `/chunks/N/SIZE`, `/file/N`, `/slow/MS` and `/status/N`
 //! as the conformance kit's reference application does (a leading `/app` is the mount), anything else with 404. One
 //! `recvmsg` takes whatever has come, one `send` writes a response, one `sendmsg` reports everything that was done.
 //!
@@ -105,7 +105,7 @@ impl Sockets {
         }
         let Some(channel) = recovery::next_channel(recovery)? else { return Ok(None) };
         let mut present = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        // It was asked to leave meanwhile.
+        // The worker was asked to leave meanwhile.
         if present.is_none() {
             return Ok(None);
         }
@@ -175,7 +175,6 @@ impl Asked {
 #[derive(Clone, Copy)]
 enum Body<'b> {
     None,
-    /// These bytes.
     Bytes(&'b [u8]),
     /// So many bytes from the beginning of a shared file.
     Filler(usize),
@@ -309,7 +308,7 @@ impl Worker {
                 FromServer::Welcome(_) => return Err(refuse("a version that was not offered")),
                 FromServer::Request(request) => self.answer(&request)?,
                 FromServer::Forget { connection } => drop(self.connections.remove(&connection)),
-                // Its handlers are given what came in time.
+                // Handlers are given what came in time.
                 FromServer::Cancel { .. } | FromServer::Trailers(_) => {}
                 FromServer::Ping { request } => encode_pong(&mut self.reports, request),
                 FromServer::Shutdown => {
@@ -547,7 +546,7 @@ impl Worker {
         let file = rustix::fs::memfd_create("rest", rustix::fs::MemfdFlags::CLOEXEC)?;
         let file = File::from(file);
         file.write_all_at(rest, 0)?;
-        // It leaves at once, together with what waits: its descriptor need not be kept.
+        // The frame leaves at once, together with what waits: its descriptor need not be kept.
         encode_tail_file(&mut self.reports, connection, request, 0, rest.len() as u64);
         self.report_with(Some(file.as_fd()))
     }

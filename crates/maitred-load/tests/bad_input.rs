@@ -25,7 +25,7 @@ fn an_unreachable_server_is_told_at_once() {
 
 #[test]
 fn a_server_that_does_not_accept_is_told() {
-    // Its queue has room for one connection, which is taken: others get no answer at all, as from a host that is not there.
+    // The queue has room for one connection, which is taken: others get no answer at all, as from a host that is not there.
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -43,7 +43,7 @@ fn a_server_that_does_not_accept_is_told() {
 
 #[test]
 fn a_server_that_goes_away_is_counted() {
-    // It answers once, and then neither accepts nor refuses for long: its listener is gone.
+    // The server answers once, and then neither accepts nor refuses for long: its listener is gone.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -299,7 +299,7 @@ fn clock_steps_do_not_matter() {
 
 #[test]
 fn a_server_that_stops_under_the_mix_is_counted() {
-    // It goes away in the middle: what comes after is no response, and the connections do not conform.
+    // The server goes away in the middle: what comes after is no response, and the connections do not conform.
     let answered = std::sync::atomic::AtomicUsize::new(0);
     let server =
         Server::start(move |_, _, _| match answered.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
@@ -330,7 +330,7 @@ fn a_signal_ends_the_run_with_its_results() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // It is at work, so that it handles signals.
+    // The load generator is at work, so that it handles signals.
     while server.seen().is_empty() {
         std::thread::yield_now();
     }

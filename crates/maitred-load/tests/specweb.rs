@@ -186,8 +186,8 @@ fn a_search_finds_how_many_conform() {
     assert_eq!(code, 0);
     let search = &report["search"];
     let number = |name: &str| search[name].as_u64().unwrap();
-    // On a busy machine the server takes longer. It can never do more than 26 for long; in a second, what is under way at
-    // its ends counts, too.
+    // On a busy machine the server takes longer. The server can never do more than 26 for long; in a second, what is under way
+    // at its ends counts, too.
     assert!((1..=30).contains(&number("connections")), "{search}");
     assert!(number("fails_at") > number("connections") && number("passed") >= 2, "{search}");
     assert_eq!((&search["is_complete"], &search["is_bound"]), (&true.into(), &false.into()));

@@ -15,7 +15,7 @@ use support::*;
 /// How a connection goes on after a response.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
-    /// It is kept.
+    /// The connection is kept.
     Keep,
     /// TLS ends it, then TCP.
     End,

@@ -1,5 +1,5 @@
-//! An answer that is made by a helper thread of the server, since it has to wait: for a disk, here. It is the number of lines of
-//! a file.
+//! An answer that is made by a helper thread of the server, since it has to wait: for a disk, here. The answer is the number of
+//! lines of a file.
 //!
 //! ```toml
 //! module = { path = "/usr/local/lib/maitred/libslow.so", config = { file = "/var/lib/app/list.txt", waiting_max = 8 }, timeout = "10s" }

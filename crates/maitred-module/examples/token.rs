@@ -8,7 +8,7 @@
 //!
 //! A token is `USER.EXPIRY.SIGNATURE`, in the cookie `token` or the query parameter `token`. USER is of letters, digits, `-` and
 //! `_`; EXPIRY is in seconds since 1970; SIGNATURE is the HMAC-SHA256 of `USER.EXPIRY` with the key, in lower-case hexadecimal.
-//! One is made by
+//! A token is made by
 //!
 //! ```sh
 //! printf 'ada.1893456000' | openssl dgst -sha256 -hmac "$(cat token.key)"

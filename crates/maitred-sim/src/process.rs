@@ -7,7 +7,7 @@ use crate::Micros;
 /// What a process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
-    /// There is none in this slot.
+    /// The slot has no process.
     #[default]
     Empty,
     /// Not ready.
@@ -21,7 +21,7 @@ pub enum State {
 /// A process, or a slot for one.
 #[derive(Debug, Clone, Default)]
 pub struct Process {
-    /// What it does.
+    /// What the process does.
     pub state: State,
     /// Since when; for one that serves, since when it has had no request, or has had one.
     pub since: Micros,

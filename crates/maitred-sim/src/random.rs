@@ -1,7 +1,7 @@
 //! Numbers from a seed.
 
-/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). Its ten lines stand here, because
-/// generators of libraries may change with a version, and then every kept figure would change.
+/// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014). The ten lines of the generator stand
+/// here, because generators of libraries may change with a version, and then every kept figure would change.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,

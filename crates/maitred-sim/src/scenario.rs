@@ -68,7 +68,7 @@ pub struct Limits {
 pub struct Scenario {
     /// A short name, fit for a file.
     pub name: &'static str,
-    /// What it shows, in a sentence.
+    /// What the scenario shows, in a sentence.
     pub what: &'static str,
     /// How long it is simulated.
     pub length: Micros,

@@ -1,7 +1,7 @@
 //! An application's end of a channel, in the hands of a test: bytes and descriptors become frames, one after the other.
 //!
-//! Its owner says everything that is said over it: HELLO, PONG, and what the application does with its requests. It also decides
-//! what the end of the channel means, and closes it.
+//! The owner of the channel says everything that is said over it: HELLO, PONG, and what the application does with its requests.
+//! The owner also decides what the end of the channel means, and closes it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -30,7 +30,7 @@ pub struct Given {
     pub meta: String,
     pub head: String,
     pub target: String,
-    /// All of it, also if it came in a file; nothing of one that follows as a stream.
+    /// The whole body, also if it came in a file; nothing of one that follows as a stream.
     pub body: Vec<u8>,
     /// The response descriptor came along.
     pub passed: bool,
@@ -227,7 +227,7 @@ pub fn pong(request: u32) -> Vec<u8> {
 /// One recvmsg(2): how many bytes, and the descriptors that came with them.
 ///
 /// # Errors
-/// Those of the system call.
+/// Errors of the system call.
 pub fn receive(
     from: BorrowedFd<'_>,
     bytes: &mut [u8],

@@ -21,7 +21,7 @@ pub enum Transport {
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// Its name, which the target, the response's `X-Id` and each 16 bytes of its body hold.
+    /// The request's name, which the target, the response's `X-Id` and each 16 bytes of its body hold.
     pub id: Id,
     pub method: &'static str,
     pub http10: bool,
@@ -55,13 +55,13 @@ pub struct Answer {
 pub enum Fate {
     /// No application has it.
     Waiting,
-    /// One has.
+    /// An application has it.
     UnderWay,
     /// The application has reported it as complete.
     Whole,
-    /// It has reported that it broke the response off.
+    /// The application has reported that it broke the response off.
     Broken,
-    /// It has reported that it wrote nothing.
+    /// The application has reported that it wrote nothing.
     Nothing,
     /// The application was lost, or has closed its channel.
     Lost,
@@ -87,7 +87,7 @@ pub struct Request {
     pub may_be_unseen: bool,
     /// The process that had it was lost because a request took too long.
     pub overdue: bool,
-    /// It takes so long itself that Maitred may have ended it, whatever its process says of it then.
+    /// The request takes so long itself that Maitred may have ended it, regardless of what its process says of it then.
     pub timed_out: bool,
     /// The client takes longer to send it than it may.
     pub late: bool,
@@ -95,9 +95,9 @@ pub struct Request {
     pub across: bool,
     /// The pool whose HTTP servers it is for. Then `may_be_unseen` says that none of them could be relied on.
     pub server: Option<usize>,
-    /// These take few requests at a time, and a queue the next ones.
+    /// The servers take few requests at a time, and a queue the next ones.
     pub bounded: bool,
-    /// It goes there while the client sends it.
+    /// The request goes there while the client sends it.
     pub passing: bool,
     /// All servers that could be relied on have lost it, or refused it.
     pub exhausted: bool,
@@ -136,7 +136,7 @@ impl Request {
         !matches!(self.fate, Fate::Waiting | Fate::UnderWay)
     }
 
-    /// Its application has ended otherwise than with a response that it has said to be whole.
+    /// Whether the request's application has ended otherwise than with a response that it has said to be whole.
     fn is_unreported(&self) -> bool {
         self.fate != Fate::Whole && self.has_ended()
     }
@@ -147,7 +147,7 @@ impl Request {
         self.across || self.server.is_some() && self.timed_out
     }
 
-    /// Its application failed when it had begun, as far as can be known, so that Maitred cuts the connection.
+    /// Whether the request's application failed when it had begun, as far as can be known, so that Maitred cuts the connection.
     fn may_be_cut(&self) -> bool {
         let direct = self.asked.transport == Transport::Direct;
         match self.fate {
@@ -205,7 +205,7 @@ impl Request {
             (Fate::Waiting, 408) => self.late,
             (Fate::Lost, 502) => self.is_untouched(),
             (Fate::Lost, 504) => self.overdue && self.is_untouched(),
-            // It was to be retried, and found the queue full.
+            // The request was to be retried, and found the queue full.
             (Fate::Lost, 503) => refusals && self.is_safe() && self.is_untouched(),
             (Fate::Broken, 502) => self.is_headless(),
             (Fate::Nothing, 502) => true,
@@ -262,7 +262,8 @@ impl Connection {
         for earlier in &self.requests[..at] {
             let id = earlier.asked.id;
             match earlier.fate {
-                // Its connection was another one, of which the client's thread sees how much of a response came by it.
+                // The request's connection was another one, of which the client's thread sees how much of a response came by
+                // it.
                 Fate::UnderWay | Fate::Lost
                     if earlier.across && earlier.written == earlier.answer.full.len() => {}
                 Fate::Broken | Fate::Nothing | Fate::Lost if earlier.across && earlier.is_headless() => {}
@@ -273,10 +274,10 @@ impl Connection {
                 Fate::Whole => {}
                 // A refusal for want of room keeps the connection.
                 Fate::Waiting if self.refusals || earlier.asked.fixed => {}
-                // It had its answer, behind the back of its process.
+                // The request had its answer, behind the back of its process.
                 _ if earlier.timed_out && earlier.asked.transport == Transport::Relay => {}
                 Fate::Lost if self.refusals && earlier.is_safe() && earlier.is_untouched() => {}
-                // It was answered by an error.
+                // The request was answered by an error.
                 Fate::Lost | Fate::Broken if earlier.server.is_some() && earlier.is_headless() => {}
                 fate => return Err(format!("request {id} before it is {fate:?}")),
             }
@@ -286,7 +287,7 @@ impl Connection {
             return Err("the client has not sent all of it".into());
         }
         let again = request.fate == Fate::Lost && request.may_be_sent_twice() && request.is_untouched();
-        // Its thread only sees that the connection between the two has ended.
+        // The connection's thread only sees that the connection between the two has ended.
         let again = again
             || request.across && request.fate == Fate::Broken && request.is_safe() && request.written == 0;
         let times = if request.server.is_some() { 4 } else { 2 };
@@ -364,7 +365,7 @@ impl Connection {
             // The connection between two threads has ended like that of a process that gives up for a client that has gone.
             Fate::Lost => next.across && self.half_closed && !progress.partly,
             Fate::Nothing => self.half_closed && !progress.partly,
-            // One that the test never saw may have been with a process that was lost.
+            // A request that the test never saw may have been with a process that was lost.
             Fate::Waiting if next.may_be_unseen && next.asked.transport == Transport::Direct => true,
             Fate::Waiting => (!next.sent && !early || self.may_close) && !progress.partly,
             // A connection that is cut in the middle of a response may take those before it along, if they are on their way.

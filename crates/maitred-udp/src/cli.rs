@@ -1,5 +1,5 @@
-//! The program `maitred-udp-proxy`: a path for clients that are not written in Rust. It ends with its standard input, on which it
-//! takes commands, one a line; each is answered by one line.
+//! The program `maitred-udp-proxy`: a path for clients that are not written in Rust. The program ends with its standard input,
+//! on which it takes commands, one a line; each is answered by one line.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -115,7 +115,7 @@ impl Arguments {
         }
     }
 
-    /// Those of one direction.
+    /// The faults of one direction.
     fn faults(&self, to_server: bool) -> Faults {
         let bytes_per_second = self.rate.of(to_server);
         Faults {

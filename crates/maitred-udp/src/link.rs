@@ -26,7 +26,7 @@ pub(crate) trait Outlet {
     fn send(&mut self, datagram: Datagram<'_>) -> bool;
 }
 
-/// A datagram that is on its way. They are ordered by when they arrive, and those of the same time by when they were sent.
+/// A datagram that is on its way. Datagrams are ordered by when they arrive, and those of the same time by when they were sent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Waiting {
     at: Duration,

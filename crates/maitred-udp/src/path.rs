@@ -45,7 +45,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// A path that runs. It ends when this is dropped; what is on its way then is lost.
+/// A path that runs. The path ends when this is dropped; what is on its way then is lost.
 #[derive(Debug)]
 pub struct Handle {
     address: SocketAddr,
@@ -64,7 +64,7 @@ impl Handle {
     /// Has all clients' datagrams go on from other ports. When it returns, they do, and the old ones are closed.
     ///
     /// # Errors
-    /// There is no other socket, or the path has ended.
+    /// When no other socket can be had, or the path has ended.
     pub fn rebind(&self) -> io::Result<()> {
         self.ask(Command::Rebind)?
     }

@@ -82,8 +82,8 @@ fn stripped(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_owned())
 }
 
-/// The file system of the base image, as an archive: what is there already, if it was made of the same packages. It is of this
-/// machine's release, whose C library the executable was linked with.
+/// The file system of the base image, as an archive: what is there already, if it was made of the same packages. The base is of
+/// this machine's release, whose C library the executable was linked with.
 fn base(output: &Path) -> Result<PathBuf> {
     let release = std::fs::read_to_string("/etc/os-release")?;
     let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));

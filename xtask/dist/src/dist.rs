@@ -106,7 +106,7 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Linkage {
     Static,
-    /// That of the C library; with it, modules can be loaded.
+    /// The executable loads the C library, and so can load modules.
     Dynamic,
 }
 

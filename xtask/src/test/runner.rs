@@ -21,9 +21,9 @@ pub(crate) enum Part {
     Rules,
     /// Most of them.
     Tests,
-    /// Those that count, one after the other.
+    /// Tests that count, one after the other.
     Alone,
-    /// Those that take programs of others, which are installed for them.
+    /// Tests that take programs of others, which are installed for them.
     Programs,
 }
 
@@ -60,7 +60,7 @@ struct Ended {
     seconds: f64,
     passed: u64,
     failed: u64,
-    /// Its output, if something is wrong.
+    /// The output, if something is wrong.
     wrong: Option<String>,
 }
 
@@ -196,7 +196,7 @@ fn counts(output: &str) -> (u64, u64) {
 
 /// Installs the programs of others, and returns the variables that name them.
 fn programs(target: &Path) -> BTreeMap<&'static str, PathBuf> {
-    // Tests find it below the target directory. One without it says so itself.
+    // Tests find the environment below the target directory. A test without it says so itself.
     if let Err(why) = crate::test_python::environment(&target.join("python")) {
         println!("Python's packages: {why}");
     }

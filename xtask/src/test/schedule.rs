@@ -22,7 +22,7 @@ pub(crate) enum State {
     Running,
     Passed,
     Failed,
-    /// It could not be built.
+    /// The step could not be built.
     NotRun,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) counts: (u64, u64),
 }
 
-/// Which steps can begin now. It does nothing by itself.
+/// Which steps can begin now. The plan does nothing by itself.
 pub(crate) struct Plan {
     pub(crate) entries: Vec<Entry>,
 }

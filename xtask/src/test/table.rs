@@ -31,9 +31,9 @@ impl Tier {
 /// Steps of different lanes run side by side, those of one lane one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It keeps a processor busy (a compiler, an emulated machine), or is short beside the longest step.
+    /// The step keeps a processor busy (a compiler, an emulated machine), or is short beside the longest step.
     Busy,
-    /// It waits most of the time: for servers, clients, the network.
+    /// The step waits most of the time: for servers, clients, the network.
     Waits,
     /// Nothing runs beside it, because it counts or measures.
     Alone,
@@ -67,7 +67,7 @@ const NONE: &[&str] = &[];
 use Lane::{Alone, Busy, Waits};
 use Tier::{Check, Full, Test};
 
-/// All steps. Those of one lane run in this order: cheap ones first, so that a run fails early.
+/// All steps. Steps of one lane run in this order: cheap ones first, so that a run fails early.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     row("format", Check, Waits, NONE, format),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::Result;
 
-/// Those of another machine: seconds, a tab, the name.
+/// Times of another machine: seconds, a tab, the name.
 const RECORDED: &str = include_str!("../../times");
 
 /// Seconds by name.

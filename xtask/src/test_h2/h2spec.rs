@@ -41,7 +41,7 @@ impl Deviation {
     }
 }
 
-/// Those of the list.
+/// The deviations of the list.
 fn deviations() -> Result<Vec<Deviation>> {
     let list: toml::Table = std::fs::read_to_string(DEVIATIONS)?.parse()?;
     let rows = list.get("deviation").and_then(toml::Value::as_array);
@@ -100,12 +100,12 @@ fn cases(name: &str, program: &Path, (address, tls): (&str, bool), report: &Path
     if tls {
         command.args(["--tls", "--insecure"]);
     }
-    // That of the run before would be taken for its own.
+    // The report of the run before would be taken for its own.
     let _ = std::fs::remove_file(report);
     let (_, said) = client(name, &mut command)?;
     let text = std::fs::read_to_string(report).map_err(|error| format!("{error}: {said}"))?;
     let cases = parse(&text);
-    // What it expected and what it got instead.
+    // What `h2spec` expected and what it got instead.
     if cases.iter().any(|case| case.failed) {
         println!("{}", said.split("Failures:").nth(1).unwrap_or(&said));
     }

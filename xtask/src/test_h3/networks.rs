@@ -83,7 +83,7 @@ impl Proxy {
         Ok(line.trim().to_owned())
     }
 
-    /// Its counts, and its end.
+    /// Ends the proxy, and returns its counts.
     fn finish(mut self) -> Result<Value> {
         self.commands.write_all(b"counts\n")?;
         let counts = serde_json::from_str(&self.line()?)?;

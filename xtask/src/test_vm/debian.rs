@@ -1,4 +1,4 @@
-//! A whole Debian with systemd as process 1, in which the unit is tested as it is installed. Its disk is made once for each
+//! A whole Debian with systemd as process 1, in which the unit is tested as it is installed. The disk is made once for each
 //! release, with what `mmdebstrap` gets from the package sources of this machine; what is tested comes with the archive from
 //! which the kernel starts.
 

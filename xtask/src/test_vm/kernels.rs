@@ -31,7 +31,7 @@ const MODULES: &str = "'*/kernel/fs/overlayfs/*' '*/kernel/drivers/virtio/*' '*/
                        '*/modules.builtin*' '*/modules.order'";
 /// What the oldest of the kernels does not have as a module.
 const NEWER_MODULES: &str = "'*/kernel/net/tls/*'";
-/// One of them, by which a directory that was filled with fewer is recognised.
+/// One of the modules, by which a directory that was filled with fewer is recognised.
 const LAST_MODULE: &str = "kernel/fs/btrfs";
 
 impl fmt::Display for Suite {
@@ -130,7 +130,7 @@ impl Apt {
             at("Dir::State::status", "status"),
             at("Dir::Cache", "."),
             at("Dir::Cache::Archives", "archives"),
-            // Its user need not have access to the directory.
+            // The sandbox's user need not have access to the directory.
             "APT::Sandbox::User=".to_owned(),
             "Acquire::Languages=none".to_owned(),
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".to_owned(),

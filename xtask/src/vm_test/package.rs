@@ -1,5 +1,5 @@
-//! Two packages of one executable: `first.deb`, and `second.deb` with a higher version. They are what `cargo xtask dist` makes of
-//! the debug build, or a package that was made elsewhere.
+//! Two packages of one executable: `first.deb`, and `second.deb` with a higher version. The packages are what
+//! `cargo xtask dist` makes of the debug build, or a package that was made elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};

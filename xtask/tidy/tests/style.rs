@@ -9,7 +9,7 @@ use maitred_tidy::{files, report, root};
 
 /// Lines of a source file. Longer files are split by state or by RFC section.
 const FILE_LINES_MAX: usize = 800;
-/// Lines of a function, with its signature: it fits on a screen. One that is longer is split by what it does.
+/// Lines of a function, with its signature: it fits on a screen. A function that is longer is split by what it does.
 const FUNCTION_LINES_MAX: usize = 60;
 /// Columns of a line of code or comment.
 const LINE_COLUMNS_MAX: usize = 130;

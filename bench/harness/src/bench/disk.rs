@@ -83,7 +83,7 @@ fn measure(server: &Running, files: &[PathBuf]) -> Result<Vec<f64>> {
     forget(files)?;
     let address = server.address;
     for number in 0..files.len() {
-        // They end when the server does.
+        // The threads end when the server does.
         std::thread::spawn(move || Client::connect(address)?.get(&format!("/large/cold-{number}.bin")));
     }
     let until = Instant::now() + Duration::from_secs(SECONDS);

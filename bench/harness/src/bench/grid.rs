@@ -35,7 +35,7 @@ pub(super) struct Line {
 /// What one column gave in one row.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Cell {
-    /// Its rounds.
+    /// Rounds of the measurement.
     #[serde(rename = "rounds")]
     Measured(Vec<Round>),
     /// Why there are none.

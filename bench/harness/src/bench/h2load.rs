@@ -47,7 +47,7 @@ pub(super) fn run_with(
     parse(&text).ok_or_else(|| said().into())
 }
 
-/// The figures of h2load's summary. It has no percentiles, only the mean and the greatest latency.
+/// The figures of h2load's summary. The summary has no percentiles, only the mean and the greatest latency.
 fn parse(text: &str) -> Option<Report> {
     let line = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).map(str::trim);
     let counts = line("requests: ")?;

@@ -33,8 +33,8 @@ const CHOICES: [(&str, &str, &str); 9] = [
 /// (`request`, `response`, `frame-write`).
 const MORE_SERVERS_MAX: f64 = 415.0;
 
-/// The choice of a server, in pools of several sizes. It takes the whole crate in the profile for counting, which is minutes of
-/// compilation: so it is no part of the tests.
+/// The choice of a server, in pools of several sizes. The count takes the whole crate in the profile for counting, which is
+/// minutes of compilation: so it is no part of the tests.
 pub(super) fn choices(bench: &Bench) -> Result<Outcome> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let build = ["build", "--quiet", "--profile", "instructions", "-p", "maitred", "--example", "balancing"];

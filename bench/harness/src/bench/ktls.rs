@@ -1,5 +1,6 @@
 //! TLS that the kernel encrypts (`ktls`), beside TLS of the server itself: files, and responses of processes, which then go to
-//! the client without a relay. It decides about `ktls = "auto"`: to be run on real hardware, with the module `tls` loaded.
+//! the client without a relay. The comparison decides about `ktls = "auto"`: to be run on real hardware, with the module `tls`
+//! loaded.
 
 use std::fs;
 

@@ -175,7 +175,7 @@ impl Bench {
         [Kind::Maitred].into_iter().chain(self.peers.iter().copied().filter(|kind| kind.serves_files()))
     }
 
-    /// Those whose signals and processes are known: SIGHUP reloads, and a child of the same program answers.
+    /// Servers whose signals and processes are known: SIGHUP reloads, and a child of the same program answers.
     fn nginx_like(&self) -> impl Iterator<Item = Kind> {
         self.file_servers().filter(|kind| {
             matches!(kind, Kind::Maitred | Kind::MaitredBefore) || kind.name().starts_with("nginx")
@@ -339,7 +339,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         let result = match how {
             Run::Load(load) => load::run(&bench, load).map(|outcome| outcomes.push(outcome)),
             Run::Figure(run) => run(&bench).map(|outcome| outcomes.push(outcome)),
-            // One of which nothing was wanted has no rows.
+            // A table of which nothing was wanted has no rows.
             Run::Grid(run) => run(&bench).map(|grid| grids.extend((!grid.rows.is_empty()).then_some(grid))),
         };
         if let Err(error) = result {

@@ -13,7 +13,7 @@ use crate::Result;
 pub(super) enum Kind {
     /// `bench/floor/floor.c`
     Floor,
-    /// This project's release binary.
+    /// The release binary of this project.
     Maitred,
     /// Another one, from before a change (`--before`).
     MaitredBefore,
@@ -137,7 +137,7 @@ impl Kind {
                     if setup.protocol.is_tls() { &[] } else { &["--adapter", "caddyfile"] };
                 return words.iter().chain(adapter).map(|&word| word.to_owned()).collect();
             }
-            // It passes the signal that ends it to its process group, which would be the benchmark's.
+            // Apache passes the signal that ends it to its process group, which would be the benchmark's.
             Kind::Apache => &["setsid", "apache2", "-d", &prefix, "-f", &configuration, "-D", "FOREGROUND"],
             Kind::Haproxy => &["haproxy", "-db", "-f", &configuration],
         };

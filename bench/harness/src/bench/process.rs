@@ -10,7 +10,8 @@ use crate::Result;
 pub(super) struct Cpu {
     /// All of it, exact.
     pub(super) total: f64,
-    /// Its parts in whole ticks of each process (10 ms): of a hundred processes that share the work, these may be all 0.
+    /// The parts of the total in whole ticks of each process (10 ms): of a hundred processes that share the work, these may be
+    /// all 0.
     user_ticks: f64,
     system_ticks: f64,
 }
@@ -120,7 +121,7 @@ mod tests {
                 std::process::Command::new("cat").stdin(piped).spawn().unwrap()
             })
             .collect();
-        // None of them has used a tick, but each has been started.
+        // No child has used a tick, but each has been started.
         let cpu = children.iter().map(|child| cpu(child.id())).fold(Cpu::default(), Cpu::and);
         assert!(cpu.total > 0.0 && cpu.user() <= cpu.total, "{cpu:?}");
         let one = super::cpu(children[0].id());

@@ -95,7 +95,7 @@ impl Outcome {
                 let words = peers.iter().map(|(peer, most)| format!("≤ {most} × {peer}"));
                 let each =
                     peers.iter().map(|&(peer, most)| within(row.and_then(|row| self.ratio(row, peer)), most));
-                // One that was not measured leaves it open, unless another has decided it.
+                // A peer that was not measured leaves it open, unless another has decided it.
                 let missed = each.clone().any(|kept| kept == Some(false));
                 let kept =
                     if missed { Some(false) } else { each.collect::<Option<Vec<bool>>>().map(|_| true) };

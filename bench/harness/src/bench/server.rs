@@ -30,7 +30,7 @@ pub(super) struct Setup {
     pub(super) bench: PathBuf,
     /// The release binary of Maitred.
     pub(super) maitred: PathBuf,
-    /// One from before a change, and the keys that it does not know.
+    /// A binary from before a change, and the keys that it does not know.
     pub(super) before: PathBuf,
     pub(super) newer_keys: String,
     /// Scratch space on a real file system; the floor is built here.

@@ -1,4 +1,5 @@
-//! The workload in the manner of SPECweb99, on each server of `examples/specweb`. It is not SPECweb99 and gives no SPEC metric.
+//! The workload in the manner of SPECweb99, on each server of `examples/specweb`. The workload is not SPECweb99 and gives no
+//! SPEC metric.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

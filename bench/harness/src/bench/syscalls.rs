@@ -138,7 +138,7 @@ fn attach(server: &Running, counts: &std::path::Path) -> Result<Child> {
             return Err(format!("strace: {line}").into());
         }
     }
-    // Its end of the pipe stays open: it writes a line for each process that it detaches from.
+    // strace's end of the pipe stays open: it writes a line for each process that it detaches from.
     strace.stderr = Some(messages.into_inner());
     Ok(strace)
 }

@@ -117,7 +117,7 @@ fn many_servers(bench: &Bench) -> Result<Pair> {
 fn over_tls(bench: &Bench) -> Result<Pair> {
     let clear = behind(bench, "behind", |_| {})?;
     let secure = behind(bench, "behind-tls", |setup| setup.protocol = Protocol::Http1Tls)?;
-    // Its default leaves out TLS 1.3, which the server behind speaks.
+    // The default of nginx leaves out TLS 1.3, which the server behind speaks.
     let location = "proxy_pass https://application;\n            proxy_ssl_protocols TLSv1.3;".to_owned();
     let servers = format!("server {};", secure.address);
     Ok(Pair {

@@ -43,7 +43,7 @@ pub(super) enum Verdict {
     Setup,
     /// The server was asked twice, so that nothing is known.
     Retry,
-    /// It was not run.
+    /// The case was not run.
     #[default]
     Untested,
 }
@@ -311,7 +311,7 @@ impl Run {
 
     fn groups(&self) -> String {
         let servers: Vec<(Server, Measured)> = self.all().collect();
-        // Those for browsers are not run.
+        // Cases for browsers are not run.
         let is_run = |id: &String| self.servers.values().any(|kept| kept.results.contains_key(id));
         let cases: Vec<&Known> =
             self.cases.iter().filter(|known| known.kind != Kind::Check && is_run(&known.id)).collect();

@@ -149,7 +149,7 @@ impl Server {
         let words: &[&str] = match self {
             Server::Maitred => &[&maitred, "run", "-c", &within("maitred.toml")],
             Server::Nginx => &["nginx", "-p", &directory, "-c", &within("nginx.conf"), "-g", "daemon off;"],
-            // Its times are those that the suite's authors have for it: else what says nothing is fresh for two minutes.
+            // The times are those that the suite's authors have for it: else what says nothing is fresh for two minutes.
             Server::Varnish => &[
                 "varnishd",
                 "-F",
@@ -226,7 +226,7 @@ impl Server {
         let mut command = Command::new(program);
         command.args(arguments).env("PATH", path).current_dir(prefix).stdin(Stdio::null());
         if self == Server::Apache {
-            // It passes the signal that ends it to its process group, which would be this one's.
+            // Apache passes the signal that ends it to its process group, which would be this one's.
             command.process_group(0);
         }
         let child = command.stdout(output.try_clone()?).stderr(output).spawn();
@@ -272,7 +272,7 @@ impl Running {
         self.address
     }
 
-    /// What it has written, and its log of errors.
+    /// What the server has written, and its log of errors.
     pub(super) fn said(&self) -> String {
         let read = |name| fs::read_to_string(self.directory.path().join(name)).unwrap_or_default();
         ["said", "error.log", "cache.log", "log/diags.log"].map(read).concat()

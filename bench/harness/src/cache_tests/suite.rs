@@ -93,7 +93,7 @@ impl Suite {
 pub(super) struct Origin {
     child: Child,
     address: SocketAddr,
-    /// It ends when this is closed, even if this process is killed.
+    /// The origin's standard input: the origin ends when this is closed, even if this process is killed.
     input: Option<ChildStdin>,
     _directory: TempDir,
 }

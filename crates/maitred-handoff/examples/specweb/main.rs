@@ -27,7 +27,7 @@ use http_body_util::{BodyExt, Full, Limited};
 
 use exchange::Incoming;
 
-/// Requests that one process works on at a time. Its files are read at once, so more would only wait inside.
+/// Requests that one process works on at a time. Files are read at once, so more would only wait inside.
 const CAPACITY: u32 = 16;
 const BODY_BYTES_MAX: usize = 4096;
 const ADS: u32 = 360;

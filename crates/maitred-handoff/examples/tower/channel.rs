@@ -36,7 +36,7 @@ impl Channel {
         Self { socket, queued, more: Notify::new(), running }
     }
 
-    /// Queues frames. They leave when the tasks that can run now have run: what they finish goes along.
+    /// Queues frames. The frames leave when the tasks that can run now have run: what they finish goes along.
     pub(crate) fn report(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         encode(&mut self.queued.borrow_mut().bytes);
         self.more.notify_one();

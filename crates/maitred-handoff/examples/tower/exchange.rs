@@ -43,7 +43,7 @@ const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 /// A rest up to this goes back to Maitred as bytes, more as a file.
 const TAIL_BYTES_KEPT: usize = 256 * 1024;
 
-/// A response descriptor that is kept. Its requests are answered one after another.
+/// A response descriptor that is kept. The requests of a connection are answered one after another.
 pub(crate) struct Connection {
     number: u32,
     socket: OwnedFd,
@@ -482,7 +482,7 @@ impl Exchange {
             let framed = name == header::CONTENT_LENGTH && !(self.flags.head && framing == Framing::None);
             let connection = parts.headers.get_all(header::CONNECTION).iter().map(HeaderValue::as_bytes);
             let announces = name == header::TRAILER && self.takes_trailers && framing == Framing::Chunks;
-            // One that has a log with levels says at `debug` what it drops.
+            // An adapter that has a log with levels says at `debug` what it drops.
             if framed || !announces && !is_sendable(name.as_str(), self.status, connection) {
                 continue;
             }

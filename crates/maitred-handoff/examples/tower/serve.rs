@@ -101,7 +101,7 @@ where
         () = send_reports(&channel) => false,
     };
     if lost {
-        // Their descriptors go with them.
+        // The requests' descriptors go with them.
         reader.requests.shutdown().await;
     } else {
         // If this fails, Maitred is gone, and needs no reports.

@@ -117,9 +117,9 @@ impl Planner {
         Ok(Planner { summary, ended })
     }
 
-    /// What it has read.
+    /// What the planner has read.
     fn finish(self) -> Summary {
-        // It ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
+        // The planner ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
         let _ = self.ended.recv_timeout(PLANNER_WAIT_MAX);
         self.summary.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

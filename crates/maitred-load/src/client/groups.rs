@@ -13,7 +13,7 @@ pub(super) struct Group {
     client: u64,
     /// Connections that are open or being opened.
     pub(super) open: usize,
-    /// Those of them that are idle.
+    /// Open connections that are idle.
     pub(super) idle: Vec<u32>,
     /// Requests that wait for a connection.
     pub(super) waiting: VecDeque<Box<Request>>,

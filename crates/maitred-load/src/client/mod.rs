@@ -64,7 +64,7 @@ pub struct Rules {
 /// A request on its way. Workloads fill it; the buffer is used again.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// All of it: head, and body if any.
+    /// The whole request: head, and body if any.
     pub bytes: Vec<u8>,
     /// The client that sends it: any number that is the same for the same client.
     pub client: u64,
@@ -82,14 +82,14 @@ pub struct Request {
     pub tag: u32,
     /// From when its latency counts.
     started: Nanos,
-    /// It has been sent on another connection before.
+    /// Whether the request has been sent on another connection before.
     is_second: bool,
 }
 
 /// What the log says of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logged {
-    /// Its status.
+    /// Status of the response.
     pub status: u16,
     /// Length of its body, if it is known.
     pub bytes: Option<u64>,
@@ -100,11 +100,11 @@ pub struct Logged {
 pub enum Next {
     /// The request was filled in.
     Request,
-    /// There is one, due at this time.
+    /// The next request is due at this time.
     WaitUntil(Nanos),
-    /// There may be one soon.
+    /// A request may be there soon.
     Starved,
-    /// There will be none any more.
+    /// No request will come any more.
     Finished,
 }
 

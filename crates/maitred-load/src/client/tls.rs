@@ -21,7 +21,7 @@ pub const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 pub enum Trust {
     /// All of them.
     Anyone,
-    /// Those that authorities in this file (PEM) have signed.
+    /// Certificates that authorities in this file (PEM) have signed.
     Authorities(PathBuf),
 }
 
@@ -136,7 +136,7 @@ impl Session {
         self.connection.writer().write(bytes).unwrap_or(0)
     }
 
-    /// Tells the peer that nothing more will come (RFC 8446 section 6.1). It does not matter if that cannot be sent.
+    /// Tells the peer that nothing more will come (RFC 8446 section 6.1). A failure to send that does not matter.
     pub(super) fn end(&mut self, socket: &OwnedFd) {
         if !self.is_handshaking() && !self.has_ended {
             self.connection.send_close_notify();

@@ -39,7 +39,7 @@ pub use streams::Read;
 /// How long a step may take, unless a test says otherwise: long enough for any machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How connections are made. Those of one connector resume one another's sessions.
+/// How connections are made. Connections of one connector resume one another's sessions.
 #[derive(Debug, Clone)]
 pub struct Connector {
     /// Addresses, and settings of transport.
@@ -54,7 +54,7 @@ pub struct Connector {
 /// Why a step was not done.
 #[derive(Debug)]
 pub enum Failed {
-    /// It took longer than [`Connector::timeout`].
+    /// The step took longer than [`Connector::timeout`].
     TimedOut,
     /// The connection has ended before.
     Closed(Closed),
@@ -62,7 +62,7 @@ pub enum Failed {
     Reset(u64),
     /// The server does not want more on the stream, and says this code.
     Stopped(u64),
-    /// There is no such stream, or it has ended before.
+    /// The stream is not there, or has ended before.
     NoStream,
     /// The server may not send that; the connection stays as it is.
     Malformed(maitred_http::h3::Error),
@@ -107,7 +107,7 @@ pub enum Closed {
     Reset,
     /// Nothing has come for too long.
     TimedOut,
-    /// This side has closed it: [`Client::close`], or something of the server's that QUIC does not allow.
+    /// The connection was closed on this side: [`Client::close`], or something of the server's that QUIC does not allow.
     Here(String),
 }
 
@@ -224,7 +224,7 @@ impl Client {
         let deadline = Instant::now() + self.timeout;
         loop {
             if let Some(value) = done(self) {
-                // What it has read or written may have to be told.
+                // What was read or written may have to be told.
                 self.link.transmit(Instant::now(), &mut self.buffers);
                 return Ok(value);
             }

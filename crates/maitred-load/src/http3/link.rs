@@ -22,7 +22,7 @@ const RECEIVES_MAX: usize = 8;
 /// Content of the largest datagram of UDP over IPv4, and so of all that the kernel cuts into segments.
 const UDP_BYTES_MAX: usize = 65_507;
 
-/// How connections to one server are made. Its copies share sessions to be resumed, and tokens that prove an address.
+/// How connections to one server are made. Copies of a dialer share sessions to be resumed, and tokens that prove an address.
 #[derive(Clone)]
 pub struct Dialer {
     endpoint: Arc<EndpointConfig>,
@@ -96,7 +96,7 @@ impl fmt::Debug for Dialer {
     }
 }
 
-/// A connection. Its owner calls [`receive`](Link::receive) when the socket is readable and [`expire`](Link::expire) when its
+/// A connection. The owner calls [`receive`](Link::receive) when the socket is readable and [`expire`](Link::expire) when its
 /// time has come, polls [`connection`](Link::connection) for events, reads and writes, and then calls
 /// [`transmit`](Link::transmit).
 pub struct Link {
@@ -137,7 +137,7 @@ impl Link {
         Ok(more)
     }
 
-    /// When [`expire`](Link::expire) is to be called. It changes with whatever is called.
+    /// When [`expire`](Link::expire) is to be called. Any other call may change the time.
     pub fn timeout(&mut self) -> Option<Instant> {
         self.connection.poll_timeout()
     }

@@ -51,9 +51,9 @@ pub struct Load {
 /// A request as it is written on a stream.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// Its HEADERS frame and, if there is content, the header of a DATA frame.
+    /// HEADERS frame of the request and, if there is content, the header of a DATA frame.
     head: Bytes,
-    /// Its content.
+    /// Content of the request.
     body: Bytes,
     /// The response has no content.
     is_head: bool,

@@ -16,13 +16,13 @@ const READ_BYTES_MAX: usize = usize::MAX;
 /// How reading a stream has ended for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// There will be more.
+    /// More will come.
     Open,
-    /// It was all.
+    /// All has been read.
     Finished,
     /// The peer has given up, with this code.
     Reset(u64),
-    /// It was read to its end, or stopped, before.
+    /// The stream was read to its end, or stopped, before.
     Gone,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// One that uses no dynamic table: its requests and responses never wait for one another.
+    /// A session that uses no dynamic table: its requests and responses never wait for one another.
     pub(super) fn new() -> Session {
         Session {
             decoder: Decoder::new(0, 0),

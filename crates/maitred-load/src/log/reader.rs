@@ -30,7 +30,7 @@ pub struct Example {
     pub line: u64,
     /// What is wrong with it.
     pub wrong: String,
-    /// Its start, safe to print.
+    /// The start of the line, safe to print.
     pub start: String,
 }
 

@@ -216,7 +216,7 @@ impl Measurements {
 
     /// Adds what another thread saw.
     pub fn add(&mut self, other: &Measurements) {
-        // Both have the same bounds, so nothing can be out of them.
+        // Both histograms have the same bounds, so nothing can be out of them.
         let _ = self.latency.add(&other.latency);
         let _ = self.service.add(&other.service);
         for (sum, count) in self.statuses.iter_mut().zip(&other.statuses) {

@@ -34,7 +34,7 @@ pub enum Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sessions {
-    /// Those of one client address.
+    /// Requests of one client address.
     Address,
     /// All of them.
     None,

@@ -94,7 +94,7 @@ pub struct Latency {
 pub struct Conforming {
     /// Simultaneous connections.
     pub connections: u64,
-    /// Those that got at least 320 kbit/s and had no failure worth speaking of.
+    /// Connections that got at least 320 kbit/s and had no failure worth speaking of.
     pub conforming: u64,
     /// Mean rate of all of them, in bits per second.
     pub mean_bits_per_second: f64,
@@ -128,7 +128,7 @@ pub struct Found {
 pub struct Tried {
     /// Simultaneous connections.
     pub connections: u32,
-    /// Those that conformed.
+    /// Connections that conformed.
     pub conforming: u64,
     /// Whether these were all.
     pub passed: bool,
@@ -177,9 +177,9 @@ fn busy_note(share: f64) -> String {
 pub struct Verified {
     /// Responses compared.
     pub compared: u64,
-    /// Those with another status.
+    /// Responses with another status.
     pub status_differs: u64,
-    /// Those with the same status and another length.
+    /// Responses with the same status and another length.
     pub length_differs: u64,
     /// The first that differ.
     pub examples: Vec<Difference>,

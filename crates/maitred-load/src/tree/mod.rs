@@ -1,7 +1,8 @@
 //! The document tree that a log implies: a file for each path that was there, of the length that was logged.
 //!
 //! - A path was there if it was logged with 200, 206, 304 or 416 for GET or HEAD. Query strings are ignored.
-//! - Its length is the one most often logged with 200 for GET, the larger of equals; [`UNKNOWN_BYTES`] if there is none.
+//! - The length of the file is the one most often logged with 200 for GET, the larger of equals; [`UNKNOWN_BYTES`] if there is
+//!   none.
 //! - A path that ends in a slash is `index.html` of that directory. A path that is both a file and the directory of another
 //!   becomes a directory with an `index.html`.
 

@@ -83,7 +83,7 @@ impl Server {
         Server { address, seen }
     }
 
-    /// One that answers everything with 200 and these bytes.
+    /// A server that answers everything with 200 and these bytes.
     pub(crate) fn answering(body: &'static str) -> Server {
         Server::start(move |_, _, _| Act::Send(response(200, body)))
     }

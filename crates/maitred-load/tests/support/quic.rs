@@ -22,9 +22,9 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 /// What the server does with a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// These bytes on the stream, and its end.
+    /// Bytes on the stream, and its end.
     Answer(Vec<u8>),
-    /// These bytes, and a reset with this code.
+    /// Bytes, and a reset with this code.
     Reset(Vec<u8>, u64),
     /// The stream is reset as one that was not processed, and GOAWAY says that no further one will be.
     Leave,
@@ -62,7 +62,7 @@ pub(crate) fn answer(status: u16, body: &[u8]) -> Vec<u8> {
 
 pub(crate) struct QuicServer {
     pub(crate) address: SocketAddr,
-    /// Its certificate, which is good for `localhost`, as PEM.
+    /// The server's certificate, which is good for `localhost`, as PEM.
     pub(crate) certificate: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     stop: Arc<AtomicBool>,

@@ -80,7 +80,7 @@ fn what_init_refuses_is_passed_on() {
     let directory = tempfile::tempdir().unwrap();
     let faulty = library(directory.path(), &home().join("tests/modules/faulty.c"));
     assert_eq!(error_of(&faulty, "{\"init\":\"silent\"}"), "its `init` refuses: it does not say why");
-    // It says that it has written more than there is room for.
+    // The module says that it has written more than there is room for.
     assert_eq!(
         error_of(&faulty, "{\"init\":\"refuse\"}"),
         format!("its `init` refuses: {}", "x".repeat(1024))

@@ -196,7 +196,7 @@ fn slow_answers_later() {
     let path = file(directory.path(), "list", "line\n".repeat(100_000));
     let module = begin("slow", &json!({ "file": path, "waiting_max": 1 }).to_string());
     assert!(module.may_answer_later());
-    // Each leaves its place to the next one.
+    // Each request leaves its place to the next one.
     for _ in 0..3 {
         assert_eq!(get(&module, "/").unwrap().content, "100000\n");
     }

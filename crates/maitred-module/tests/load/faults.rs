@@ -1,5 +1,5 @@
-//! Modules that break rules: what a server is asked to do with them, it does not do. Those that end the process or hold it for
-//! ever are tested with the server itself.
+//! Modules that break rules: what a server is asked to do with them, it does not do. Modules that end the process or hold it
+//! for ever are tested with the server itself.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn a_panic_is_500_and_a_line_in_the_log() {
     }
     assert_eq!(get(&module, "/").unwrap().content, "fine\n");
     let set = |name: &str| (name.to_owned(), "set".to_owned());
-    // What it had changed until then stays changed.
+    // What the module had changed until then stays changed.
     assert_eq!(Head::new(&[]).through(&module, "/filter"), [set("X-Before")]);
     assert_eq!(SERVER.logged("panic in `on_response` of a module: in the filter, as told"), 0);
     assert_eq!(Head::new(&[]).through(&module, "/"), [set("X-Before"), set("X-After")]);

@@ -49,7 +49,7 @@ fn it_refuses_a_configuration_that_it_cannot_read() {
     }
 }
 
-/// Its head says how to compile it: the command works as it stands there.
+/// The head of the example says how to compile it: the command works as it stands there.
 #[test]
 fn the_command_in_its_head_compiles_it() {
     let text = std::fs::read_to_string(source()).unwrap();

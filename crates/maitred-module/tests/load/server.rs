@@ -1,4 +1,5 @@
-//! A stand-in for the server: requests, heads, and what modules can call in any thread. It refuses what a server refuses.
+//! A stand-in for the server: requests, heads, and what modules can call in any thread. The stand-in refuses what a server
+//! refuses.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

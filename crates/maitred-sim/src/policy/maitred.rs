@@ -15,7 +15,7 @@ const INTERVAL: Micros = SECOND / 10;
 
 /// `maitred_base::pool`, shown the simulated slots as the master shows it the real ones.
 pub struct Core {
-    /// What the simulation's time 0 is. Its value has no influence.
+    /// What the simulation's time 0 is. The value has no influence.
     epoch: Instant,
     settings: Settings,
     threads: u32,

@@ -43,7 +43,7 @@ impl Policy for PhpFpm {
     }
 }
 
-/// Always as many as may be. One that dies is replaced at once.
+/// Always as many as may be. A process that dies is replaced at once.
 pub struct Fixed {
     processes: usize,
     threads: u32,

@@ -135,7 +135,7 @@ fn a_bandwidth_spreads_a_burst_and_its_queue_is_bounded() {
     assert_eq!(bench.link.counts.overflowed, 2);
     assert!(bench.names_at(10 * MS).is_empty());
     assert_eq!(bench.names_at(11 * MS), [1]);
-    // One has left, so that there is room for another one.
+    // One datagram has left, so that there is room for another one.
     bench.take(11 * MS, 6, 1000);
     bench.take(11 * MS, 7, 1000);
     assert_eq!(bench.names_at(13 * MS), [2, 3]);

@@ -16,7 +16,7 @@ pub(crate) struct Saw {
     pub(crate) user: Option<String>,
 }
 
-/// What it answers.
+/// What the application answers.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,

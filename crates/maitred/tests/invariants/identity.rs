@@ -31,7 +31,7 @@ pub(crate) enum Who {
 }
 
 impl Gate {
-    /// Its key in the configuration.
+    /// The gate's key in the configuration.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Gate::None => "",

@@ -56,7 +56,7 @@ impl Kind {
 
 /// The servers, and the tables that lead to them and to the processes.
 pub(crate) struct Pools {
-    /// They end with this.
+    /// The servers, which end with this.
     _servers: Vec<Upstream>,
     pub(crate) tables: String,
 }

@@ -28,7 +28,7 @@ static NUMBER: AtomicU64 = AtomicU64::new(1);
 pub(crate) struct Run {
     pub(crate) asked: AtomicU64,
     pub(crate) cases: usize,
-    /// One of each relation.
+    /// One failure of each relation.
     pub(crate) failures: Vec<String>,
     /// The seeds that failed, by relation.
     pub(crate) faults: BTreeMap<&'static str, Vec<u64>>,

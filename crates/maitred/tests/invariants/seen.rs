@@ -13,7 +13,7 @@ const NOT_COMPARED: &[&str] = &[
     // A request that goes past the cache has none, and of two like requests on a busy machine one may. The ledger judges what is
     // kept.
     "cache-status",
-    // It says where HTTP/3 is, to clients that came by TLS.
+    // `Alt-Svc` says where HTTP/3 is, to clients that came by TLS.
     "alt-svc",
     // The example `stamp` says the method, and the status before a cache has made another one of it.
     "server-timing",

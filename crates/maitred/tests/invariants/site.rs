@@ -12,7 +12,6 @@ pub(crate) struct Key {
     pub(crate) value: String,
 }
 
-/// One site.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Site {
     pub(crate) keys: Vec<Key>,
@@ -68,7 +67,7 @@ impl Site {
         conditions.into_iter().any(|condition| of_arrival.iter().any(|name| condition.contains(name)))
     }
 
-    /// Its tables, in one guise.
+    /// The site's tables, in one guise.
     pub(crate) fn text(&self, host: &str, guise: Guise) -> String {
         let mut text = format!("[[site]]\nhosts = [\"{host}\"]\n");
         write_keys(&mut text, &self.keys, guise);

@@ -16,7 +16,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) pools: Pools,
     pub(crate) credentials: Credentials,
-    /// Those of [`LISTENERS`].
+    /// Addresses of [`LISTENERS`].
     addresses: [SocketAddr; 3],
 }
 

@@ -17,7 +17,7 @@ fn check(setup: &Setup) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Both refuse it, and say why in the same words.
+/// The check and the server refuse it, and say why in the same words.
 #[track_caller]
 fn refused(what: &str, setup: Setup, why: &str) {
     let before = names(setup.directory.path());
@@ -34,7 +34,7 @@ fn refused(what: &str, setup: Setup, why: &str) {
     assert!(stopped.said.iter().any(|line| line.contains(why)), "{what}: {why:?}: {:#?}", stopped.said);
 }
 
-/// Both take it.
+/// The check and the server take it.
 #[track_caller]
 fn taken(what: &str, setup: Setup) {
     let (good, said) = check(&setup);

@@ -127,7 +127,7 @@ fn a_stop_ends_with_0_and_leaves_nothing_behind() {
         }
         let children = server.children();
         assert_eq!(children.len(), 3, "one worker process, two application processes");
-        // Its directory lives on until the end of this block.
+        // The server's directory lives on until the end of this block.
         let stopped = server.terminate(signal);
         assert_eq!(stopped.status.code(), Some(0), "{signal:?}");
         assert!(TcpStream::connect(address).is_err());

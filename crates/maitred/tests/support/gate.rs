@@ -12,7 +12,7 @@ pub(crate) struct Gate {
     listener: TcpListener,
 }
 
-/// One request that stands at the gate. It goes on when this is dropped.
+/// One request that stands at the gate. The request goes on when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     stream: TcpStream,

@@ -21,7 +21,6 @@ const FRAME_BYTES_MAX: u32 = 16_384;
 pub(crate) trait Wire: Read + Write + Send + std::fmt::Debug {}
 impl<T: Read + Write + Send + std::fmt::Debug> Wire for T {}
 
-/// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     wire: Box<dyn Wire>,
@@ -523,6 +522,6 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Response {
     Connection::new(address).get(path)
 }
 
-/// How long something that must not come is waited for. It does not have to be enough for a slow machine: a test that is
+/// How long something that must not come is waited for. The time does not have to be enough for a slow machine: a test that is
 /// too quick passes where it should fail, never the other way round.
 pub(crate) const QUIET: Duration = Duration::from_millis(300);

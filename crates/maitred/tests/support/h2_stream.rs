@@ -14,7 +14,7 @@ pub(crate) struct Stream {
     pub(crate) ended: bool,
     /// The code of RST_STREAM.
     pub(crate) reset: Option<u32>,
-    /// This side has reset it: whatever comes is right.
+    /// Whether this side has reset the stream: all that comes is right.
     pub(crate) cancelled: bool,
     /// What the server may still send.
     pub(crate) window: i64,

@@ -1,6 +1,7 @@
 //! What all black-box tests share: the real binary from its start to its end, and a client that trusts nothing.
 //!
-//! Every wait has a deadline of [`TIMEOUT`]. It only bounds how long a failure takes: nothing is right because time passed.
+//! Every wait has a deadline of [`TIMEOUT`]. The deadline only bounds how long a failure takes: nothing is right because time
+//! passed.
 
 #![allow(dead_code, reason = "each test target uses its part of this")]
 #![allow(unused_imports, reason = "each test target uses its part of this")]

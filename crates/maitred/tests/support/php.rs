@@ -98,7 +98,7 @@ impl Php {
         self.spawn(command.current_dir(self.directory.path()));
         eventually("PHP listens", || self.is_listening());
         if let Kind::CgiUnix = self.kind {
-            // It has no setting for this.
+            // `php-cgi` has no setting for the mode of its socket.
             fs::set_permissions(self.socket(), fs::Permissions::from_mode(0o777)).unwrap();
         }
     }

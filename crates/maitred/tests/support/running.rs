@@ -8,12 +8,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Gate, Setup};
 
-/// It ends when this is dropped.
+/// An application that ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// What it and Maitred need: a route `/app/*` to it, with these lines in its pool.
+    /// What the application and Maitred need: a route `/app/*` to it, with these lines in its pool.
     pub(crate) fn setup(lines: &str) -> Setup {
         Setup::with_files()
             .outside("application.py", include_bytes!("application.py"))

@@ -26,7 +26,7 @@ pub(crate) struct Server {
     pub(crate) setup: Setup,
 }
 
-/// What it says on standard output and standard error.
+/// What the server says on standard output and standard error.
 #[derive(Debug)]
 struct Output {
     lines: Receiver<String>,
@@ -118,7 +118,7 @@ impl Server {
         status["totals"][key].as_u64().unwrap_or_else(|| panic!("no number {key} in {status}"))
     }
 
-    /// Runs another command of the binary with this server's configuration. Its status and standard output.
+    /// Runs another command of the binary with this server's configuration. Returns its status and standard output.
     pub(crate) fn command(&self, arguments: &[&str]) -> (ExitStatus, String) {
         let mut command = Command::new(binary());
         command.args(arguments).args(["-c", "maitred.toml"]).current_dir(self.setup.directory.path());
@@ -191,7 +191,7 @@ impl Server {
         Stopped { status, said, access, setup }
     }
 
-    /// Both pipes end when the last of its processes has ended.
+    /// The server's two pipes end when the last of its processes has ended.
     fn wait_for_end(&self) -> Vec<String> {
         let mut output = self.output.lock().unwrap();
         let deadline = Instant::now() + TIMEOUT;
@@ -246,7 +246,7 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 }
 
 fn address_of(scheme: &str, line: &str) -> Option<SocketAddr> {
-    // Those of an authority or a provider of keys, which may be named before the server listens, are not its own.
+    // Addresses of an authority or a provider of keys, which may be named before the server listens, are not its own.
     if ["authority=", "account=", "url="].iter().any(|field| line.contains(field)) {
         return None;
     }

@@ -39,7 +39,7 @@ impl Authority {
         Authority::named("Authority of a test")
     }
 
-    /// One of another name.
+    /// An authority of another name.
     pub(crate) fn named(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

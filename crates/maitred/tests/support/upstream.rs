@@ -176,9 +176,9 @@ where
         std::thread::spawn(move || {
             let mut peer = Peer { stream, buffer: Vec::new(), counts: counts.clone(), number };
             peer.prepare();
-            // Its end is the test's business, whichever way it comes.
+            // The end of the connection is the test's business, whichever way it comes.
             let _ = serve(&mut peer);
-            // It is open as long as its descriptor is.
+            // The connection is open as long as its descriptor is.
             drop(peer);
             counts.open.fetch_sub(1, SeqCst);
         });
@@ -186,7 +186,7 @@ where
 }
 
 impl Peer {
-    /// What it reads has to come in time, and what it sends leaves at once.
+    /// What a peer reads has to come in time, and what it sends leaves at once.
     fn prepare(&self) {
         let tcp = match &self.stream {
             Stream::Tcp(stream) => stream,

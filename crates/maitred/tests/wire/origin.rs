@@ -224,7 +224,7 @@ fn the_client_of_a_proxy_header_may_be_a_trusted_proxy() {
     server.stop();
 }
 
-/// That a connection is closed without an answer. What it has sent may not have been read, so a reset is as good.
+/// Asserts that a connection is closed without an answer. What it has sent may not have been read, so a reset is as good.
 #[track_caller]
 fn assert_closed(client: &mut Client) {
     assert!(matches!(client.end(), End::Closed | End::Reset));

@@ -1,4 +1,4 @@
-//! Debian's package. Its format is three members of an `ar` archive (deb(5)), so that no tool of Debian is needed to write it,
+//! Debian's package. The format is three members of an `ar` archive (deb(5)), so that no tool of Debian is needed to write it,
 //! and nothing of this machine gets into it.
 
 use std::fmt::Write as _;

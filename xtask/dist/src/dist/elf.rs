@@ -8,7 +8,7 @@ use crate::Result;
 /// The C library that an executable loads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Libc {
-    /// It loads no library at all.
+    /// The executable loads no library at all.
     Static,
     /// glibc, 2 point this or newer.
     Glibc(u32),
@@ -25,7 +25,7 @@ pub(crate) struct Elf {
 /// Reads an executable's headers.
 ///
 /// # Errors
-/// It is no executable, or one that nothing here packs.
+/// When it is no executable, or one that nothing here packs.
 pub(crate) fn read(executable: &Path) -> Result<Elf> {
     let output =
         Command::new("readelf").args(["-W", "-h", "-d", "-V"]).arg(executable).env("LC_ALL", "C").output();

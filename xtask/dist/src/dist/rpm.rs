@@ -16,7 +16,7 @@ const CONFIGURATION: &str = "etc/";
 /// The file's name and content. `tree` has what every package installs; `licenses` are Maitred's own.
 ///
 /// # Errors
-/// There is no `rpmbuild`, or what it says.
+/// When `rpmbuild` is not there, or fails: what it says.
 pub(crate) fn pack(release: &Release, tree: &Tree, licenses: &Tree, libc: Libc) -> Result<(String, Vec<u8>)> {
     let stage = tempfile::tempdir()?;
     let stage = stage.path();

@@ -38,7 +38,7 @@ pub(crate) fn test(dist: &Path) -> Result<()> {
     let copy = stage.path().join("sources");
     std::fs::create_dir(&copy)?;
     crates::package(&copy)?;
-    // There is none of an executable that needs a C library.
+    // An executable that needs a C library has no image.
     if let Ok(image) = named(dist, ".oci.tar") {
         container(&image, stage.path())?;
     }
@@ -105,7 +105,7 @@ fn starts(root: &Path) -> Result<()> {
     if !said.starts_with(&format!("maitred {VERSION}")) {
         return Err(format!("{}: --version says {said:?}", program.display()).into());
     }
-    // Its paths and its account are those of an installed package, which this machine does not have.
+    // The configuration's paths and its account are those of an installed package, which this machine does not have.
     let configuration = std::fs::read_to_string(root.join("etc/maitred/maitred.toml"))?;
     let here = root.join("maitred.toml");
     let moved = configuration.replace("/usr/share/", &format!("{}/usr/share/", root.display()));

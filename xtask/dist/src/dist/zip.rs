@@ -19,7 +19,7 @@ const REGULAR: u32 = 0o100_000;
 
 /// One file of the archive.
 pub(super) struct File {
-    /// Its path, with `/`.
+    /// Path in the archive, with `/`.
     pub(super) name: String,
     pub(super) content: Vec<u8>,
     /// Permissions.
@@ -27,7 +27,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// One that is read by all, and not executed.
+    /// A file that is read by all, and not executed.
     pub(super) fn new(name: String, content: impl Into<Vec<u8>>) -> File {
         File { name, content: content.into(), mode: 0o644 }
     }

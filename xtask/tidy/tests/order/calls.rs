@@ -104,7 +104,7 @@ impl<'c> Calls<'c> {
         edges
     }
 
-    /// The type that a file knows by this name. One of several with the same name gets its file's name beside it.
+    /// The type that a file knows by this name. One of several types with the same name gets its file's name beside it.
     fn known(&self, file: &str, name: String) -> String {
         if !self.ambiguous.contains(name.as_str()) {
             return name;
@@ -355,7 +355,7 @@ enum Defines<'a> {
 }
 
 impl Place<'_> {
-    /// The type of a name. One without a name, such as a tuple, is a type of no method.
+    /// The type of a name. A type without a name, such as a tuple, has no methods.
     fn known(&self, name: &str) -> Option<String> {
         match name {
             "self" | "Self" => self.own.map(str::to_owned),

@@ -1,5 +1,6 @@
-//! What the profiles are about: a data set of fifty items, and twenty files with compressed ones beside them. Both have the shape
-//! and the sizes that HttpArena's documentation gives for its own; what stands in them is made here, from a fixed seed.
+//! What the profiles are about: a data set of fifty items, and twenty files with compressed ones beside them. Data set and
+//! files have the shape and the sizes that HttpArena's documentation gives for its own; what stands in them is made here, from
+//! a fixed seed.
 
 use std::fmt::Write as _;
 use std::fs;

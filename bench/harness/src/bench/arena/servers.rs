@@ -12,7 +12,7 @@ use super::data::Data;
 use super::{Profile, build};
 use crate::Result;
 
-/// Those that are measured.
+/// Servers that are measured.
 pub(super) const SERVERS: [Kind; 4] = [Kind::Maitred, Kind::Nginx, Kind::H2o, Kind::Caddy];
 /// Debian's module of Brotli for nginx.
 const BROTLI: &str = "/usr/lib/nginx/modules/ngx_http_brotli_static_module.so";

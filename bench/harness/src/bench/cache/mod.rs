@@ -33,7 +33,7 @@ enum Cache {
     Varnish,
 }
 
-/// What it is to do.
+/// What the cache in front is to do.
 #[derive(Debug, Clone, Copy)]
 struct Front<'a> {
     /// Tells it from others of its kind.

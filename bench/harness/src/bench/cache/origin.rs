@@ -42,7 +42,7 @@ impl Shared {
     }
 }
 
-/// It listens until it is dropped.
+/// An origin that listens until it is dropped.
 #[derive(Debug)]
 pub(super) struct Origin {
     address: SocketAddr,
@@ -62,7 +62,7 @@ impl Origin {
                     return;
                 }
                 let (shared, date) = (Arc::clone(&of_thread), date.clone());
-                // One that breaks off is the server's own affair.
+                // A connection that breaks off is the server's own affair.
                 std::thread::spawn(move || _ = serve(stream, &shared, &date));
             }
         });
@@ -99,7 +99,7 @@ impl Drop for Origin {
     fn drop(&mut self) {
         self.shared.ends.store(true, Ordering::Relaxed);
         self.release();
-        // It waits for a connection.
+        // The thread waits for a connection.
         let _ = TcpStream::connect(self.address);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -18,11 +18,11 @@ pub type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// A response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Response {
-    /// Its status; 0 as long as none has come.
+    /// The status; 0 as long as none has come.
     pub status: u16,
-    /// Its fields, without pseudo-fields.
+    /// The fields, without pseudo-fields.
     pub fields: Fields,
-    /// Its content.
+    /// The content.
     pub body: Vec<u8>,
     /// What came behind the content.
     pub trailers: Fields,

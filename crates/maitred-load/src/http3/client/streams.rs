@@ -31,7 +31,7 @@ impl Client {
     /// When it does not.
     pub fn open_bidi(&mut self) -> Result<StreamId, Failed> {
         let stream = self.wait(|client| client.link.connection.streams().open(Dir::Bi))?;
-        // One with the same identifier may have been opened before, in 0-RTT that the server has refused.
+        // A stream with the same identifier may have been opened before, in 0-RTT that the server has refused.
         self.held.remove(&stream);
         self.stopped.remove(&stream);
         self.finished.remove(&stream);

@@ -34,7 +34,7 @@ const DRAIN_MAX: Nanos = 5_000_000_000;
 /// Why a connection is looked at.
 #[derive(Debug, Clone, Copy)]
 enum Cause {
-    /// It has just been begun.
+    /// The connection has just been begun.
     New,
     /// Datagrams have come.
     Readable,

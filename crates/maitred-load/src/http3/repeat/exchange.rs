@@ -48,7 +48,7 @@ impl Exchange {
             let mut stream = connection.send_stream(id);
             if self.unsent.iter().all(Bytes::is_empty) {
                 self.is_sent = true;
-                // It fails if the server wants no more of it, and then its response says what becomes of it.
+                // The end fails if the server wants no more of the request, and then its response says what becomes of it.
                 let _ = stream.finish();
                 return;
             }

@@ -23,7 +23,7 @@ pub(super) enum State {
     Ready,
     /// Nothing new is begun on it: the server leaves, or it has brought what it should.
     Leaving,
-    /// It stays, and has nothing to do.
+    /// The connection stays, and has nothing to do.
     Idle,
     Ended,
 }
@@ -33,7 +33,7 @@ pub(super) struct Peer {
     pub(super) link: Link,
     session: Session,
     pub(super) state: State,
-    /// It is one of those that bring one request.
+    /// Whether the connection is one of those that bring one request.
     pub(super) is_idle: bool,
     streams_max: usize,
     exchanges: HashMap<StreamId, Exchange>,

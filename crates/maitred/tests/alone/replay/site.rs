@@ -2,14 +2,14 @@
 //!
 //! How the log maps to the site, independently of the server's code:
 //!
-//! - A path *exists* if it was logged with 200, 206, 304 or 416 for GET or HEAD. Its length is the one most often
+//! - A path *exists* if it was logged with 200, 206, 304 or 416 for GET or HEAD. The length of a file is the one most often
 //!   logged with 200 (the larger of equals), or [`UNKNOWN_BYTES`] if there is none. Query strings are ignored.
 //! - Paths are normalised as RFC 3986 says: percent-decoded, repeated slashes merged, dot segments removed.
 //! - Paths under [`APPLICATION`] are answered by the application, all others are files. A path that ends in a slash is
 //!   `index.html` of that directory. A path that is a file here and a directory there becomes a directory, and the file
 //!   its index: a *collision*.
 //! - Requests for files: POST gets 405, OPTIONS 204, a directory without its slash 301, a directory without an index 404.
-//! - A request that was logged with 304 is made with the file's date, and must get 304. One that was logged with 206 asks
+//! - A request that was logged with 304 is made with the file's date, and must get 304. A request that was logged with 206 asks
 //!   for as many bytes as were logged; one with 416 for a range behind the end. The application ignores both, and
 //!   answers every method alike.
 //! - A target with a bad percent-encoding, a fragment or a byte outside ASCII gets 400.

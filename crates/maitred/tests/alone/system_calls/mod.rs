@@ -141,8 +141,8 @@ fn assert_at_most(calls: Calls, budget: &[(&str, usize)]) {
     assert!(by_name.values().sum::<usize>() <= others_max, "{all}");
 }
 
-/// A directory with `hot.txt`. One that is written now would be read anew for a while, since it might change once more without
-/// a change of its times.
+/// A directory with `hot.txt`. A file that is written now would be read anew for a while, since it might change once more
+/// without a change of its times.
 const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/alone/system_calls");
 
 fn files(dir: &Path) -> Running {
@@ -369,8 +369,8 @@ fn over_tls_it_is_the_same() {
     assert_at_most(calls, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
 }
 
-/// What [`STREAMS`] requests in one write may take. Their lines fill the log's buffers, each of which wakes the thread that
-/// writes them: once for some hundreds of requests.
+/// What [`STREAMS`] requests in one write may take. The lines of requests fill the log's buffers, each of which wakes the
+/// thread that writes them: once for some hundreds of requests.
 const HTTP2: &[(&str, usize)] = &[("send", 1), ("recv", 1), ("epoll_wait", 1), ("futex", 0)];
 
 #[test]

@@ -48,7 +48,8 @@ fn another_authority_is_tried_after_failures_and_its_certificate_stays() {
     let ordered = stopped.said.iter().filter(|line| line.contains("ordering a certificate"));
     let authorities: Vec<_> = ordered.map(|line| line.contains(directory)).collect();
     assert_eq!(authorities, [false, false, true], "{:?}", stopped.said);
-    // It is good until it ends, also where the first one is there again; and the second one knows when to renew it.
+    // The certificate is good until it ends, also where the first one is there again; and the second one knows when to renew
+    // it.
     let first = first.with_authority();
     let server = stopped.setup.start();
     server.wait_for_line(|line| line.contains("the authority says when to renew"));

@@ -1,5 +1,6 @@
-//! Pebble, a small authority for tests, with a name server that has every name at our address. Both are real programs:
-//! `MAITRED_PEBBLE` names the directory that has them. Without it the tests here do nothing, and say so.
+//! Pebble, a small authority for tests, with a name server that has every name at our address. The authority and the name
+//! server are real programs: `MAITRED_PEBBLE` names the directory that has them. Without it the tests here do nothing, and say
+//! so.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -274,7 +275,7 @@ impl Pebble {
         );
         stream.write_all(head.as_bytes()).unwrap();
         let mut response = String::new();
-        // It may close without a farewell.
+        // Pebble may close without a farewell.
         let _ = stream.read_to_string(&mut response);
         let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response}"));
         assert!(head.split(' ').nth(1) == Some("200"), "{response}");

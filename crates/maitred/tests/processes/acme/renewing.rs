@@ -18,7 +18,7 @@ fn a_restart_uses_what_is_there() {
     // Without an authority nothing can be ordered, and nothing has to be.
     pebble.stop();
     let server = setup.start();
-    // Which it tries at once.
+    // The server asks at once when to renew.
     server.wait_for_line(|line| line.contains("no renewal information"));
     assert_eq!(pebble.certificate("a.example"), Some(first));
     let stopped = server.stop();

@@ -69,9 +69,9 @@ fn refused(dir: &Path, arguments: &[&str], why: &str) {
 struct Running {
     child: Child,
     address: SocketAddr,
-    /// What it has said on standard output.
+    /// What the server has said on standard output.
     told: Arc<Mutex<String>>,
-    /// What it has said on standard error.
+    /// What the server has said on standard error.
     said: Arc<Mutex<String>>,
 }
 

@@ -69,7 +69,7 @@ fn requests_that_are_not_admitted_reach_nothing() {
         }
         let head = client.method("HEAD", target, "");
         assert_eq!((head.status, head.need("Content-Length")), (403, "24"), "{target}");
-        // Its body is dropped, and the connection goes on.
+        // The body of a refused request is dropped, and the connection goes on.
         assert_eq!(client.post(target, b"a body").status, 403, "{target}");
     }
     assert_eq!(application.requests(), 0);
@@ -146,7 +146,7 @@ fn a_body_reaches_the_application_behind_the_module() {
         client.send(&body[..bytes]);
         assert!(client.response("POST").body == body[..bytes], "{bytes}");
     }
-    // One that is refused is not told to send its body.
+    // A client that is refused is not told to send its body.
     let refused = client.method("POST", "/shown/echo", "Expect: 100-continue\r\nContent-Length: 9\r\n");
     assert_eq!((refused.status, refused.interim), (403, Vec::new()));
     server.stop();

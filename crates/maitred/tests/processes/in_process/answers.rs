@@ -165,7 +165,7 @@ fn a_body_that_is_too_long_gets_413() {
     server.stop();
 }
 
-/// It does not wait for a body, which is dropped.
+/// The module does not wait for a body, which is dropped.
 #[test]
 fn a_module_that_reads_no_bodies_does_not_get_them() {
     let setup = Setup::with_files();

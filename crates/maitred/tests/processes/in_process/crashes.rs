@@ -60,7 +60,7 @@ fn the_worker_process_is_replaced_and_the_module_is_named() {
     finish(server);
 }
 
-/// Each in a server of its own, so that no crash counts for another.
+/// Each crash is in a server of its own, so that no crash counts for another.
 #[test]
 fn crashes_of_all_kinds_name_the_module() {
     for (path, signal) in [("abort", "6"), ("crash/helper", "11"), ("filter/crash", "11")] {
@@ -148,7 +148,7 @@ fn a_module_that_has_crashed_three_times_in_a_minute_is_turned_off_until_a_reloa
     finish(server);
 }
 
-/// It sees responses only. A filter may be there to remove what should not be sent: without it, nothing is.
+/// The module sees responses only. A filter may be there to remove what should not be sent: without it, nothing is.
 #[test]
 fn what_a_filter_that_is_turned_off_should_have_changed_is_not_sent() {
     let source = "#include <string.h>\n#include \"maitred_module.h\"\n\
@@ -200,7 +200,7 @@ fn marked(mark: &Path) -> String {
 }
 
 /// What a module reads in the beginning may have changed by the time of the next worker process, which is started because of a
-/// crash. It is tried until the module is turned off, and then the rest of the site is served.
+/// crash. A start is tried until the module is turned off, and then the rest of the site is served.
 #[test]
 fn a_module_that_cannot_begin_at_a_restart_is_turned_off() {
     for (how, told) in [

@@ -163,7 +163,7 @@ fn a_filter_of_a_route_does_not_see_others() {
     server.stop();
 }
 
-/// Each sees what those before it have made.
+/// Each filter sees what those before it have made.
 #[test]
 fn several_filters_act_in_their_order() {
     let tables = ["first", "second"].map(|value| {

@@ -85,7 +85,7 @@ fn configurations_in_the_heads_of_examples_are_good() {
     }
 }
 
-/// It understands the JSON that the server makes of `config`, and refuses what it does not know.
+/// The example understands the JSON that the server makes of `config`, and refuses what it does not know.
 #[test]
 fn the_example_in_c_is_checked_as_well() {
     let directory = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ fn an_endless_loop_is_named_and_is_the_end_of_the_worker_process() {
     ask_only(&mut client, "/faulty/loop");
     wait_for_all(&server, &["WARN", "no other client of the thread is served", "module=libfaulty.so"]);
     assert!(runs(old));
-    // It waits in the socket meanwhile.
+    // The next connection waits in the socket meanwhile.
     assert_eq!(server.connect().get("/a.txt").text(), "file a\n");
     wait_for_all(&server, &["ERROR", "a module does not give an event loop back", "module=libfaulty.so"]);
     eventually("the worker process is replaced", || server.worker_is_not(old) && !runs(old));

@@ -67,7 +67,7 @@ fn connections(server: &Server) -> u64 {
     server.total("connections")
 }
 
-/// One that has only closed its sending side may still read.
+/// A client that has only closed its sending side may still read.
 #[test]
 fn an_answer_for_a_client_that_has_gone_is_dropped() {
     let server = with_probe("").start();
@@ -87,7 +87,7 @@ fn an_answer_for_a_client_that_has_gone_is_dropped() {
     connection.cancel(id);
     connection.sync();
     eventually("the server has seen the reset", || connections(&server) < all);
-    // Its place is taken by others, which get nothing of what was meant for it.
+    // The place of a client that has gone is taken by others, which get nothing of what was meant for it.
     let mut next: Vec<Client> = (0..4).map(|_| server.connect()).collect();
     for client in &mut next {
         assert_eq!(client.get("/a.txt").text(), "file a\n");

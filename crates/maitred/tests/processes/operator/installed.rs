@@ -70,7 +70,7 @@ fn completions_work_in_fish() {
 /// The unit, starting this binary, in a directory of its own.
 fn unit() -> (tempfile::TempDir, PathBuf) {
     let unit = std::fs::read_to_string(repository().join("pkg/maitred.service")).unwrap();
-    // It is looked whether what is started exists.
+    // `systemd-analyze` looks whether what is started exists.
     let unit = unit.replace("/usr/bin/maitred", env!("CARGO_BIN_EXE_maitred"));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("maitred.service");
@@ -81,7 +81,7 @@ fn unit() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn systemd_finds_nothing_wrong_with_the_unit() {
     let (_directory, path) = unit();
-    // It prints what is wrong, also of what it does not fail for.
+    // `systemd-analyze` prints what is wrong, also of what it does not fail for.
     let mut verify = Command::new("systemd-analyze");
     let Some(said) = output_of(verify.arg("--man=no").arg("verify").arg(&path)) else { return };
     let about_it: Vec<&str> = said.lines().filter(|line| line.contains("maitred")).collect();

@@ -370,7 +370,7 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     killed.0.kill().unwrap();
     killed.0.wait().unwrap();
     assert!(dir.path().join("admin").exists());
-    // Its worker process has the admin socket too, and notices by itself that its master is gone.
+    // The worker process of the killed master has the admin socket too, and notices by itself that its master is gone.
     let admin = dir.path().join("admin");
     eventually("the orphaned worker process goes", || {
         std::os::unix::net::UnixStream::connect(&admin).is_err()
@@ -510,7 +510,7 @@ static PAIR: LazyLock<(String, String)> = LazyLock::new(|| {
 
 impl Lookup for Roomy {
     fn user(&self, name: &str) -> std::io::Result<Option<Identity>> {
-        // Each has another number.
+        // Each user has another number.
         let uid = NOBODY + name.bytes().map(u32::from).sum::<u32>();
         Ok(Some(Identity::new(name, uid, uid)))
     }
@@ -722,7 +722,7 @@ fn completions_work_in_bash() {
     let completed = Command::new("bash")
         .args(["--norc", "-c", script, "bash"])
         .arg(repository().join("docs/completions/maitred.bash"))
-        // It warns of a locale that is not installed.
+        // bash warns of a locale that is not installed.
         .env("LC_ALL", "C")
         .output();
     let Ok(completed) = completed else {

@@ -41,7 +41,7 @@ fn add_slow_pool(dir: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(gate).unwrap()
 }
 
-/// It takes more than a minute, because after that the answer once was that the master had not answered in time.
+/// The test takes more than a minute, because after that the answer once was that the master had not answered in time.
 #[test]
 fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
     let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) stream: Option<TcpStream>,
-    /// Its own address, by which a descriptor of the connection is recognised at the other end.
+    /// The client's own address, by which a descriptor of the connection is recognised at the other end.
     pub(crate) local: SocketAddr,
     /// Everything that it means to send.
     out: Vec<u8>,

@@ -81,7 +81,7 @@ impl Play {
     }
 
     /// Answers with a head and a whole file: writes what the socket takes, and returns the rest as a tail.
-    /// It is taken to be full when it has had no room for `timeout`.
+    /// The socket is taken to be full when it has had no room for `timeout`.
     pub(crate) fn answer_with(
         &mut self,
         who: usize,

@@ -20,11 +20,11 @@ use crate::support::TIMEOUT;
 pub(crate) enum Phase {
     /// Yes.
     Live,
-    /// It has shut down its receiving side, and finishes what it has.
+    /// The puppet has shut down its receiving side, and finishes what it has.
     Leaving,
     /// No: it has done what makes Maitred end it, or what it says could come too late.
     Doomed,
-    /// Its process has exited.
+    /// The puppet's process has exited.
     Dead,
 }
 
@@ -36,13 +36,13 @@ pub(crate) struct Puppet {
     /// The pool that it belongs to.
     pub(crate) pool: String,
     pub(crate) phase: Phase,
-    /// It takes several requests at a time.
+    /// Whether the puppet takes several requests at a time.
     pub(crate) concurrent: bool,
-    /// It takes and returns no files.
+    /// Whether the puppet takes and returns no files.
     pub(crate) sockets_only: bool,
-    /// It has been welcomed, and may be sent requests.
+    /// Whether the puppet has been welcomed, and may be sent requests.
     pub(crate) welcomed: bool,
-    /// Its end of the channel.
+    /// The puppet's end of the channel.
     pub(crate) channel: Channel,
     control: UnixStream,
 }
@@ -160,7 +160,7 @@ impl Puppet {
                     continue;
                 }
                 Heard::Shutdown => return Err("an unexpected frame: Shutdown".into()),
-                // One that leaves reads an end that it has made itself.
+                // A puppet that leaves reads an end that it has made itself.
                 Heard::End if self.phase == Phase::Leaving => break,
                 Heard::End => self.channel.close(),
                 Heard::Welcome => self.welcomed = true,
@@ -172,7 +172,8 @@ impl Puppet {
         Ok(all)
     }
 
-    /// Reads the body of a request that follows as a stream. One that may not speak any more has forgotten its connections.
+    /// Reads the body of a request that follows as a stream. A puppet that may not speak any more has forgotten its
+    /// connections.
     fn complete(&self, given: &mut Given) -> Result<(), String> {
         if self.may_speak() {
             given.inode()?;

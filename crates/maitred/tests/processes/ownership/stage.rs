@@ -57,9 +57,9 @@ pub(crate) enum Ending {
     Unknown,
     /// Says what is no frame.
     Garbage,
-    /// Its process dies; the kernel closes its descriptors first.
+    /// The process dies; the kernel closes its descriptors first.
     Crash,
-    /// Its process dies, while another process holds its descriptors.
+    /// The process dies, while another process holds its descriptors.
     Killed,
     /// Closes its channel and stays.
     Closes,
@@ -90,7 +90,7 @@ pub(crate) struct Job {
     /// Bytes that the client sent behind a request to upgrade, and that Maitred had already read.
     early: Vec<u8>,
     pub(crate) ending: Ending,
-    /// It was asked to forget the connection: it writes nothing more.
+    /// Whether the puppet was asked to forget the connection: it writes nothing more.
     forgotten: bool,
 }
 
@@ -101,9 +101,9 @@ pub(crate) struct Line {
     pub(crate) model: Connection,
     /// Where in the client's bytes each request ends.
     pub(crate) boundaries: Vec<usize>,
-    /// It takes what it receives as soon as it can.
+    /// Whether the client takes what it receives as soon as it can.
     pub(crate) reads: bool,
-    /// What it has received meant at the last look.
+    /// What the client has received meant at the last look.
     pub(crate) progress: Option<Progress>,
 }
 
@@ -210,7 +210,7 @@ impl Stage {
         let now = Instant::now();
         while self.is_readable(self.listener.as_fd()) {
             let capacity = self.random.weighted(&[(3, 1), (2, 2), (1, 3)]);
-            // Such a process has to be able to wait for one client while it answers another.
+            // A process that takes no files has to be able to wait for one client while it answers another.
             let sockets_only = capacity > 1 && self.random.percent(40);
             let puppet = Puppet::accept(&self.listener, self.next_puppet, capacity, sockets_only);
             let Some(puppet) = puppet else { continue };
@@ -349,7 +349,7 @@ impl Stage {
         }
     }
 
-    /// A puppet gets a request. It must be one that it may get, and come with what belongs to it.
+    /// A puppet gets a request. The request must be one that it may get, and come with what belongs to it.
     fn on_request(&mut self, at: usize, given: &Given) {
         let number = self.puppets[at].number;
         let name =
@@ -381,7 +381,7 @@ impl Stage {
         self.jobs.push(job);
     }
 
-    /// A request of an earlier part, whose client closed its side while it waited for a process. Such a client may still
+    /// A request of an earlier part, whose client closed its side while it waited for a process. The client may still
     /// listen, so that the request is given all the same, when there is a process.
     fn on_late_request(&mut self, at: usize, given: &Given, id: Option<Id>, name: &str) {
         if !id.is_some_and(|id| self.left.remove(&id)) {
@@ -612,7 +612,7 @@ impl Stage {
 
     fn end_job(&mut self, at: usize, puppet: usize) {
         let Job { ending, id, connection, request, limit, forgotten, .. } = self.jobs[at];
-        // It has nothing left that it could take over.
+        // The puppet has nothing left that it could take over.
         let ending = if forgotten && ending == Ending::Detach { Ending::Nothing } else { ending };
         if ending == Ending::Never {
             return;
@@ -658,7 +658,7 @@ impl Stage {
 
     fn report(&mut self, at: usize, puppet: usize, frames: &[u8], fate: Fate) {
         let job = self.jobs.swap_remove(at);
-        // It is not read if the worker process has just ended; then the end of the channel is on its way.
+        // A report is not read if the worker process has just ended; then the end of the channel is on its way.
         let heard = self.puppets[puppet].say(frames, &[]);
         self.request(job.id).fate = if heard { fate } else { Fate::Lost };
     }

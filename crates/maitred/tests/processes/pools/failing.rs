@@ -12,8 +12,8 @@ use crate::support::{Server, Setup, eventually};
 
 /// No request waits in the queue until its end: then the test would fail.
 const PATIENT: &str = "queue = { timeout = \"10 min\" }";
-/// How long the master is watched, and how much CPU time it may take in that time, in ticks of 10 ms: 5 %. It is built without
-/// optimisation, and takes about 3 ticks where this was written; one that does not wait takes hundreds.
+/// How long the master is watched, and how much CPU time it may take in that time, in ticks of 10 ms: 5 %. The master is built
+/// without optimisation, and takes about 3 ticks where this was written; one that does not wait takes hundreds.
 const WATCHED: Duration = Duration::from_secs(5);
 const TICKS_MAX: u64 = 25;
 
@@ -87,7 +87,7 @@ fn which_pool_cannot_start_and_why_is_said_everywhere() {
     server.stop();
 }
 
-/// All of them at a time, with the delays that they have after some deaths.
+/// All bad pools at a time, with the delays that they have after some deaths.
 #[test]
 fn the_master_takes_no_time_for_pools_that_cannot_start() {
     let server = with_bad_pools();
@@ -114,7 +114,7 @@ fn watch(server: &Server) -> bool {
     waited.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// Each of its processes is over the limit as soon as it is there: they are replaced, one at a time, and that is all.
+/// Each process of the pool is over the limit as soon as it is there: they are replaced, one at a time, and that is all.
 #[test]
 fn a_pool_that_eats_memory_is_bounded_and_costs_the_master_nothing() {
     let setup = breathing(Setup::with_files(), "good", None, "", &format!("workers = 1\n{PATIENT}"));
@@ -158,7 +158,7 @@ fn a_pool_that_can_start_again_does() {
     server.stop();
 }
 
-/// Its application answers half of the requests with 500.
+/// An application that answers half of the requests with 500.
 const HALF: &str = "number = 0\ndef application(environ, start_response):\n    global number\n    number += 1\n    \
                     start_response('200 OK' if number % 2 else '500 Internal Server Error', [])\n    return [b'x']\n";
 
@@ -195,7 +195,7 @@ fn an_application_that_answers_with_errors_is_named() {
     server.stop();
 }
 
-/// Its application computes for a while.
+/// An application that computes for a while.
 const SLOW: &str = "import time\ndef application(environ, start_response):\n    end = time.monotonic() + 0.15\n    \
                     while time.monotonic() < end:\n        pass\n    start_response('200 OK', [])\n    return [b'x']\n";
 

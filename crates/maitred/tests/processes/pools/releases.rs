@@ -15,7 +15,7 @@ fn release(status: &str, content: &str) -> String {
     )
 }
 
-/// One that cannot be loaded, and takes its time to end.
+/// An application that cannot be loaded, and takes its time to end.
 const BROKEN: &str = "import atexit, time\natexit.register(time.sleep, 0.1)\nraise RuntimeError('the database is not configured')\n";
 
 /// A pool whose application answers `old`.

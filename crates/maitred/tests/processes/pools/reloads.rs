@@ -48,7 +48,7 @@ fn an_unchanged_pool_lives_through_ten_reloads_under_load() {
         // The load may have called for more of them, and none of them had to go.
         let now = processes_of(&server);
         assert!(before.iter().all(|pid| now.contains(pid)), "{before:?} before, {now:?} now");
-        // One more may start between the two looks.
+        // One more process may start between the two looks.
         eventually("as many are there as were started: none has ended", || {
             starts_and_crashes(&server) == (processes_of(&server).len() as u64, 0)
         });
@@ -58,8 +58,8 @@ fn an_unchanged_pool_lives_through_ten_reloads_under_load() {
     server.stop();
 }
 
-/// It comes to its end at the old worker process, whose one application process is busy, when all others have gone to the new
-/// one.
+/// The request comes to its end at the old worker process, whose one application process is busy, when all others have gone to
+/// the new one.
 #[test]
 fn a_request_that_was_half_there_at_a_reload_is_lent_a_process() {
     let gate = Gate::new();

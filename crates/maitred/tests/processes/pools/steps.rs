@@ -93,7 +93,7 @@ fn steps(starts_in: &str, startup: Duration) {
     assert_eq!(starts - retirements, u64::from(SETTINGS.max_spare), "the prediction");
     let (started, crashed) = starts_and_crashes(&server);
     assert_eq!(crashed, 0);
-    // Those that are not there any more were retired.
+    // Processes that are not there any more were retired.
     assert!(started <= starts, "{started} started, where {starts} are enough");
     assert_eq!((server.total("queue_refused"), server.total("handoff_lost")), (0, 0));
     let stopped = server.stop();

@@ -145,7 +145,7 @@ fn what_processes_write_is_in_the_log_with_their_pool_and_slot() {
     server.stop();
 }
 
-/// It writes as fast as it can, and nothing else is held up: not the master, not the others, not its own requests.
+/// The process writes as fast as it can, and nothing else is held up: not the master, not the others, not its own requests.
 #[test]
 fn a_process_that_never_stops_writing_holds_nobody_up() {
     let lines = "workers = 1\nqueue = { timeout = \"60s\" }";

@@ -80,7 +80,7 @@ fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
     send_signal(process, Signal::KILL);
     eventually("it is gone", || !server.children().contains(&process));
     let (mut asks, mut sends) = (server.connect(), server.connect());
-    // One is followed by another request in the same piece.
+    // One request is followed by another one in the same piece.
     asks.send("GET /app/hello?x HTTP/1.1\r\nHost: a\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
     sends.send("POST /app/echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345");
     eventually("both wait", || server.status()["pools"][0]["queued"] == 2);

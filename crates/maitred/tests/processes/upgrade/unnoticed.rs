@@ -51,7 +51,7 @@ fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
     server.stop();
 }
 
-/// They were not started here, and their end is not reported.
+/// The processes were not started here, and their end is not reported.
 #[test]
 fn channels_to_a_server_that_runs_already_are_made_anew() {
     let setup = Running::setup("workers = 2\nqueue = { timeout = \"60s\" }");
@@ -137,7 +137,7 @@ fn ask(mut stream: TcpStream) -> String {
     answer
 }
 
-/// There is no master of its worker process any more that could report the end of an application process.
+/// The master of the worker process, which is there no more, could not report the end of an application process.
 #[test]
 fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
     let gate = Gate::new();

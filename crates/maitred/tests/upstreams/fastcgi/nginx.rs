@@ -41,7 +41,7 @@ impl Nginx {
         Nginx::with(root, php, authority, CAREFUL, timeout)
     }
 
-    /// One that does not look whether a script exists.
+    /// An nginx that does not look whether a script exists.
     pub(crate) fn careless(root: &Path, php: &Php, authority: &Authority) -> Option<Nginx> {
         Nginx::with(root, php, authority, CARELESS, "60s")
     }

@@ -213,7 +213,7 @@ fn clients_set_no_variables() {
         {
             assert_eq!(variables.get(name), None, "{name}");
         }
-        // This one is a field as any other: it only begins with the same letters.
+        // `HTTP_PHP_VALUE` is a field as any other: it only begins with the same letters.
         assert_eq!(variables["HTTP_PHP_VALUE"], "auto_prepend_file=/etc/passwd");
     }
     drop(connection);

@@ -70,7 +70,7 @@ impl Far {
             let place = line.split("interop server listening on ").nth(1);
             port = place.and_then(|place| place.trim().rsplit(':').next()?.parse().ok());
         }
-        // It must not find its standard error closed.
+        // The program must not find its standard error closed.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         Far { child, port: port.unwrap() }
     }
@@ -102,7 +102,7 @@ fn the_interop_cases_pass_in_clear_text() {
     server.stop();
 }
 
-/// Here HTTP/2 is chosen by ALPN on both sides.
+/// HTTP/2 is chosen by ALPN on both sides.
 #[test]
 fn the_interop_cases_pass_over_tls() {
     let Some(programs) = programs() else { return };

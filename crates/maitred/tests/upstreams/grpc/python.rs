@@ -40,7 +40,7 @@ fn calls_of_grpcio_pass() {
     let at = server.address.to_string();
     let output = run(&["client", &at]).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // Its end is the end of its standard input.
+    // The server ends with its standard input.
     drop(far.stdin.take());
     far.wait().unwrap();
     let output = run(&["client", &at, "stopped"]).wait_with_output().unwrap();

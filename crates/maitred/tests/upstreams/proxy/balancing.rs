@@ -54,7 +54,7 @@ fn the_server_with_the_fewest_requests_gets_the_next() {
         }
         assert_eq!(waiting.response("GET").text(), "quick");
     }
-    // One of them is busy now.
+    // One of the servers is busy now.
     assert!((0..10).all(|_| client.get("/x").text() == "quick"));
     release.send(()).unwrap();
     assert_eq!(waiting.response("GET").text(), "slow");

@@ -72,7 +72,7 @@ fn a_slow_client_does_not_hold_the_server() {
         let mut client = ask(&server);
         done(&told);
         is_free(&server);
-        // Its connection is free for others.
+        // The connection to the server behind is free for others.
         assert_eq!(server.connect().get("/other").text(), "little");
         assert_eq!((upstream.connections(), upstream.requests()), (1, 2), "{buffering}");
         assert!(client.response("GET").body == content(MUCH), "{buffering}: it is whole");

@@ -120,7 +120,7 @@ fn a_soft_purge_leaves_what_is_stale() {
     assert_eq!(purge(&server, "url=http://a/stale&soft"), 1);
     let shown = show(&server, "http://a/stale");
     assert_eq!((&shown["state"], &shown["soft_purged"]), (&"stale".into(), &true.into()));
-    // It is not given before the application was asked about it, and need not be fetched.
+    // The response is not given before the application was asked about it, and need not be fetched.
     assert_eq!(get(&server, "a", "/stale", ""), "1");
     assert_eq!(count.load(SeqCst), 2);
     assert_eq!(show(&server, "http://a/stale")["state"], "fresh");

@@ -23,7 +23,7 @@ struct Checked {
     checks: Arc<AtomicUsize>,
 }
 
-/// One that is asked for `/healthz?deep`.
+/// A server that is asked for `/healthz?deep`.
 fn checked(name: &'static str) -> Checked {
     let (status, checks) = (Arc::new(AtomicU16::new(200)), Arc::new(AtomicUsize::new(0)));
     let (says, counts) = (status.clone(), checks.clone());
@@ -138,7 +138,7 @@ fn servers_that_come_are_checked_and_those_that_go_are_not() {
     eventually("it is unwell", || listed(&server).iter().any(|(health, _)| health == "unwell"));
     told("remove");
     eventually("it has gone", || listed(&server).len() == 2);
-    // One may have begun before that was said.
+    // A check may have begun before that was said.
     eventually("it is checked no more", || {
         let before = three.checks.load(SeqCst);
         one.wait_for_checks(3);
@@ -169,7 +169,7 @@ fn a_process_that_checks_is_replaced_and_what_it_has_found_stays() {
     assert_eq!(answers(&mut client), names(&["two", "three"]));
     one.status.store(200, SeqCst);
     eventually("the next one finds it well", || answers(&mut client).contains("one"));
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }
 
@@ -292,7 +292,7 @@ fn a_server_that_does_not_end_its_answer_in_time_is_unwell() {
     let health = format!("health = {{ {QUICK}, timeout = \"50ms\" }}");
     let server = found(Setup::with_files(), &format!("\"{}\"", silent.name()), &health);
     expect(&server, "unwell", "no answer within 50 ms");
-    // Its connection is not kept.
+    // The connection of a check is not kept.
     eventually("no more than one is open", || silent.open() <= 1);
     server.stop();
 }

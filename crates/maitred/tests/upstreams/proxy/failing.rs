@@ -123,7 +123,7 @@ fn garbage_is_502_and_half_a_response_is_cut() {
 
 #[test]
 fn an_answer_before_the_whole_request_is_passed_on() {
-    // It reads the head only, answers, and closes with most of the body unread.
+    // The server behind reads the head only, answers, and closes with most of the body unread.
     let upstream = Upstream::start(|peer| {
         peer.piece()?;
         peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno\n")?;

@@ -236,7 +236,7 @@ fn a_request_that_was_refused_unseen_goes_to_another_one() {
 
 #[test]
 fn a_connection_that_is_reset_behind_the_end_was_good() {
-    // It closes without having read the content: the system sends a reset.
+    // The server behind closes without having read the content: the system sends a reset.
     let upstream = Upstream::start(|peer| {
         head(peer)?;
         answer(peer, "early")
@@ -276,7 +276,7 @@ fn a_script_that_works_on_is_not_stopped() {
     assert_eq!(lines.count(), 2, "its connection was closed before its end: {said:#?}");
 }
 
-/// One that goes on for too long behind a response that is whole takes nothing from its client, and does not count as a
+/// A script that goes on for too long behind a response that is whole takes nothing from its client, and does not count as a
 /// failure of the server.
 #[test]
 fn a_script_that_works_on_for_too_long_is_no_failure_of_its_response() {

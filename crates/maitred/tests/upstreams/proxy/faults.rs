@@ -81,7 +81,7 @@ fn requests_wait_before_they_go_on() {
 #[test]
 fn a_client_that_goes_away_ends_its_delay() {
     let app = answering();
-    // There is room for one: each next request says whether the one before has ended.
+    // The server has room for one: each next request says whether the one before has ended.
     let server = setup(&app, LONG).limit("delayed_requests_max = 1").start();
     let delayed = |number: u64| eventually("it waits", || server.total("delayed") == number);
     let is_free = |number: u64| {
@@ -102,7 +102,7 @@ fn a_client_that_goes_away_ends_its_delay() {
     delayed(1);
     client.reset();
     is_free(1);
-    // That one was reset, too; now one that has only finished sending.
+    // The last client was reset, too; now one that has only finished sending.
     let mut left = server.connect();
     eventually("it waits", || {
         left = server.connect();

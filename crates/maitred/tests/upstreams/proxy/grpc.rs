@@ -88,7 +88,7 @@ fn an_answer_of_this_server_to_a_call_is_a_status_of_grpc() {
         assert_eq!((response.status, is("grpc-status")), (200, Some(expected.to_string())), "{path}");
         assert!(is("grpc-message").unwrap().starts_with(&status.to_string()), "{path}: {response:?}");
         assert_eq!((is("content-type").as_deref(), is("content-length")), (Some(GRPC), None), "{path}");
-        // All of it is one frame: what comes behind a head that is none of all would have to be trailers.
+        // The whole response is one frame: what comes behind a head that is none of all would have to be trailers.
         assert!(response.body.is_empty() && response.trailers.is_empty(), "{path}");
         assert_eq!(is("location").is_some(), status == 302, "{path}");
         assert_eq!(is("www-authenticate").is_some(), status == 401, "{path}");

@@ -22,7 +22,7 @@ fn answering(responses: &'static [&'static str]) -> Upstream {
 
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// Each is 200 with `hello`; `true` if the connection to the server goes on behind it.
+/// Each response is 200 with `hello`; `true` if the connection to the server goes on behind it.
 const DELIVERED: &[(&str, bool)] = &[
     ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5  \r\nhello\r\n0\r\n\r\n", true),
     ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\t \r\nhello\r\n0       \r\n\r\n", true),
@@ -75,7 +75,7 @@ fn odd_responses_that_other_proxies_deliver_are_delivered() {
     }
 }
 
-/// Some of the others deliver these, and some do not. Here they are 502, or broken off.
+/// Some of the other servers deliver these responses, and some do not. Maitred makes them 502, or broken off.
 #[test]
 fn what_two_parties_could_read_in_two_ways_is_refused() {
     const REFUSED: &[&str] = &[

@@ -112,7 +112,7 @@ fn what_is_answered_to_a_copy_is_dropped() {
         let mut client = server.connect();
         for round in 1..5 {
             assert_eq!(client.get("/app/x").text(), "app");
-            // Each makes room for the next one.
+            // Each request makes room for the next one.
             eventually("it has its copy", || {
                 assert_eq!(client.get("/app/x").text(), "app");
                 counts(&server).0 > round

@@ -139,7 +139,7 @@ fn trailers_of_a_request_are_announced_to_the_server() {
         assert_eq!(field(&heads[0], "trailer"), Some("x-sum"), "{buffering} over HTTP/2");
         assert_eq!(field(&heads[1], "x-sum"), Some("17"), "{buffering} over HTTP/2");
 
-        // One that has none announces none.
+        // A request that has none announces none.
         assert_eq!(server.connect().post("/", b"some").text(), "ok");
         let heads = asked.recv_timeout(TIMEOUT).unwrap();
         assert_eq!((field(&heads[0], "trailer"), heads.len()), (None, 1), "{buffering}");

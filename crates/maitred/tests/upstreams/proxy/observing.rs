@@ -29,7 +29,7 @@ fn the_log_names_the_server_its_status_and_its_times() {
     drop(gone);
     eventually("there is no listener", || std::net::TcpStream::connect(gone_at).is_err());
     let mut client = server.connect();
-    // Each is asked first by one of two.
+    // Each server is the first for one of two requests.
     assert!((0..2).all(|_| client.get("/x").status == 404));
     client.get("/a.txt");
     let path = server.path("all.log");

@@ -78,7 +78,7 @@ fn the_server_gets_the_request_and_what_maitred_knows_of_it() {
     for name in ["x-hop", "upgrade", "content-length", "transfer-encoding"] {
         assert_eq!(request.field(name), None, "{name}");
     }
-    // That the client takes trailers, the server is told anew (9110-10.1.4).
+    // The server is told anew that the client takes trailers (9110-10.1.4).
     assert_eq!((request.field("te"), request.field("connection")), (Some("trailers"), Some("te")));
     let id = request.field("x-request-id").unwrap().to_owned();
     let response = client.post("/shop/form", b"a=b");
@@ -248,7 +248,7 @@ fn a_slow_client_holds_its_server_back() {
     let mut client = server.connect();
     client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.head().unwrap().status, 200);
-    // It comes to a stop long before the end: there is room in sockets only.
+    // The response comes to a stop long before the end: there is room in sockets only.
     let mut taken = 0;
     while sent.recv_timeout(std::time::Duration::from_secs(1)).is_ok() {
         taken += 1;

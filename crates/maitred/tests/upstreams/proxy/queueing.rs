@@ -85,7 +85,7 @@ fn requests_get_their_places_in_the_order_in_which_they_came() {
     let held = held();
     let server = setup(&[(held.upstream.name(), 1)], "").start();
     let mut clients = vec![first(&server, &held)];
-    // They are connections of both threads.
+    // The clients' connections belong to both threads.
     for number in 0..8 {
         clients.push(waits(&server, &get(&format!("/{number}"))));
     }

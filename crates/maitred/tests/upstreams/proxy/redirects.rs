@@ -17,7 +17,7 @@ fn redirecting() -> Upstream {
     })
 }
 
-/// Its field as a client gets it.
+/// The field of a redirect as a client gets it.
 fn mapped(server: &Server, field: &str) -> String {
     let response = server.connect().get(&format!("/app/x?{field}"));
     assert_eq!(response.status, 302);

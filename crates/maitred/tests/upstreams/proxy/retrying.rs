@@ -179,7 +179,7 @@ fn a_body_that_has_gone_on_is_not_sent_twice() {
     let server = Setup::with_files().route("/*", route).table(&pool).start();
     assert_eq!(server.connect().post("/x", &vec![b'x'; 3_000_000]).status, 503);
     assert_eq!((retries(&server), bad.requests() + other.requests()), (0, 1));
-    // One that came with its head is still whole.
+    // A body that came with its head is still whole.
     assert_eq!(server.connect().post("/x", b"body").status, 503);
     assert_eq!(retries(&server), 1);
     server.stop();

@@ -59,7 +59,7 @@ fn what_a_server_says_unasked_is_nobodys_answer() {
             let mut client = server.connect();
             assert_eq!(client.get("/first").text(), "0");
             let ask = "POST /second HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
-            // Both are there before the worker process sees either.
+            // The request and what the server behind does are there before the worker process sees either.
             server.while_worker_sleeps(|| {
                 if client_first {
                     client.send(ask);

@@ -204,7 +204,7 @@ fn a_server_asks_for_the_body_by_itself() {
         }
         peer.send("HTTP/1.1 100 Continue\r\n\r\n")?;
         assert_eq!(peer.take(5)?, b"hello");
-        // It closes the connection, which would otherwise be kept for the next request.
+        // The server behind closes the connection, which would otherwise be kept for the next request.
         peer.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nthanks")
     });
     let server = start(&[&upstream], "");
@@ -398,7 +398,7 @@ fn by_default_only_long_bodies_go_on_while_they_come() {
     assert!(hear(&said).contains("content-length: 10"));
     client.send("0123456789");
     assert_eq!(client.response("POST").text(), "thanks");
-    // Its length is not known beforehand.
+    // The length of a chunked body is not known beforehand.
     client.send("POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\na\r\n01234");
     assert_eq!(server.connect().get("/a.txt").text(), "file a\n");
     assert!(said.try_recv().is_err(), "the server does not get what is not there as a whole");

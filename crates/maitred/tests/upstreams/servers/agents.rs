@@ -51,7 +51,7 @@ fn names_stay_when_the_process_that_resolves_them_is_killed() {
     names.set(|_| addresses([ip(1), ip(2)]));
     let both = [format!("{}:{one}", ip(1)), format!("{}:{one}", ip(2))];
     eventually("it resolves names", || listed(&server, "one") == both);
-    // It has logged errors.
+    // The server has logged errors.
     assert!(server.terminate(Signal::TERM).status.success());
 }
 
@@ -83,6 +83,6 @@ fn what_was_checked_stays_when_the_process_that_checks_is_killed() {
     let before = requests();
     eventually("servers are checked", || requests() > before + 4);
     assert_eq!(unwell(), [dead.to_string()]);
-    // It has logged errors.
+    // The server has logged errors.
     assert!(server.terminate(Signal::TERM).status.success());
 }

@@ -31,7 +31,7 @@ pub(crate) fn servers(count: usize) -> (Vec<Upstream>, Vec<Upstream>) {
     ((0..count).map(one).collect(), (0..count).map(|_| streams(None)).collect())
 }
 
-/// One of HTTP/2.
+/// A server of HTTP/2.
 pub(crate) fn streams(address: Option<SocketAddr>) -> Upstream {
     framed::on(address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))), &[], |far| {
         loop {
@@ -143,7 +143,7 @@ fn servers_that_are_commanded_all_the_time_lose_no_request() {
     change_under_load(&server, 10, |round| {
         for step in 0..5 {
             for (pool, servers) in [("one", &ones), ("two", &twos)] {
-                // There is always one that takes requests, and each is left in each of the ways.
+                // At least one server always takes requests, and each is left in each of the ways.
                 let at = |number: usize| &servers[(5 * round as usize + step + number) % 3];
                 command(pool, "add?", at(1));
                 command(pool, "weight?weight=7&", at(1));
@@ -174,7 +174,7 @@ fn files_that_change_all_the_time_lose_no_request() {
     let text = |servers: &[Upstream], which: usize| format!("[{}]", entry(&servers[which % 3]));
     let connect =
         |upstream: &Upstream| format!("connect = \"h2://{}\"\nendpoints = \"two.json\"", upstream.address());
-    // One of HTTP/2 stays, because a file alone makes servers of HTTP/1.
+    // One server of HTTP/2 stays, because a file alone makes servers of HTTP/1.
     let server = setup("endpoints = \"one.json\"", &connect(&twos[0]), &[&ones[0]])
         .outside("one.json", text(&ones, 0).as_bytes())
         .outside("two.json", text(&twos, 1).as_bytes())

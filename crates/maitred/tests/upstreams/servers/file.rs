@@ -23,6 +23,6 @@ fn a_file_is_read_again_when_it_changes_and_a_broken_one_changes_nothing() {
     assert_eq!(listed(&server), of_file("unix:/run/x.sock 1 draining file backup"));
     fs::write(&file, "[]").unwrap();
     eventually("it was read", || listed(&server).len() == 1);
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }

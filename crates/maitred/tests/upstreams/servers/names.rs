@@ -36,7 +36,7 @@ fn a_name_leads_to_all_of_its_addresses_as_they_are_now() {
     server.wait_for("the name cannot be resolved; its servers stay as they are");
     names.set(|_| addresses([ip(3)]));
     eventually("it is back", || listed(&server) == at(&[3]));
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }
 
@@ -60,7 +60,7 @@ fn a_name_that_changes_all_the_time_is_not_resolved_all_the_time() {
     let begun = std::time::Instant::now();
     let server = start(&names, "connect = \"http://app.test:8000\"\nresolve = true");
     eventually("it was asked several times", || names.questions() >= 6);
-    // Each time there is a question for each family.
+    // Each resolution has a question for each family.
     let (times, seconds) = (names.questions() / 2, begun.elapsed().as_secs() + 2);
     assert!(times as u64 <= seconds, "{times} times in {seconds} s");
     assert_eq!(listed(&server).len(), 1);
@@ -111,6 +111,6 @@ fn a_name_server_that_says_nothing_holds_nothing_up() {
     assert_eq!(server.connect().get("/x").text(), "fixed");
     assert_eq!(listed(&server), [format!("{} 1 active configuration", fixed.address())]);
     server.wait_for("the name cannot be resolved; its servers stay as they are");
-    // It has logged an error.
+    // The server has logged an error.
     assert!(server.terminate(Signal::TERM).status.success());
 }

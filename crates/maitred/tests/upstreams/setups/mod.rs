@@ -22,7 +22,7 @@ fn example(name: &str, setup: Setup, places: &[(&str, &str)]) -> Server {
         assert!(text.contains(from), "{name} has no {from}");
         text = text.replace(from, to);
     }
-    // Those of the test and of what it starts are one account.
+    // The account of the test and that of what it starts are the same.
     let server = "[server]\nthreads = 1\nshare_user = true\nadmin = \"unix:admin.sock\"\n[log]\naccess_file = \"access.log\"\n";
     setup.start_as(&format!("{server}\n{text}"))
 }

@@ -78,7 +78,7 @@ fn what_is_said_of_a_request_that_was_cut_off_reaches_no_other_client() {
     eventually("the client is aborted", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/app/flood HTTP/1.1\" 499"))
     });
-    // It gets the place in the server that the other one had.
+    // The next client gets the place in the server that the other one had.
     let mut other = server.connect();
     assert_eq!(other.get("/app/afterthought").body, b"ok\n");
     assert_eq!(other.get("/small").body, b"small\n");
@@ -101,7 +101,7 @@ fn an_application_that_does_not_read_costs_only_its_own_requests() {
     for client in &mut clients {
         let response = next(client);
         match response.status {
-            // Its frame had not left, so that it could go to the next process.
+            // The frame of the request had not left, so that it could go to the next process.
             200 => {
                 assert_eq!(response.body, b"100000\n");
                 given_again += 1;
@@ -225,7 +225,7 @@ fn a_killed_worker_process_is_replaced() {
     assert_eq!(server.connect().get("/app/ok").status, 200);
     let mut rest = Vec::new();
     let _ = held.tcp().read_to_end(&mut rest);
-    // That a worker process was killed is an error for the log.
+    // A worker process that was killed is an error for the log.
     let stopped = server.terminate(Signal::TERM);
     let panicked = stopped.said.iter().any(|line| line.contains("panic"));
     assert!(stopped.status.success() && !panicked, "{:#?}", stopped.said);

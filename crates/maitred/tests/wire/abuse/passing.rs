@@ -90,7 +90,7 @@ fn send_with_lingering(through: &UnixStream, bytes: &[u8]) -> TcpStream {
     let sent = sendmsg(through, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
     assert!(matches!(sent, Ok(_) | Err(Errno::PERM | Errno::PIPE)), "{sent:?}");
     if sent.is_err() {
-        // It is closed here, then.
+        // The socket is closed here, then.
         rustix::net::sockopt::set_socket_linger(&socket, None).unwrap();
     }
     far_end
@@ -138,7 +138,8 @@ fn what_is_unread_in_a_channel_does_not_hold_the_master_up() {
     let mut client = server.connect();
     assert_eq!(client.get("/app/ok").status, 200);
     client.send(get(&format!("/app/linger/orphan/{}", peer.local_addr().unwrap().port())));
-    // Its frame leaves at the end of the turn that has counted it, before which the worker process must not be stopped.
+    // The frame of the request leaves at the end of the turn that has counted it, before which the worker process must not be
+    // stopped.
     eventually("the application has the request", || server.path("at-the-gate").exists());
     let worker = server.worker();
     send_signal(worker, Signal::STOP);

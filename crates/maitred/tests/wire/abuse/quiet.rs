@@ -49,7 +49,7 @@ fn a_slow_turn_is_counted_and_logged() {
         });
     });
     assert!(server.total("longest_turn_us") > 100_000);
-    // Which one it was, is not the test's choice: that of the client, one that has just accepted or closed an operator's …
+    // Which source was slow is not the test's choice: that of the client, one that has just accepted or closed an operator's …
     let names = ["connection", "listener", "messages of other threads", "what is done once per turn"];
     server.wait_for_line(|line| {
         let what = line.split("slow iteration of the event loop: ").nth(1);
@@ -88,7 +88,7 @@ fn at_the_limit_of_connections() {
         assert_eq!(clients[0].get("/small").status, 200);
         clients.iter_mut().skip(1).for_each(|client| client.send("GET /sm"));
         becomes_quiet(worker, limits);
-        // All of them come in as others go.
+        // All clients come in as others go.
         for mut client in clients.drain(1..) {
             client.send("all HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
             if limits.ends_with('1') {

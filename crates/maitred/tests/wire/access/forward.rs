@@ -93,7 +93,7 @@ fn a_client_is_admitted_and_its_application_is_told_who_it_is() {
         "|||0|false",
         "no route of the site lets them through"
     );
-    // Its body goes to the application and not to the guard.
+    // The body of the request goes to the application and not to the guard.
     let body = "x".repeat(200_000);
     client.send(format!(
         "POST /app/up HTTP/1.1\r\nHost: localhost\r\nCookie: session=bob\r\nContent-Length: 200000\r\n\r\n{body}"

@@ -124,7 +124,7 @@ fn a_pool_that_wants_targets_as_they_were_sent_gets_what_was_judged() {
     server.stop();
 }
 
-/// What it got, and that of its gate, as an application process has them.
+/// An application that answers with the target that it got, and with that of its gate.
 const APPLICATION: &str = r#"
 def application(environ, start_response):
     said = (environ["RAW_URI"] + " " + environ.get("HTTP_X_SHOWN", "-")).encode()

@@ -1,5 +1,5 @@
-//! A provider of OpenID Connect (Core 1.0) for tests: one user, who agrees to everything at once. It checks what the relying
-//! party sends: client, redirect, code, and PKCE (RFC 7636).
+//! A provider of OpenID Connect (Core 1.0) for tests: one user, who agrees to everything at once. The provider checks what the
+//! relying party sends: client, redirect, code, and PKCE (RFC 7636).
 
 use std::collections::HashMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -20,7 +20,7 @@ pub(crate) const CLIENT: (&str, &str) = ("www", "a secret of the test");
 /// Who signs in.
 pub(crate) const USER: (&str, &str) = ("ann", "ann@example.com");
 
-/// It runs until it is dropped.
+/// A provider that runs until it is dropped.
 pub(crate) struct Provider {
     pub(crate) address: SocketAddr,
     state: Arc<State>,

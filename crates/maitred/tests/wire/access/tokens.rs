@@ -1,4 +1,4 @@
-//! `jwt`: signed tokens. Those of `tokens.json` were made by PyJWT 2.15; the others here.
+//! `jwt`: signed tokens. Tokens of `tokens.json` were made by PyJWT 2.15; the others here.
 
 use std::sync::{Arc, Mutex};
 
@@ -278,7 +278,7 @@ fn keys_are_fetched_when_they_are_missing_and_stay_when_they_cannot_be() {
     let rules = "issuer = \"https://issuer.example/\", audience = \"web\"";
     let gate = format!("jwt = {{ jwks_url = \"{}/keys?a=b\", {rules} }}", provider.name());
     let server = Setup::with_files().site(&gate).start();
-    // There are none as yet.
+    // No keys are known as yet.
     server.wait_for("keys for tokens cannot be fetched");
     let waits = server.connect().method("GET", "/a.txt", &bearer(&token("good", "RS256")));
     assert_eq!(waits.status, 503);
@@ -326,7 +326,7 @@ fn keys_stay_when_the_process_that_fetches_them_is_killed() {
     server.wait_for("the process that fetches keys");
     assert_eq!(status(&server, "RS256"), 200);
     eventually("there is another one", || server.agent("keys") != killed);
-    // Which finds nothing.
+    // The new process finds no keys.
     server.wait_for("keys for tokens cannot be fetched");
     assert_eq!([status(&server, "RS256"), status(&server, "ES256")], [200, 401]);
     *content.lock().unwrap() = set(&["ES256"]);

@@ -272,7 +272,7 @@ fn a_file_of_users_is_read_again_when_it_changes() {
         |user: &str, target: &str| server.connect().method("GET", target, &field(user, "secret")).status;
     let all = || ["ann", "bob", "new", "root"].map(|user| status(user, "/a.txt"));
     assert_eq!(all(), [200, 200, 401, 200]);
-    // One has gone, and one has another password; those were known.
+    // One user has gone, and one has another password; those were known.
     let other = "$2y$05$abcdefghijklmnopqrstuuZHHhNZhHnLO8lYlJcnGJ3nKrjRfmVfG";
     let worker = server.worker();
     place(&server, &format!("bob:{other}\nnew:{BCRYPT}\nroot:{other}\n"));
@@ -291,7 +291,7 @@ fn a_file_of_users_is_read_again_when_it_changes() {
     eventually("all have gone", || status("ann", "/a.txt") == 401);
     assert_eq!(all(), [401, 401, 401, 200]);
     assert_eq!(server.worker(), worker, "no worker process was replaced");
-    // One that is started later has what is there now.
+    // A process that is started later has what is there now.
     send_signal(worker, Signal::KILL);
     eventually("another process serves", || server.worker_is_not(worker));
     eventually("it answers", || server.answering_worker() != worker);

@@ -260,7 +260,7 @@ fn each_client_has_responses_of_its_own_by_its_identity() {
     assert_eq!((part.status, part.text(), status(&part).as_str()), (206, "app", HIT));
     reload(&server, 2);
     assert_eq!((users.map(&ask), origin.count()), (first, 4), "a digest is the same in another process");
-    // One of them changes it, for all.
+    // One of the users changes the page, for all.
     let fields = format!("{ANN}Content-Length: 0\r\n");
     assert_eq!(server.connect().method("POST", "/page", &fields).status, 200);
     assert_ne!(said(&server, "/page", BOB), HIT);

@@ -84,7 +84,7 @@ fn pieces_reach_all(piece_bytes: usize) {
         for client in &mut clients {
             assert!(client.exactly(piece_bytes).unwrap() == *piece, "piece {at}");
         }
-        // One that comes late gets what is there.
+        // A client that comes late gets what is there.
         let mut late = ask(&server, 1, "/slow").remove(0);
         late.head().unwrap();
         assert!(late.exactly(piece_bytes * (at + 1)).unwrap() == pieces[..=at].concat());

@@ -70,7 +70,7 @@ fn a_response_that_is_not_kept_is_that_to_the_whole_request() {
     let origin = echo("Cache-Control: private\r\n");
     let server = start(&origin, "{ query_ignore = [\"utm_*\"], key_cookies = [\"lang\"] }");
     assert_eq!(get(&server, "/?utm_x=1&a", "Cookie: sid=ann\r\n"), "/?utm_x=1&a sid=ann - 2");
-    // It is known now that it is not kept.
+    // The cache knows now that the response is not kept.
     assert_eq!(get(&server, "/?utm_x=1&a", "Cookie: sid=ann\r\n"), "/?utm_x=1&a sid=ann - 3");
     assert_eq!(get(&server, "/b", ""), "/b - - 4", "nothing is left out of it: it is asked for once");
     server.stop();

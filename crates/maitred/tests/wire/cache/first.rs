@@ -34,7 +34,7 @@ fn fields_that_are_not_kept_reach_the_client_that_has_fetched_them() {
     }
 }
 
-/// Those who wait for a response get what is kept of it, also while it comes.
+/// Clients that wait for a response get what is kept of it, also while it comes.
 #[test]
 fn fields_for_one_client_do_not_reach_those_who_wait() {
     let steps = Steps::default();

@@ -47,7 +47,7 @@ impl Origin {
         self.upstream.name()
     }
 
-    /// What it was asked.
+    /// What the origin was asked.
     pub(crate) fn seen(&self) -> Vec<Asked> {
         self.seen.lock().unwrap().clone()
     }
@@ -70,7 +70,7 @@ pub(crate) fn response(fields: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
 pub(crate) struct Steps(Arc<(Mutex<usize>, Condvar)>);
 
 impl Steps {
-    /// One more may be taken.
+    /// Allows one more step.
     pub(crate) fn allow(&self) {
         *self.0.0.lock().unwrap() += 1;
         self.0.1.notify_all();

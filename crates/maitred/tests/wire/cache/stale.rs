@@ -80,7 +80,7 @@ fn what_is_stale_is_given_in_place_of_errors() {
     let instead = server.connect().get("/a");
     assert_eq!((instead.status, instead.text()), (200, "old"));
     assert!(instead.need("cache-status").contains("the pool has failed"), "{instead:?}");
-    // It does not fail with each client while it is down.
+    // The pool does not fail with each client while it is down.
     for _ in 0..50 {
         assert_eq!(server.connect().get("/a").text(), "old");
     }

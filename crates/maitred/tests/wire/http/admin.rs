@@ -37,7 +37,7 @@ fn status_json_is_an_account_of_what_happened() {
     assert_eq!(files["responses"]["4xx"], 1, "{status}");
     let totals = &status["totals"];
     assert_eq!((totals["handoffs"].as_u64(), totals["malformed"].as_u64()), (Some(1), Some(0)), "{status}");
-    // Those of the admin address are counted, too.
+    // Responses of the admin address are counted, too.
     assert!(totals["responses"]["2xx"].as_u64() >= Some(6), "{status}");
     assert_eq!(totals["responses"]["4xx"], 1, "{status}");
     assert_eq!(status["threads"].as_array().unwrap().len(), 2);
@@ -237,7 +237,7 @@ fn by_the_socket_root_and_the_servers_account_command_and_nobody_else() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     };
-    // That of the worker process, and one without an account.
+    // The account of the worker process, and one without an account.
     for uid in [65534, 54321] {
         for target in ["/stop", "/upgrade", "/reload"] {
             assert_eq!(ask(uid, "POST", target), "HTTP/1.1 403", "{uid} {target}");

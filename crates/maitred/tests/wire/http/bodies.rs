@@ -307,7 +307,7 @@ fn a_body_that_nobody_wants_is_not_waited_for() {
     assert_eq!(client.response("POST").status, 405);
     client.send(format!("1389\r\n{}", "x".repeat(5001)));
     assert_eq!(client.end(), End::Closed);
-    // Each is in the log once, with its answer.
+    // Each request is in the log once, with its answer.
     assert_eq!(server.total("client_aborts"), 0);
     assert_eq!(server.stop().json_lines().len(), 2 * (3 * 2 + 1) + 2);
 }

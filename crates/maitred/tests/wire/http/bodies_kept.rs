@@ -38,7 +38,7 @@ fn bodies_that_find_no_room_in_memory_go_to_the_disk() {
     eventually("all that was sent is kept", || kept(&server).iter().sum::<usize>() == 4 * 40 * KIB);
     let [memory, disk] = kept(&server);
     assert!((KIB..=64 * KIB).contains(&memory) && disk > 0, "{memory} {disk}");
-    // None of them notices, wherever it is.
+    // No client notices where its body is kept.
     for client in &mut clients {
         client.send(vec![b'x'; 10 * KIB]);
         assert_eq!(client.response("POST").text(), "51200");
@@ -92,7 +92,7 @@ fn bodies_that_find_no_room_on_the_disk_are_refused() {
         assert_eq!(response.field("retry-after"), Some("10"));
         assert_eq!(client.end(), End::Closed);
     };
-    // One with a Content-Length is refused at once, the other when there is no more room.
+    // A body with a Content-Length is refused at once, the other when there is no more room.
     refused(begin(&server, "/app/length", 2 * KIB, 700 * KIB));
     assert_eq!(kept(&server), [0, 600 * KIB]);
     let mut chunked = server.connect();

@@ -147,7 +147,7 @@ fn a_client_of_version_1_0_is_told_either_way() {
         answers(&server, &format!("GET {target} HTTP/1.0\r\n{HOST}{kept}{length}"), &[(status, false)]);
         answers(&server, &format!("GET {target} HTTP/1.0\r\n{HOST}{length}"), &[(status, true)]);
     }
-    // Its length is not known, so that its end is that of the connection.
+    // The length of a stream is not known, so that its end is that of the connection.
     answers(&server, &format!("GET /app/stream HTTP/1.0\r\n{HOST}{kept}\r\n"), &[(200, true)]);
     server.stop();
 }

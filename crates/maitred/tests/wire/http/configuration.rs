@@ -86,7 +86,7 @@ fn what_cannot_be_in_force_changes_nothing() {
         "{}",
         answer.text()
     );
-    // One that is right, but of which a part is taken: the master finds out, not the text.
+    // A configuration that is right, but of which a part is taken: the master finds out, not the text.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let other = format!("{before}\n[[listen]]\naddress = \"{}\"\n", taken.local_addr().unwrap());
     let answer = put(&server, "", other.as_bytes());

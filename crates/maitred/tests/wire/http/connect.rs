@@ -55,7 +55,7 @@ fn what_no_process_has_seen_goes_to_another_one_whatever_its_method() {
     let cases = [(direct, 10), (direct, 1_000_000), (relay, 10), (relay, 1_000_000), (streams, 100_000)];
     for ((transport, sockets_only), bytes) in [&cases[..], &[(streams, 1_000_000)]].concat() {
         let gate = Gate::new();
-        // Those that are leaving would not answer, were they asked.
+        // Processes that are leaving would not answer, were they asked.
         let setup =
             Running::setup(&format!("workers = 4\nhealth_interval = \"0s\"\ntransport = \"{transport}\""));
         let running = Running::start_with(setup.directory.path(), Some(&gate), 3, sockets_only);

@@ -10,7 +10,7 @@ const PLACES: u64 = 4;
 const OPERATORS: usize = 64;
 /// A limit on open files under which connections alone could take up so much that nothing is left for their requests.
 const OPEN_FILES: u32 = 520;
-/// What it leaves: a third of what is not reserved.
+/// Places that this limit leaves: a third of what is not reserved.
 const PLACES_OF_FEW: u64 = (OPEN_FILES as u64 - 256 - 8) / 3;
 /// As many as there would be places, if each took no more than one descriptor.
 const CLIENTS: u32 = OPEN_FILES - 256 - 8;
@@ -191,14 +191,14 @@ fn an_address_has_no_more_connections_than_it_may() {
     assert!(is_refused(server.connect()));
     assert_eq!(server.total("refused_by_address"), 1);
     server.wait_for("connection closed: it has connections_per_address_max already");
-    // Those that are there are none the worse for it, and each that goes lets another in.
+    // Connections that are there are none the worse for it, and each that goes lets another in.
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
     clients.pop();
     eventually("its place is free", || server.total("connections") == MAX as u64);
     let mut last = server.connect();
     assert_eq!(last.get("/a.txt").status, 200);
     assert!(is_refused(server.connect()));
-    // They are those of the next worker process after a reload.
+    // The connections are those of the next worker process after a reload.
     server.signal(rustix::process::Signal::HUP);
     eventually("they were given on", || server.total("adopted") == MAX as u64);
     assert!(is_refused(server.connect()));
@@ -248,7 +248,7 @@ async def application(scope, receive, send):
     await send({'type': 'http.response.body', 'body': b'ok'})
 ";
 
-/// A burst takes a descriptor for each request, here and in the process. They do not stay.
+/// A burst takes a descriptor for each request, here and in the process. The descriptors do not stay.
 #[test]
 fn relays_that_nobody_needs_are_given_back() {
     let server = Setup::with_files()

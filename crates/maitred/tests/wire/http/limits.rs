@@ -1,4 +1,4 @@
-//! Every key of `[limits]`: what a peer meets at the bound, and that it is served below it. Those about bodies are in
+//! Every key of `[limits]`: what a peer meets at the bound, and that it is served below it. Keys about bodies are in
 //! [`super::bodies`], those about the number of connections and requests in [`super::persistence`].
 
 use std::fs;
@@ -210,7 +210,7 @@ fn the_last_request_says_how_long_its_connection_may_be_idle() {
     server.wait_for_processes();
     let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
     for (at, client) in clients.iter_mut().enumerate() {
-        // One is asked for a short time first, and may stay by what comes after it.
+        // One connection is asked for a short time first, and may stay by what comes after it.
         let (first, last) = if at == 0 { ("/short/x", "/a.txt") } else { ("/a.txt", "/short/x") };
         client.get(first);
         assert_eq!(client.get(if at == 2 { "/slow/hello" } else { last }).status, 200);

@@ -36,7 +36,7 @@ fn mixture(server: &Server) -> usize {
         assert_eq!(client.response("GET").status, 400, "{request:?}");
         client.end();
     }
-    // One that goes away in the middle of a response.
+    // A client that goes away in the middle of a response.
     let mut client = server.connect();
     client.send("GET /huge.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.head().unwrap();

@@ -189,7 +189,7 @@ fn a_refusal_reaches_a_client_that_is_still_sending() {
 fn connections_over_the_limit_wait_in_the_queue() {
     let server = Setup::with_files().limit("connections_per_thread_max = 3").start();
     let mut held: Vec<Client> = (0..3).map(|_| server.connect()).collect();
-    // Each is always in the middle of a request, or it would be closed for the new one.
+    // Each connection is always in the middle of a request, or it would be closed for the new one.
     let more = |client: &mut Client| {
         client.send("/a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET ");
         assert_eq!(client.response("GET").status, 200);

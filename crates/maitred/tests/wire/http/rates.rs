@@ -70,7 +70,7 @@ fn a_head_has_more_time_the_more_of_it_comes() {
     assert!(began.elapsed() > Duration::from_millis(500));
     assert_eq!(client.response("GET").status, 200);
     server.stop();
-    // There is an end to that.
+    // The time for a head has an end.
     let server = with_end("2s");
     let (mut client, began) = (server.connect(), Instant::now());
     client.send("GET /a.txt HTTP/1.1\r\nX: ");
@@ -110,7 +110,7 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     fs::File::create(setup.directory.path().join("root/zeros.bin")).unwrap().set_len(LARGE as u64).unwrap();
     let server = setup.start();
     server.wait_for_processes();
-    // There is nothing to send to this one.
+    // The server has nothing to send to this client.
     let mut waits = server.connect();
     waits.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
@@ -125,8 +125,8 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     server.stop();
 }
 
-/// An application that writes to the client's own socket: what the kernel has of it is looked at. One that has little to say, or
-/// nothing, is not the client's fault.
+/// An application that writes to the client's own socket: what the kernel has of it is looked at. An application that has
+/// little to say, or nothing, is not the client's fault.
 #[test]
 fn a_client_that_takes_too_little_of_what_an_application_writes_to_its_socket_is_dropped() {
     let (gate, other_gate) = (Gate::new(), Gate::new());

@@ -152,7 +152,7 @@ fn grace_streams_bounds_them() {
     }
 }
 
-/// One too many ends the oldest.
+/// One process too many ends the oldest.
 #[test]
 fn no_more_old_worker_processes_stay_than_there_may_be() {
     let server = start(setup("grace = \"100ms\"\nold_workers_max = 2", "relay"));
@@ -253,7 +253,7 @@ fn a_request_that_arrives_during_a_reload_goes_to_the_same_process() {
         assert_eq!(later.pid, events.pid, "{transport}");
         kept.send(vec![b'x'; 99_999]);
         assert_eq!(kept.response("POST").text(), events.pid, "{transport}");
-        // Which goes on at the new one.
+        // The connection goes on at the new one.
         assert_eq!(kept.get("/app/pid").text(), events.pid, "{transport}");
         ask(&server, "/app/finish");
         events.ended();
@@ -304,7 +304,7 @@ fn the_death_of_the_new_worker_process_loses_what_the_old_one_has_at_the_process
         let _ = events.client.tcp().read_to_end(&mut rest);
         assert_eq!(rest, b"", "{transport}");
         assert_eq!(download.response("GET").body.len(), 4_000_000, "{transport}: the old one serves on");
-        // It does not recover, and is replaced.
+        // The application does not recover, and is replaced.
         assert_eq!(ask(&server, "/app/say?on"), "0", "{transport}");
         server.terminate(rustix::process::Signal::TERM);
     }
@@ -344,7 +344,7 @@ fn stubborn(server: &Server) -> Client {
     client
 }
 
-/// Its worker process has gone, and the one that had the channel then as well.
+/// The worker process of the request has gone, and the one that had the channel then as well.
 #[test]
 fn what_a_worker_process_leaves_behind_is_known_to_all_that_follow() {
     for transport in TRANSPORTS {
@@ -365,7 +365,7 @@ fn what_a_worker_process_leaves_behind_is_known_to_all_that_follow() {
     }
 }
 
-/// It was refused by one owner, and the next one reports that there is room.
+/// The request was refused by one owner, and the next one reports that there is room.
 #[test]
 fn a_request_that_waits_for_room_outlasts_another_reload() {
     for transport in TRANSPORTS {

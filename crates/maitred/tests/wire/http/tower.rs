@@ -60,7 +60,7 @@ fn requests_of_a_tower_service_run_at_the_same_time() {
         client.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
     }
     assert_eq!(server.connect().get("/bytes/3").body, b"xxx");
-    // Their clients go away, which ends the service's futures: otherwise the processes would not end.
+    // The slow clients go away, which ends the service's futures: otherwise the processes would not end.
     drop(slow);
     server.stop();
 }

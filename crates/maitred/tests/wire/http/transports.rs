@@ -135,7 +135,7 @@ fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
     }
 }
 
-/// The process gets CANCEL. One that does not come to an end all the same must not be busy for ever.
+/// The process gets CANCEL. A process that does not come to an end all the same must not be busy for ever.
 #[test]
 fn a_request_whose_client_has_gone_has_a_deadline_too() {
     for transport in ["direct", "relay"] {
@@ -219,7 +219,7 @@ fn an_application_may_answer_with_a_file() {
             let response = client.get(&format!("/f/{page}"));
             let case = format!("{transport} {page} {has_root}");
             if page == "header" && !has_root {
-                // It is a field as any other.
+                // `X-Sendfile` is a field as any other.
                 assert_eq!((response.status, response.body.len()), (200, 0), "{case}");
                 assert!(response.field("x-sendfile").is_some_and(|path| path.ends_with("big.bin")));
                 continue;

@@ -173,7 +173,7 @@ fn a_process_cannot_switch_to_what_was_not_asked_for() {
     assert_eq!(stopped.access.len(), 1);
 }
 
-/// It has the connection, but does not do with it what it said.
+/// The process has the connection, but does not do with it what it said.
 #[test]
 fn a_process_that_does_not_switch_is_held_to_http() {
     let server = with("relay");

@@ -262,7 +262,7 @@ fn a_websocket_reaches_an_application() {
             )
             .start();
         server.wait_for_processes();
-        // They stay, so that the thread that took the first of them leaves some to the others.
+        // The connections stay, so that the thread that took the first of them leaves some to the others.
         let mut connections = Vec::new();
         eventually("one has to reach another thread's process", || {
             connections.push(websockets(&server));

@@ -24,7 +24,7 @@ fn figures(server: &Server) -> (u64, u64, u64) {
 
 /// Watches once nothing moves any more.
 fn is_quiet(server: &Server) {
-    // One that waits in vain: that is how the time passes.
+    // A connection that waits in vain: that is how the time passes.
     let waiting = server.connect();
     waiting.tcp().set_read_timeout(Some(WATCHED)).unwrap();
     loop {

@@ -13,7 +13,7 @@ use crate::support::{Server, Setup, eventually};
 /// Connections that ask without a pause. Each has some milliseconds of work in the kernel's buffers at any time, so that no turn
 /// finds nothing to do.
 const BUSY: usize = 16;
-/// What they ask for is small; asking is not.
+/// What these connections ask for is small; asking is not.
 const FILLER_BYTES: usize = 1000;
 
 /// Ends the flood, also where the test fails.
@@ -96,7 +96,7 @@ fn where_all_turns_are_long_streams_are_refused_and_connections_wait() {
             let before = delay(&server);
             let mut client = server.connect();
             client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            // It was there before this request: had it been accepted, its answer would have left first.
+            // The new connection was there before this request: had it been accepted, its answer would have left first.
             assert_eq!(kept.get("/b.txt").text(), "file b\n");
             let waits = client.is_quiet() && (before, delay(&server)) == (2, 2);
             newcomer = Some(client);

@@ -55,7 +55,7 @@ fn a_connection_with_an_open_stream_is_not_idle() {
     let mut connection = Connection::new(server.address);
     let id = connection.request("GET", "/app/wait", &[], true);
     let waiting = gate.arrival();
-    // One that is idle since then has been closed meanwhile.
+    // A connection that is idle since then has been closed meanwhile.
     let mut other = Connection::new(server.address);
     other.get("/a.txt");
     other.end();

@@ -113,12 +113,12 @@ fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
         for _ in 0..4 {
             connection.request("GET", PATH, &[], true);
         }
-        // It may have to wait already.
+        // The connection may have to wait already.
         connections.push(connection);
     }
     let (_, text) = server.command(&["status"]);
     assert!(text.contains("overload    memory critical on 1 thread"), "{text}");
-    // One that is accepted now has waited until the others had lost their time.
+    // A connection that is accepted now has waited until the others had lost their time.
     assert_eq!(Connection::new(server.address).get("/a.txt").text(), "file a\n");
     eventually("the level is normal again", || level(&server, "memory") == 0);
     assert!(server.total("timeouts") > 0);
@@ -182,7 +182,7 @@ fn responses_that_find_no_room_are_aborted() {
     let bytes = requests.collect::<Vec<_>>().concat();
     connection.send(bytes);
     connection.sync();
-    // That is answered in the same turn; what is aborted at its end, is known in the next.
+    // The first sync is answered in the same turn; what is aborted at its end is known in the next.
     connection.sync();
     let resets: Vec<Option<u32>> = ids.iter().map(|id| connection.stream(*id).reset).collect();
     let count = |wanted| resets.iter().filter(|reset| **reset == wanted).count() as u64;

@@ -270,7 +270,7 @@ fn a_websocket_is_one_stream_among_others() {
     connection.upload(ids[0], &large, false);
     connection.content(ids[0], at + large.len());
     assert!(connection.stream(ids[0]).body[at..] == large);
-    // Its end goes through, and so does the server's.
+    // The client's end goes through, and so does the server's.
     connection.upload(ids[0], b"", true);
     assert!(connection.response(ids[0]).body.ends_with(b"bye"));
     // A reset ends the other side, too.
@@ -309,8 +309,8 @@ fn a_server_may_refuse_a_websocket() {
     server.stop();
 }
 
-/// 6455-4.1: the server that passes the handshake on is the client of the server. It makes a new key each time, and checks the
-/// answer.
+/// 6455-4.1: the server that passes the handshake on is the client of the server. Maitred makes a new key each time, and checks
+/// the answer.
 #[test]
 fn a_handshake_has_a_key_of_its_own_and_the_right_answer() {
     let (sender, keys) = channel();

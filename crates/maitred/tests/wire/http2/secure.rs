@@ -50,7 +50,7 @@ impl Door {
         (setup, roots)
     }
 
-    /// That of a server that [`Door::prepare`] has prepared.
+    /// The door of a server that [`Door::prepare`] has prepared.
     pub(crate) fn of(server: &Server, roots: RootCertStore) -> Door {
         let line = server.wait_for_line(|line| line.contains("https://127"));
         let address = line.split("https://").nth(1).and_then(|rest| rest.split_whitespace().next());

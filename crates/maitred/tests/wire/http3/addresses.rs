@@ -131,8 +131,8 @@ fn an_address_that_does_not_answer_is_given_up() {
     assert!(!lines.iter().any(|line| line.contains("/inner/false")), "{lines:#?}");
 }
 
-/// It waits for the proof, and is judged and logged by the new address then. The first datagram is long enough for a challenge to
-/// be sent back.
+/// The client waits for the proof, and is judged and logged by the new address then. The first datagram is long enough for a
+/// challenge to be sent back.
 #[test]
 fn a_client_that_moves_is_judged_by_its_new_address() {
     let server = start(setup(""));
@@ -240,7 +240,7 @@ fn early_requests_wait_for_the_proof_of_their_address() {
     elsewhere.send(&mut absent, server.address_of("https"));
     assert_eq!(join(&connector).get("/inner/other").unwrap().status, 403);
     elsewhere.judge("0-RTT");
-    // One that is there, and has no token. What waits for the end of the handshake cannot be a repetition.
+    // A client that is there, and has no token. What waits for the end of the handshake cannot be a repetition.
     connector.dialer.forget_tokens();
     connector.dialer.local = "127.0.0.2:0".parse().unwrap();
     let mut client = early(&connector);
@@ -280,7 +280,7 @@ fn false_beginnings_take_nothing_from_an_address() {
     assert_eq!(over_tcp("127.0.0.9:0", address, &authority).get("/a.txt").text(), "file a\n");
     elsewhere.judge("beginnings");
     drop(clients);
-    // Those that never end their handshakes would be waited for.
+    // Connections that never end their handshakes would be waited for.
     drop(server);
 }
 

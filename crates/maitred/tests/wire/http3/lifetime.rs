@@ -14,7 +14,8 @@ use crate::support::{Gate, eventually};
 /// and far more than it takes on a slow machine.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
-/// How soon an idle connection ends. It has to be more than a slow machine takes from a handshake to the request behind it.
+/// How soon an idle connection ends. The time has to be more than a slow machine takes from a handshake to the request behind
+/// it.
 const SOON: &str = "keep_alive_timeout = \"1s\"";
 
 fn no_error() -> Closed {
@@ -45,7 +46,7 @@ fn a_connection_with_an_open_stream_is_not_idle() {
     let mut client = connect(&server);
     let stream = client.send_get("/app/wait", &[]);
     client.wait_go_on(&gate, |client| {
-        // One that is idle since then has been closed meanwhile.
+        // A connection that is idle since then has been closed meanwhile.
         let mut other = connect(&server);
         assert_eq!(other.get("/a.txt").unwrap().status, 200);
         assert_eq!(other.wait_closed().unwrap(), no_error());
@@ -98,7 +99,7 @@ fn a_reload_says_go_away_and_then_ends_the_connection() {
     server.stop();
 }
 
-/// It is read slowly, and the process that has begun it goes on with it, while the next one has the new clients.
+/// The response is read slowly, and the process that has begun it goes on with it, while the next one has the new clients.
 #[test]
 fn a_long_response_is_completed_by_the_process_that_began_it() {
     const BYTES: usize = 20_000_000;

@@ -51,11 +51,11 @@ fn what_never_becomes_a_head_ends_its_connection() {
     client.write(stream, &whole[..whole.len() / 2]).unwrap();
     let closed = client.wait_closed().unwrap();
     assert!(ended_with(Code::ExcessiveLoad)(&closed), "{closed:?}");
-    // One that asks for nothing at all.
+    // A connection that asks for nothing at all.
     let mut unused = connect(&server);
     let closed = unused.wait_closed().unwrap();
     assert!(ended_with(Code::NoError)(&closed), "{closed:?}");
-    // One that never ends its handshake.
+    // A connection that never ends its handshake.
     let mut silent = Guest(connector(&server).begin().unwrap());
     silent.flush();
     eventually("it has come", || server.total("http3_connections") == 3);
@@ -87,7 +87,7 @@ fn a_client_that_reads_nothing_loses_its_stream() {
     let server = setup.start();
     let mut client = connect(&server);
     let stream = client.send_get("/zeros.bin", &[]);
-    // It acknowledges what comes, and reads none of it: the window of the stream is used up.
+    // The client acknowledges what comes, and reads none of it: the window of the stream is used up.
     let log = server.path("access.log");
     let is_over = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/zeros.bin"));
     eventually("the response is aborted", || {
@@ -172,7 +172,7 @@ fn an_address_has_no_more_connections_than_it_may() {
     let failed = connector.connect().unwrap_err();
     assert!(refused(&failed), "{failed:?}");
     assert!(server.total("refused_by_address") > 0);
-    // Those that are there are none the worse for it, and each that goes lets another in.
+    // Connections that are there are none the worse for it, and each that goes lets another in.
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").unwrap().status, 200));
     clients.pop();
     eventually("its place is free", || server.total("connections") == MAX as u64);
@@ -280,7 +280,7 @@ fn garbage_disturbs_no_client() {
         for number in 0..100 {
             let bytes = garbage(&mut seed, 1 + (round * 37 + number * 101) % 1400);
             socket.send_to(&bytes, address).unwrap();
-            // One that begins well, and goes on with something else.
+            // A datagram that begins well, and goes on with something else.
             let mut bent = flight[0].clone();
             let at = bytes[0] as usize * 4 % bent.len();
             bent[at] ^= bytes[0] | 1;
@@ -293,7 +293,7 @@ fn garbage_disturbs_no_client() {
     assert_eq!(connect(&server).get("/b.txt").unwrap().text(), "file b\n");
     assert_eq!(server.total("panics"), 0);
     drop(client);
-    // Those that never end their handshakes would be waited for.
+    // Connections that never end their handshakes would be waited for.
     drop(server);
 }
 
@@ -317,6 +317,6 @@ fn clients_prove_their_address_while_many_handshakes_are_under_way() {
     assert_eq!(late.get("/a.txt").unwrap().text(), "file a\n");
     assert!(server.total("quic_retries") > before, "it was asked, and gave it");
     assert_eq!(there.get("/b.txt").unwrap().text(), "file b\n");
-    // Those that never end their handshakes would be waited for.
+    // Connections that never end their handshakes would be waited for.
     drop(server);
 }

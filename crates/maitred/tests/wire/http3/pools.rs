@@ -125,7 +125,7 @@ fn a_body_may_end_with_trailers() {
 /// RESET_STREAM and STOP_SENDING, as browsers send them together.
 fn cancel(client: &mut Guest, stream: maitred_load::http3::quinn_proto::StreamId) {
     let code = Code::RequestCancelled.number();
-    // It has been finished, and all of it may have been acknowledged.
+    // The stream has been finished, and all of it may have been acknowledged.
     let _ = client.reset(stream, code);
     client.stop_sending(stream, code).unwrap();
 }

@@ -197,7 +197,7 @@ fn a_websocket_is_one_stream_among_others() {
     }
     first.wait(&mut client, |first| first.body.len() >= at + large.len()).unwrap();
     assert!(first.body[at..] == large);
-    // Its end goes through, and so does the server's.
+    // The client's end goes through, and so does the server's.
     client.finish(first.stream).unwrap();
     first.wait(&mut client, |first| first.end.is_some()).unwrap();
     assert!(first.body.ends_with(b"bye"));

@@ -30,7 +30,7 @@ fn an_address_can_reset_only_so_many_streams_over_all_connections() {
     eventually("a connection is ended", || three_resets(&server) == Some(code::ENHANCE_YOUR_CALM));
     assert!(count(&server, "http2_resets", "refused") > 0);
     server.wait_for("its address resets too many streams");
-    // Those that reset nothing are none the worse for it.
+    // Connections that reset nothing are none the worse for it.
     assert_eq!(Connection::new(server.address).get("/a.txt").status, 200);
     server.stop();
 }

@@ -68,7 +68,7 @@ fn streams_are_slowed_down_each_by_itself() {
     let mut connection = Connection::new(server.address);
     let start = Instant::now();
     let slow: Vec<_> = TARGETS.iter().map(|target| connection.request("GET", target, &[], true)).collect();
-    // One that has no limit overtakes one that takes a minute.
+    // A stream that has no limit overtakes one that takes a minute.
     let slowest = connection.request("GET", "/slowest/large", &[], true);
     assert_eq!(connection.get("/large").body.len(), BYTES);
     assert!(connection.stream(slowest).body.len() < BYTES);

@@ -54,7 +54,7 @@ fn hints_without_an_end_or_a_measure_break_the_response_off() {
     ] {
         assert_eq!(connection.get(path).status, 502, "{path}");
         server.wait_for(why);
-        // Those that get none are protected, too.
+        // Clients that get no hints are protected, too.
         assert_eq!(server.connect().get(path).status, 502, "{path}");
     }
     assert_eq!(connection.get("/meta").status, 200, "the process lives on");
@@ -80,7 +80,7 @@ fn hints_go_across() {
         let setup = setup(transport, "").server("threads = 2").listen("buckets = 1");
         let server = setup.start();
         server.wait_for_processes();
-        // They stay, so that the thread that took the first of them leaves some to the other.
+        // The connections stay, so that the thread that took the first of them leaves some to the other.
         let mut connections = Vec::new();
         eventually("some have gone across", || {
             let mut connection = Connection::new(server.address);

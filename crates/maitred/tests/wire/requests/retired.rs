@@ -82,7 +82,7 @@ fn a_retired_process_keeps_its_streams_and_no_silent_request() {
                 assert!(runs(first), "{transport}");
                 assert!(letters(&server).contains('D'), "{transport}: {}", letters(&server));
                 assert_eq!(server.status()["pools"][0]["retired_max"], 1, "{transport}");
-                // One more that stays is one too many: the oldest ends.
+                // One more process that stays is one too many: the oldest ends.
                 let mut next = stream(&server);
                 let third = replaced(&server, second);
                 server.wait_for("more than retired_max (1) would stay");
@@ -90,7 +90,7 @@ fn a_retired_process_keeps_its_streams_and_no_silent_request() {
                 goes_on(&mut next, Duration::from_secs(2));
                 eventually("the first one is gone", || !runs(first));
                 assert!(runs(second), "{transport}");
-                // Its last stream is its end.
+                // The last stream of a retired process is the end of the process.
                 drop(next);
                 eventually("the second one is gone", || !runs(second));
                 assert!(runs(third) || pid(&server) != third, "{transport}");

@@ -144,7 +144,7 @@ fn a_process_that_does_not_end_a_request_finds_its_descriptor_shut_down() {
                 let server = start(transport, "request_timeout = \"1s\"");
                 let before = pid(&server);
                 let mut clients = ["/until-cut", "/begun-until-cut"].map(|path| ask(&server, path));
-                // Its client goes: it has as little to write for.
+                // The client of this request goes: the process has as little to write for.
                 let gone = ask(&server, "/until-cut");
                 eventually("the process has them", || in_flight(&server) == 3);
                 gone.reset();

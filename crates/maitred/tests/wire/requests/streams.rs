@@ -127,7 +127,7 @@ fn streams_of_http2_go_on_while_they_come() {
         worker.answer(&mut given, "thanks");
         assert_eq!(client.response(id).text(), "thanks");
     }
-    // One that the client takes back.
+    // A request that the client takes back.
     let id = client.request("POST", "/a", &[], false);
     let mut given = worker.request();
     client.send(frame::data(id, b"first", false));
@@ -224,7 +224,7 @@ fn the_worker_asks_for_the_body() {
     assert_eq!(given.take(5), b"hello");
     worker.answer(&mut given, "thanks");
     assert_eq!(client.response("POST").text(), "thanks");
-    // One that does not.
+    // An application that sends no 100 Continue.
     let mut client = post(&server, "Expect: 100-continue\r\nContent-Length: 5");
     let mut given = worker.request();
     given.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");

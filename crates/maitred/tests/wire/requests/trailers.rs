@@ -40,7 +40,7 @@ fn trailers_of_a_request_reach_the_process() {
         for bytes in [0, 5, 3_000_000] {
             let response = client.ask(chunked(bytes, "X-Sum: 17\r\nETag: \"a\"\r\n"));
             assert_eq!(response.text(), "x-sum: 17\r\netag: \"a\"\r\n", "{transport}, {bytes} bytes");
-            // They belong to one request.
+            // Trailers belong to one request.
             assert_eq!(client.ask(chunked(5, "")).text(), "none", "{transport}");
             assert_eq!(client.post("/trailers", b"body").text(), "none", "{transport}");
             assert_eq!(client.get("/trailers").text(), "none", "{transport}");
@@ -110,7 +110,7 @@ fn a_request_that_changes_its_thread_keeps_its_trailers() {
     for transport in ["direct", "relay"] {
         let server = setup(transport, "").server("threads = 2").listen("buckets = 1").start();
         server.wait_for_processes();
-        // They stay, so that the thread that took the first of them leaves some to the other.
+        // The connections stay, so that the thread that took the first of them leaves some to the other.
         let mut connections = Vec::new();
         eventually("a stream has to change its thread", || {
             let mut client = server.connect();

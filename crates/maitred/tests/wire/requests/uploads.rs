@@ -188,7 +188,7 @@ fn a_reload_changes_nothing_for_bodies() {
         assert_eq!(client.response("POST").text(), digest(2), "{callable}");
         let mut client = post(&server, &format!("Content-Length: {}", 2 * MIB));
         client.send(piece(0));
-        // It is not whole, and with the application all the same.
+        // The body is not whole, and with the application all the same.
         server.wait_for("a body has begun");
         client.send(piece(1));
         assert_eq!(client.response("POST").text(), digest(2), "{callable}");

@@ -61,7 +61,7 @@ impl Given {
 #[derive(Debug)]
 pub(crate) struct Worker {
     channel: Channel,
-    /// Its socket, to write to it.
+    /// The channel's socket, to write to it.
     writer: UnixStream,
 }
 

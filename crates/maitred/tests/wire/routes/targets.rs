@@ -100,7 +100,7 @@ fn text_beyond_ascii_is_that_text_encoded() {
     assert_eq!((logged, lines.len()), (4, asked), "{lines:?}");
 }
 
-/// It is encoded in any number of requests, and makes nothing good that is wrong besides.
+/// The text is encoded in any number of requests, and makes nothing good that is wrong besides.
 #[test]
 fn text_beyond_ascii_is_bounded_as_what_it_becomes() {
     let upstream = echo();
@@ -127,7 +127,7 @@ fn text_beyond_ascii_is_bounded_as_what_it_becomes() {
     let mut connection = Connection::new(address);
     assert_eq!(connection.get("/\u{e9}#x").status, 400);
     assert_eq!(connection.get("/\u{e9}<x>").status, 400);
-    // It counts as long as it is when it is encoded.
+    // A target counts as long as it is when it is encoded.
     let long = "\u{e9}".repeat(2_000);
     let encoded = long.replace('\u{e9}', "%C3%A9");
     assert_eq!(Client::connect(address).get(&format!("/{long}")).status, 414);

@@ -85,7 +85,7 @@ fn events_come_once_a_second_and_are_the_status() {
     let keys = |status: &Value| status.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&last), keys(&server.status()));
     let time = |status: &Value| status["unix_time"].as_u64().unwrap();
-    // One of them may have been on its way before the requests were.
+    // One of the events may have been on its way before the requests were.
     while last["totals"]["responses"]["2xx"] != 7 {
         let (_, next) = watcher.event().unwrap();
         assert!(time(&next) > time(&last), "{} {}", time(&last), time(&next));
@@ -268,7 +268,7 @@ fn a_client_that_goes_away_in_the_middle_is_no_watcher() {
     server.stop();
 }
 
-/// Its application answers every other request with 500.
+/// An application that answers every other request with 500.
 const HALF: &str = "number = 0\ndef application(environ, start_response):\n    global number\n    number += 1\n    \
                     start_response('200 OK' if number % 2 else '500 Internal Server Error', [])\n    return [b'x']\n";
 

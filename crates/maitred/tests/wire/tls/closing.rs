@@ -84,7 +84,8 @@ fn an_idle_connection_ends_with_close_notify() {
     server.stop();
 }
 
-/// It cannot be passed on: it has the grace period from its last request on, at an application, too, whatever goes on beside it.
+/// A connection of TLS cannot be passed on: it has the grace period from its last request on, at an application, too, whatever
+/// goes on beside it.
 #[test]
 fn after_a_reload_an_idle_connection_is_closed_and_an_upload_goes_on() {
     let authority = Authority::new();

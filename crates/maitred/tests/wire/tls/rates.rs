@@ -41,7 +41,7 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         client
     };
-    // There is nothing to send to this one.
+    // The server has nothing to send to this client.
     let mut waits = ask("/app/wait");
     let waiting = gate.arrival();
     // A file, and what a relay brings: what TLS holds back is in no buffer of the response.

@@ -28,7 +28,7 @@ fn the_example_serves_its_page() {
     server.stop();
 }
 
-/// Its scheme is the connection's own (9112-3.2.2); on a cleartext connection it is misdirected.
+/// The scheme of the target is the connection's own (9112-3.2.2); on a cleartext connection it is misdirected.
 #[test]
 fn the_absolute_form_is_served() {
     let authority = Authority::new();

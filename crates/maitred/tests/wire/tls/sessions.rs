@@ -19,7 +19,7 @@ fn any_thread_resumes_what_another_began_also_after_a_reload() {
     for version in [&TLS12, &TLS13] {
         let client = authority.client_of(&[version], None);
         assert!(!resumes(&server, &client), "{version:?}: the first one");
-        // They stay, so that threads which have some leave others to those that have none.
+        // The connections stay, so that threads which have some leave others to those that have none.
         let (earlier, mut connections) = (handshakes(&server), Vec::new());
         eventually("each thread has resumed one", || {
             let (resumed, connection) = resumes_and_stays(&server, &client);

@@ -93,7 +93,7 @@ fn a_reload_keeps_it_changes_its_mode_and_removes_it() {
     assert_eq!(inode(&server), before);
     is_served(&mut client);
     is_served(&mut connect(&server));
-    // One that is refused changes nothing.
+    // A configuration that is refused changes nothing.
     std::fs::write(server.path("maitred.toml"), text.replace("http.sock", "none/of/http.sock")).unwrap();
     server.signal(Signal::HUP);
     server.wait_for("there is no directory");

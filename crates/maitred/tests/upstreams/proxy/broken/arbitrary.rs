@@ -195,7 +195,7 @@ impl Player<'_, '_> {
         self.far.send(frame::goaway(last, code::NO_ERROR))
     }
 
-    /// Its path and the length of its content, in one of many shapes.
+    /// Answers with the task's path and the length of its content, in one of many shapes.
     fn answer(&mut self, id: u32) -> io::Result<()> {
         let task = self.tasks.remove(&id).unwrap();
         let text = format!("{} {}", task.path, if task.ended { "all" } else { "early" });
@@ -232,7 +232,7 @@ fn arbitrary(seed: u64, shared: &Arc<Shared>) -> Upstream {
             let far = &mut Far::new(peer, &[])?;
             Player { far, shared: &shared, random, tasks: BTreeMap::new(), last: None, newest: 0 }.play()
         }));
-        // It says why on standard error.
+        // A panic says why on standard error.
         played.unwrap_or_else(|_| {
             shared.wrong.store(true, SeqCst);
             Ok(())

@@ -14,7 +14,7 @@ use crate::support::upstream::{Peer, Upstream};
 enum Is {
     /// An answer of Maitred's: nothing of it may go on.
     Bad,
-    /// That, or the end of the connection: the head was good.
+    /// An answer of Maitred's, or the end of the connection: the head was good.
     Broken,
     /// All of it: what is wrong, or too much, comes behind it or means nothing.
     Good,

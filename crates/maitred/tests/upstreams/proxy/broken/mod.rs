@@ -108,7 +108,7 @@ enum Seen {
     Failed(u16),
     /// The connection ended before the response did.
     Cut,
-    /// It looks whole.
+    /// The response looks whole.
     Whole,
 }
 

@@ -15,9 +15,9 @@ use rustix::net::sockopt::set_socket_linger;
 pub(super) enum End {
     /// The server sends no more, and goes on reading.
     Finish,
-    /// It is closed.
+    /// The connection is closed.
     Close,
-    /// It is reset.
+    /// The connection is reset.
     Reset,
     /// Nothing more comes.
     Stall,
@@ -50,7 +50,7 @@ impl Relay {
                 let ((bytes, end), open) = (*plan.lock().unwrap(), open.clone());
                 open.fetch_add(1, SeqCst);
                 std::thread::spawn(move || {
-                    // Its end is the test's business, whichever way it comes.
+                    // The end of the connection is the test's business, whichever way it comes.
                     let _ = carry(near, server, bytes, end);
                     open.fetch_sub(1, SeqCst);
                 });

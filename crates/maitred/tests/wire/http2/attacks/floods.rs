@@ -80,7 +80,7 @@ fn priority_flood() {
     });
 }
 
-/// Each names another stream that is not open yet; what is kept of it is bounded.
+/// Each frame names another stream that is not open yet; what is kept of it is bounded.
 #[test]
 fn priority_update_flood() {
     flood(Fate::Either, true, |number| frame::priority_update(1 + 2 * number as u32, "u=1, i"));

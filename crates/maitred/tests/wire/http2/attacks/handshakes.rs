@@ -11,7 +11,7 @@ use crate::support::{Server, TIMEOUT};
 /// Sends something, and reads whatever comes until the server closes.
 fn answer(server: &Server, bytes: &[u8]) -> Vec<u8> {
     let mut connection = Connection::silent(server.address);
-    // It may be closed before all of it is taken.
+    // The connection may be closed before all of it is taken.
     let _ = connection.try_send(bytes);
     let mut received = Vec::new();
     // A reset is an end, too.

@@ -115,7 +115,7 @@ fn refused_streams() {
     });
 }
 
-/// What a browser does when a page is left: it resets everything, once. That is no attack.
+/// What a browser does when a page is left: it resets everything, once. The resets are no attack.
 #[test]
 fn a_page_that_is_left_is_no_attack() {
     Stage::new(Stage::site()).play(Bounds::default(), |server| {
