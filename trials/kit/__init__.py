@@ -7,9 +7,10 @@ from pathlib import Path
 # names that a client may have, too.
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "adapters" / "differential"))
 
+from .png import png  # noqa: E402
 from .steps import Failure, expect, step  # noqa: E402
 
 # More than what a server keeps in memory, or sends at once.
 TEN_MB = bytes(range(256)) * 40_000
 
-__all__ = ["TEN_MB", "Failure", "expect", "step"]
+__all__ = ["TEN_MB", "Failure", "expect", "png", "step"]

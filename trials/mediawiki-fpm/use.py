@@ -2,11 +2,9 @@
 
 import random
 import re
-import struct
 import urllib.parse
-import zlib
 
-from kit import expect, step
+from kit import expect, png, step
 
 ANNA = ("Anna", "a long secret of Anna")
 # Of the files that a wiki makes at its installation, and of versions of a page.
@@ -81,16 +79,6 @@ def _fields(page, name):
             found[words["name"]] = words.get("value", "").replace("&quot;", '"').replace("&#039;", "'").replace("&amp;", "&")
     expect(name in found, f"no {name} in the form, status {page.status}: {page.text[-300:]}")
     return found
-
-
-def _picture(width=320, height=240):
-    rows = b"".join(b"\0" + bytes(v % 256 for x in range(width) for v in (x, y, x * y)) for y in range(height))
-
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 @step
@@ -189,7 +177,7 @@ def edit(user):
 @step
 def upload(user):
     """the upload of a picture, of 20 MB, of 8 MB in pieces; ranges and conditions; deletion"""
-    token, data = _token(user), _picture()
+    token, data = _token(user), png()
     kind, form = "application/octet-stream", {"action": "upload", "format": "json", "token": token, "ignorewarnings": "1"}
     files = {"file": ("a.png", data, "image/png")}
     made = user.see("picture", user.post("/w/api.php", form={**form, "filename": "Ein_Bild_+.png"}, files=files), without=TIMES)

@@ -2,14 +2,12 @@
 
 import json
 import random
-import struct
 import urllib.error
 import urllib.parse
 import urllib.request
-import zlib
 from pathlib import Path
 
-from kit import expect, step
+from kit import expect, png, step
 
 CLIENT = "/_matrix/client/v3"
 PASSWORD = "a long secret of Anna"
@@ -104,16 +102,6 @@ def _texts(page, begin, count):
     found = [event["content"].get("body", "") for event in page["chunk"] if event["type"] == "m.room.message"]
     found = [text for text in found if text.startswith(begin)]
     return found if len(found) >= count else None
-
-
-def _picture(width=320, height=240):
-    rows = b"".join(b"\0" + bytes(v % 256 for x in range(width) for v in (x, y, x * y)) for y in range(height))
-
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 @step
@@ -259,7 +247,7 @@ def media(user):
         user.see(path.removeprefix(uri) or "download", back, without=("etag", "last-modified"))
         expect(back.body == DATA, f"another file: {len(back.body)} bytes")
     user.see("nobody", user.get(f"/_matrix/client/v1/media/download/{uri}"))
-    picture = _picture()
+    picture = png()
     made = user.post("/_matrix/media/v3/upload?filename=p.png", {**anna.fields, "Content-Type": "image/png"}, picture)
     uri = made.json()["content_uri"].removeprefix("mxc://")
     back = user.see("picture", anna.ask("GET", f"/_matrix/client/v1/media/download/{uri}"))

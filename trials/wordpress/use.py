@@ -1,10 +1,8 @@
 """The owner of a blog, who installs it, writes, and uploads a picture; and readers."""
 
 import re
-import struct
-import zlib
 
-from kit import expect, step
+from kit import expect, png, step
 
 ADMIN = {"log": "anna", "pwd": "a long secret of anna"}
 # Times of this use, and what is made from them.
@@ -28,17 +26,6 @@ MASKS = (
 def _masks(user):
     for pattern, by in MASKS:
         user.mask(pattern, by)
-
-
-def _picture(width=640, height=480):
-    """A PNG; WordPress makes smaller ones of it."""
-    rows = b"".join(b"\0" + bytes(v % 256 for x in range(width) for v in (x, y, x * y)) for y in range(height))
-
-    def chunk(name, data):
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def _nonce(user):
@@ -121,7 +108,7 @@ def posts(user):
 def upload(user):
     """the upload of a picture, its smaller sizes, ranges and conditions; of 20 MB"""
     nonce = _nonce(user)
-    picture = _picture()
+    picture = png(640, 480)
     how = {**nonce, "Content-Disposition": 'attachment; filename="a.png"', "Content-Type": "image/png"}
     made = user.see("picture", user.post("/wp-json/wp/v2/media", how, picture), without=("x-wp-nonce",))
     expect(made.status == 201, f"no upload: {made.text[:300]}")
