@@ -21,3 +21,4 @@ systemctl reload $unit && fail "a reload loads a library that anyone may write"
 fetch http://127.0.0.1/hello /tmp/hello
 cp /tmp/before.toml /etc/maitred/maitred.toml
 systemctl reload $unit || fail "a reload without the module"
+rm -r /usr/local/lib/maitred
