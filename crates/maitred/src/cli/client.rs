@@ -312,7 +312,8 @@ mod tests {
         // Connected by the kernel, but not answered.
         assert!(asked(Duration::from_millis(1)).contains("did not answer in time"));
         drop(listener);
-        assert!(asked(patient).contains("nothing listens there"));
+        // A process that another test starts has the listener, too, until it executes its program.
+        assert!((0..1_000).any(|_| asked(patient).contains("nothing listens there")));
         let denied = Failure::Connect(io::ErrorKind::PermissionDenied.into()).explained(&address);
         assert!(denied.text.contains("run this as that user") && denied.exit.code() == 1);
     }
