@@ -23,7 +23,7 @@ use tracing::Level;
 use super::events::{AcceptSeen, Action, Asker, ListenPlan, PoolPlan};
 use super::generation::Out;
 use super::pool::{APP_KILL_DELAY, FAILED_STARTS, REPLACED};
-use super::restart::{Report, Restart};
+use super::restart::{Report, Restart, not_ready};
 use crate::spoken::rounded;
 use maitred_base::pool::buckets::{BucketView, Buckets};
 use maitred_base::pool::listen::Watch;
@@ -148,7 +148,7 @@ impl ListenPool {
         Some(pool)
     }
 
-    /// The same for a configuration that is in force only when this has a process that is ready.
+    /// A pool of a configuration that is in force only when each bucket has a process that is ready.
     pub(crate) fn attempt(now: Instant, number: u64, index: u16, plan: &PoolPlan) -> Option<ListenPool> {
         let pool = ListenPool::new(now, number, index, plan)?;
         Some(ListenPool { course: Course::Trying, ..pool })
@@ -171,19 +171,13 @@ impl ListenPool {
 
     /// Why none of its first processes has become ready; `None` if one has, or may yet.
     pub(crate) fn failure(&self) -> Option<String> {
-        let (name, how) = (&self.plan.name, &self.last_words);
-        let text =
-            || format!("no process of pool \"{name}\" becomes ready: the last one {how}{}", self.lines());
-        (self.failed_starts > 0 && !self.is_ready()).then(text)
+        let is_failed = self.failed_starts > 0 && !self.is_ready();
+        is_failed.then(|| not_ready(&self.plan.name, &self.last_words, &self.said))
     }
 
     /// A process that exits now has said this last.
     pub(crate) fn said(&mut self, lines: Vec<String>) {
         self.said = lines;
-    }
-
-    fn lines(&self) -> String {
-        self.said.iter().map(|line| format!(" | {line}")).collect()
     }
 
     fn is_kept_up(&self) -> bool {
@@ -667,10 +661,10 @@ impl ListenPool {
             Phase::Ending { kill_at } => kill_at,
             Phase::Empty | Phase::Ready => None,
         });
-        let serving = self.course == Course::Serving;
+        let is_kept_up = self.is_kept_up();
         let stale = self.slots.iter().any(|slot| slot.stale.is_some() && slot.phase == Phase::Ready);
         let more = [self.look_again, Some(self.next_look), stale.then_some(self.next_replacement)];
-        slots.chain(more.into_iter().flatten().filter(|_| serving)).min()
+        slots.chain(more.into_iter().flatten().filter(|_| is_kept_up)).min()
     }
 
     /// What its slots look like, in their order.

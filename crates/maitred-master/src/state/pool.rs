@@ -29,7 +29,7 @@ use tracing::Level;
 pub(crate) use self::moving::released;
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
-use super::restart::Restart;
+use super::restart::{Restart, not_ready};
 use super::slot::{Death, Slot};
 pub(crate) use super::slot::{Home, SlotPhase};
 use maitred_base::backoff::{APP, CONNECT};
@@ -181,8 +181,7 @@ impl Pool {
         if self.plan.kind == PoolKind::Connected {
             return None;
         }
-        let said = self.said.iter().map(|line| format!(" | {line}")).collect::<String>();
-        Some(format!("no process of pool \"{}\" becomes ready: the last one {how}{said}", self.plan.name))
+        Some(not_ready(&self.plan.name, how, &self.said))
     }
 
     /// The worker process that they report to was not ready before: those that were late could not be otherwise.

@@ -73,7 +73,7 @@ impl Restart {
         }
         if let Some(how) = &self.failed {
             let replaced = if self.trial.is_some() { 0 } else { total.saturating_sub(left) };
-            let said = said.iter().map(|line| format!(" | {line}")).collect::<String>();
+            let said = last_lines(said);
             let stay = total.saturating_sub(replaced);
             let text = format!(
                 "{replaced} of {total} processes of pool {pool} were replaced, {stay} stay: {how}{said}"
@@ -107,4 +107,14 @@ impl Restart {
         }
         due
     }
+}
+
+/// The last lines of a process, as they stand behind how it ended.
+fn last_lines(said: &[String]) -> String {
+    said.iter().map(|line| format!(" | {line}")).collect()
+}
+
+/// Why a configuration cannot be in force: how the last process of this pool ended, and its last lines.
+pub(super) fn not_ready(pool: &str, how: &str, said: &[String]) -> String {
+    format!("no process of pool \"{pool}\" becomes ready: the last one {how}{}", last_lines(said))
 }
