@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use crate::Result;
 use crate::skips::{Kind, skip};
-use crate::step::step;
+use crate::step::{cargo, compilation, step};
 
 const DIRECTORY: &str = "adapters/python";
 
@@ -24,8 +24,9 @@ pub(crate) fn path() -> Option<OsString> {
     if directory.is_empty() { None } else { std::env::join_paths(all).ok() }
 }
 
-/// The reference application of the conformance kit.
+/// The reference applications of the conformance kit.
 const WSGI: &str = "tests.reference:application";
+const ASGI: &str = "tests.asgi_reference:application";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
 /// Runs Python's unit tests, and notes what they leave out ([`crate::skips`]).
@@ -52,25 +53,63 @@ pub(crate) fn python(arguments: &[&str]) -> Command {
     command
 }
 
+/// The manifest of the adapter's compiled part, a workspace of its own.
+pub(crate) const NATIVE: &str = "adapters/python/native/Cargo.toml";
+/// Where Python finds it: beside the modules. Git ignores it there.
+const LIBRARY: &str = "adapters/python/maitred/_native.abi3.so";
+/// Has the adapter do without it.
+const PURE: &str = "MAITRED_PURE";
+
+/// Compiles the adapter's compiled part, and puts it where Python finds it.
+///
+/// # Errors
+/// When it does not compile, or cannot be put there.
+pub fn native() -> Result<PathBuf> {
+    let target = crate::target().join("python-native");
+    let mut build = cargo();
+    build.args(["build", "--release", "--manifest-path", NATIVE, "--target-dir"]).arg(&target);
+    compilation("the Python adapter's compiled part", &mut build)?;
+    let built = std::fs::read(target.join("release/libmaitred_native.so"))?;
+    let library = crate::root().join(LIBRARY);
+    if !std::fs::read(&library).is_ok_and(|there| there == built) {
+        // In one step: another process may be about to load it.
+        let new = library.with_extension(format!("{}.new", std::process::id()));
+        std::fs::write(&new, built)?;
+        std::fs::rename(new, &library)?;
+    }
+    Ok(library)
+}
+
 /// The conformance of one interface, by the arguments of `python3 -m maitred`.
-fn conformance(interface: &str, arguments: &[&str]) -> Result<()> {
-    let name = format!("Python adapter, conformance of {interface}");
+fn conformance(interface: &str, arguments: &[&str], is_pure: bool) -> Result<()> {
+    let form = if is_pure { ", without its compiled part" } else { "" };
+    let name = format!("Python adapter, conformance of {interface}{form}");
     let kit = ["../conformance/run.py", "--", "python3", "-m", "maitred"];
-    step(&name, &mut python(&[&kit, arguments].concat()))
+    step(&name, in_form(&mut python(&[&kit, arguments].concat()), is_pure))
+}
+
+fn in_form(command: &mut Command, is_pure: bool) -> &mut Command {
+    if is_pure { command.env(PURE, "1") } else { command.env_remove(PURE) }
 }
 
 /// Tests of the adapter without any package: what needs one is left out here, and runs in the environment that has it.
 pub(crate) fn bare() -> Result<()> {
     crate::test::built()?;
-    step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
-    conformance("WSGI", &[WSGI])?;
-    conformance("ASGI", &["tests.asgi_reference:application"])
+    native()?;
+    let tests = ["-m", "unittest", "discover", "-s", "tests", "-t", "."];
+    step("Python adapter", in_form(&mut python(&tests), false))?;
+    step("Python adapter without its compiled part", in_form(&mut python(&tests), true))?;
+    conformance("WSGI", &[WSGI], false)?;
+    conformance("ASGI", &[ASGI], false)
 }
 
 /// Tests with the packages of others, or why not.
 pub(crate) fn frameworks(target: &Path) -> Result<()> {
     crate::test::built()?;
-    conformance("WSGI in threads", &["--threads", "60", WSGI])?;
+    native()?;
+    conformance("WSGI in threads", &["--threads", "60", WSGI], false)?;
+    conformance("WSGI", &[WSGI], true)?;
+    conformance("ASGI", &[ASGI], true)?;
     let name = "Python adapter with gunicorn, uvicorn and frameworks";
     let python = match environment(&target.join("python")) {
         Ok(python) => python,
@@ -87,9 +126,7 @@ pub(crate) fn frameworks(target: &Path) -> Result<()> {
     let runner = UNITTEST.to_string_lossy();
     step(name, &mut run(DIRECTORY, &[&runner, "discover", "-s", "tests", "-t", "."]))?;
     let python = python.to_string_lossy();
-    for (module, application) in
-        [("maitred.gunicorn", WSGI), ("maitred.uvicorn", "tests.asgi_reference:application")]
-    {
+    for (module, application) in [("maitred.gunicorn", WSGI), ("maitred.uvicorn", ASGI)] {
         let conformance = ["../conformance/run.py", "--", &python, "-m", module, application];
         step(&format!("{module}, conformance"), &mut run(DIRECTORY, &conformance))?;
     }

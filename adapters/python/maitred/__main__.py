@@ -136,8 +136,7 @@ def _freeze():
 
 
 def _serve_wsgi(sock, application, capacity, name, recovery):
-    from .channel import Channel
-    from .wsgi import serve
+    from .wsgi import Channel, serve
 
     channel = Channel(sock, capacity, name, recovery)
     signal.signal(signal.SIGTERM, lambda number, frame: channel.stop_receiving())

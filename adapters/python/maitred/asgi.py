@@ -13,6 +13,7 @@ from .connections import Connections
 from .frames import CANCEL, PING, SHUTDOWN, ProtocolError
 from .late_heads import LateHeads
 from .lifespan import Lifespan
+from .native import library
 from .streamed import AsyncBody
 
 # How long applications have to let their WebSockets go when the worker ends.
@@ -76,7 +77,8 @@ class Worker:
         lifespan = self.options.lifespan() if self.options.lifespan else Lifespan(self.application)
         self.state = await lifespan.startup()
         self._recovery = recovery
-        self._session = _Session(self, loop, sock)
+        session = _session_class()
+        self._session = session(self, loop, sock)
         loop.add_signal_handler(signal.SIGTERM, self.leave)
         try:
             while True:
@@ -90,7 +92,7 @@ class Worker:
                 if sock is None:
                     self._abandoned = not self._leaving
                     break
-                self._session = _Session(self, loop, sock)
+                self._session = session(self, loop, sock)
             await self._finish()
         finally:
             await self._session.close()
@@ -134,6 +136,15 @@ class Worker:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+
+
+def _session_class():
+    """The class of a channel's session: the compiled part's, if there is one."""
+    if library is None:
+        return _Session
+    from .native_session import Session
+
+    return Session
 
 
 class _Session:

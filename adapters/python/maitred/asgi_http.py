@@ -25,7 +25,7 @@ PATHSEND = "http.response.pathsend"
 TRAILERS = "http.response.trailers"
 # Who the user is, if Maitred has found it out: {"user": NAME, "auth_type": "Basic", "Bearer" or "forward_auth"}.
 IDENTITY = "maitred.identity"
-_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Disconnected(OSError):
@@ -122,10 +122,24 @@ class Writer(Response):
             if begin:
                 # The application wants its head to be seen now.
                 self._send(self._begin())
-            self.write(data)
+            over = None
+            try:
+                self.write(data)
+            except ValueError as error:
+                # What was stated of it is sent first.
+                over = error
             await self.write_out(b"".join(self._collected))
+            if over is not None:
+                raise over
         finally:
             self._collected = None
+
+    def adopt(self, left, body_bytes, unsent):
+        """Goes on with a response whose head was sent, and so many bytes of its body: `left` more follow, or chunks if that is
+        None. `unsent` is what the socket has not taken yet."""
+        self.started, self.status = True, self._head.status
+        self._left, self._chunked = left, left is None
+        self.body_bytes, self._unsent = body_bytes, unsent or b""
 
     async def ask(self):
         """100 Continue, if the response has not begun. Raises ClientGone."""
@@ -222,7 +236,24 @@ def head_of(message, more=()):
     status = message["status"]
     pairs = (*more, *message.get("headers", ()))
     headers = [(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in pairs]
-    return f"{status:d} {_PHRASES.get(status, '')}", headers
+    return f"{status:d} {PHRASES.get(status, '')}", headers
+
+
+class _End(asyncio.Event):
+    """That the client has gone, or the response is complete."""
+
+    def __init__(self):
+        super().__init__()
+        # Of those who have waited since before this object was there.
+        self.futures = ()
+
+    def set(self):
+        """It is so."""
+        super().set()
+        for future in self.futures:
+            if not future.done():
+                future.set_result(None)
+        self.futures = ()
 
 
 class Http:
@@ -239,7 +270,7 @@ class Http:
         # A streamed.AsyncBody, if the body is still to come.
         self._streamed = streamed
         self._body_given = False
-        self._gone = asyncio.Event()
+        self._gone = _End()
         self._complete = False
         self._told = False
         # Those that are to follow the body; and whether some are announced that the client does not get.
@@ -261,12 +292,46 @@ class Http:
         except asyncio.CancelledError:
             pass  # The whole worker ends.
         except (Exception, SystemExit) as error:
-            if not _is_about_the_client(error):
+            if not is_about_the_client(error):
                 log.failure(self._head)
                 self._fail()
         self._tell()
         if self._body_file is not None:
             os.close(self._body_file)
+
+    @property
+    def over(self):
+        """Whether there is nothing left to be sent."""
+        return self._complete or self._gone.is_set()
+
+    def go_on(self, start, body_given, begun, left, body_bytes, unsent, gone):
+        """Goes on with a request that has run elsewhere so far. `start` is the message of its head, if there was one; `begun` says
+        whether that was sent, and then the rest is as Writer.adopt has it."""
+        self._body_given = body_given
+        if gone:
+            self._gone.set()
+        if start is None:
+            return
+        self._start(start)
+        if begun:
+            self.writer.adopt(left, body_bytes, unsent)
+        else:
+            self._late_heads.add(self)
+
+    def take_waiters(self, futures):
+        """Those who wait for the client's end wait here from now on."""
+        self._gone.futures = futures
+        if self._gone.is_set():
+            self._gone.set()
+
+    async def drain(self):
+        """Until the socket has taken what it had no room for."""
+        try:
+            async with self._turns():
+                await self.writer.write_out(b"")
+        except ClientGone:
+            self._gone.set()
+            await after_the_end()
 
     def _tell(self):
         """The response is complete, or nothing more will come of it. What the application does from now on delays no request."""
@@ -344,7 +409,7 @@ class Http:
             self._drops_trailers = message.get("more_trailers", False)
             return
         if self._gone.is_set():
-            await self._after_the_end()
+            await after_the_end()
         try:
             if self._complete:
                 raise RuntimeError(f"{kind} after the response was complete")
@@ -363,14 +428,7 @@ class Http:
                 raise RuntimeError(f"{kind} is no message of this kind of request")
         except ClientGone:
             self._gone.set()
-            await self._after_the_end()
-
-    async def _after_the_end(self):
-        """Raises Disconnected. First those that listen for `http.disconnect` receive it, and end the task that sends: what is
-        raised in that would be the application's failure."""
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
-        raise Disconnected("the client has gone")
+            await after_the_end()
 
     def _start(self, message):
         status, headers = head_of(message, self.writer.headers)
@@ -387,10 +445,7 @@ class Http:
         # With trailers to come, the last piece is not the end.
         follows = more or self._trailers is not None
         if follows or self._sending is not None:
-            if self._sending is None:
-                self._sending = asyncio.Lock()
-            # Tasks of one application that send at the same time (events, and a ping) have their turns.
-            async with self._sending:
+            async with self._turns():
                 if self._complete or self._body_over:
                     raise RuntimeError("http.response.body after the response was complete")
                 if follows:
@@ -400,6 +455,12 @@ class Http:
                     self._send_last(body)
             return
         self._send_last(body)
+
+    def _turns(self):
+        """Tasks of one application that send at the same time (events, and a ping) have their turns."""
+        if self._sending is None:
+            self._sending = asyncio.Lock()
+        return self._sending
 
     def _send_last(self, body):
         # Whatever happens now, nothing may be added.
@@ -440,7 +501,15 @@ class Http:
         self._tell()
 
 
-def _is_about_the_client(error):
+async def after_the_end():
+    """Raises Disconnected. First those that listen for `http.disconnect` receive it, and end the task that sends: what is raised in
+    that would be the application's failure."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    raise Disconnected("the client has gone")
+
+
+def is_about_the_client(error):
     """Whether an exception is, or comes from, the client's going away."""
     seen = 0
     while error is not None and seen < 20:
@@ -452,4 +521,4 @@ def _is_about_the_client(error):
 
 def plain(status, text):
     """Status and headers for start_response, and body, of a response that is not the application's."""
-    return f"{status} {_PHRASES[status]}", [("Content-Type", "text/plain")], text
+    return f"{status} {PHRASES[status]}", [("Content-Type", "text/plain")], text

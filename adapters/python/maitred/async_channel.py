@@ -57,6 +57,14 @@ class AsyncChannel:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
+    def send_now(self, data):
+        """The same, at once if there is room."""
+        if self._closed:
+            return
+        self._out.append(data)
+        if not self._blocked:
+            self._flush()
+
     def tail(self, connection, request, data):
         """TAILs of bytes."""
         self.send(frames.tails(connection, request, data))

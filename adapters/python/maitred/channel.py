@@ -142,6 +142,10 @@ class Channel:
             if body_file is not None:
                 os.close(body_file)
 
+    def unusual(self, application, builder):
+        """What is left to be answered of the requests of `application`: all of them, because nothing is answered here."""
+        return self.requests()
+
     def done(self, connection, request, flags, status, body_bytes):
         """Reports the request that was yielded last; the report may wait a little for others."""
         now = monotonic()

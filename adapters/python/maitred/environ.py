@@ -56,6 +56,21 @@ class EnvironBuilder:
         self._bases = {}
         self._blocks = {}
 
+    def base(self, meta):
+        """What all requests with this meta part have in common."""
+        return {**_base(meta), **self._more}
+
+    @staticmethod
+    def below(path, mount):
+        """What of `path` is below `mount`, in characters that are not decoded yet, and the name of the script."""
+        path, script = _below(path, mount)
+        return unquote_to_bytes(path).decode("latin-1") if "%" in path else path, script
+
+    @staticmethod
+    def file_input(descriptor):
+        """`wsgi.input` of a body in a file."""
+        return io.BufferedReader(BodyFile(descriptor), BODY_BUFFER_BYTES)
+
     def build(self, meta, head, body, body_file, http10):
         """A new environment. `meta`, `head` and `body` are the bytes of the REQUEST; `body_file` is None or the descriptor of
         a body that is too large for one."""
@@ -65,7 +80,7 @@ class EnvironBuilder:
             meta = meta[:cut]
         base = self._bases.get(meta)
         if base is None:
-            base = _keep(self._bases, meta, {**_base(meta), **self._more})
+            base = _keep(self._bases, meta, self.base(meta))
         line_end = head.find(b"\r\n")
         block = head[line_end + 2 : -4]
         # Likewise: x-request-id and what follows it come last, and differ each time.
@@ -86,8 +101,8 @@ class EnvironBuilder:
         environ.update(own)
         mount = environ["SCRIPT_NAME"]
         if mount:
-            path, environ["SCRIPT_NAME"] = _below(path, mount)
-        if "%" in path:
+            path, environ["SCRIPT_NAME"] = self.below(path, mount)
+        elif "%" in path:
             path = unquote_to_bytes(path).decode("latin-1")
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = path
@@ -97,7 +112,7 @@ class EnvironBuilder:
         if body_file is None:
             environ["wsgi.input"] = io.BytesIO(body)
         else:
-            environ["wsgi.input"] = io.BufferedReader(BodyFile(body_file), BODY_BUFFER_BYTES)
+            environ["wsgi.input"] = self.file_input(body_file)
         if http10:
             environ["SERVER_PROTOCOL"] = "HTTP/1.0"
         return environ

@@ -23,14 +23,13 @@ from gunicorn.workers.base import Worker
 
 from . import log
 from .__main__ import CHANNEL_VARIABLE, StartError, interface_of, keep_many_descriptors, open_channel, open_recovery
-from .channel import Channel
 from .environ import EnvironBuilder
 from .frames import MAY_DETACH, ProtocolError
 from .gunicorn_hooks import Observer
 from .recovery import PATIENCE_S
 from .sockets import GUNICORN, LEAVE_S, Sockets
 from .threads import Server, answering
-from .wsgi import answer
+from .wsgi import Channel, answer
 
 # gunicorn's own exit statuses: the arbiter ends when it sees them (gunicorn.arbiter.Arbiter).
 _BOOT_ERROR, _LOAD_ERROR = 3, 4
@@ -86,7 +85,8 @@ class HandoffWorker(Worker):
         self._sockets = Sockets(GUNICORN)
         log.use(functools.partial(self.log.exception, "Error handling request %s"), self.log)
         more = {"wsgi.errors": WSGIErrorsWrapper(self.cfg), "wsgi.multithread": self.cfg.threads > 1}
-        self._build = EnvironBuilder(more).build
+        self._builder = EnvironBuilder(more)
+        self._build = self._builder.build
         self._name = f"gunicorn {'.'.join(map(str, sys.version_info[:2]))} wsgi"
         if self.channel_socket is not None and self.cfg.threads > 1:
             self._serve_in_threads(self.channel_socket, self.cfg.threads)
@@ -150,7 +150,9 @@ class HandoffWorker(Worker):
         self._channels.add(channel)
         try:
             channel.hello()
-            for entry in channel.requests():
+            # Hooks see all requests, and so does what counts them.
+            watched = self._observer.wrap is not None or self.cfg.max_requests
+            for entry in channel.requests() if watched else channel.unusual(self.wsgi, self._builder):
                 self._count(channel)
                 self.notify()
                 if entry[2] & MAY_DETACH:

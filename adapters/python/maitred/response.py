@@ -77,6 +77,10 @@ class Response:
         others = [(name, value) for name, value in headers if name.lower() != "x-sendfile"]
         return prepare(status, others, self.anonymous)._replace(sendfile=head.sendfile)
 
+    def go_on(self, informed, tail):
+        """Goes on with a response of which there were so many informational ones, and what the socket has not taken of them."""
+        self._informed, self._tail = informed, tail
+
     def hint(self, headers):
         """103 Early Hints, for clients that may have them; what would come too late, or is too much, is dropped. It is what
         `wsgi.early_hints` is."""

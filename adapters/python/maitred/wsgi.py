@@ -5,19 +5,27 @@ import io
 from . import log
 from .environ import BODY_BUFFER_BYTES, EARLY_HINTS, EnvironBuilder
 from .frames import BODY_STREAM, HTTP10, MAY_DETACH
+from .native import library
 from .response import Response
 from .sendfile import FileWrapper
 from .sockets import WERKZEUG, Sockets
 from .streamed import StreamedBody
 from .tail import ClientGone
 
+# The channel of a worker that answers one request after another.
+if library is None:
+    from .channel import Channel
+else:
+    from .native_channel import Channel
+
 
 def serve(channel, application):
     """Answers requests until the channel ends. Raises frames.ProtocolError."""
-    build = EnvironBuilder().build
+    builder = EnvironBuilder()
+    build = builder.build
     sockets = Sockets(WERKZEUG)
     channel.hello()
-    for entry in channel.requests():
+    for entry in channel.unusual(application, builder):
         if entry[2] & MAY_DETACH:
             sockets.answer(answer, channel, application, build, entry)
         else:
@@ -65,27 +73,32 @@ def answer(channel, application, build, entry, offer=None):
 def _run(application, environ, response):
     result = application(environ, response.start_response)
     try:
-        kind = type(result)
-        if kind is list or kind is tuple:
-            if not response.started:
-                response.whole(result[0] if len(result) == 1 else b"".join(result))
-                return
-        elif kind is FileWrapper and not response.started:
-            region = result.region()
-            if region is not None:
-                response.file(*region)
-                return
-        elif not response.started and _length(result) == 1:
-            for piece in result:
-                response.whole(piece)
-                return
-        for piece in result:
-            response.write(piece)
-        response.end()
+        give(response, result)
     finally:
         close = getattr(result, "close", None)
         if close is not None:
             close()
+
+
+def give(response, result):
+    """What an application has returned becomes the body of its Response."""
+    kind = type(result)
+    if kind is list or kind is tuple:
+        if not response.started:
+            response.whole(result[0] if len(result) == 1 else b"".join(result))
+            return
+    elif kind is FileWrapper and not response.started:
+        region = result.region()
+        if region is not None:
+            response.file(*region)
+            return
+    elif not response.started and _length(result) == 1:
+        for piece in result:
+            response.whole(piece)
+            return
+    for piece in result:
+        response.write(piece)
+    response.end()
 
 
 def _fail(response, head):

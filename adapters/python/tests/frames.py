@@ -21,15 +21,16 @@ class Done(NamedTuple):
     body_bytes: int
 
 
-def request_frame(connection, request, target="/", method="GET", flags=KEEP, body=b"", descriptors=0, meta=None, spooled=None, announced=None):
-    """A REQUEST; `spooled` is the size of a body that comes as a descriptor, `announced` that of one that follows it."""
+def request_frame(connection, request, target="/", method="GET", flags=KEEP, body=b"", descriptors=0, meta=None, spooled=None, announced=None, fields=""):
+    """A REQUEST; `spooled` is the size of a body that comes as a descriptor, `announced` that of one that follows it, `fields` are
+    more lines of the head."""
     meta = _META if meta is None else meta
     length = f"content-length: {len(body) if spooled is None else spooled}\r\n" if body or spooled is not None else ""
     if announced is not None:
         length = f"content-length: {announced}\r\n"
     if spooled is not None:
         flags, descriptors = flags | BODY_FD, descriptors + 1
-    head = f"{method} {target} HTTP/1.1\r\nhost: example.com\r\n{length}\r\n".encode("latin-1")
+    head = f"{method} {target} HTTP/1.1\r\nhost: example.com\r\n{length}{fields}\r\n".encode("latin-1")
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
     flags |= HEAD if method == "HEAD" else 0
     return _HEADER.pack(len(payload), REQUEST, flags, descriptors, connection, request) + payload

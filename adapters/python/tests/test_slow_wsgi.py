@@ -9,7 +9,7 @@ import threading
 import unittest
 
 from maitred import tail
-from maitred.channel import Channel
+from maitred.wsgi import Channel
 from maitred.frames import CLEAN
 from maitred.wsgi import serve
 from tests.frames import WELCOME_FRAME, Reported, request_frame, small_pair

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 from maitred import sockets
-from maitred.channel import Channel
+from maitred.wsgi import Channel
 from maitred.wsgi import serve
 from tests.behind import Behind, needs_maitred
 from tests.frames import small_pair

@@ -6,7 +6,7 @@ import threading
 import unittest
 
 from maitred import asgi, wsgi
-from maitred.channel import Channel as WorkerChannel
+from maitred.wsgi import Channel as WorkerChannel
 from maitred.frames import BODY_FD, BODY_STREAM, CLEAN, KEEP, MAY_DETACH, Decoder, ProtocolError
 from maitred.streamed import BodyLost, StreamedBody
 from tests.frames import WELCOME_FRAME, cancel_frame, request_frame

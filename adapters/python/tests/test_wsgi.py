@@ -13,7 +13,7 @@ from wsgiref.validate import validator
 
 from maitred import channel as channel_module
 from maitred import frames, log, tail
-from maitred.channel import Channel
+from maitred.wsgi import Channel
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, ProtocolError
 from maitred.wsgi import serve
 from tests import reference
@@ -724,7 +724,8 @@ class Reports(unittest.TestCase):
         self.assertLessEqual(max(sends), 4)
 
     def sends(self, service_time):
-        """How many DONEs each send had, for 20 requests in one message, by a clock that the test turns."""
+        """How many DONEs each send had, for 20 requests in one message, by a clock that the test turns: that of the channel in
+        Python, whatever stands for it."""
         clock = [100.0]
         real, channel_module.monotonic = channel_module.monotonic, lambda: clock[0]
         self.addCleanup(setattr, channel_module, "monotonic", real)
@@ -732,7 +733,7 @@ class Reports(unittest.TestCase):
         frames = WELCOME_FRAME + b"".join(request_frame(5, n, descriptors=int(n == 0)) for n in range(20))
         socket.send_fds(ours, [frames], [ours.fileno()])
         ours.shutdown(socket.SHUT_WR)
-        worker, counts = Channel(theirs), []
+        worker, counts = channel_module.Channel(theirs), []
         for connection, request, *_ in worker.requests():
             clock[0] += service_time(request)
             worker.done(connection, request, CLEAN, 200, 0)

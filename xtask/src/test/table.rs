@@ -110,11 +110,19 @@ pub(crate) fn find(name: &str) -> Option<&'static Step> {
 
 fn format(_: &Path) -> Result<()> {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
-    step("format of the fuzz targets", cargo().args(["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]))
+    for manifest in ["fuzz/Cargo.toml", test_python::NATIVE] {
+        let name = format!("format of {manifest}");
+        step(&name, cargo().args(["fmt", "--check", "--manifest-path", manifest]))?;
+    }
+    Ok(())
 }
 
-fn lints(_: &Path) -> Result<()> {
-    compilation("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+fn lints(target: &Path) -> Result<()> {
+    compilation("lints", cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut native = cargo();
+    native.args(["clippy", "--release", "--manifest-path", test_python::NATIVE, "--target-dir"]);
+    native.arg(target.join("python-native")).args(["--", "-D", "warnings"]);
+    compilation("lints of the Python adapter's compiled part", &mut native)
 }
 
 fn build(_: &Path) -> Result<()> {

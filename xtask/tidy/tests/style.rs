@@ -269,7 +269,9 @@ fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
             if !opens {
                 continue;
             }
-            if !name.starts_with("crates/maitred-sys/") {
+            // What binds an adapter to its language's runtime has a file of its own for it.
+            let is_binding = name.starts_with("adapters/") && name.ends_with("/native/src/raw.rs");
+            if !name.starts_with("crates/maitred-sys/") && !is_binding {
                 found.push(format!("{name}:{}: unsafe outside maitred-sys", number + 1));
             }
             let before = lines.iter().take(number).rev().take(8);
