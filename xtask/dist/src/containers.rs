@@ -62,7 +62,8 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
             return Ok(());
         }
     };
-    let wheel = wheel::build(&executable, &dist::licenses()?, &output)?;
+    let library = xtask::test_python::native()?;
+    let wheel = wheel::build(&executable, Some(&library), &dist::licenses()?, &output)?;
     let image = dist::image(&executable, &libraries(&executable)?, &output)?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("containers.py");
     // What an earlier run has built would only take space.

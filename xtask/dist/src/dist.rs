@@ -83,7 +83,7 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         println!("== archive, packages for Debian and Fedora, list of components, image");
         let mut artefacts = pack(root(), &release, &linked, [&all.contents()?, &debian.contents()?])?;
         let texts = components::texts(&linked)?;
-        println!("== wheel and packages of npm");
+        println!("== wheels and packages of npm");
         artefacts.extend(languages(&all.path, &texts, &stage.path().join("languages"))?);
         println!("== Go module");
         artefacts.push(go::pack(&release, &arguments.go_module)?);
@@ -284,11 +284,16 @@ fn pack(
     Ok(artefacts)
 }
 
-/// The wheel and the packages of npm.
+/// The wheels, with the adapter's compiled part and without it, and the packages of npm.
 fn languages(executable: &Path, licenses: &str, directory: &Path) -> Result<Artefacts> {
     let [platform, adapter] = npm::build(executable, licenses, directory)?;
     let mut artefacts = Artefacts::new();
-    for path in [wheel::build(executable, licenses, directory)?, platform, adapter] {
+    let library = xtask::test_python::native()?;
+    let wheels = [
+        wheel::build(executable, Some(&library), licenses, directory)?,
+        wheel::build(executable, None, licenses, directory)?,
+    ];
+    for path in wheels.into_iter().chain([platform, adapter]) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         artefacts.push((name, std::fs::read(&path)?));
     }

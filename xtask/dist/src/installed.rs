@@ -30,7 +30,8 @@ pub(crate) fn run(target: &Path, arguments: &Arguments) -> Result<()> {
         }
     };
     let licenses = crate::dist::licenses()?;
-    let wheel = wheel::build(&executable, &licenses, output)?;
+    let library = xtask::test_python::native()?;
+    let wheel = wheel::build(&executable, Some(&library), &licenses, output)?;
     println!("{}", wheel.display());
     let packages = npm::build(&executable, &licenses, output)?;
     packages.iter().for_each(|package| println!("{}", package.display()));

@@ -77,20 +77,28 @@ struct Kind {
 /// # Errors
 /// What Cargo says, or a crate that names no licence.
 pub(crate) fn linked(root: &Path, architecture: &str) -> Result<Vec<Component>> {
+    linked_into("maitred", root, architecture)
+}
+
+/// The same of another package of ours: `root` is a directory of its workspace.
+///
+/// # Errors
+/// As [`linked`].
+pub(crate) fn linked_into(package: &str, root: &Path, architecture: &str) -> Result<Vec<Component>> {
     let mut cargo = xtask::step::cargo();
     cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform"]);
     let output = cargo.arg(format!("{architecture}-unknown-linux-gnu")).current_dir(root).output()?;
     if !output.status.success() {
         return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)).into());
     }
-    select(serde_json::from_slice(&output.stdout)?)
+    select(package, serde_json::from_slice(&output.stdout)?)
 }
 
-fn select(metadata: Metadata) -> Result<Vec<Component>> {
+fn select(package: &str, metadata: Metadata) -> Result<Vec<Component>> {
     let nodes: BTreeMap<_, _> = metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
-    let start =
-        metadata.packages.iter().find(|package| package.source.is_none() && package.name == "maitred");
-    let mut open = vec![start.ok_or("the workspace has no package maitred")?.id.as_str()];
+    let start = metadata.packages.iter().find(|found| found.source.is_none() && found.name == package);
+    let start = start.ok_or_else(|| format!("the workspace has no package {package}"))?;
+    let mut open = vec![start.id.as_str()];
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop() {
         if seen.insert(id) {
@@ -123,8 +131,7 @@ fn select(metadata: Metadata) -> Result<Vec<Component>> {
 pub(crate) fn texts(components: &[Component]) -> Result<String> {
     let mut by_text: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut without = Vec::new();
-    let mut all =
-        format!("Licences of what the executable of Maitred is linked with\n\n{LIBRARIES}\nCrates:\n");
+    let mut all = format!("Licences of what this part of Maitred is linked with\n\n{LIBRARIES}\nCrates:\n");
     for component in components {
         let name = format!("{} {} ({})", component.name, component.version, component.license);
         _ = writeln!(all, "- {name}");
@@ -209,9 +216,11 @@ mod tests {
             });
             serde_json::from_value::<Metadata>(json).unwrap()
         };
-        let components = select(metadata(Some("MIT"))).unwrap();
+        let components = select("maitred", metadata(Some("MIT"))).unwrap();
         assert_eq!(components.len(), 1);
         assert_eq!((components[0].name.as_str(), components[0].directory.to_str()), ("a", Some("/a")));
-        assert!(select(metadata(None)).unwrap_err().to_string().contains("crate a names no licence"));
+        assert!(
+            select("maitred", metadata(None)).unwrap_err().to_string().contains("crate a names no licence")
+        );
     }
 }

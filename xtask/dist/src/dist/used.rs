@@ -34,7 +34,9 @@ pub(crate) fn test(dist: &Path) -> Result<()> {
     let mut shell = Command::new("sh");
     step("unpacked RPM", shell.args(["-ec", unpack]).arg(named(dist, ".rpm")?).current_dir(&rpm))?;
     starts(&rpm)?;
-    audit_wheel(&named(dist, ".whl")?, stage.path())?;
+    for interpreter in ["cp39-abi3", "py3-none"] {
+        audit_wheel(&wheel_for(dist, interpreter)?, stage.path())?;
+    }
     let copy = stage.path().join("sources");
     std::fs::create_dir(&copy)?;
     crates::package(&copy)?;
@@ -54,6 +56,13 @@ fn named(dist: &Path, end: &str) -> Result<PathBuf> {
     let mut found = std::fs::read_dir(dist)?.flatten().map(|entry| entry.path());
     let path = found.find(|path| path.to_string_lossy().ends_with(end));
     path.ok_or_else(|| format!("{}: there is no *{end}", dist.display()).into())
+}
+
+fn wheel_for(dist: &Path, interpreter: &str) -> Result<PathBuf> {
+    let wheels = std::fs::read_dir(dist)?.flatten().map(|entry| entry.path());
+    let mut wheels = wheels.filter(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    let path = wheels.find(|path| path.to_string_lossy().contains(interpreter));
+    path.ok_or_else(|| format!("{}: there is no wheel for {interpreter}", dist.display()).into())
 }
 
 fn lintian(dist: &Path) -> Result<()> {

@@ -10,11 +10,14 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::Result;
-use crate::dist::components::TEXTS;
+use crate::dist::components::{self, TEXTS};
 use crate::dist::elf::{self, Elf, Libc};
 use crate::dist::zip::{self, File};
 use crate::dist::{LICENSES, VERSION};
 use xtask::root;
+
+/// The adapter's compiled part in the wheel.
+const LIBRARY: &str = "maitred/_native.abi3.so";
 
 /// What of `pyproject.toml` stands in the wheel, too.
 #[derive(Debug, Deserialize)]
@@ -35,11 +38,17 @@ struct Project {
     scripts: std::collections::BTreeMap<String, String>,
 }
 
-/// Builds the wheel of a (stripped) executable in this directory, and returns its path.
+/// Builds the wheel of a (stripped) executable in this directory, and returns its path. With the adapter's compiled part it is
+/// for CPython and the C library of that part; without it, for every Python and all that the executable runs on.
 ///
 /// # Errors
 /// What could not be read or written, or why the executable runs on no platform that wheels have a tag for.
-pub(crate) fn build(executable: &Path, licenses: &str, directory: &Path) -> Result<PathBuf> {
+pub(crate) fn build(
+    executable: &Path,
+    library: Option<&Path>,
+    licenses: &str,
+    directory: &Path,
+) -> Result<PathBuf> {
     let adapter = root().join("adapters/python");
     let Pyproject { project } = toml::from_str(&std::fs::read_to_string(adapter.join("pyproject.toml"))?)?;
     if project.version != VERSION {
@@ -49,16 +58,28 @@ pub(crate) fn build(executable: &Path, licenses: &str, directory: &Path) -> Resu
         )
         .into());
     }
-    let tags = tags(elf::read(executable)?);
     let stem = format!("{}-{}", project.name, project.version);
+    let info = format!("{stem}.dist-info");
+    let mut elf = elf::read(executable)?;
+    let mut interpreter = "py3-none";
     let mut files = modules(&adapter.join("maitred"))?;
+    if let Some(library) = library {
+        interpreter = "cp39-abi3";
+        elf.libc = newer(elf.libc, elf::read(library)?.libc);
+        files.push(File { name: LIBRARY.to_owned(), content: std::fs::read(library)?, mode: 0o755 });
+        let linked =
+            components::linked_into("maitred-python", &adapter.join("native"), std::env::consts::ARCH)?;
+        files.push(File::new(format!("{info}/licenses/{TEXTS}-PYTHON"), components::texts(&linked)?));
+    }
+    let tags: Vec<String> = tags(elf).iter().map(|tag| format!("{interpreter}-{tag}")).collect();
+    let platforms = tags.join(".").replace(&format!(".{interpreter}-"), ".");
     let program = File {
         name: format!("{stem}.data/scripts/maitred"),
         content: std::fs::read(executable)?,
         mode: 0o755,
     };
     files.push(program);
-    let info = |name: &str| format!("{stem}.dist-info/{name}");
+    let info = |name: &str| format!("{info}/{name}");
     for license in LICENSES {
         files.push(File::new(info(&format!("licenses/{license}")), std::fs::read(root().join(license))?));
     }
@@ -70,7 +91,7 @@ pub(crate) fn build(executable: &Path, licenses: &str, directory: &Path) -> Resu
     files.sort_by(|a, b| a.name.cmp(&b.name));
     let record = info("RECORD");
     files.push(File::new(record.clone(), recorded(&files, &record)));
-    let path = directory.join(format!("{stem}-py3-none-{}.whl", tags.join(".")));
+    let path = directory.join(format!("{stem}-{platforms}.whl"));
     std::fs::create_dir_all(directory)?;
     std::fs::write(&path, zip::archive(&files)?)?;
     Ok(path)
@@ -110,7 +131,7 @@ fn metadata(project: &Project, readme: &str) -> String {
 
 fn wheel(tags: &[String]) -> String {
     let mut text = "Wheel-Version: 1.0\nGenerator: maitred-xtask\nRoot-Is-Purelib: false\n".to_owned();
-    tags.iter().for_each(|tag| _ = writeln!(text, "Tag: py3-none-{tag}"));
+    tags.iter().for_each(|tag| _ = writeln!(text, "Tag: {tag}"));
     text
 }
 
@@ -128,6 +149,15 @@ fn recorded(files: &[File], own: &str) -> String {
         _ = writeln!(text, "{name},sha256={hash},{}", content.len());
     }
     text + own + ",,\n"
+}
+
+/// What both of two files need.
+fn newer(one: Libc, other: Libc) -> Libc {
+    match (one, other) {
+        (Libc::Glibc(one), Libc::Glibc(other)) => Libc::Glibc(one.max(other)),
+        (Libc::Static, other) => other,
+        (one, Libc::Static) => one,
+    }
 }
 
 /// The platforms' names. An executable without shared libraries needs no C library, neither glibc nor musl; the kernel that it
@@ -157,11 +187,24 @@ mod tests {
     }
 
     #[test]
+    fn a_wheel_with_the_compiled_part_is_for_its_c_library() {
+        let directory = tempfile::tempdir().unwrap();
+        let executable = std::env::current_exe().unwrap();
+        // Any library of this machine's C library stands for it.
+        let path = build(&executable, Some(&executable), "MIT", directory.path()).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let stem = format!("maitred-{VERSION}-cp39-abi3-manylinux_2_");
+        assert!(name.starts_with(&stem) && !name.contains("py3-none"), "{name}");
+        assert_eq!(newer(Libc::Static, Libc::Glibc(34)), Libc::Glibc(34));
+        assert_eq!(newer(Libc::Glibc(36), Libc::Glibc(34)), Libc::Glibc(36));
+    }
+
+    #[test]
     fn a_wheel_is_the_same_every_time_and_records_each_file() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let executable = std::env::current_exe().unwrap();
-        let first = std::fs::read(build(&executable, "MIT", one.path()).unwrap()).unwrap();
-        let second = std::fs::read(build(&executable, "MIT", two.path()).unwrap()).unwrap();
+        let first = std::fs::read(build(&executable, None, "MIT", one.path()).unwrap()).unwrap();
+        let second = std::fs::read(build(&executable, None, "MIT", two.path()).unwrap()).unwrap();
         assert!(first == second);
         let text = String::from_utf8_lossy(&first);
         let recorded = [File::new("a/b.py".to_owned(), "x")];
