@@ -13,13 +13,16 @@ mod prepare;
 mod start;
 mod table;
 
-use super::grid::{self, Cell};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use super::grid::{self, Cell, Line};
 use super::h2load::{self, Length};
 use super::load::{self, Asked};
 use super::protocol::Protocol;
 use super::server::Running;
 use super::{Bench, Result, handoff};
-use plan::{Front, Load, Plan, Way};
+use plan::{Front, Load, Needs, Plan, Way};
 use start::Application;
 pub(super) use start::kept;
 pub(super) use table::Table;
@@ -44,6 +47,8 @@ const APPLICATIONS: [&str; 13] = [
 /// Protocols, their names in the table, and those of `--only`.
 const PROTOCOLS: [(Protocol, &str, &str); 2] =
     [(Protocol::Http1, "HTTP/1.1", "http1"), (Protocol::Http2Tls, "HTTP/2, TLS", "http2")];
+/// For how long Node.js is asked at least before it is measured: V8 compiles what runs often.
+const COMPILING_SECONDS: u32 = 5;
 const WHAT: &str = "Applications alone in the best servers of their own, behind nginx and Caddy with kept connections over a Unix socket, \
                     and behind Maitred; every server as its own documentation has it for speed, with one process of the \
                     application. CPU time of front and application together; × alone and × nginx are to the cheapest of these";
@@ -57,6 +62,12 @@ pub(super) fn run(bench: &Bench) -> Result<Table> {
                 measure(bench, name, protocol, over, &mut rows)?;
             }
         }
+    }
+    if rows.is_empty() && !bench.only.is_empty() {
+        eprintln!(
+            "  --only names none of {}; nor http1, http2, nor both as in wsgi/http2",
+            APPLICATIONS.join(", ")
+        );
     }
     Ok(Table { name: "applications", what: WHAT, rows })
 }
@@ -101,21 +112,47 @@ fn measure(
     let described: Vec<(Place, String, String)> =
         ways.iter().map(|way| describe(&application, *way)).collect();
     for load in application.plan.loads(protocol) {
-        let started = ways.iter().enumerate().map(|(number, way)| grid::Way {
-            server: application.start(*way, number, protocol, &load),
-            path: load.path.clone(),
-            body_bytes: load.bytes,
-        });
-        let label = format!("{name}, {}, {over}", load.name);
-        let line = grid::measure_with(bench, &label, None, started.collect(), &|server, path| {
-            load::round_with(server, || generate(bench, server, path, protocol, load.bytes))
-        });
-        for ((place, server, command), cell) in described.iter().cloned().zip(line.cells) {
+        let line = line(&application, &ways, &load, protocol, over);
+        for (number, ((place, server, command), cell)) in
+            described.iter().cloned().zip(line.cells).enumerate()
+        {
+            let cell = match cell {
+                Cell::Absent(why) => Cell::Absent(bench.without_places(&why)),
+                Cell::Measured(_) => {
+                    // Access logs grow to gigabytes; where something failed, they say why.
+                    application.remove(number)?;
+                    cell
+                }
+            };
             let row = row(&load, place, server, command, cell);
             rows.push(Row { application: title.trim().to_owned(), ..row });
         }
     }
     Ok(())
+}
+
+/// Measures one load in all ways. The first round of each is for warming, and is dropped.
+fn line(
+    application: &Application<'_>,
+    ways: &[Way<'_>],
+    load: &Load,
+    protocol: Protocol,
+    over: &str,
+) -> Line {
+    let bench = application.bench;
+    let started = ways.iter().enumerate().map(|(number, way)| grid::Way {
+        server: application.start(*way, number, protocol, load),
+        path: load.path.clone(),
+        body_bytes: load.bytes,
+    });
+    let label = format!("{}, {}, {over}", application.name, load.name);
+    let warmed = RefCell::new(BTreeSet::new());
+    grid::measure_with(bench, &label, None, started.collect(), &|server, path| {
+        let is_first = warmed.borrow_mut().insert(server.name.clone());
+        let least = if is_first && application.plan.needs == Needs::Node { COMPILING_SECONDS } else { 0 };
+        let seconds = bench.seconds.max(least);
+        load::round_with(server, || generate(bench, server, path, protocol, load.bytes, seconds))
+    })
 }
 
 /// One round: 64 requests at a time, 16 if they are large, over either protocol.
@@ -125,14 +162,15 @@ fn generate(
     path: &str,
     protocol: Protocol,
     bytes: u64,
+    seconds: u32,
 ) -> Result<load::Report> {
     let at_a_time = handoff::connections(bytes);
     if protocol.is_http2() {
         let each = if at_a_time == 64 { 8 } else { 4 };
-        return h2load::run(bench, &server.url(path), at_a_time / each, each, Length::Seconds(bench.seconds));
+        return h2load::run(bench, &server.url(path), at_a_time / each, each, Length::Seconds(seconds));
     }
     let asked = Asked { path, script: "plain.lua", connections: at_a_time, close: false };
-    load::wrk(bench, server, asked, bench.seconds)
+    load::wrk(bench, server, asked, seconds)
 }
 
 /// Where a row belongs, its peers with versions and options, and the application's command.

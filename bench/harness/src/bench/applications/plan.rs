@@ -25,7 +25,7 @@ pub(super) struct Plan {
     /// Runs to its end before each start of a process.
     #[serde(default)]
     pub(super) before: Vec<String>,
-    /// A path with a response of stated length, to see whether a server answers.
+    /// A path that is asked for to see whether a server answers.
     pub(super) ready: String,
     /// A path with `{bytes}`, for a load of each size of the adapters.
     sizes: Option<String>,

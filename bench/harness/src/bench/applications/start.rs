@@ -93,6 +93,11 @@ impl Application<'_> {
         Ok(Place { scratch, names })
     }
 
+    /// Removes the directory of a way that has ended.
+    pub(super) fn remove(&self, number: usize) -> Result<()> {
+        Ok(fs::remove_dir_all(self.bench.work.join(self.below_work(number)))?)
+    }
+
     /// Names that are the same for all ways.
     fn names(&self, work: &Path) -> Vec<(&'static str, String)> {
         let shown = |path: &Path| path.display().to_string();
