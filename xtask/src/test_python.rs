@@ -144,7 +144,7 @@ pub(crate) fn environment(directory: &Path) -> Result<PathBuf> {
 }
 
 /// The same with what another file requires.
-pub(crate) fn environment_of(directory: &Path, requirements: &str) -> Result<PathBuf> {
+pub fn environment_of(directory: &Path, requirements: &str) -> Result<PathBuf> {
     let wanted = std::fs::read_to_string(requirements)?;
     let python = std::path::absolute(directory.join("bin/python3"))?;
     let note = directory.join("requirements.txt");

@@ -1,4 +1,5 @@
-// Caddy with a handler of the benchmark (`cargo xtask bench arena`), and of Caddy's own modules those that it needs.
+// Caddy with a handler of the benchmark (`cargo xtask bench arena`), and of its own modules those that `arena` and `applications`
+// need.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/brotli"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/encode/gzip"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/fileserver"
+	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 	_ "github.com/caddyserver/caddy/v2/modules/caddytls"
 	_ "github.com/caddyserver/caddy/v2/modules/caddytls/standardstek"
 	_ "github.com/caddyserver/caddy/v2/modules/filestorage"

@@ -4,6 +4,7 @@
 //! tree per answered request, in interleaved rounds; results are ratios inside one run, and medians.
 
 mod adapters;
+mod applications;
 mod arena;
 mod cache;
 mod client;
@@ -38,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use applications::Table;
 use documents::Shown;
 use grid::Grid;
 use peers::Kind;
@@ -64,7 +66,8 @@ pub(crate) struct Arguments {
     /// Peers to measure too: nginx, nginx-unbuffered, nginx-aio, nginx-deferred, h2o, lighttpd, caddy, apache, haproxy
     #[arg(long, value_delimiter = ',', default_value = "nginx")]
     peers: Vec<String>,
-    /// Applications of `adapters`, such as go,python-wsgi, or profiles of `arena`, such as json,static-h2 [default: all]
+    /// Applications of `adapters`, such as go,python-wsgi, those of `applications`, such as wsgi,django/http2, or profiles of
+    /// `arena`, such as json,static-h2 [default: all]
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// The access log of the scenario `replay` [default: what MAITRED_ACCESS_LOG names]
@@ -224,10 +227,12 @@ enum Run {
     Figure(fn(&Bench) -> Result<Outcome>),
     /// A table.
     Grid(fn(&Bench) -> Result<Grid>),
+    /// A table whose rows have servers of their own.
+    Table(fn(&Bench) -> Result<Table>),
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 31] = [
+const SCENARIOS: [(&str, &str, Run); 32] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -268,6 +273,11 @@ const SCENARIOS: [(&str, &str, Run); 31] = [
     ("cache-cold", "1,000 clients that want what is not in the cache yet", Run::Figure(cache::cold)),
     ("cache-misses", "what a cache costs where nothing is asked for twice", Run::Grid(cache::misses)),
     ("adapters", "each adapter's application alone, behind Maitred, behind nginx", Run::Grid(adapters::run)),
+    (
+        "applications",
+        "applications with frameworks and without: alone, behind nginx, Caddy and Maitred",
+        Run::Table(applications::run),
+    ),
     ("buckets", "one accept queue, or one for each thread (2014)", Run::Grid(tuning::buckets)),
     ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),
     ("defer", "connections that wait in the kernel for their request (2002)", Run::Grid(tuning::deferring)),
@@ -333,20 +343,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     };
     let bench = prepare(arguments)?;
     let environment = report::environment(&bench.peers, bench.cpus);
-    let (mut outcomes, mut grids, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, _, how) in scenarios().filter(|(name, ..)| wanted(name)) {
-        eprintln!("{name}");
-        let result = match how {
-            Run::Load(load) => load::run(&bench, load).map(|outcome| outcomes.push(outcome)),
-            Run::Figure(run) => run(&bench).map(|outcome| outcomes.push(outcome)),
-            // A table of which nothing was wanted has no rows.
-            Run::Grid(run) => run(&bench).map(|grid| grids.extend((!grid.rows.is_empty()).then_some(grid))),
-        };
-        if let Err(error) = result {
-            eprintln!("  {error}");
-            failed.push(format!("{name}: {error}"));
-        }
-    }
+    let Measured { outcomes, grids, tables, failed } = measure(&bench, &wanted);
     let method = format!(
         "`cargo xtask bench {}`: server on CPU 0, generator on CPU 1, where a scenario does not say otherwise; {} interleaved \
          rounds of {} s; medians. Ratios hold inside this run only.",
@@ -359,8 +356,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     });
     let figures = outcomes.iter().map(Outcome::figures).collect();
     let shown = Shown { grids, figures, cpus: bench.cpus };
-    let kept =
-        report::Kept { method: &method, environment: &environment, outcomes: &outcomes, shown: &shown };
+    let kept = report::Kept {
+        method: &method,
+        environment: &environment,
+        outcomes: &outcomes,
+        shown: &shown,
+        tables: &tables,
+    };
     report::write(&out, &kept)?;
     keep_configurations(&bench, &out)?;
     if arguments.write_docs {
@@ -369,6 +371,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("{}", fs::read_to_string(out.join("summary.md"))?);
     eprintln!("results: {}", out.display());
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// What the scenarios gave.
+#[derive(Default)]
+struct Measured {
+    outcomes: Vec<Outcome>,
+    grids: Vec<Grid>,
+    tables: Vec<Table>,
+    /// What could not be measured, and why.
+    failed: Vec<String>,
+}
+
+/// Runs the scenarios that are wanted.
+fn measure(bench: &Bench, wanted: &dyn Fn(&str) -> bool) -> Measured {
+    let mut all = Measured::default();
+    for (name, _, how) in scenarios().filter(|(name, ..)| wanted(name)) {
+        eprintln!("{name}");
+        let result = match how {
+            Run::Load(load) => load::run(bench, load).map(|outcome| all.outcomes.push(outcome)),
+            Run::Figure(run) => run(bench).map(|outcome| all.outcomes.push(outcome)),
+            // A table of which nothing was wanted has no rows.
+            Run::Grid(run) => {
+                run(bench).map(|grid| all.grids.extend((!grid.rows.is_empty()).then_some(grid)))
+            }
+            Run::Table(run) => {
+                run(bench).map(|table| all.tables.extend((!table.rows.is_empty()).then_some(table)))
+            }
+        };
+        if let Err(error) = result {
+            eprintln!("  {error}");
+            all.failed.push(format!("{name}: {error}"));
+        }
+    }
+    all
 }
 
 /// Copies the filled-in configurations beside the results.
@@ -381,9 +417,11 @@ fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
             keep(bench, &bench.work.join(&place).join(name), &out.join(format!("{place}-{name}")))?;
         }
     }
-    for entry in fs::read_dir(arena::kept(bench)).into_iter().flatten() {
-        let entry = entry?;
-        keep(bench, &entry.path(), &out.join(entry.file_name()))?;
+    for directory in [arena::kept(bench), applications::kept(bench)] {
+        for entry in fs::read_dir(directory).into_iter().flatten() {
+            let entry = entry?;
+            keep(bench, &entry.path(), &out.join(entry.file_name()))?;
+        }
     }
     Ok(())
 }

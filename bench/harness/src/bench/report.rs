@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::applications::Table;
 use super::documents::{Figures, Shown};
 use super::peers::{Kind, said};
 use super::verdicts;
@@ -200,6 +201,7 @@ pub(super) struct Kept<'a> {
     pub(super) environment: &'a Value,
     pub(super) outcomes: &'a [Outcome],
     pub(super) shown: &'a Shown,
+    pub(super) tables: &'a [Table],
 }
 
 /// Writes `summary.md`, `raw.json` and the pictures into a directory.
@@ -225,6 +227,10 @@ pub(super) fn write(directory: &Path, kept: &Kept<'_>) -> Result<()> {
         if let Some(svg) = grid.svg() {
             fs::write(directory.join(format!("{}.svg", grid.name)), svg)?;
         }
+    }
+    for table in kept.tables {
+        let _ = write!(summary, "\n{}", table.to_markdown());
+        raw["scenarios"][table.name] = serde_json::to_value(table)?;
     }
     fs::write(directory.join("summary.md"), summary)?;
     fs::write(directory.join("raw.json"), serde_json::to_string_pretty(&raw)? + "\n")?;

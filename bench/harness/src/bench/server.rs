@@ -131,6 +131,20 @@ impl Started {
     pub(super) fn pid(&self) -> u32 {
         self.0.id()
     }
+
+    /// Waits until it has made a socket; what it wrote into its log is the reason if it does not.
+    pub(super) fn wait_for(&mut self, socket: &Path, log: &Path) -> Result<()> {
+        let deadline = Instant::now() + START;
+        while !socket.exists() {
+            let ended = self.0.try_wait()?;
+            if ended.is_some() || Instant::now() > deadline {
+                let how = ended.map_or("makes no socket".to_owned(), |status| format!("ended: {status}"));
+                return Err(format!("it {how}; it said:\n{}", fs::read_to_string(log)?).into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Started {

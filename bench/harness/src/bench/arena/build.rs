@@ -41,7 +41,7 @@ pub(super) fn nginx_module_in(bench: &Bench, root: &Path) -> Result<PathBuf> {
 }
 
 /// Builds Caddy with the handler.
-pub(super) fn caddy(bench: &Bench) -> Result<PathBuf> {
+pub(in super::super) fn caddy(bench: &Bench) -> Result<PathBuf> {
     let program = bench.work.join("arena/caddy");
     if is_of_this_run(bench, &program) {
         return Ok(program);
@@ -62,7 +62,7 @@ fn is_of_this_run(bench: &Bench, file: &Path) -> bool {
 }
 
 /// Runs a build with its output in a file; its last line is the reason if it fails.
-fn run(what: &str, command: &mut Command, log: &Path) -> Result<()> {
+pub(in super::super) fn run(what: &str, command: &mut Command, log: &Path) -> Result<()> {
     fs::create_dir_all(log.parent().ok_or("a log without a directory")?)?;
     let output = fs::File::create(log)?;
     command.stdin(std::process::Stdio::null()).stderr(output.try_clone()?).stdout(output);
@@ -75,7 +75,7 @@ fn run(what: &str, command: &mut Command, log: &Path) -> Result<()> {
 }
 
 /// Copies a directory of files and directories.
-pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(in super::super) fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -22,6 +22,7 @@ use super::protocol::Protocol;
 use super::replay;
 use super::server::Running;
 use super::{Bench, Result};
+pub(super) use build::{caddy, copy, run as logged};
 use data::Data;
 use servers::SERVERS;
 pub(super) use servers::kept;
