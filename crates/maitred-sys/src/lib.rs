@@ -17,6 +17,7 @@ pub mod module;
 pub mod page_cache;
 pub mod receive;
 pub mod replace;
+pub mod scheduling;
 pub mod signals;
 pub mod sockopt;
 pub mod spawn;

@@ -1,11 +1,11 @@
 //! The channel of a worker that answers one request after another, as `maitred.channel.Channel` is in Python. Ordinary requests
 //! of WSGI are answered here; all others are given to Python, as that class would.
 
-use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use foldhash::{HashMap, HashSet};
 use maitred_handoff::{
     Done, Outcome, encode_detach, encode_done, encode_pong, encode_tail, encode_tail_file,
 };
@@ -62,8 +62,8 @@ impl Channel {
             wire: None,
             ended: false,
             told: false,
-            descriptors: HashMap::new(),
-            cancelled: HashSet::new(),
+            descriptors: HashMap::default(),
+            cancelled: HashSet::default(),
             reports: Vec::new(),
             rights: Vec::new(),
             waiting_bytes: 0,

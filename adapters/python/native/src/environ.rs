@@ -1,7 +1,7 @@
 //! Environments of WSGI, in the form that `maitred.environ` gives them.
 
+use foldhash::HashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,7 +12,9 @@ use crate::raw::text_of;
 /// As in `maitred.environ`: blocks of fields are repeated word for word.
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
 const CACHE_ENTRIES_MAX: usize = 256;
-const REQUEST_ID: &[u8] = b"\r\nx-request-id: ";
+const REQUEST_ID: &[u8] = b"x-request-id: ";
+/// The server writes it and one field behind it; whatever else may come to stand there.
+const OWN_LINES_MAX: usize = 4;
 
 /// What repeats from request to request.
 #[derive(Debug)]
@@ -57,7 +59,7 @@ pub(crate) struct Environ<'py> {
 impl Environs {
     pub(crate) fn new(py: Python<'_>, builder: Py<PyAny>) -> PyResult<Self> {
         let bytes_io = py.import("io")?.getattr("BytesIO")?.unbind();
-        Ok(Self { builder, bytes_io, bases: HashMap::new(), blocks: HashMap::new() })
+        Ok(Self { builder, bytes_io, bases: HashMap::default(), blocks: HashMap::default() })
     }
 
     /// A new environment.
@@ -68,10 +70,9 @@ impl Environs {
         let variables = base.environ.bind(py).copy()?;
         let (line, block) = split_head(parts.head);
         // The request's number and what follows it come last, and differ each time.
-        let own = memchr::memmem::rfind(block, REQUEST_ID);
-        let (block, own) = block.split_at_checked(own.unwrap_or(block.len())).unwrap_or((block, b""));
+        let (block, own) = split_own(block);
         self.add_block(py, &variables, block, parts)?;
-        add_fields(py, &variables, own.get(2..).unwrap_or_default())?;
+        add_fields(py, &variables, own)?;
         let Some((method, target)) = split_line(line) else {
             return Err(pyo3::exceptions::PyValueError::new_err("a request line that is none"));
         };
@@ -103,7 +104,7 @@ impl Environs {
 
     fn base(&mut self, py: Python<'_>, meta: &[u8]) -> PyResult<&Base> {
         // The time in the queue is the last line and differs each time; the rest stays the same for a connection.
-        let meta = memchr::memmem::rfind(meta, b"\nqueue_us=").and_then(|at| meta.get(..at)).unwrap_or(meta);
+        let meta = without_queue_time(meta);
         if !self.bases.contains_key(meta) {
             let environ =
                 self.builder.bind(py).call_method1(intern!(py, "base"), (PyBytes::new(py, meta),))?;
@@ -167,10 +168,35 @@ pub(crate) fn is_anonymous(meta: &[u8]) -> bool {
     meta.split(|byte| *byte == b'\n').any(|line| line == b"server_header=0")
 }
 
+/// The lines of fields that repeat, without the end of the last one; and those that are each request's own: its number, and what
+/// follows that.
+pub(crate) fn split_own(block: &[u8]) -> (&[u8], &[u8]) {
+    let mut end = block.len();
+    for _ in 0..OWN_LINES_MAX {
+        let Some(at) = memchr::memrchr(b'\n', block.get(..end).unwrap_or_default()) else { break };
+        let own = block.get(at + 1..).unwrap_or_default();
+        if own.starts_with(REQUEST_ID) {
+            return (block.get(..at.saturating_sub(1)).unwrap_or_default(), own);
+        }
+        end = at;
+    }
+    (block, b"")
+}
+
+/// The lines of a meta part but the last one, if that says how long the request has waited: it differs each time.
+pub(crate) fn without_queue_time(meta: &[u8]) -> &[u8] {
+    let end = meta.len().saturating_sub(1);
+    let at = memchr::memrchr(b'\n', meta.get(..end).unwrap_or_default()).map_or(0, |at| at + 1);
+    match meta.split_at_checked(at) {
+        Some((before, last)) if last.starts_with(b"queue_us=") => before,
+        _ => meta,
+    }
+}
+
 /// The request line, and the lines of the fields without the end of the last one.
 pub(crate) fn split_head(head: &[u8]) -> (&[u8], &[u8]) {
     let head = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
-    match memchr::memmem::find(head, b"\r\n").and_then(|at| Some((head.get(..at)?, head.get(at + 2..)?))) {
+    match memchr::memchr(b'\r', head).and_then(|at| Some((head.get(..at)?, head.get(at + 2..)?))) {
         Some(parts) => parts,
         None => (head, b""),
     }

@@ -1,10 +1,11 @@
 //! The connections of a channel with requests that run at the same time: their descriptors, and the order of their requests, as
 //! `maitred.connections` has it in Python.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use maitred_handoff::RequestFlags;
 
 /// A request with bytes of its own.

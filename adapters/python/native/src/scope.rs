@@ -1,17 +1,16 @@
 //! Scopes of ASGI, in the form that `maitred.asgi_http` gives them.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::environ::{split_head, split_line, unquoted};
+use crate::environ::{split_head, split_line, split_own, unquoted, without_queue_time};
 use crate::raw::text_of;
 
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
 const CACHE_ENTRIES_MAX: usize = 256;
-const REQUEST_ID: &[u8] = b"\r\nx-request-id: ";
 
 /// What requests with the same meta part have in common.
 #[derive(Debug)]
@@ -51,10 +50,9 @@ impl Scopes {
         http10: bool,
     ) -> PyResult<Scope<'py>> {
         let (line, block) = split_head(head);
-        let own = memchr::memmem::rfind(block, REQUEST_ID);
-        let (block, own) = block.split_at_checked(own.unwrap_or(block.len())).unwrap_or((block, b""));
+        let (block, own) = split_own(block);
         let headers = self.headers(py, block)?;
-        append_pairs(py, &headers, own.get(2..).unwrap_or_default())?;
+        append_pairs(py, &headers, own)?;
         let Some((method, target)) = split_line(line) else {
             return Err(pyo3::exceptions::PyValueError::new_err("a request line that is none"));
         };
@@ -85,8 +83,7 @@ impl Scopes {
     }
 
     fn base<'py>(&mut self, py: Python<'py>, base_of: &Bound<'py, PyAny>, meta: &[u8]) -> PyResult<&Base> {
-        let meta =
-            memchr::memmem::rfind(meta, b"\nqueue_us=").and_then(|at| meta.get(..at + 1)).unwrap_or(meta);
+        let meta = without_queue_time(meta);
         if !self.bases.contains_key(meta) {
             let kept = PyBytes::new(py, meta);
             let found = base_of.call1((&kept,))?;

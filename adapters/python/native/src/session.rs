@@ -1,11 +1,11 @@
 //! One channel of a worker of ASGI applications, and the requests that it has brought. `maitred.native_session` begins and ends
 //! it; requests that are not ordinary run in Python, whose session is asked to begin with them.
 
-use std::collections::HashMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
+use foldhash::HashMap;
 use maitred_handoff::{Done, Outcome, encode_done, encode_pong};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
@@ -79,7 +79,7 @@ impl Session {
             wire: None,
             order: Order::default(),
             scopes: Scopes::default(),
-            running: HashMap::new(),
+            running: HashMap::default(),
             out: Vec::new(),
             flushing: false,
             headed: Vec::new(),

@@ -54,6 +54,7 @@ const RUNTIME: &[libc::c_long] = &[
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,

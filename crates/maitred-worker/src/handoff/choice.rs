@@ -19,11 +19,11 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 const REQUESTS_MIN: u64 = 100;
 /// Of all that the thread answers, this share must be this pool's: a quarter of other work would hide a difference.
 const OTHERS_MAX_QUARTERS: u64 = 1;
-/// Periods with enough requests before a trial: a second.
-const BUSY_PERIODS: u32 = 10;
+/// Periods with enough requests before a trial; it begins and ends within the first second of a load.
+const BUSY_PERIODS: u32 = 2;
 /// Periods of a trial. The load of a machine changes meanwhile; taking turns gives each way its share of that.
-const TRIAL_PERIODS: u32 = 8;
-/// What was found out holds for so long. A trial takes 0.8 s, half of it in the dearer way: a hundredth of the time.
+const TRIAL_PERIODS: u32 = 6;
+/// What was found out holds for so long. A trial takes 0.6 s, half of it in the dearer way: a hundredth of the time.
 const TRIAL_EVERY: Duration = Duration::from_secs(60);
 /// Where the processes' time is not known (a server that was not started here): average content up to which a relay is taken to
 /// be cheaper. Apache was cheaper by a relay at 1 KB and at 100 KB, by a quarter and more, and by the socket at 1 MB.

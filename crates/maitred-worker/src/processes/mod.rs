@@ -10,11 +10,13 @@
 //! | [`relays`] | relays that are left, lost, and closed |
 //! | [`room`] | how many requests they can take, and how many wait |
 //! | [`sticky`] | which of them gets the requests of a client, in pools with `sticky` |
+//! | [`courtesy`] | who goes first where they share a CPU with this thread |
 //! | [`transport_tuner`] | the cheaper way to answer a request |
 //! | [`overdue`] | when a request is due, and orphaned requests |
 //! | [`reasons`] | why a process is ended |
 
 mod channels;
+mod courtesy;
 mod life;
 pub(crate) mod links;
 pub(crate) mod lost;
@@ -29,6 +31,7 @@ mod transport_tuner;
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use self::courtesy::Courtesy;
 use super::clients::Clients;
 use super::layers::above;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
@@ -52,6 +55,8 @@ pub(crate) struct Processes {
     pub(crate) next_health: Option<Instant>,
     /// When the costs of answering are looked at next.
     pub(crate) next_tuning: Instant,
+    /// Whether the application processes' work goes before that of this thread.
+    pub(crate) courtesy: Courtesy,
     /// Where the kernel writes what application processes send.
     pub(crate) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
 }
@@ -68,6 +73,7 @@ impl Processes {
             relay_sweep: None,
             next_health: None,
             next_tuning: clients.clock.now,
+            courtesy: Courtesy::default(),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             clients,
         }

@@ -6,6 +6,7 @@ use maitred_sys::cpu_clock;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Processes;
+use super::courtesy::Seen;
 use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
 use maitred_config::{Source, Transport};
 
@@ -16,6 +17,7 @@ impl Processes {
             return;
         }
         self.next_tuning = self.clock.now + CHOICE_PERIOD;
+        self.tune_courtesy();
         for (pool, settings) in self.shared.start.config.pools.iter().enumerate() {
             let handed_off = matches!(settings.source, Source::Command(_) | Source::Channel(_));
             if settings.transport == Transport::Auto && handed_off && !settings.isolate {
@@ -40,6 +42,16 @@ impl Processes {
         if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
             local.answered_bytes += body_bytes;
         }
+    }
+
+    /// Whether this thread mostly hands requests off, so that it is better woken when their processes pause.
+    fn tune_courtesy(&mut self) {
+        let pools = &self.shared.pools;
+        let handed_off =
+            pools.iter().filter_map(|pool| pool.handed.get(self.number)).map(|one| one.requests.get());
+        let answered = self.row.responses.iter().map(|cell| cell.get());
+        let seen = Seen { at: self.clock.now, handed_off: handed_off.sum(), answered: answered.sum() };
+        self.courtesy.look(seen, maitred_sys::scheduling::wake_politely);
     }
 
     fn look_at_choice(&mut self, pool: usize) {
