@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Puts the calling thread into `SCHED_BATCH`, or back into `SCHED_OTHER`. In the first, a thread that wakes up waits until the one
-/// that runs pauses, or has used its slice; its share of the CPU is the same.
+/// Puts the calling thread into `SCHED_BATCH`, or back into `SCHED_OTHER`. In the first, a thread that wakes up waits until the
+/// one that runs pauses, or has used its slice; its share of the CPU is the same.
 ///
 /// # Errors
 /// As `sched_setscheduler(2)`.
