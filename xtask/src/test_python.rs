@@ -126,9 +126,12 @@ pub(crate) fn frameworks(target: &Path) -> Result<()> {
     let runner = UNITTEST.to_string_lossy();
     step(name, &mut run(DIRECTORY, &[&runner, "discover", "-s", "tests", "-t", "."]))?;
     let python = python.to_string_lossy();
-    for (module, application) in [("maitred.gunicorn", WSGI), ("maitred.uvicorn", ASGI)] {
-        let conformance = ["../conformance/run.py", "--", &python, "-m", module, application];
-        step(&format!("{module}, conformance"), &mut run(DIRECTORY, &conformance))?;
+    let forms: [&[&str]; 3] =
+        [&["maitred.gunicorn", WSGI], &["maitred.uvicorn", ASGI], &["maitred", "--loop", "uvloop", ASGI]];
+    for form in forms {
+        let kit = ["../conformance/run.py", "--", &python, "-m"];
+        let name = format!("python3 -m {}, conformance", form.join(" "));
+        step(&name, &mut run(DIRECTORY, &[&kit, form].concat()))?;
     }
     let differential = "adapters/differential";
     step("differential test, its own tests", &mut run(differential, &[&runner]))?;

@@ -61,6 +61,11 @@ def _arguments(arguments):
         default="auto",
         help="what the application speaks; auto: ASGI if it is a coroutine function, or its __call__ is (default: auto)",
     )
+    parser.add_argument(
+        "--loop",
+        choices=("auto", "asyncio", "uvloop"),
+        help="the event loop of an ASGI application (default: auto: uvloop if it is installed, else asyncio)",
+    )
     parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
     return parser.parse_args(arguments)
 
@@ -125,8 +130,12 @@ def run(arguments):
             raise StartError("--threads is for WSGI, and the number of requests at a time; --capacity would be another one.")
         _serve_threads(sock, application, threads, name, recovery)
         return
-    serve = _serve_asgi if interface == "asgi" else _serve_wsgi
-    serve(sock, application, capacity, name, recovery)
+    if interface == "asgi":
+        _serve_asgi(sock, application, capacity, name, recovery, arguments.loop or "auto")
+    elif arguments.loop:
+        raise StartError("--loop is for ASGI: a WSGI application has no event loop.")
+    else:
+        _serve_wsgi(sock, application, capacity, name, recovery)
 
 
 def _freeze():
@@ -157,11 +166,15 @@ def _serve_threads(sock, application, threads, name, recovery):
     serve(sock, application, threads, name, recovery, ends_by_signal)
 
 
-def _serve_asgi(sock, application, capacity, name, recovery):
-    from .asgi import serve
+def _serve_asgi(sock, application, capacity, name, recovery, loop):
+    from .asgi import loop_factory, serve
 
+    try:
+        factory = loop_factory(loop)
+    except ImportError as error:
+        raise StartError(f"--loop {loop}: {error}") from error
     _freeze()
-    serve(sock, application, capacity, name, recovery)
+    serve(sock, application, capacity, name, recovery, factory)
 
 
 def main(arguments=None):

@@ -38,9 +38,39 @@ class Options(NamedTuple):
     websocket: asgi_websocket.Limits = asgi_websocket.Limits()
 
 
-def serve(sock, application, capacity, name, recovery=None):
+def loop_factory(name):
+    """What makes event loops of this kind: asyncio, uvloop, or auto, which is uvloop where it is installed. None for asyncio's own.
+    Raises ImportError."""
+    if name == "asyncio":
+        return None
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        if name == "uvloop":
+            raise
+        return None
+    return new_event_loop
+
+
+def run(coroutine, factory):
+    """asyncio.run, on a loop of this factory's."""
+    if factory is None:
+        asyncio.run(coroutine)
+        return
+    loop = factory()
+    try:
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(coroutine)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def serve(sock, application, capacity, name, recovery=None, factory=None):
     """Answers requests until the channel ends. Raises frames.ProtocolError and lifespan.StartupFailed."""
-    asyncio.run(Worker(application).main(sock, capacity, name, recovery))
+    run(Worker(application).main(sock, capacity, name, recovery), factory)
 
 
 class _Running:

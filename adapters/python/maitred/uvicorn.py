@@ -3,7 +3,6 @@
 It is the command of a [pool.NAME]; each process that Maitred starts is one worker.
 """
 
-import asyncio
 import functools
 import inspect
 import logging
@@ -134,22 +133,6 @@ def _options(config):
     )
 
 
-def _run(coroutine, factory):
-    """asyncio.run, on a loop of uvicorn's choice."""
-    if factory is None:
-        asyncio.run(coroutine)
-        return
-    loop = factory()
-    try:
-        asyncio.set_event_loop(loop)
-        loop.run_until_complete(coroutine)
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
 def run(config, sock, recovery=None):
     """Serves what uvicorn's `config` describes until the channel `sock` ends, and those that follow it. Raises ProtocolError and StartupFailed."""
     keep_many_descriptors()
@@ -159,7 +142,7 @@ def run(config, sock, recovery=None):
     capacity = min(config.limit_concurrency or _CAPACITY, CAPACITY_MAX)
     name = f"uvicorn {uvicorn_version} python {sys.version_info[0]}.{sys.version_info[1]}"
     worker = asgi.Worker(config.loaded_app, _options(config))
-    _run(worker.main(sock, capacity, name, recovery), config.get_loop_factory())
+    asgi.run(worker.main(sock, capacity, name, recovery), config.get_loop_factory())
 
 
 def main(arguments=None):

@@ -237,6 +237,20 @@ class Loading(unittest.TestCase):
             status, text = run_with_channel("app", "--threads", "7", *more, files={"app.py": source})
             self.assertEqual((status, "--threads is for WSGI" in text), (1, True), text)
 
+    def test_the_event_loop_is_uvloop_where_it_is_installed(self):
+        asgi = "async def application(scope, receive, send): pass\n"
+        # It stands before what may be installed.
+        stub = "import asyncio, sys\ndef new_event_loop():\n    sys.stderr.write('made')\n    return asyncio.new_event_loop()\n"
+        for arguments, made in (((), "made"), (("--loop", "uvloop"), "made"), (("--loop", "asyncio"), "")):
+            found = run_with_channel("app", *arguments, files={"app.py": asgi, "uvloop.py": stub})
+            self.assertEqual(found, (0, made), arguments)
+        missing = {"app.py": asgi, "uvloop.py": "raise ImportError('not here')\n"}
+        self.assertEqual(run_with_channel("app", files=missing), (0, ""))
+        self.assertEqual(run_with_channel("app", "--loop", "uvloop", files=missing), (1, "maitred: --loop uvloop: not here\n"))
+        wsgi = "def application(environ, start_response): pass\n"
+        status, text = run_with_channel("app", "--loop", "asyncio", files={"app.py": wsgi})
+        self.assertEqual((status, "--loop is for ASGI" in text), (1, True), text)
+
     def test_a_server_that_is_gone_is_an_orderly_end(self):
         source = "class A:\n    def call(self, environ, start_response): pass\nthing = A()\n"
         self.assertEqual(run_with_channel("app:thing.call", files={"app.py": source}), (0, ""))
