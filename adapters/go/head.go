@@ -100,7 +100,7 @@ func (w *response) look(name string, values []string) bool {
 		}
 		return false
 	case "X-Sendfile":
-		root := metaValue(w.x.meta, "sendfile_root")
+		root := w.x.meta.sendfileRoot
 		if root != "" && len(values) > 0 {
 			w.nameFile(root, values[0])
 		}
@@ -213,7 +213,7 @@ func (w *response) completeHead(first []byte) {
 	if !h.hasDate {
 		w.out = appendDate(w.out, w.began)
 	}
-	if !h.hasServer && metaValue(w.x.meta, "server_header") != "0" {
+	if !h.hasServer && w.x.meta.serverHeader != "0" {
 		w.out = append(w.out, "Server: maitred\r\n"...)
 	}
 	if w.contentLength >= 0 && allowed {

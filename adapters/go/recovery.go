@@ -181,11 +181,9 @@ func (l *life) close() {
 
 // abandon drops a channel that is lost: its requests are cancelled, and those that have not begun never will.
 func (c *channel) abandon() {
-	c.mu.Lock()
 	for _, connection := range c.connections {
 		connection.cancelAll()
 	}
-	c.mu.Unlock()
 	c.close()
 }
 

@@ -18,32 +18,6 @@ import (
 
 var errHead = errors.New("maitred: not a request head")
 
-type (
-	mountKey struct{}
-	userKey  struct{}
-)
-
-// user is who the user of a request is, and how Maitred has found it out.
-type user struct{ name, scheme string }
-
-// requestContext has what net/http puts into a request's context; the values are made when they are asked for.
-type requestContext struct {
-	context.Context
-	meta string
-}
-
-func (c *requestContext) Value(key any) any {
-	switch key {
-	case http.LocalAddrContextKey:
-		return tcpAddress(metaValue(c.meta, "local"))
-	case mountKey{}:
-		return metaValue(c.meta, "mount")
-	case userKey{}:
-		return user{metaValue(c.meta, "user"), metaValue(c.meta, "auth_type")}
-	}
-	return c.Context.Value(key)
-}
-
 func tcpAddress(text string) net.Addr {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -61,14 +35,15 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	if !found || !found2 || !found3 {
 		return nil, errHead
 	}
-	address, err := url.ParseRequestURI(target)
+	address, err := x.address(target)
 	if err != nil {
 		return nil, err
 	}
-	r := &http.Request{
+	// WithContext copies it; nobody else sees this one.
+	r := http.Request{
 		Method: method, URL: address, RequestURI: target,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		RemoteAddr: metaValue(x.meta, "remote"),
+		RemoteAddr: x.meta.remote,
 		Body:       http.NoBody,
 	}
 	if x.flags&flagHTTP10 != 0 {
@@ -78,44 +53,87 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	if r.Header, r.Host, err = parseFields(fields); err != nil {
 		return nil, err
 	}
-	if mount := metaValue(x.meta, "mount"); mount != "" {
+	if mount := x.meta.mount; mount != "" {
 		unmount(address, mount)
 	}
-	if metaValue(x.meta, "scheme") == "https" {
+	if x.meta.scheme == "https" {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			name = r.Host
 		}
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true, ServerName: name}
 	}
-	if err := x.setBody(r); err != nil {
+	if err := x.setBody(&r); err != nil {
 		return nil, err
 	}
-	x.setTrailers(r)
+	x.setTrailers(&r)
 	return r.WithContext(ctx), nil
+}
+
+// plain are the bytes of a path that mean themselves, and that package url does not escape: a path of them is the same in both forms.
+var plain = func() (table [256]bool) {
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.~$&+,:;=@" {
+		table[c] = true
+	}
+	return table
+}()
+
+// address is what url.ParseRequestURI makes of a target. Most need none of its cases.
+func (x *exchange) address(target string) (*url.URL, error) {
+	end := 0
+	for end < len(target) && plain[target[end]] {
+		end++
+	}
+	if end == 0 || target[0] != '/' {
+		return url.ParseRequestURI(target)
+	}
+	if end < len(target) {
+		query := target[end+1:]
+		if target[end] != '?' || query == "" || !visible(query) {
+			return url.ParseRequestURI(target)
+		}
+		x.url.RawQuery = query
+	}
+	x.url.Path = target[:end]
+	return &x.url, nil
+}
+
+// visible says that there are no control characters, which package url refuses.
+func visible(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] < ' ' || text[i] == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // parseFields reads lines "name: value", which Maitred has written, and takes out Host.
 func parseFields(text string) (fields http.Header, host string, err error) {
-	count := strings.Count(text, "\r\n")
+	count := strings.Count(text, "\n")
 	fields = make(http.Header, count)
 	values := make([]string, count)
 	for {
-		line, rest, found := strings.Cut(text, "\r\n")
-		if !found {
+		end := strings.IndexByte(text, '\n')
+		if end <= 0 || text[end-1] != '\r' {
 			return nil, "", errHead
 		}
+		line := text[:end-1]
 		if line == "" {
 			break
 		}
-		name, value, found := strings.Cut(line, ": ")
-		if !found {
-			name = strings.TrimSuffix(line, ":")
-			if len(name) == len(line) {
+		text = text[end+1:]
+		colon := strings.IndexByte(line, ':')
+		if colon < 0 {
+			return nil, "", errHead
+		}
+		name, value := line[:colon], line[colon+1:]
+		if value != "" {
+			if value[0] != ' ' {
 				return nil, "", errHead
 			}
+			value = value[1:]
 		}
-		text = rest
 		if name == "host" {
 			host = value
 			continue
