@@ -339,6 +339,10 @@ func (w *response) finish() done {
 		w.send(w.out, true, false)
 		return w.broken()
 	}
+	if w.err != nil {
+		// The last chunk would make it look complete.
+		return w.broken()
+	}
 	if w.head.chunked {
 		w.out = append(w.out, "0\r\n"...)
 		w.appendTrailers()
