@@ -110,7 +110,11 @@ func visible(text string) bool {
 
 // parseFields reads lines "name: value", which Maitred has written, and takes out Host.
 func parseFields(text string) (fields http.Header, host string, err error) {
-	count := strings.Count(text, "\n")
+	// Neither Host nor the empty line is one.
+	count := strings.Count(text, "\n") - 2
+	if count < 0 {
+		count = 0
+	}
 	fields = make(http.Header, count)
 	values := make([]string, count)
 	for {
@@ -143,7 +147,10 @@ func parseFields(text string) (fields http.Header, host string, err error) {
 			fields[name] = append(before, value)
 			continue
 		}
-		// Most names stand once: one array holds the values of all.
+		// Most names stand once: one array holds the values of all. There is always a Host; who relies on it would panic without.
+		if len(values) == 0 {
+			values = make([]string, 1)
+		}
 		values[0] = value
 		fields[name], values = values[:1:1], values[1:]
 	}
