@@ -36,7 +36,8 @@ func receive(fd int, data, control []byte) (n, controlBytes, flags int, err erro
 	part.SetLen(len(data))
 	message := syscall.Msghdr{Iov: &part, Iovlen: 1, Control: &control[0]}
 	message.SetControllen(len(control))
-	got, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&message)), syscall.MSG_CMSG_CLOEXEC)
+	const flag = syscall.MSG_CMSG_CLOEXEC
+	got, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&message)), flag)
 	if errno != 0 {
 		return 0, 0, 0, errno
 	}

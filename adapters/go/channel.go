@@ -70,7 +70,7 @@ func newChannel(fd int, l *life) (*channel, error) {
 // a word.
 func (c *channel) run(capacity int) (lost bool, err error) {
 	c.reports.add(func(out []byte) []byte {
-		return appendLimits(appendHello(out, capacity, "go net/http", c.recovery != nil), openFiles())
+		return appendLimits(appendHello(out, capacity, c.name, c.recovery != nil), openFiles())
 	})
 	c.reports.flush()
 	for {

@@ -18,7 +18,7 @@ const (
 // crew runs requests in goroutines that are used again. One takes requests one after another; before it begins with one, it wakes
 // another if more wait. So a handler that waits holds nothing up, and those that do not wait cost no goroutine each.
 //
-// While requests wait, either a woken goroutine is about to look for them (waking), or one is about to be woken by who added them.
+// While requests wait, either a woken goroutine is about to look for them (waking), or who added them is about to wake one.
 type crew struct {
 	reports *reports
 

@@ -132,8 +132,8 @@ func TestPlacesInTheQueueAreUsedAgain(t *testing.T) {
 	}
 }
 
-// With one thread, a request that computes keeps the reports before it from leaving. Time in which it waits, or the kernel runs other
-// processes, does not count: no reports would leave together on a machine with other work.
+// With one thread, a request that computes keeps the reports before it from leaving. Time in which it waits, or the kernel
+// runs other processes, does not count: no reports would leave together on a machine with other work.
 func TestWhatDelaysReportsIsTimeOnTheCPU(t *testing.T) {
 	const long = time.Hour
 	now := time.Now()

@@ -89,8 +89,8 @@ func (k *connection) cancel(request uint32) {
 	}
 }
 
-// exchange is one request, from REQUEST to DONE or DETACH. It is allocated once, with what a handler gets to see of it, and not used
-// again: a handler may keep that.
+// exchange is one request, from REQUEST to DONE or DETACH. It is allocated once, with what a handler gets to see of it, and not
+// used again: a handler may keep that.
 type exchange struct {
 	channel    *channel
 	connection *connection
@@ -178,6 +178,10 @@ func (x *exchange) run(t *turn) {
 }
 
 func (x *exchange) handle(w *response) {
+	if x.channel.front != nil {
+		x.channel.front(frontExchange{x})
+		return
+	}
 	server := x.channel.server
 	r, err := x.newRequest(&x.ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ type plainFile interface {
 	Stat() (os.FileInfo, error)
 }
 
-// isOfOS says that a reader is a file, and not something of another package that has one and reads otherwise: an *os.File, or what
-// io.Copy makes of one since Go 1.22, which has no exported name.
+// isOfOS says that a reader is a file, and not something of another package that has one and reads otherwise: an *os.File, or
+// what io.Copy makes of one since Go 1.22, which has no exported name.
 func isOfOS(source io.Reader) bool {
 	if _, ok := source.(*os.File); ok {
 		return true

@@ -42,11 +42,15 @@ func (w *response) writeFields() {
 		}
 		for _, value := range values {
 			if !w.appendField(name, value) {
-				w.refuse(fmt.Sprintf("the field %q: %q cannot be sent", name, value))
+				w.refuseField(name, value)
 				return
 			}
 		}
 	}
+}
+
+func (w *response) refuseField(name, value string) {
+	w.refuse(fmt.Sprintf("the field %q: %q cannot be sent", name, value))
 }
 
 func (w *response) appendStatusLine(status int) {
@@ -145,15 +149,20 @@ func drop(name string) bool {
 func named(fields http.Header) map[string]bool {
 	var found map[string]bool
 	for _, list := range fields["Connection"] {
-		for _, name := range strings.Split(list, ",") {
-			switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
-			case "", "Close", "Keep-Alive", "Upgrade":
-			default:
-				if found == nil {
-					found = make(map[string]bool)
-				}
-				found[name] = true
+		found = namedIn(found, list)
+	}
+	return found
+}
+
+func namedIn(found map[string]bool, list string) map[string]bool {
+	for _, name := range strings.Split(list, ",") {
+		switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
+		case "", "Close", "Keep-Alive", "Upgrade":
+		default:
+			if found == nil {
+				found = make(map[string]bool)
 			}
+			found[name] = true
 		}
 	}
 	return found

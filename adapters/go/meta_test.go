@@ -37,7 +37,9 @@ func TestMetaIsReadOnceForAConnection(t *testing.T) {
 
 // Every byte, in the path and in the query, means what it means to net/http.
 func TestPlainAddressesAreThoseOfPackageURL(t *testing.T) {
-	targets := []string{"/?", "/a?", "/a?b?c", "/a?b=c&d=%zz", "/a#b", "/a?b#c", "//a/b", "/./../a", "a", "*", "?", "/%zz", "http://h/a?b", "/:a", "/a?é"}
+	targets := []string{
+		"/?", "/a?", "/a?b?c", "/a?b=c&d=%zz", "/a#b", "/a?b#c", "//a/b", "/./../a", "a", "*", "?", "/%zz", "http://h/a?b", "/:a", "/a?é",
+	}
 	for c := 0; c < 256; c++ {
 		targets = append(targets, "/a"+string([]byte{byte(c)})+"b", "/a?b"+string([]byte{byte(c)})+"c", "/"+string([]byte{byte(c)}))
 	}

@@ -70,7 +70,7 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	return r.WithContext(ctx), nil
 }
 
-// plain are the bytes of a path that mean themselves, and that package url does not escape: a path of them is the same in both forms.
+// plain are the bytes of a path that mean themselves, and that package url does not escape: a path of them has one form.
 var plain = func() (table [256]bool) {
 	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.~$&+,:;=@" {
 		table[c] = true
