@@ -137,6 +137,11 @@ func unmount(uri *fasthttp.URI, mount string) {
 }
 
 func (c *carrier) respond(x front.Exchange, server string, response *fasthttp.Response) {
+	if err := x.Context().Err(); err != nil {
+		// The client has gone. A handler of fasthttp cannot say that it has no response.
+		x.Abort(err)
+		return
+	}
 	stream := response.BodyStream()
 	length := int64(response.Header.ContentLength())
 	var data []byte
