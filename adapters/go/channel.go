@@ -39,6 +39,7 @@ type channel struct {
 
 	connections map[uint32]*connection
 	crew        crew
+	head        []byte // room to make heads in
 }
 
 func newChannel(fd int, l *life) (*channel, error) {
@@ -302,7 +303,8 @@ func (c *channel) onRequest(h header, payload []byte) error {
 		return violation("a REQUEST for connection %d, whose descriptor never came", h.connection)
 	}
 	known.meta = metaOf(meta, known.meta)
-	x.connection, x.meta, x.head = known, known.meta, string(head)
+	x.connection, x.meta = known, known.meta
+	x.head, x.known = known.headOf(head, &c.head)
 	return known.begin(x)
 }
 

@@ -14,7 +14,9 @@ import (
 // connection is a response descriptor that is kept under Maitred's number for it. Its requests run one after another.
 type connection struct {
 	number uint32
-	meta   *metaLines // of its last request; the goroutine that reads the channel has it
+	meta   *metaLines // of its last request; the goroutine that reads the channel has it, and the next one
+	unlike int        // so many heads differed from those before them
+	known  atomic.Pointer[knownHead]
 
 	mu        sync.Mutex
 	fd        int
@@ -99,6 +101,7 @@ type exchange struct {
 	detached   bool // a request before it has taken the connection over
 	meta       *metaLines
 	head       string
+	known      *knownHead // fields that are not in head
 	body       []byte
 	bodyFile   *os.File
 	trailers   http.Header // nil if none came

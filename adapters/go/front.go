@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"maitred/internal/front"
@@ -20,7 +21,13 @@ func serveFront(o front.Options) error {
 // frontExchange is an exchange as a front other than net/http sees it.
 type frontExchange struct{ *exchange }
 
-func (x frontExchange) Head() string                { return x.head }
+func (x frontExchange) Head() string {
+	if x.known == nil {
+		return x.head
+	}
+	first := strings.IndexByte(x.head, '\n') + 1
+	return x.head[:first] + x.known.text + x.head[first:]
+}
 func (x frontExchange) HTTP10() bool                { return x.flags&flagHTTP10 != 0 }
 func (x frontExchange) TLS() bool                   { return x.meta.scheme == "https" }
 func (x frontExchange) Remote() string              { return x.meta.remote }

@@ -33,20 +33,42 @@ func bodyAllowed(status int) bool {
 // writeFields writes the status line and the handler's fields, as they are now: later changes do not count, as in net/http.
 func (w *response) writeFields() {
 	w.appendStatusLine(w.status)
-	var room [16]string
+	var room [16]field
 	hop := named(w.fields)
-	for _, name := range sortedNames(w.fields, room[:0]) {
-		values := w.fields[name]
-		if !w.look(name, values) || hop[name] && !drop(name) {
+	for _, field := range sortedFields(w.fields, room[:0]) {
+		if !w.look(field.name, field.values) || hop[field.name] && !drop(field.name) {
 			continue
 		}
-		for _, value := range values {
-			if !w.appendField(name, value) {
-				w.refuseField(name, value)
+		for _, value := range field.values {
+			if !w.appendField(field.name, value) {
+				w.refuseField(field.name, value)
 				return
 			}
 		}
 	}
+}
+
+// field is a name of a header with its values.
+type field struct {
+	name   string
+	values []string
+}
+
+// sortedFields are the fields of a response, in the order of net/http.
+func sortedFields(fields http.Header, room []field) []field {
+	if len(fields) > cap(room) {
+		for _, name := range sortedNames(fields, nil) {
+			room = append(room, field{name, fields[name]})
+		}
+		return room
+	}
+	for name, values := range fields {
+		room = append(room, field{name, values})
+		for i := len(room) - 1; i > 0 && room[i].name < room[i-1].name; i-- {
+			room[i], room[i-1] = room[i-1], room[i]
+		}
+	}
+	return room
 }
 
 func (w *response) refuseField(name, value string) {
@@ -78,7 +100,10 @@ func sortedNames(fields http.Header, room []string) []string {
 // look notes what a field means for the response, and says whether it is sent as it is.
 func (w *response) look(name string, values []string) bool {
 	h := &w.head
-	key := textproto.CanonicalMIMEHeaderKey(name)
+	key := name
+	if name != "Content-Type" && name != "Content-Length" {
+		key = textproto.CanonicalMIMEHeaderKey(name)
+	}
 	switch key {
 	case "Upgrade":
 		h.upgrades = h.upgrades || w.offersUpgrade()

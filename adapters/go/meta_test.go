@@ -58,12 +58,12 @@ func TestPlainAddressesAreThoseOfPackageURL(t *testing.T) {
 
 func TestFieldsThatMaitredDoesNotWriteAreRefused(t *testing.T) {
 	for _, text := range []string{"", "\r\n", "a: 1\r\n\r\n", "a:\r\n\r\n", "a: \r\n\r\n"} {
-		if _, _, err := parseFields(text); (err == nil) != (text != "") {
+		if _, _, err := new(exchange).fields(text); (err == nil) != (text != "") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	for _, text := range []string{"a: 1\n\n", "a: 1\r\n", "a: 1", "a:1\r\n\r\n", "a\r\n\r\n", "a: 1\r\n\n", "a: b\nc: d\r\n\r\n"} {
-		if fields, _, err := parseFields(text); err != errHead {
+		if fields, _, err := new(exchange).fields(text); err != errHead {
 			t.Errorf("%q: %v, %v", text, fields, err)
 		}
 	}

@@ -50,7 +50,7 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 	}
 	r.Close = x.flags&flagKeep == 0
-	if r.Header, r.Host, err = parseFields(fields); err != nil {
+	if r.Header, r.Host, err = x.fields(fields); err != nil {
 		return nil, err
 	}
 	if mount := x.meta.mount; mount != "" {
@@ -108,57 +108,110 @@ func visible(text string) bool {
 	return true
 }
 
-// parseFields reads lines "name: value", which Maitred has written, and takes out Host.
-func parseFields(text string) (fields http.Header, host string, err error) {
+// fields reads the fields of the request, and takes out Host.
+func (x *exchange) fields(text string) (fields http.Header, host string, err error) {
 	// Neither Host nor the empty line is one.
-	count := strings.Count(text, "\n") - 2
+	count := strings.Count(text, "\n") - 1
+	known := x.known
+	if known == nil {
+		known = &knownNothing
+		count--
+	}
+	if known.read {
+		count += known.count
+	} else {
+		count += strings.Count(known.text, "\n") - 1
+	}
 	if count < 0 {
 		count = 0
 	}
-	fields = make(http.Header, count)
-	values := make([]string, count)
-	for {
-		end := strings.IndexByte(text, '\n')
-		if end <= 0 || text[end-1] != '\r' {
+	p := fieldParser{fields: make(http.Header, count), values: make([]string, count)}
+	if known.read {
+		p.host = known.host
+		for i := range known.lines {
+			p.addAll(&known.lines[i])
+		}
+	} else if known != &knownNothing {
+		if rest, ok := p.parse(known.text); !ok || rest != "" {
 			return nil, "", errHead
 		}
-		line := text[:end-1]
-		if line == "" {
+		x.connection.learn(known, p.fields, p.host)
+	}
+	if rest, ok := p.parse(text); !ok || rest != "\r\n" {
+		return nil, "", errHead
+	}
+	// As net/http does, for clients of HTTP/1.0.
+	if pragma := p.fields["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && p.fields["Cache-Control"] == nil {
+		p.fields["Cache-Control"] = []string{"no-cache"}
+	}
+	return p.fields, p.host, nil
+}
+
+// knownNothing stands where no fields are known.
+var knownNothing = knownHead{}
+
+// fieldParser makes a header of lines "name: value", which Maitred has written.
+type fieldParser struct {
+	fields http.Header
+	values []string // room: most names stand once, and one array holds the values of all
+	host   string
+}
+
+// parse reads lines up to an empty one, which is returned with what follows, or to the end.
+func (p *fieldParser) parse(text string) (rest string, ok bool) {
+	for text != "" {
+		end := strings.IndexByte(text, '\n')
+		if end <= 0 || text[end-1] != '\r' {
+			return "", false
+		}
+		if end == 1 {
 			break
 		}
+		line := text[:end-1]
 		text = text[end+1:]
 		colon := strings.IndexByte(line, ':')
 		if colon < 0 {
-			return nil, "", errHead
+			return "", false
 		}
 		name, value := line[:colon], line[colon+1:]
 		if value != "" {
 			if value[0] != ' ' {
-				return nil, "", errHead
+				return "", false
 			}
 			value = value[1:]
 		}
 		if name == "host" {
-			host = value
+			p.host = value
 			continue
 		}
 		name = canonical(name)
-		if before := fields[name]; before != nil {
-			fields[name] = append(before, value)
+		if before := p.fields[name]; before != nil {
+			p.fields[name] = append(before, value)
 			continue
 		}
-		// Most names stand once: one array holds the values of all. There is always a Host; who relies on it would panic without.
-		if len(values) == 0 {
-			values = make([]string, 1)
-		}
-		values[0] = value
-		fields[name], values = values[:1:1], values[1:]
+		room := p.take(1)
+		room[0] = value
+		p.fields[name] = room
 	}
-	// As net/http does, for clients of HTTP/1.0.
-	if pragma := fields["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && fields["Cache-Control"] == nil {
-		fields["Cache-Control"] = []string{"no-cache"}
+	return text, true
+}
+
+// addAll adds a field with its values, which are copied: they are the handler's.
+func (p *fieldParser) addAll(known *field) {
+	room := p.take(len(known.values))
+	copy(room, known.values)
+	p.fields[known.name] = room
+}
+
+// take is room for so many values.
+func (p *fieldParser) take(count int) []string {
+	// There is always a Host; who relies on it would panic without.
+	if len(p.values) < count {
+		p.values = make([]string, count)
 	}
-	return fields, host, nil
+	room := p.values[:count:count]
+	p.values = p.values[count:]
+	return room
 }
 
 // unmount takes the mount from the front of the path, as http.StripPrefix does.
