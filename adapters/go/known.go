@@ -13,8 +13,8 @@ const (
 	unlikeMax, unlikeAgain = 8, 64
 )
 
-// ownFields begins the fields that Maitred adds behind those of the client (PROTOCOL.md, section 4). What stands before them is the
-// same for like requests.
+// ownFields begins the fields that Maitred adds behind those of the client (PROTOCOL.md, section 4). What stands before them is
+// the same for like requests.
 const ownFields = "x-request-id: "
 
 // knownHead is what the fields of a connection's last request were. It is never changed, only replaced.
