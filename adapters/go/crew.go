@@ -93,9 +93,8 @@ func (h *hand) work() {
 	over := false
 	defer func() {
 		if !over {
-			// A handler has ended this goroutine (runtime.Goexit). What it would have done next is another one's now.
+			// A handler has ended this goroutine (runtime.Goexit). If requests wait, another one is about to look for them.
 			h.crew.reports.flush()
-			h.crew.start()
 		}
 	}()
 	h.turn.begin()

@@ -19,6 +19,9 @@ func (s *server) batch(targets ...string) {
 	var frames []byte
 	var far []int
 	for _, target := range targets {
+		if target == "" {
+			target = "/"
+		}
 		near, other := pair(s.t)
 		s.t.Cleanup(func() { closeAll([]int{near}) })
 		s.number++
@@ -156,11 +159,15 @@ func TestWhatDelaysReportsIsTimeOnTheCPU(t *testing.T) {
 	}
 }
 
-func TestAReportLeavesBeforeItIsTooOld(t *testing.T) {
+// reportsTo is one end of a channel, and the other, which is not blocking.
+func reportsTo(t *testing.T) (*reports, int) {
+	t.Helper()
 	ours, theirs := pair(t)
 	file := os.NewFile(uintptr(theirs), "")
-	defer file.Close()
-	defer syscall.Close(ours)
+	t.Cleanup(func() {
+		file.Close()
+		syscall.Close(ours)
+	})
 	if err := syscall.SetNonblock(ours, true); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +175,26 @@ func TestAReportLeavesBeforeItIsTooOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, now := newReports(raw), time.Now()
+	return newReports(raw), ours
+}
+
+// A request that waits for long may be the last of the queue: nobody would send the reports before it, unless somebody is to come.
+func TestReportsDoNotWaitForTheLastRequest(t *testing.T) {
+	for _, waking := range []bool{false, true} {
+		r, ours := reportsTo(t)
+		c := &crew{reports: r, waking: waking}
+		c.add(&exchange{})
+		r.done(1, 1, done{}, time.Now(), false)
+		(&hand{crew: c}).take()
+		if n, _ := syscall.Read(ours, make([]byte, 1000)); (n > 0) == waking {
+			t.Errorf("somebody else is to come: %t; %d bytes leave", waking, n)
+		}
+	}
+}
+
+func TestAReportLeavesBeforeItIsTooOld(t *testing.T) {
+	r, ours := reportsTo(t)
+	now := time.Now()
 	for i, c := range []struct {
 		after  time.Duration
 		delays bool
