@@ -178,7 +178,7 @@ func reportsTo(t *testing.T) (*reports, int) {
 	return newReports(raw), ours
 }
 
-// A request that waits for long may be the last of the queue: nobody would send the reports before it, unless somebody is to come.
+// A request that waits for long may be the last of the queue: nobody would send the reports before it, unless one is to come.
 func TestReportsDoNotWaitForTheLastRequest(t *testing.T) {
 	for _, waking := range []bool{false, true} {
 		r, ours := reportsTo(t)
