@@ -195,9 +195,14 @@ func TestWritesWaitForTheClientUntilTheDeadline(t *testing.T) {
 			t.Errorf("%v; the context: %v", err, r.Context().Err())
 		}
 	}))
-	s.begin(ask{target: "/", flags: flagKeep})
-	if f := s.done(); f.flags != 0 || f.status != 200 {
+	c := s.begin(ask{target: "/", flags: flagKeep})
+	f := s.done()
+	if f.flags != 0 || f.status != 200 {
 		t.Errorf("DONE says %d with flags %d", f.status, f.flags)
+	}
+	s.forget(c)
+	if data, err := io.ReadAll(c); err != nil || strings.HasSuffix(string(data), "0\r\n\r\n") || f.tail != nil {
+		t.Errorf("the response looks complete: %d bytes, %v, %d more", len(data), err, len(f.tail))
 	}
 }
 

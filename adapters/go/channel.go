@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -39,10 +37,9 @@ type channel struct {
 	receiveErr                           error
 	read                                 func(fd uintptr) bool // tryReceive, made once
 
-	mu          sync.Mutex
 	connections map[uint32]*connection
-
-	waiting atomic.Int32 // requests whose goroutine has not begun
+	crew        crew
+	head        []byte // room to make heads in
 }
 
 func newChannel(fd int, l *life) (*channel, error) {
@@ -66,6 +63,7 @@ func newChannel(fd int, l *life) (*channel, error) {
 		connections: make(map[uint32]*connection),
 	}
 	c.read = c.tryReceive
+	c.crew.reports = c.reports
 	return c, nil
 }
 
@@ -73,11 +71,12 @@ func newChannel(fd int, l *life) (*channel, error) {
 // a word.
 func (c *channel) run(capacity int) (lost bool, err error) {
 	c.reports.add(func(out []byte) []byte {
-		return appendLimits(appendHello(out, capacity, "go net/http", c.recovery != nil), openFiles())
+		return appendLimits(appendHello(out, capacity, c.name, c.recovery != nil), openFiles())
 	})
 	c.reports.flush()
 	for {
 		told, err := c.decode()
+		c.crew.start()
 		if told || err != nil {
 			return false, err
 		}
@@ -114,8 +113,7 @@ func (c *channel) stopReceiving() {
 // close closes every descriptor that was received, and the channel.
 func (c *channel) close() {
 	c.file.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.crew.end()
 	for _, connection := range c.connections {
 		connection.forget()
 	}
@@ -159,8 +157,7 @@ func (c *channel) receive() (ended bool, err error) {
 // tryReceive is called again when there is something to receive, if it returns false.
 func (c *channel) tryReceive(fd uintptr) bool {
 	for {
-		c.received, c.controlBytes, c.receiveFlags, _, c.receiveErr =
-			syscall.Recvmsg(int(fd), c.input[c.filled:], c.control, syscall.MSG_CMSG_CLOEXEC)
+		c.received, c.controlBytes, c.receiveFlags, c.receiveErr = receive(int(fd), c.input[c.filled:], c.control)
 		if c.receiveErr != syscall.EINTR {
 			return c.receiveErr != syscall.EAGAIN
 		}
@@ -238,18 +235,14 @@ func (c *channel) act(h header, payload []byte) error {
 		c.trailed = &trailed{connection: h.connection, request: h.request, fields: fields}
 		return err
 	case kindForget:
-		c.mu.Lock()
 		if known := c.connections[h.connection]; known != nil {
 			delete(c.connections, h.connection)
 			known.forget()
 		}
-		c.mu.Unlock()
 	case kindCancel:
-		c.mu.Lock()
 		if known := c.connections[h.connection]; known != nil {
 			known.cancel(h.request)
 		}
-		c.mu.Unlock()
 	case kindPing:
 		c.reports.add(func(out []byte) []byte { return appendPong(out, h.request) })
 		c.reports.flush()
@@ -295,12 +288,9 @@ func (c *channel) onRequest(h header, payload []byte) error {
 		closeAll(descriptors)
 		return err
 	}
-	x.meta, x.head = meta, head
 	if len(body) > 0 {
 		x.body = append([]byte(nil), body...)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	known := c.connections[h.connection]
 	if len(descriptors) > 0 {
 		if known != nil {
@@ -312,7 +302,9 @@ func (c *channel) onRequest(h header, payload []byte) error {
 	if known == nil {
 		return violation("a REQUEST for connection %d, whose descriptor never came", h.connection)
 	}
-	x.connection = known
+	known.meta = metaOf(meta, known.meta)
+	x.connection, x.meta = known, known.meta
+	x.head, x.known = known.headOf(head, &c.head)
 	return known.begin(x)
 }
 

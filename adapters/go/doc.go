@@ -14,7 +14,8 @@
 //	command = ["./app"]
 //	workers = 1
 //
-// One process is enough: each request has a goroutine of its own, and they run on all CPUs.
+// One process is enough: requests run at the same time, in goroutines that are used again, and on all CPUs. A handler that locks
+// its thread, or sets labels of its goroutine, has to undo it, as with net/http.
 //
 // # What a handler can do
 //

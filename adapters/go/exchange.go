@@ -1,11 +1,12 @@
 package maitred
 
 import (
-	"context"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -13,6 +14,9 @@ import (
 // connection is a response descriptor that is kept under Maitred's number for it. Its requests run one after another.
 type connection struct {
 	number uint32
+	meta   *metaLines // of its last request; the goroutine that reads the channel has it, and the next one
+	unlike int        // so many heads differed from those before them
+	known  atomic.Pointer[knownHead]
 
 	mu        sync.Mutex
 	fd        int
@@ -31,17 +35,12 @@ func (k *connection) begin(x *exchange) error {
 	}
 	x.channel.requests.Add(1)
 	if k.current == nil {
-		k.start(x)
+		k.current = x
+		x.channel.crew.add(x)
 	} else {
 		k.queue = append(k.queue, x)
 	}
 	return nil
-}
-
-func (k *connection) start(x *exchange) {
-	k.current = x
-	x.channel.waiting.Add(1)
-	go x.run()
 }
 
 // next is called when the current request has ended.
@@ -53,7 +52,9 @@ func (k *connection) next() {
 	case len(k.queue) > 0:
 		x := k.queue[0]
 		k.queue = k.queue[1:]
-		k.start(x)
+		k.current, x.detached = x, k.detached
+		x.channel.crew.add(x)
+		x.channel.crew.start()
 	case k.forgotten:
 		k.close()
 	}
@@ -90,21 +91,28 @@ func (k *connection) cancel(request uint32) {
 	}
 }
 
-// exchange is one request, from REQUEST to DONE or DETACH.
+// exchange is one request, from REQUEST to DONE or DETACH. It is allocated once, with what a handler gets to see of it, and not
+// used again: a handler may keep that.
 type exchange struct {
 	channel    *channel
 	connection *connection
 	id         uint32
 	flags      byte
-	meta, head string
+	detached   bool // a request before it has taken the connection over
+	meta       *metaLines
+	head       string
+	known      *knownHead // fields that are not in head
 	body       []byte
 	bodyFile   *os.File
 	trailers   http.Header // nil if none came
 
+	ctx      requestContext
+	response response
+	url      url.URL
+
+	cancelled atomic.Bool
 	mu        sync.Mutex
-	cancelled bool
-	cancelCtx context.CancelFunc // set while the handler runs
-	waiter    *os.File           // what the response waits on, while it does
+	waiter    *os.File // what the response waits on, while it does
 	// closeNotify is made when a handler asks for it (http.CloseNotifier).
 	closeNotify chan bool
 }
@@ -113,18 +121,16 @@ type exchange struct {
 func (x *exchange) cancel() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.cancelled = true
+	x.cancelled.Store(true)
 	x.tell()
 	if x.waiter != nil {
 		_ = x.waiter.SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// tell says to a handler that runs that its client has gone. It is called with mu held.
+// tell says to a handler that its client has gone. It is called with mu held.
 func (x *exchange) tell() {
-	if x.cancelCtx != nil {
-		x.cancelCtx()
-	}
+	x.ctx.cancel()
 	if x.closeNotify != nil {
 		select {
 		case x.closeNotify <- true:
@@ -133,46 +139,30 @@ func (x *exchange) tell() {
 	}
 }
 
-func (x *exchange) isCancelled() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.cancelled
-}
+func (x *exchange) isCancelled() bool { return x.cancelled.Load() }
 
-// run answers the request, in a goroutine of its own.
-func (x *exchange) run() {
-	began := time.Now()
+// run answers the request.
+func (x *exchange) run(t *turn) {
+	began := t.now
 	c := x.channel
-	c.waiting.Add(-1)
-	k := x.connection
-	k.mu.Lock()
-	detached := k.detached
-	k.mu.Unlock()
-	if detached || x.isCancelled() {
+	if x.detached || x.isCancelled() {
 		x.closeBody()
-		x.end(done{}, began)
+		x.end(done{}, began, t)
 		return
 	}
-	ctx, cancel := context.WithCancel(&requestContext{Context: c.base, meta: x.meta})
-	x.mu.Lock()
-	x.cancelCtx = cancel
-	if x.cancelled {
-		cancel()
-	}
-	x.mu.Unlock()
-	w := newResponse(x, began)
+	x.ctx.base, x.ctx.meta = c.base, x.meta
+	w := &x.response
+	w.begin(x, began)
 	returned := false
 	// A deferred call, because a handler may end its goroutine.
 	defer func() {
 		value := recover()
 		w.over = true
-		cancel()
-		x.mu.Lock()
-		x.cancelCtx = nil
-		x.mu.Unlock()
+		x.ctx.cancel()
 		if w.hijacked {
 			c.detached.Done()
 			x.logPanic(value)
+			t.ended(time.Now())
 			return
 		}
 		var report done
@@ -184,15 +174,19 @@ func (x *exchange) run() {
 		}
 		w.release()
 		x.closeBody()
-		x.end(report, began)
+		x.end(report, began, t)
 	}()
-	x.handle(w, ctx)
+	x.handle(w)
 	returned = true
 }
 
-func (x *exchange) handle(w *response, ctx context.Context) {
+func (x *exchange) handle(w *response) {
+	if x.channel.front != nil {
+		x.channel.front(frontExchange{x})
+		return
+	}
 	server := x.channel.server
-	r, err := x.newRequest(ctx)
+	r, err := x.newRequest(&x.ctx)
 	if err != nil {
 		// The same text as net/http's.
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -215,16 +209,18 @@ func (x *exchange) handle(w *response, ctx context.Context) {
 }
 
 // end lets the connection's next request begin, and reports this one.
-func (x *exchange) end(report done, began time.Time) {
-	took := time.Since(began)
+func (x *exchange) end(report done, began time.Time, t *turn) {
+	now := time.Now()
+	took := now.Sub(began)
 	report.serviceUS = 1<<32 - 1
 	if us := took.Microseconds(); us < 1<<32-1 {
 		report.serviceUS = uint32(us)
 	}
 	c := x.channel
 	x.connection.next()
-	c.reports.done(x.connection.number, x.id, report, took, c.waiting.Load() > 0)
+	c.reports.done(x.connection.number, x.id, report, now, t.delays(took, now))
 	c.requests.Done()
+	t.ended(now)
 }
 
 func (x *exchange) closeBody() {
@@ -239,5 +235,5 @@ func (x *exchange) logPanic(value any) {
 	}
 	stack := make([]byte, 64<<10)
 	stack = stack[:runtime.Stack(stack, false)]
-	x.channel.logf("http: panic serving %v: %v\n%s", metaValue(x.meta, "remote"), value, stack)
+	x.channel.logf("http: panic serving %v: %v\n%s", x.meta.remote, value, stack)
 }

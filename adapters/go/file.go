@@ -6,6 +6,7 @@ import (
 	"mime"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -55,14 +56,31 @@ func (w *response) completes(length int64) bool {
 	return w.contentLength >= 0 && w.written+length == w.contentLength
 }
 
+// plainFile is what is used of a file.
+type plainFile interface {
+	io.ReaderAt
+	io.Seeker
+	syscall.Conn
+	Stat() (os.FileInfo, error)
+}
+
+// isOfOS says that a reader is a file, and not something of another package that has one and reads otherwise: an *os.File, or
+// what io.Copy makes of one since Go 1.22, which has no exported name.
+func isOfOS(source io.Reader) bool {
+	if _, ok := source.(*os.File); ok {
+		return true
+	}
+	return reflect.TypeOf(source).PkgPath() == "os"
+}
+
 // regularFile is what source will read, if it is a regular file or the beginning of one.
-func regularFile(source io.Reader) (file *os.File, offset, length int64) {
+func regularFile(source io.Reader) (file plainFile, offset, length int64) {
 	limit := int64(-1)
 	if limited, ok := source.(*io.LimitedReader); ok {
 		source, limit = limited.R, limited.N
 	}
-	file, ok := source.(*os.File)
-	if !ok {
+	file, ok := source.(plainFile)
+	if !ok || !isOfOS(source) {
 		return nil, 0, 0
 	}
 	info, err := file.Stat()
@@ -80,7 +98,7 @@ func regularFile(source io.Reader) (file *os.File, offset, length int64) {
 }
 
 // passFile sends the last part of the body. What is small is copied; the rest is Maitred's.
-func (w *response) passFile(file *os.File, offset, length int64) {
+func (w *response) passFile(file plainFile, offset, length int64) {
 	if length <= smallFileBytes {
 		w.copyFile(file, offset, length)
 		return
@@ -108,7 +126,7 @@ func (w *response) passFile(file *os.File, offset, length int64) {
 	w.tailFile(fd, offset, length)
 }
 
-func (w *response) copyFile(file *os.File, offset, length int64) {
+func (w *response) copyFile(file plainFile, offset, length int64) {
 	buffer := copyPool.Get().(*[]byte)
 	defer copyPool.Put(buffer)
 	n, err := file.ReadAt((*buffer)[:length], offset)
@@ -134,7 +152,7 @@ func (w *response) nameFile(root, path string) {
 		return
 	}
 	w.sendfile, w.contentLength = file, size
-	if _, has := w.fields["Content-Type"]; has {
+	if _, has := w.fields["Content-Type"]; has || w.head.hasType {
 		return
 	}
 	if kind := mime.TypeByExtension(filepath.Ext(path)); kind != "" {
@@ -189,7 +207,7 @@ func (w *response) sendNamedFile() {
 	w.passFile(w.sendfile, 0, w.contentLength)
 }
 
-func duplicateFile(file *os.File) (int, error) {
+func duplicateFile(file syscall.Conn) (int, error) {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return -1, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 )
 
 // Kinds of frames and their flags (PROTOCOL.md, section 2).
@@ -132,19 +131,19 @@ func (h header) checkRequest() error {
 	return nil
 }
 
-// parts splits the payload of a REQUEST into meta and head, as one text, and body, which is part of payload.
-func parts(payload []byte) (meta, head string, body []byte, err error) {
+// parts splits the payload of a REQUEST into meta, head and body.
+func parts(payload []byte) (meta, head, body []byte, err error) {
 	if len(payload) < 12 {
-		return "", "", nil, violation("REQUEST with a payload of %d bytes", len(payload))
+		return nil, nil, nil, violation("REQUEST with a payload of %d bytes", len(payload))
 	}
 	metaLength := uint64(binary.LittleEndian.Uint32(payload))
 	headLength := uint64(binary.LittleEndian.Uint32(payload[4:]))
 	bodyLength := uint64(binary.LittleEndian.Uint32(payload[8:]))
 	if 12+metaLength+headLength+bodyLength != uint64(len(payload)) || metaLength > metaBytesMax {
-		return "", "", nil, violation("parts of REQUEST that do not add up: %d, %d, %d", metaLength, headLength, bodyLength)
+		return nil, nil, nil, violation("parts of REQUEST that do not add up: %d, %d, %d", metaLength, headLength, bodyLength)
 	}
-	text := string(payload[12 : 12+metaLength+headLength])
-	return text[:metaLength], text[metaLength:], payload[12+metaLength+headLength:], nil
+	text := payload[12:]
+	return text[:metaLength], text[metaLength : metaLength+headLength], text[metaLength+headLength:], nil
 }
 
 func appendHeader(out []byte, payload int, kind, flags byte, descriptors uint16, connection, request uint32) []byte {
@@ -210,20 +209,4 @@ func appendPong(out []byte, request uint32) []byte {
 func appendDetach(out []byte, connection, request uint32) []byte {
 	out = appendHeader(out, 4, kindDetach, 0, 0, connection, request)
 	return append(out, 101, 0, 0, 0)
-}
-
-// metaValue finds the value of a key in lines key=value.
-func metaValue(meta, key string) string {
-	for len(meta) > 0 {
-		line := meta
-		if end := strings.IndexByte(meta, '\n'); end >= 0 {
-			line, meta = meta[:end], meta[end+1:]
-		} else {
-			meta = ""
-		}
-		if len(line) > len(key) && line[len(key)] == '=' && line[:len(key)] == key {
-			return line[len(key)+1:]
-		}
-	}
-	return ""
 }

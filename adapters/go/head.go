@@ -33,20 +33,46 @@ func bodyAllowed(status int) bool {
 // writeFields writes the status line and the handler's fields, as they are now: later changes do not count, as in net/http.
 func (w *response) writeFields() {
 	w.appendStatusLine(w.status)
-	var room [16]string
+	var room [16]field
 	hop := named(w.fields)
-	for _, name := range sortedNames(w.fields, room[:0]) {
-		values := w.fields[name]
-		if !w.look(name, values) || hop[name] && !drop(name) {
+	for _, field := range sortedFields(w.fields, room[:0]) {
+		if !w.look(field.name, field.values) || hop[field.name] && !drop(field.name) {
 			continue
 		}
-		for _, value := range values {
-			if !w.appendField(name, value) {
-				w.refuse(fmt.Sprintf("the field %q: %q cannot be sent", name, value))
+		for _, value := range field.values {
+			if !w.appendField(field.name, value) {
+				w.refuseField(field.name, value)
 				return
 			}
 		}
 	}
+}
+
+// field is a name of a header with its values.
+type field struct {
+	name   string
+	values []string
+}
+
+// sortedFields are the fields of a response, in the order of net/http.
+func sortedFields(fields http.Header, room []field) []field {
+	if len(fields) > cap(room) {
+		for _, name := range sortedNames(fields, nil) {
+			room = append(room, field{name, fields[name]})
+		}
+		return room
+	}
+	for name, values := range fields {
+		room = append(room, field{name, values})
+		for i := len(room) - 1; i > 0 && room[i].name < room[i-1].name; i-- {
+			room[i], room[i-1] = room[i-1], room[i]
+		}
+	}
+	return room
+}
+
+func (w *response) refuseField(name, value string) {
+	w.refuse(fmt.Sprintf("the field %q: %q cannot be sent", name, value))
 }
 
 func (w *response) appendStatusLine(status int) {
@@ -74,7 +100,10 @@ func sortedNames(fields http.Header, room []string) []string {
 // look notes what a field means for the response, and says whether it is sent as it is.
 func (w *response) look(name string, values []string) bool {
 	h := &w.head
-	key := textproto.CanonicalMIMEHeaderKey(name)
+	key := name
+	if name != "Content-Type" && name != "Content-Length" {
+		key = textproto.CanonicalMIMEHeaderKey(name)
+	}
 	switch key {
 	case "Upgrade":
 		h.upgrades = h.upgrades || w.offersUpgrade()
@@ -100,7 +129,7 @@ func (w *response) look(name string, values []string) bool {
 		}
 		return false
 	case "X-Sendfile":
-		root := metaValue(w.x.meta, "sendfile_root")
+		root := w.x.meta.sendfileRoot
 		if root != "" && len(values) > 0 {
 			w.nameFile(root, values[0])
 		}
@@ -145,15 +174,20 @@ func drop(name string) bool {
 func named(fields http.Header) map[string]bool {
 	var found map[string]bool
 	for _, list := range fields["Connection"] {
-		for _, name := range strings.Split(list, ",") {
-			switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
-			case "", "Close", "Keep-Alive", "Upgrade":
-			default:
-				if found == nil {
-					found = make(map[string]bool)
-				}
-				found[name] = true
+		found = namedIn(found, list)
+	}
+	return found
+}
+
+func namedIn(found map[string]bool, list string) map[string]bool {
+	for _, name := range strings.Split(list, ",") {
+		switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
+		case "", "Close", "Keep-Alive", "Upgrade":
+		default:
+			if found == nil {
+				found = make(map[string]bool)
 			}
+			found[name] = true
 		}
 	}
 	return found
@@ -213,7 +247,7 @@ func (w *response) completeHead(first []byte) {
 	if !h.hasDate {
 		w.out = appendDate(w.out, w.began)
 	}
-	if !h.hasServer && metaValue(w.x.meta, "server_header") != "0" {
+	if !h.hasServer && w.x.meta.serverHeader != "0" {
 		w.out = append(w.out, "Server: maitred\r\n"...)
 	}
 	if w.contentLength >= 0 && allowed {

@@ -55,7 +55,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	x.connection.next()
 	c.requests.Done()
 	if socket, ok := conn.(*net.UnixConn); ok {
-		conn = &relayed{socket, tcpAddress(metaValue(x.meta, "local")), tcpAddress(metaValue(x.meta, "remote"))}
+		conn = &relayed{socket, tcpAddress(x.meta.local), tcpAddress(x.meta.remote)}
 	}
 	// What came behind the head is what the reader has buffered, as in net/http.
 	size := hijackBufferBytes

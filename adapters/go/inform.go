@@ -16,7 +16,7 @@ const (
 // It is dropped where the client may not have it, and so is 100: Maitred has answered Expect already.
 func (w *response) inform(status int) {
 	x := w.x
-	if status == http.StatusContinue || w.err != nil || x.flags&flagHTTP10 != 0 || metaValue(x.meta, "early_hints") != "1" {
+	if status == http.StatusContinue || w.err != nil || x.flags&flagHTTP10 != 0 || x.meta.earlyHints != "1" {
 		return
 	}
 	kept := len(w.out)
@@ -64,7 +64,7 @@ func (w *response) notInformation(name string) bool {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade", "Trailer", "Content-Length":
 		return true
 	case "X-Sendfile":
-		return metaValue(w.x.meta, "sendfile_root") != ""
+		return w.x.meta.sendfileRoot != ""
 	}
 	return strings.HasPrefix(name, http.TrailerPrefix)
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"maitred/internal/front"
 )
 
 // ChannelVariable is the environment variable by which Maitred says that it has started this process.
@@ -28,8 +30,8 @@ func Started() bool {
 	return set
 }
 
-// Serve answers the requests that Maitred sends, each in a goroutine of its own, until Maitred asks this process to end; then it
-// finishes what it has begun, and returns nil. A nil handler is http.DefaultServeMux.
+// Serve answers the requests that Maitred sends, each in a goroutine, until Maitred asks this process to end; then it finishes
+// what it has begun, and returns nil. A nil handler is http.DefaultServeMux.
 //
 // It returns an error that wraps ErrNotStartedByMaitred if there is no Maitred, and others if the channel cannot be used.
 // The process then has to exit with a status other than 0, at once.
@@ -55,6 +57,10 @@ type Server struct {
 	// Capacity is how many requests Maitred is to send at a time, 1 to 65536; 0 is DefaultCapacity. More wait in the queue of the
 	// pool, in Maitred. Set it if each request holds something scarce.
 	Capacity int
+
+	// What answers in place of HTTP.Handler, and what Maitred calls it.
+	front func(front.Exchange)
+	name  string
 }
 
 // Serve is like the function Serve.
@@ -127,6 +133,9 @@ func (s *Server) serve(fd, recovery int, signals bool) error {
 		return fmt.Errorf("maitred: %w", err)
 	}
 	defer l.close()
+	if l.front = s.front; s.front != nil {
+		l.name = s.name
+	}
 	s.HTTP.RegisterOnShutdown(l.stopReceiving)
 	if signals {
 		defer l.obeySignals()()

@@ -271,7 +271,7 @@ func TestAddressesAreThoseOfNetHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := exchange{head: "GET " + target + " HTTP/1.1\r\nhost: h\r\n\r\n"}
+		x := exchange{meta: &metaLines{}, head: "GET " + target + " HTTP/1.1\r\nhost: h\r\n\r\n"}
 		r, err := x.newRequest(noContext)
 		if err != nil || !reflect.DeepEqual(r.URL, wanted) || r.RequestURI != target {
 			t.Errorf("%q: found %#v (%v), wanted %#v", target, r, err, wanted)

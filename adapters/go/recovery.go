@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"maitred/internal/front"
 )
 
 // RecoveryVariable is the environment variable by which Maitred names the socket over which this process gets another channel
@@ -26,6 +28,8 @@ type life struct {
 	server   *http.Server
 	base     context.Context
 	recovery *os.File // nil if there is no other channel to be had
+	name     string   // said in HELLO
+	front    func(front.Exchange)
 
 	requests sync.WaitGroup
 	detached sync.WaitGroup
@@ -36,7 +40,7 @@ type life struct {
 }
 
 func newLife(server *http.Server, recovery int) (*life, error) {
-	l := &life{server: server, base: baseContext(server)}
+	l := &life{server: server, base: baseContext(server), name: "go net/http"}
 	if recovery != noDescriptor {
 		if err := syscall.SetNonblock(recovery, true); err != nil {
 			return nil, err
@@ -181,11 +185,9 @@ func (l *life) close() {
 
 // abandon drops a channel that is lost: its requests are cancelled, and those that have not begun never will.
 func (c *channel) abandon() {
-	c.mu.Lock()
 	for _, connection := range c.connections {
 		connection.cancelAll()
 	}
-	c.mu.Unlock()
 	c.close()
 }
 

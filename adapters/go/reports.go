@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// reportWait is how long a report waits for company at most: half of what the protocol allows.
-	reportWait = 500 * time.Microsecond
-	// After a request that took longer than slowRequest, so many are reported at once: a report does not wait for a
-	// request that may take long.
+	// reportWait is from where on a report waits for no further company: the protocol allows a millisecond.
+	reportWait = 750 * time.Microsecond
+	// After a request that ran longer than slowRequest on the only thread, so many are reported at once: a report does not wait for
+	// a request that may take long.
 	slowRequest  = time.Millisecond
 	slowRequests = 100
 	// queuedBytesMax and queuedFilesMax are how much may wait before responses that add tails have to. Descriptors that were refused
@@ -40,17 +40,15 @@ type reports struct {
 	sending bool // one goroutine sends, until nothing is queued
 	gone    bool // there is no reader any more
 
-	timer *time.Timer
-	armed bool
-	slow  int // so many requests are reported at once
+	dones  int       // in queued
+	oldest time.Time // when the first of them was
+	slow   int       // so many requests are reported at once
 }
 
 func newReports(raw syscall.RawConn) *reports {
 	r := &reports{raw: raw}
 	r.changed = sync.NewCond(&r.mu)
 	r.write = r.trySend
-	r.timer = time.AfterFunc(time.Hour, r.flush)
-	r.timer.Stop()
 	return r
 }
 
@@ -80,24 +78,23 @@ func (r *reports) tail(file int, encode func([]byte) []byte) {
 	r.mu.Unlock()
 }
 
-// done queues a DONE. It is sent at once, unless more requests wait for their turn on this process's CPUs and are expected
-// to be short: then theirs leaves together with it.
-func (r *reports) done(connection, request uint32, d done, took time.Duration, others bool) {
+// done queues a DONE. Who takes the next request sends it with those of others (crew), or it leaves here: if one of them could
+// become too old, or requests are expected to take long while only one thread runs.
+func (r *reports) done(connection, request uint32, d done, now time.Time, delays bool) {
 	r.mu.Lock()
 	r.queued = appendDone(r.queued, connection, request, d)
-	if took > slowRequest {
+	if r.dones++; r.dones == 1 {
+		r.oldest = now
+	}
+	if delays {
 		r.slow = slowRequests
 	}
-	wait := others && r.slow == 0
+	leave := r.slow > 0 || now.Sub(r.oldest) > reportWait
 	if r.slow > 0 {
 		r.slow--
 	}
-	if wait && !r.armed {
-		r.armed = true
-		r.timer.Reset(reportWait)
-	}
 	r.mu.Unlock()
-	if !wait {
+	if leave {
 		r.flush()
 	}
 }
@@ -105,10 +102,6 @@ func (r *reports) done(connection, request uint32, d done, took time.Duration, o
 // flush sends everything that is queued, without waiting; another goroutine does so if the channel is full or being written to.
 func (r *reports) flush() {
 	r.mu.Lock()
-	if r.armed {
-		r.armed = false
-		r.timer.Stop()
-	}
 	if r.sending || len(r.queued) == 0 {
 		r.mu.Unlock()
 		return
@@ -121,7 +114,7 @@ func (r *reports) flush() {
 func (r *reports) send(patient bool) {
 	for len(r.queued) > 0 && !r.gone {
 		data, files := r.queued, r.files
-		r.queued, r.files, r.spare = r.spare[:0], nil, nil
+		r.queued, r.files, r.spare, r.dones = r.spare[:0], nil, nil, 0
 		r.mu.Unlock()
 		rest, err := r.sendmsg(data, files, patient)
 		r.mu.Lock()
@@ -173,7 +166,7 @@ func (r *reports) sendmsg(data []byte, files []int, patient bool) (rest []byte, 
 // trySend is called again when there is room, if it returns false.
 func (r *reports) trySend(fd uintptr) bool {
 	for len(r.rest) > 0 {
-		n, err := syscall.SendmsgN(int(fd), r.rest, r.rights, nil, syscall.MSG_NOSIGNAL|syscall.MSG_DONTWAIT)
+		n, err := sendmsg(int(fd), r.rest, r.rights)
 		if err == syscall.EINTR {
 			continue
 		}
@@ -194,4 +187,12 @@ func (r *reports) finish() {
 		r.changed.Wait()
 	}
 	r.mu.Unlock()
+}
+
+func sendmsg(fd int, data, rights []byte) (int, error) {
+	const flags = syscall.MSG_NOSIGNAL | syscall.MSG_DONTWAIT
+	if rights == nil {
+		return send(fd, data, flags)
+	}
+	return syscall.SendmsgN(fd, data, rights, nil, flags)
 }

@@ -18,32 +18,6 @@ import (
 
 var errHead = errors.New("maitred: not a request head")
 
-type (
-	mountKey struct{}
-	userKey  struct{}
-)
-
-// user is who the user of a request is, and how Maitred has found it out.
-type user struct{ name, scheme string }
-
-// requestContext has what net/http puts into a request's context; the values are made when they are asked for.
-type requestContext struct {
-	context.Context
-	meta string
-}
-
-func (c *requestContext) Value(key any) any {
-	switch key {
-	case http.LocalAddrContextKey:
-		return tcpAddress(metaValue(c.meta, "local"))
-	case mountKey{}:
-		return metaValue(c.meta, "mount")
-	case userKey{}:
-		return user{metaValue(c.meta, "user"), metaValue(c.meta, "auth_type")}
-	}
-	return c.Context.Value(key)
-}
-
 func tcpAddress(text string) net.Addr {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -61,79 +35,183 @@ func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
 	if !found || !found2 || !found3 {
 		return nil, errHead
 	}
-	address, err := url.ParseRequestURI(target)
+	address, err := x.address(target)
 	if err != nil {
 		return nil, err
 	}
-	r := &http.Request{
+	// WithContext copies it; nobody else sees this one.
+	r := http.Request{
 		Method: method, URL: address, RequestURI: target,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		RemoteAddr: metaValue(x.meta, "remote"),
+		RemoteAddr: x.meta.remote,
 		Body:       http.NoBody,
 	}
 	if x.flags&flagHTTP10 != 0 {
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 	}
 	r.Close = x.flags&flagKeep == 0
-	if r.Header, r.Host, err = parseFields(fields); err != nil {
+	if r.Header, r.Host, err = x.fields(fields); err != nil {
 		return nil, err
 	}
-	if mount := metaValue(x.meta, "mount"); mount != "" {
+	if mount := x.meta.mount; mount != "" {
 		unmount(address, mount)
 	}
-	if metaValue(x.meta, "scheme") == "https" {
+	if x.meta.scheme == "https" {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			name = r.Host
 		}
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true, ServerName: name}
 	}
-	if err := x.setBody(r); err != nil {
+	if err := x.setBody(&r); err != nil {
 		return nil, err
 	}
-	x.setTrailers(r)
+	x.setTrailers(&r)
 	return r.WithContext(ctx), nil
 }
 
-// parseFields reads lines "name: value", which Maitred has written, and takes out Host.
-func parseFields(text string) (fields http.Header, host string, err error) {
-	count := strings.Count(text, "\r\n")
-	fields = make(http.Header, count)
-	values := make([]string, count)
-	for {
-		line, rest, found := strings.Cut(text, "\r\n")
-		if !found {
+// plain are the bytes of a path that mean themselves, and that package url does not escape: a path of them has one form.
+var plain = func() (table [256]bool) {
+	for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-_.~$&+,:;=@" {
+		table[c] = true
+	}
+	return table
+}()
+
+// address is what url.ParseRequestURI makes of a target. Most need none of its cases.
+func (x *exchange) address(target string) (*url.URL, error) {
+	end := 0
+	for end < len(target) && plain[target[end]] {
+		end++
+	}
+	if end == 0 || target[0] != '/' {
+		return url.ParseRequestURI(target)
+	}
+	if end < len(target) {
+		query := target[end+1:]
+		if target[end] != '?' || query == "" || !visible(query) {
+			return url.ParseRequestURI(target)
+		}
+		x.url.RawQuery = query
+	}
+	x.url.Path = target[:end]
+	return &x.url, nil
+}
+
+// visible says that there are no control characters, which package url refuses.
+func visible(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] < ' ' || text[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// fields reads the fields of the request, and takes out Host.
+func (x *exchange) fields(text string) (fields http.Header, host string, err error) {
+	// Neither Host nor the empty line is one.
+	count := strings.Count(text, "\n") - 1
+	known := x.known
+	if known == nil {
+		known = &knownNothing
+		count--
+	}
+	if known.read {
+		count += known.count
+	} else {
+		count += strings.Count(known.text, "\n") - 1
+	}
+	if count < 0 {
+		count = 0
+	}
+	p := fieldParser{fields: make(http.Header, count), values: make([]string, count)}
+	if known.read {
+		p.host = known.host
+		for i := range known.lines {
+			p.addAll(&known.lines[i])
+		}
+	} else if known != &knownNothing {
+		if rest, ok := p.parse(known.text); !ok || rest != "" {
 			return nil, "", errHead
 		}
-		if line == "" {
+		x.connection.learn(known, p.fields, p.host)
+	}
+	if rest, ok := p.parse(text); !ok || rest != "\r\n" {
+		return nil, "", errHead
+	}
+	// As net/http does, for clients of HTTP/1.0.
+	if pragma := p.fields["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && p.fields["Cache-Control"] == nil {
+		p.fields["Cache-Control"] = []string{"no-cache"}
+	}
+	return p.fields, p.host, nil
+}
+
+// knownNothing stands where no fields are known.
+var knownNothing = knownHead{}
+
+// fieldParser makes a header of lines "name: value", which Maitred has written.
+type fieldParser struct {
+	fields http.Header
+	values []string // room: most names stand once, and one array holds the values of all
+	host   string
+}
+
+// parse reads lines up to an empty one, which is returned with what follows, or to the end.
+func (p *fieldParser) parse(text string) (rest string, ok bool) {
+	for text != "" {
+		end := strings.IndexByte(text, '\n')
+		if end <= 0 || text[end-1] != '\r' {
+			return "", false
+		}
+		if end == 1 {
 			break
 		}
-		name, value, found := strings.Cut(line, ": ")
-		if !found {
-			name = strings.TrimSuffix(line, ":")
-			if len(name) == len(line) {
-				return nil, "", errHead
-			}
+		line := text[:end-1]
+		text = text[end+1:]
+		colon := strings.IndexByte(line, ':')
+		if colon < 0 {
+			return "", false
 		}
-		text = rest
+		name, value := line[:colon], line[colon+1:]
+		if value != "" {
+			if value[0] != ' ' {
+				return "", false
+			}
+			value = value[1:]
+		}
 		if name == "host" {
-			host = value
+			p.host = value
 			continue
 		}
 		name = canonical(name)
-		if before := fields[name]; before != nil {
-			fields[name] = append(before, value)
+		if before := p.fields[name]; before != nil {
+			p.fields[name] = append(before, value)
 			continue
 		}
-		// Most names stand once: one array holds the values of all.
-		values[0] = value
-		fields[name], values = values[:1:1], values[1:]
+		room := p.take(1)
+		room[0] = value
+		p.fields[name] = room
 	}
-	// As net/http does, for clients of HTTP/1.0.
-	if pragma := fields["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && fields["Cache-Control"] == nil {
-		fields["Cache-Control"] = []string{"no-cache"}
+	return text, true
+}
+
+// addAll adds a field with its values, which are copied: they are the handler's.
+func (p *fieldParser) addAll(known *field) {
+	room := p.take(len(known.values))
+	copy(room, known.values)
+	p.fields[known.name] = room
+}
+
+// take is room for so many values.
+func (p *fieldParser) take(count int) []string {
+	// There is always a Host; who relies on it would panic without.
+	if len(p.values) < count {
+		p.values = make([]string, count)
 	}
-	return fields, host, nil
+	room := p.values[:count:count]
+	p.values = p.values[count:]
+	return room
 }
 
 // unmount takes the mount from the front of the path, as http.StripPrefix does.

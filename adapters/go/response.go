@@ -65,12 +65,10 @@ type response struct {
 	err       error // why the response is aborted
 }
 
-func newResponse(x *exchange, began time.Time) *response {
+// begin makes a response that was not used before the one of x.
+func (w *response) begin(x *exchange, began time.Time) {
 	b := bufferPool.Get().(*buffers)
-	return &response{
-		x: x, began: began, buffers: b, out: b.out[:0], piece: b.piece[:0],
-		fields: make(http.Header), contentLength: -1,
-	}
+	w.x, w.began, w.buffers, w.out, w.piece, w.contentLength = x, began, b, b.out[:0], b.piece[:0], -1
 }
 
 // release gives back what the response held.
@@ -87,7 +85,12 @@ func (w *response) release() {
 }
 
 // Header is what http.ResponseWriter says.
-func (w *response) Header() http.Header { return w.fields }
+func (w *response) Header() http.Header {
+	if w.fields == nil {
+		w.fields = make(http.Header)
+	}
+	return w.fields
+}
 
 // WriteHeader is what http.ResponseWriter says. Informational responses are sent to clients that may have them.
 func (w *response) WriteHeader(status int) {
@@ -282,7 +285,7 @@ func (w *response) SetWriteDeadline(deadline time.Time) error {
 	x := w.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.waiter != nil && !x.cancelled {
+	if x.waiter != nil && !x.isCancelled() {
 		return x.waiter.SetWriteDeadline(deadline)
 	}
 	return nil
@@ -304,7 +307,7 @@ func (w *response) CloseNotify() <-chan bool {
 	defer x.mu.Unlock()
 	if x.closeNotify == nil {
 		x.closeNotify = make(chan bool, 1)
-		if x.cancelled || w.err != nil {
+		if x.isCancelled() || w.err != nil {
 			x.closeNotify <- true
 		}
 	}
@@ -334,6 +337,10 @@ func (w *response) finish() done {
 	if !w.head.bodiless && w.contentLength > w.written && w.err == nil {
 		w.err = io.ErrShortWrite
 		w.send(w.out, true, false)
+		return w.broken()
+	}
+	if w.err != nil {
+		// The last chunk would make it look complete.
 		return w.broken()
 	}
 	if w.head.chunked {

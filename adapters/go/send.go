@@ -28,7 +28,7 @@ func (w *response) send(data []byte, last, more bool) {
 			w.fail(os.ErrDeadlineExceeded)
 			return
 		}
-		n, err := syscall.SendmsgN(w.x.connection.fd, data, nil, nil, flags)
+		n, err := send(w.x.connection.fd, data, flags)
 		if err == syscall.EAGAIN && !last {
 			n, err = w.waitAndSend(data, flags)
 		}
@@ -67,7 +67,7 @@ func (w *response) waitAndSend(data []byte, flags int) (n int, err error) {
 		}
 	}
 	waited := w.waitRaw.Write(func(fd uintptr) bool {
-		n, err = syscall.SendmsgN(int(fd), data, nil, nil, flags)
+		n, err = send(int(fd), data, flags)
 		return err != syscall.EAGAIN
 	})
 	if waited != nil {
@@ -96,7 +96,7 @@ func (w *response) openWaiter() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	deadline := w.deadline
-	if x.cancelled {
+	if x.isCancelled() {
 		deadline = time.Unix(1, 0)
 	}
 	if err := file.SetWriteDeadline(deadline); err != nil {

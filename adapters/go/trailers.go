@@ -43,7 +43,7 @@ func (h *headState) announce(list string) {
 
 // takesTrailers says whether the client of a response in chunks gets its trailers.
 func (w *response) takesTrailers() bool {
-	return w.head.chunked && metaValue(w.x.meta, "trailers") == "1"
+	return w.head.chunked && w.x.meta.trailers == "1"
 }
 
 // announceTrailers writes the field Trailer, once the framing is known.

@@ -8,8 +8,10 @@ use crate::skips::{Kind, skip};
 use crate::step::step;
 
 const ADAPTER: &str = "adapters/go";
-/// Modules with dependencies, which are downloaded: an example, and tests with the frameworks that people have.
-const EXAMPLES: &[&str] = &["examples/go-chi", "adapters/go/frameworks"];
+/// The adapter's front for handlers of fasthttp.
+const FASTHTTP: &str = "adapters/go/fasthttp";
+/// Modules with dependencies, which are downloaded: an example, the front, and tests with the frameworks that people have.
+const EXAMPLES: &[&str] = &["examples/go-chi", FASTHTTP, "adapters/go/frameworks"];
 
 /// Programs in Go that tests need.
 pub(crate) struct Programs {
@@ -119,8 +121,20 @@ pub(crate) fn frameworks(target: &Path) -> Result<()> {
         }
         step(&format!("{example}, vet"), &mut go_in(example, &["vet", "./..."], &maitred))?;
         step(example, &mut go_in(example, &["test", "-count=1", "./..."], &maitred))?;
+        if *example == FASTHTTP {
+            fasthttp_conformance(&maitred)?;
+        }
     }
     Ok(())
+}
+
+/// The conformance kit for the front of fasthttp, whose module was downloaded.
+fn fasthttp_conformance(maitred: &Path) -> Result<()> {
+    let arguments = ["build", "-o", "../../../target/go/reference-fasthttp", "./internal/reference"];
+    step("Go adapter, fasthttp, reference", &mut go_in(FASTHTTP, &arguments, maitred))?;
+    let mut kit = Command::new("python3");
+    kit.args(["adapters/conformance/run.py", "--", "target/go/reference-fasthttp"]).env("MAITRED", maitred);
+    step("Go adapter, fasthttp, conformance", &mut kit)
 }
 
 /// gofmt lists what it would change, and succeeds all the same.

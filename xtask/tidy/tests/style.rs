@@ -209,6 +209,7 @@ const PAUSES: &[(&str, &str)] = &[
     ("adapters/apache/tests/server.py", "condition"),
     ("adapters/differential/client.py", "slow client"),
     ("adapters/differential/servers.py", "condition"),
+    ("adapters/go/fasthttp/internal/reference/main.go", "slow application"),
     ("adapters/go/internal/differential/main.go", "slow application"),
     ("adapters/go/internal/reference/main.go", "slow application"),
     ("adapters/python/tests/differential_wsgi.py", "slow application"),
