@@ -109,10 +109,17 @@ class Session(_Session):
         self._worker.late_heads.discard(exchange)
 
     def leave_rest(self, connection, request, descriptor, rest, head):
-        """Leaves the rest of a response that is complete to Maitred; False if that fails."""
+        """Leaves the rest of a response that is complete to Maitred: what stands before a part of a piece, that, and what stands
+        behind it. False if that fails."""
+        before, data, start, end, behind = rest
         tail = Tail(self.channel, connection, request, descriptor, False)
         try:
-            tail.write(rest)
+            if before:
+                tail.write(before)
+            if start < end:
+                tail.last(data, start, end)
+            if behind:
+                tail.write(behind)
             tail.end()
         except ClientGone:
             return False

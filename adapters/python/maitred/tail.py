@@ -101,6 +101,14 @@ class Tail:
         if self._waiting > _BYTES_MAX:
             self._keep()
 
+    def last(self, data, start, end):
+        """A part of bytes behind which little follows. It is not copied if it is much. Raises ClientGone and OSError."""
+        view = memoryview(data)[start:end]
+        if len(view) <= _BYTES_MAX or self._pieces:
+            self.write(view)
+        else:
+            self._put_away(view)
+
     def file(self, descriptor, offset, length):
         """A part of a file; once in a response. Raises OSError."""
         self._pass_kept()
@@ -162,7 +170,9 @@ class Tail:
 
     def _keep(self):
         """Pieces become files, as far as they may."""
-        rest = memoryview(self._joined())
+        self._put_away(memoryview(self._joined()))
+
+    def _put_away(self, rest):
         within = not self._may_wait or _budget.take(len(rest))
         if within:
             if self._may_wait:

@@ -351,19 +351,19 @@ impl Exchange {
         if let Stage::Body { left: Some(left) } = &mut this.stage {
             *left -= taken as u64;
         }
-        let rest = (sent < total).then(|| PyBytes::new(py, &behind(&pieces, sent)).unbind());
+        let rest = (sent < total).then(|| Rest::of(py, &pieces, &body, sent));
         drop(this);
         Self::sent(slf, rest, more, over > 0)
     }
 
     /// What follows a piece that was sent, but for `rest`.
-    fn sent(slf: &Bound<'_, Self>, rest: Option<Py<PyBytes>>, more: bool, over: bool) -> PyResult<Py<PyAny>> {
+    fn sent(slf: &Bound<'_, Self>, rest: Option<Rest>, more: bool, over: bool) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         if more && !over {
             return match rest {
                 None => slf.borrow().session.borrow(py).nothing(py),
                 Some(rest) => {
-                    let http = Self::go_on_in_python_with(slf, Some(rest))?;
+                    let http = Self::go_on_in_python_with(slf, Some(rest.joined(py)))?;
                     Ok(http.call_method0(intern!(py, "drain"))?.unbind())
                 }
             };
@@ -378,7 +378,7 @@ impl Exchange {
             this.outcome = if left == 0 && !over { Outcome::Clean } else { Outcome::Broken };
         }
         if let Some(rest) = rest {
-            Self::leave(slf, &rest)?;
+            Self::leave(slf, rest)?;
         }
         if !more {
             Self::tell(slf)?;
@@ -478,7 +478,7 @@ impl Exchange {
     }
 
     /// The rest of a response that is complete is Maitred's to deliver.
-    fn leave(slf: &Bound<'_, Self>, rest: &Py<PyBytes>) -> PyResult<()> {
+    fn leave(slf: &Bound<'_, Self>, rest: Rest) -> PyResult<()> {
         let py = slf.py();
         let this = slf.borrow();
         let (session, connection, request) =
@@ -486,6 +486,8 @@ impl Exchange {
         let number = this.to.as_ref().map_or(-1, |to| to.as_raw_fd());
         let head = this.given.head.clone_ref(py);
         drop(this);
+        let Rest { before, body, start, end, behind } = rest;
+        let rest = (before, body, start, end, behind);
         let left = session
             .bind(py)
             .call_method1(intern!(py, "leave_rest"), (connection, request, number, rest, head))?;
@@ -602,14 +604,36 @@ impl Exchange {
     }
 }
 
-/// Bytes of all pieces behind the first `sent`.
-fn behind(pieces: &[&[u8]], mut sent: usize) -> Vec<u8> {
-    let mut rest = Vec::new();
-    for piece in pieces {
-        rest.extend_from_slice(piece.get(sent..).unwrap_or_default());
-        sent = sent.saturating_sub(piece.len());
+/// What a socket has not taken of a head, a part of a body, and what stands behind that. The body is not copied.
+struct Rest {
+    before: Py<PyBytes>,
+    body: Py<PyBytes>,
+    start: usize,
+    end: usize,
+    behind: Py<PyBytes>,
+}
+
+impl Rest {
+    /// Behind the first `sent` bytes of all three pieces, of which the second is the beginning of `body`.
+    fn of(py: Python<'_>, pieces: &[&[u8]; 3], body: &Bound<'_, PyBytes>, sent: usize) -> Self {
+        let [first, second, third] = pieces;
+        let rest =
+            |piece: &[u8], sent: usize| PyBytes::new(py, piece.get(sent..).unwrap_or_default()).unbind();
+        let start = sent.saturating_sub(first.len()).min(second.len());
+        Self {
+            before: rest(first, sent),
+            body: body.clone().unbind(),
+            start,
+            end: second.len(),
+            behind: rest(third, sent.saturating_sub(first.len() + second.len())),
+        }
     }
-    rest
+
+    /// All of it.
+    fn joined(&self, py: Python<'_>) -> Py<PyBytes> {
+        let body = self.body.as_bytes(py).get(self.start..self.end).unwrap_or_default();
+        PyBytes::new(py, &[self.before.as_bytes(py), body, self.behind.as_bytes(py)].concat()).unbind()
+    }
 }
 
 fn wake(py: Python<'_>, waiters: Vec<Py<PyAny>>) -> PyResult<()> {

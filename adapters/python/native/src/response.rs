@@ -163,10 +163,10 @@ impl Response {
     /// A body that is all of the response.
     fn whole(&mut self, body: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = body.py();
-        let (Stage::Headed(head), Ok(bytes)) = (&self.stage, body.cast::<PyBytes>()) else {
+        let (Stage::Headed(head), Ok(whole)) = (&self.stage, body.cast::<PyBytes>()) else {
             return self.go_on_in_python(py)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
         };
-        let bytes = bytes.as_bytes();
+        let bytes = whole.as_bytes();
         let length = bytes.len() as u64;
         if head.is_bodiless(self.entry.flags) || head.length.is_some_and(|stated| stated != length) {
             return self.go_on_in_python(py)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
@@ -175,7 +175,7 @@ impl Response {
         let mut out = Vec::with_capacity(if bytes.len() <= JOIN_BYTES_MAX { 512 + bytes.len() } else { 512 });
         head.write(py, &mut out, Framing::Length(length), self.entry.flags, self.anonymous);
         self.stage = Stage::Over;
-        self.send_both(py, out, bytes)?;
+        self.send_both(out, whole, bytes.len())?;
         self.body_bytes = length;
         self.outcome = Outcome::Clean;
         Ok(())
@@ -183,11 +183,11 @@ impl Response {
 
     fn write_piece(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = data.py();
-        let Ok(bytes) = data.cast::<PyBytes>() else {
+        let Ok(piece) = data.cast::<PyBytes>() else {
             let kind = data.get_type().name()?;
             return Err(PyTypeError::new_err(format!("the application wrote {kind}, not bytes")));
         };
-        let bytes = bytes.as_bytes();
+        let bytes = piece.as_bytes();
         if bytes.is_empty() {
             return Ok(());
         }
@@ -208,18 +208,18 @@ impl Response {
         }
         match self.stage {
             Stage::Body { left: Some(left) } => {
-                let taken = bytes.get(..usize::try_from(left).unwrap_or(usize::MAX)).unwrap_or(bytes);
-                self.stage = Stage::Body { left: Some(left - taken.len() as u64) };
-                self.send_both(py, out, taken)?;
-                self.body_bytes += taken.len() as u64;
-                if taken.len() < bytes.len() {
+                let taken = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                self.stage = Stage::Body { left: Some(left - taken as u64) };
+                self.send_both(out, piece, taken)?;
+                self.body_bytes += taken as u64;
+                if taken < bytes.len() {
                     return Err(PyValueError::new_err("the application writes more bytes than it stated"));
                 }
                 Ok(())
             }
             Stage::Body { left: None } => {
                 out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
-                self.send_chunk(py, out, bytes)?;
+                self.send_chunk(out, piece)?;
                 self.body_bytes += bytes.len() as u64;
                 Ok(())
             }
@@ -228,13 +228,14 @@ impl Response {
         }
     }
 
-    fn send_chunk(&mut self, py: Python<'_>, mut out: Vec<u8>, data: &[u8]) -> PyResult<()> {
+    fn send_chunk(&mut self, mut out: Vec<u8>, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
+        let (py, data) = (piece.py(), piece.as_bytes());
         if data.len() <= JOIN_BYTES_MAX {
             out.extend_from_slice(data);
             out.extend_from_slice(b"\r\n");
             return self.send(py, &out);
         }
-        self.send_both(py, out, data)?;
+        self.send_both(out, piece, data.len())?;
         self.send(py, b"\r\n")
     }
 
@@ -261,23 +262,27 @@ impl Response {
         }
     }
 
-    fn send_both(&mut self, py: Python<'_>, mut out: Vec<u8>, data: &[u8]) -> PyResult<()> {
+    /// What stands before a piece, and its first `end` bytes.
+    fn send_both(&mut self, mut out: Vec<u8>, piece: &Bound<'_, PyBytes>, end: usize) -> PyResult<()> {
+        let (py, data) = (piece.py(), piece.as_bytes().get(..end).unwrap_or_default());
         if data.len() <= JOIN_BYTES_MAX {
             out.extend_from_slice(data);
             return self.send(py, &out);
         }
         let mut sent = 0;
         if self.tail.is_none() {
-            sent = taken(py, self.to.as_deref(), |to| {
-                rustix::io::writev(to, &[IoSlice::new(&out), IoSlice::new(data)])
-            })?;
+            let pieces = [IoSlice::new(&out), IoSlice::new(data)];
+            sent = taken(py, self.to.as_deref(), |to| rustix::io::writev(to, &pieces))?;
         }
-        for piece in [out.as_slice(), data] {
-            let rest = piece.get(sent..).unwrap_or_default();
-            sent = sent.saturating_sub(piece.len());
-            if !rest.is_empty() {
-                self.leave(py, rest)?;
-            }
+        if let Some(rest) = out.get(sent..)
+            && !rest.is_empty()
+        {
+            self.leave(py, rest)?;
+        }
+        let start = sent.saturating_sub(out.len());
+        if start < end {
+            let tail = self.tail(py)?;
+            tail.call_method1(intern!(py, "last"), (piece, start, end))?;
         }
         Ok(())
     }
@@ -295,22 +300,19 @@ impl Response {
 
     /// What the socket did not take.
     fn leave(&mut self, py: Python<'_>, rest: &[u8]) -> PyResult<()> {
-        let tail = match &self.tail {
-            Some(tail) => tail.clone_ref(py),
-            None => {
-                let channel = self.channel.bind(py);
-                let number = self.to.as_ref().map_or(-1, |to| to.as_raw_fd());
-                let tail = names::tail(py)?.call1((
-                    channel,
-                    self.entry.connection,
-                    self.entry.request,
-                    number,
-                    true,
-                ))?;
-                self.tail.insert(tail.unbind()).clone_ref(py)
-            }
-        };
-        tail.bind(py).call_method1(intern!(py, "write"), (PyBytes::new(py, rest),)).map(drop)
+        self.tail(py)?.call_method1(intern!(py, "write"), (PyBytes::new(py, rest),)).map(drop)
+    }
+
+    /// What keeps what the socket does not take.
+    fn tail<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if let Some(tail) = &self.tail {
+            return Ok(tail.clone_ref(py).into_bound(py));
+        }
+        let number = self.to.as_ref().map_or(-1, |to| to.as_raw_fd());
+        let which = (self.channel.bind(py), self.entry.connection, self.entry.request, number, true);
+        let tail = names::tail(py)?.call1(which)?;
+        self.tail = Some(tail.clone().unbind());
+        Ok(tail)
     }
 }
 
