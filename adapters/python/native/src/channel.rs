@@ -48,7 +48,8 @@ pub(crate) struct Channel {
     first_report: Instant,
     began: Instant,
     report_at_once: u32,
-    environs: Option<Environs>,
+    /// Taken out while an environment is made, as `wire` is: that runs code of Python, which may come back here.
+    environs: Option<Box<Environs>>,
 }
 
 #[pymethods]
@@ -106,7 +107,7 @@ impl Channel {
             && slf.borrow().environs.is_none()
         {
             let environs = Environs::new(py, build.clone().unbind())?;
-            slf.borrow_mut().environs = Some(environs);
+            slf.borrow_mut().environs = Some(Box::new(environs));
         }
         loop {
             let Some(frame) = Self::next(slf, wait)? else { return Ok(None) };
@@ -356,6 +357,7 @@ impl Channel {
         let Some(wire) = &this.wire else { return Err(PyRuntimeError::new_err("the channel is closed")) };
         let [meta, head, body] =
             [&entry.meta, &entry.head, &entry.body].map(|range| PyBytes::new(py, wire.bytes(range)));
+        drop(this);
         let body_file = entry.body_file.map(IntoRawFd::into_raw_fd);
         let parts = (
             entry.connection,
@@ -379,6 +381,9 @@ impl Channel {
         body_bytes: u64,
     ) {
         let mut this = slf.borrow_mut();
+        if let Some(wire) = &mut this.wire {
+            wire.is_held = false;
+        }
         let now = Instant::now();
         let service = now.duration_since(this.began);
         this.began = now;
@@ -406,9 +411,24 @@ impl Channel {
         self.wire.as_ref()
     }
 
-    /// The same, and what environments are made with.
-    pub(crate) fn wire_and_environs(&mut self) -> Option<(&Wire, &mut Environs)> {
-        Some((self.wire.as_ref()?, self.environs.as_mut()?))
+    /// The same, and what environments are made with, until `put_back`.
+    pub(crate) fn take_for_environ(&mut self) -> PyResult<(Wire, Box<Environs>)> {
+        match (self.wire.take(), self.environs.take()) {
+            (Some(wire), Some(environs)) => Ok((wire, environs)),
+            (wire, environs) => {
+                (self.wire, self.environs) = (wire, environs);
+                Err(PyRuntimeError::new_err("the channel is closed"))
+            }
+        }
+    }
+
+    /// The bytes of the request stay where they are until it is over.
+    pub(crate) fn put_back(&mut self, mut wire: Wire, environs: Box<Environs>) {
+        wire.is_held = true;
+        if self.sock.is_some() {
+            self.wire = Some(wire);
+        }
+        self.environs = Some(environs);
     }
 
     fn note_first(&mut self) {

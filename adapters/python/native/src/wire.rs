@@ -93,6 +93,8 @@ pub(crate) struct Wire {
     trailed: Option<(u32, u32)>,
     /// Whether requests wait in the queue for their turn, so that one that is cancelled there never begins.
     one_by_one: bool,
+    /// Whether a request that runs still has its bytes in the buffer.
+    pub(crate) is_held: bool,
 }
 
 impl Wire {
@@ -108,6 +110,7 @@ impl Wire {
             welcomed: false,
             trailed: None,
             one_by_one,
+            is_held: false,
         }
     }
 
@@ -150,9 +153,10 @@ impl Wire {
         Ok(Received::Some)
     }
 
-    /// Room for the rest of a frame that is not complete, or for a batch. Ranges stay true while the queue has frames.
+    /// Room for the rest of a frame that is not complete, or for a batch. Ranges stay true while the queue has frames, or a request
+    /// is held.
     fn make_room(&mut self) {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.is_held {
             self.buffer.copy_within(self.taken..self.filled, 0);
             self.filled -= self.taken;
             self.taken = 0;
