@@ -230,6 +230,22 @@ class Messages(unittest.TestCase):
         self.assertEqual(Exchange(application).done.status, 204)
 
 
+class Failures(unittest.TestCase):
+    def test_what_is_no_exception_ends_the_request(self):
+        class Odd(BaseException):
+            pass
+
+        for error in (Odd("on purpose"), SystemExit(3), RecursionError("on purpose")):
+
+            @on_http
+            async def application(scope, receive, send):
+                raise error
+
+            found = Exchange(application)
+            self.assertEqual([done.status for done in found.dones], [500])
+            self.assertIn(type(error).__name__, found.log.getvalue())
+
+
 class Kept(unittest.TestCase):
     def test_a_scope_that_holds_send_is_collected(self):
         seen = []

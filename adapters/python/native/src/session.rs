@@ -127,17 +127,24 @@ impl Session {
     /// Takes what has come, and begins with it. True unless the channel has ended. Raises ProtocolError.
     fn readable(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
-        let received = {
+        let mut received = {
             let mut this = slf.borrow_mut();
             let Some(wire) = &mut this.wire else { return Ok(true) };
-            wire.receive(false).map_err(|violation| names::protocol_error(py, &violation))?
+            wire.receive(false)
         };
         slf.borrow_mut().in_turn = true;
         let handled = Self::handle_all(slf);
         slf.borrow_mut().in_turn = false;
         Self::end_turn(slf)?;
         handled?;
-        Ok(received != Received::End)
+        let is_broken = slf.borrow().wire.as_ref().is_some_and(Wire::is_broken);
+        if is_broken && let Some(wire) = &mut slf.borrow_mut().wire {
+            received = wire.receive(false);
+        }
+        match received {
+            Ok(received) => Ok(received != Received::End),
+            Err(violation) => Err(names::protocol_error(py, &violation)),
+        }
     }
 
     /// Hands out what waits for the end of the turn.
