@@ -145,7 +145,7 @@ impl Exchange {
         self.waiters.push(future);
     }
 
-    /// Nobody waits for it any more.
+    /// This future is not waited for any more.
     fn wait_no_longer(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) {
         let mut this = slf.borrow_mut();
         let at = this.waiters.iter().position(|waiter| waiter.is(future));
