@@ -291,7 +291,9 @@ class Http:
                 raise RuntimeError("the application returned before its response was complete")
         except asyncio.CancelledError:
             pass  # The whole worker ends.
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # Whatever it is, the request ends.
             if not is_about_the_client(error):
                 log.failure(self._head)
                 self._fail()

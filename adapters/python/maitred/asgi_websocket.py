@@ -93,7 +93,9 @@ class WebSocket:
             await self._application(self.scope, self._receive, self._send)
         except asyncio.CancelledError:
             code = 1001
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # Whatever it is, the connection ends.
             if not isinstance(error, Disconnected):
                 log.failure(self._head)
                 code, reason = 1011, "internal error"

@@ -77,6 +77,8 @@ class Channel:
         sock.setblocking(True)
         self._sock = sock
         self._decoder = frames.Decoder()
+        # What is wrong behind the entries of the queue.
+        self._violation = None
         self._ended = False
         self._waiting_bytes = 0
         self._first_report = 0.0
@@ -137,6 +139,7 @@ class Channel:
                 continue
             descriptor = descriptors.get(connection)
             if descriptor is None:
+                self.report()
                 raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
             yield connection, request, flags, descriptor, meta, head, body, body_file
             if body_file is not None:
@@ -247,6 +250,9 @@ class Channel:
     def _fill(self):
         """Puts at least one more entry into the queue; False at the end of the channel."""
         while not self._decode():
+            if self._violation is not None:
+                self.report()
+                raise self._violation
             if self._ended:
                 return False
             self.report()
@@ -263,7 +269,7 @@ class Channel:
     def _peek(self):
         """Takes what has come in the meantime, without waiting."""
         try:
-            while not self._ended:
+            while not self._ended and self._violation is None:
                 self._ended = not receive_message(self._sock, self._decoder, socket.MSG_DONTWAIT)
                 self._decode()
         except BlockingIOError:
@@ -272,12 +278,16 @@ class Channel:
     def _decode(self):
         """Moves every complete frame into the queue; whether there was one."""
         found = False
-        while (entry := self._decoder.next()) is not None:
-            found = True
-            if entry[0] == CANCEL:
-                self._cancel(entry[1], entry[2])
-            else:
-                self._queue.append(entry)
+        try:
+            while self._violation is None and (entry := self._decoder.next()) is not None:
+                found = True
+                if entry[0] == CANCEL:
+                    self._cancel(entry[1], entry[2])
+                else:
+                    self._queue.append(entry)
+        except ProtocolError as error:
+            # What stood before it was in order.
+            self._violation = error
         return found
 
     def _cancel(self, connection, request):

@@ -142,9 +142,9 @@ class Decoder:
                 return None
             payload_bytes, kind, flags, count, connection, request = _HEADER.unpack_from(data, at)
             frame_end = at + _HEADER_BYTES + payload_bytes
+            if payload_bytes > self._payload_bytes_max:
+                raise ProtocolError(f"a frame of kind {kind} has a payload of {payload_bytes} bytes")
             if frame_end > end:
-                if payload_bytes > self._payload_bytes_max:
-                    raise ProtocolError(f"a frame of kind {kind} has a payload of {payload_bytes} bytes")
                 self.missing = frame_end - end
                 return None
             self._at = frame_end

@@ -2,7 +2,6 @@
 all of the work."""
 
 import os
-from email.utils import formatdate
 
 from . import log
 from .tail import ClientGone
@@ -15,11 +14,6 @@ try:
     from . import _native as library
 except ImportError as error:
     library, why_not = None, str(error)
-
-
-def date_of(second):
-    """The value of Date."""
-    return formatdate(second, usegmt=True)
 
 
 def settle(response, tail, error, head):
@@ -40,6 +34,7 @@ def settle(response, tail, error, head):
     whole = _end(response if response is not None else tail, head)
     if response is None:
         return whole
+    response.give_away()
     return response.outcome if whole else 0, response.status, response.body_bytes
 
 

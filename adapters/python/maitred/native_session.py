@@ -95,11 +95,6 @@ class Session(_Session):
         """Frames that leave with what else waits."""
         self.channel.send_now(data)
 
-    def until_gone(self):
-        """A future to resolve when the client has gone, and what waits for it."""
-        future = self._loop.create_future()
-        return future, _disconnected(future)
-
     def wait_for_body(self, exchange):
         """The head of this one has been said."""
         self._worker.late_heads.add(exchange)
@@ -156,22 +151,45 @@ def _starter(loop, application):
 
 
 async def _run(exchange, application):
-    """As asgi_http.Http.run."""
+    """As asgi_http.Http.run. `receive` and `send` are coroutine functions, as applications and their libraries expect: what they
+    do is done by the task that awaits it, in the loop's thread, and not if that is cancelled before."""
+    take, say = exchange.take, exchange.say
+
+    async def receive():
+        message = take()
+        return await _until_over(exchange) if message is None else message
+
+    async def send(message):
+        waits = say(message)
+        if waits is not None:
+            await waits
+
     try:
-        await application(exchange.scope, exchange.receive, exchange.send)
+        await application(exchange.scope, receive, send)
         if not exchange.over:
             raise RuntimeError("the application returned before its response was complete")
     except asyncio.CancelledError:
         pass  # The whole worker ends.
-    except (Exception, SystemExit) as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # Whatever it is, the request ends.
         if not is_about_the_client(error):
             log.failure(exchange.head)
             exchange.fail()
     exchange.end()
 
 
-async def _disconnected(future):
-    await future
+async def _until_over(exchange):
+    """The client's end, or another message of a request that has gone on in Python."""
+    if exchange.python is not None:
+        return await exchange.python._receive()
+    future = asyncio.get_running_loop().create_future()
+    exchange.wait(future)
+    try:
+        await future
+    finally:
+        # Applications that only look whether the client is there cancel this, again and again.
+        exchange.wait_no_longer(future)
     return {"type": "http.disconnect"}
 
 

@@ -85,7 +85,8 @@ class Response:
         """103 Early Hints, for clients that may have them; what would come too late, or is too much, is dropped. It is what
         `wsgi.early_hints` is."""
         head = self._hint(headers)
-        if head:
+        # What iterates over the fields is the application's: by now the response may have begun.
+        if head and not self.started:
             self._send(head)
 
     def ask_for_body(self):

@@ -65,6 +65,8 @@ def answer(channel, application, build, entry, offer=None):
     except OSError:
         response.outcome = 0
         log.failure(head)
+    # The application may have kept `write`; the descriptor is the next response's.
+    response.give_away()
     if offer is None or not offer.end(response):
         channel.done(connection, request, response.outcome, response.status, response.body_bytes)
     return response

@@ -16,7 +16,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::environ::Environs;
 use crate::names;
 use crate::response::answer;
-use crate::wire::{Entry, Frame, Received, Wire, send_what_fits, wait_for_room};
+use crate::wire::{Entry, Frame, Received, Violation, Wire, send_what_fits, wait_for_room};
 
 /// Reports wait for company this long at most: half of what the protocol allows, because a request that is running cannot be
 /// interrupted.
@@ -48,7 +48,8 @@ pub(crate) struct Channel {
     first_report: Instant,
     began: Instant,
     report_at_once: u32,
-    environs: Option<Environs>,
+    /// Taken out while an environment is made, as `wire` is: that runs code of Python, which may come back here.
+    environs: Option<Box<Environs>>,
 }
 
 #[pymethods]
@@ -106,10 +107,14 @@ impl Channel {
             && slf.borrow().environs.is_none()
         {
             let environs = Environs::new(py, build.clone().unbind())?;
-            slf.borrow_mut().environs = Some(environs);
+            slf.borrow_mut().environs = Some(Box::new(environs));
         }
         loop {
-            let Some(frame) = Self::next(slf, wait)? else { return Ok(None) };
+            let next = Self::next(slf, wait);
+            if next.is_err() {
+                Self::report(slf);
+            }
+            let Some(frame) = next? else { return Ok(None) };
             let mut this = slf.borrow_mut();
             match frame {
                 Frame::Forget { connection } => drop(this.descriptors.remove(&connection)),
@@ -127,8 +132,12 @@ impl Channel {
                     return Ok(None);
                 }
                 Frame::Request(entry) => {
-                    let turn = this.begin(py, entry)?;
+                    let turn = this.begin(entry);
                     drop(this);
+                    if turn.is_err() {
+                        Self::report(slf);
+                    }
+                    let turn = turn.map_err(|violation| names::protocol_error(py, &violation))?;
                     let Turn::Begin(entry, to) = turn else {
                         if let Turn::Skip(connection, request) = turn {
                             Self::end_request(slf, connection, request, Outcome::Broken, 0, 0);
@@ -255,7 +264,10 @@ impl Channel {
             if matches!(wire.queue.front(), Some(Frame::Request(_))) && this.report_at_once > 0 && !this.ended
             {
                 // Requests are slow: time enough to look whether the clients of those that wait are still there.
-                this.look(slf.py())?;
+                let looked = this.look();
+                drop(this);
+                looked.map_err(|violation| names::protocol_error(slf.py(), &violation))?;
+                this = slf.borrow_mut();
             }
             if let Some(frame) = this.wire.as_mut().and_then(|wire| wire.queue.pop_front()) {
                 return Ok(Some(frame));
@@ -285,17 +297,23 @@ impl Channel {
         }
         this.began = Instant::now();
         this.cancelled.clear();
-        match received.map_err(|violation| names::protocol_error(py, &violation))? {
-            Received::End => this.ended = true,
-            Received::Some | Received::None | Received::Interrupted => {}
+        match received {
+            Ok(Received::End) => this.ended = true,
+            Ok(Received::Some | Received::None | Received::Interrupted) => {}
+            Err(violation) => {
+                drop(this);
+                return Err(names::protocol_error(py, &violation));
+            }
         }
         Ok(())
     }
 
     /// Takes what has come in the meantime, without waiting.
-    fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        while let Some(wire) = &mut self.wire {
-            match wire.receive(false).map_err(|violation| names::protocol_error(py, &violation))? {
+    fn look(&mut self) -> Result<(), Violation> {
+        while let Some(wire) = &mut self.wire
+            && !wire.is_broken()
+        {
+            match wire.receive(false)? {
                 Received::Some | Received::Interrupted => {}
                 Received::None => break,
                 Received::End => {
@@ -310,8 +328,10 @@ impl Channel {
     /// The same for a request that runs, and asks whether it was cancelled.
     fn peek(slf: &Bound<'_, Self>) -> PyResult<()> {
         let mut this = slf.borrow_mut();
-        if !this.ended {
-            this.look(slf.py())?;
+        let looked = if this.ended { Ok(()) } else { this.look() };
+        if let Err(violation) = looked {
+            drop(this);
+            return Err(names::protocol_error(slf.py(), &violation));
         }
         let this = &mut *this;
         if let Some(wire) = &mut this.wire {
@@ -332,7 +352,7 @@ impl Channel {
     }
 
     /// Takes the connection's descriptor.
-    fn begin(&mut self, py: Python<'_>, mut entry: Entry) -> PyResult<Turn> {
+    fn begin(&mut self, mut entry: Entry) -> Result<Turn, Violation> {
         if let Some(passed) = entry.passed.take() {
             self.descriptors.insert(entry.connection, Arc::new(passed));
         }
@@ -344,7 +364,7 @@ impl Channel {
             None => {
                 let text =
                     format!("a REQUEST for connection {}, whose descriptor never came", entry.connection);
-                Err(names::protocol_error(py, &crate::wire::Violation(text)))
+                Err(Violation(text))
             }
         }
     }
@@ -356,6 +376,7 @@ impl Channel {
         let Some(wire) = &this.wire else { return Err(PyRuntimeError::new_err("the channel is closed")) };
         let [meta, head, body] =
             [&entry.meta, &entry.head, &entry.body].map(|range| PyBytes::new(py, wire.bytes(range)));
+        drop(this);
         let body_file = entry.body_file.map(IntoRawFd::into_raw_fd);
         let parts = (
             entry.connection,
@@ -379,6 +400,9 @@ impl Channel {
         body_bytes: u64,
     ) {
         let mut this = slf.borrow_mut();
+        if let Some(wire) = &mut this.wire {
+            wire.is_held = false;
+        }
         let now = Instant::now();
         let service = now.duration_since(this.began);
         this.began = now;
@@ -406,9 +430,24 @@ impl Channel {
         self.wire.as_ref()
     }
 
-    /// The same, and what environments are made with.
-    pub(crate) fn wire_and_environs(&mut self) -> Option<(&Wire, &mut Environs)> {
-        Some((self.wire.as_ref()?, self.environs.as_mut()?))
+    /// The same, and what environments are made with, until `put_back`.
+    pub(crate) fn take_for_environ(&mut self) -> PyResult<(Wire, Box<Environs>)> {
+        match (self.wire.take(), self.environs.take()) {
+            (Some(wire), Some(environs)) => Ok((wire, environs)),
+            (wire, environs) => {
+                (self.wire, self.environs) = (wire, environs);
+                Err(PyRuntimeError::new_err("the channel is closed"))
+            }
+        }
+    }
+
+    /// The bytes of the request stay where they are until it is over.
+    pub(crate) fn put_back(&mut self, mut wire: Wire, environs: Box<Environs>) {
+        wire.is_held = true;
+        if self.sock.is_some() {
+            self.wire = Some(wire);
+        }
+        self.environs = Some(environs);
     }
 
     fn note_first(&mut self) {

@@ -12,12 +12,12 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use rustix::io::Errno;
 
 use crate::head::{Framing, Head, Unusual};
 use crate::names;
-use crate::ready::Ready;
 use crate::session::{Ended, Session};
 
 /// Up to here head and body are copied into one piece, which is cheaper than a vector.
@@ -38,12 +38,14 @@ pub(crate) struct Given {
 enum Stage {
     /// The application has not said its head yet.
     Fresh,
-    /// It has, and nothing was written. The message is kept for Python.
-    Headed(Head, Py<PyAny>),
+    /// It has, and nothing was written.
+    Headed(Head),
     /// Bytes of the body follow: so many, if the length is known; otherwise in chunks.
     Body { left: Option<u64> },
     /// The response is complete.
     Complete,
+    /// Python is about to go on with it.
+    Leaving,
     /// Python goes on with it.
     Python(Py<PyAny>),
 }
@@ -62,8 +64,8 @@ pub(crate) struct Exchange {
     body_given: bool,
     gone: bool,
     told: bool,
-    /// The message of the head, once its stage is over: Python may have to go on in the middle of a body.
-    head_message: Option<Py<PyAny>>,
+    /// The head, once its stage is over: Python may have to go on in the middle of a body.
+    said: Option<Head>,
     /// Futures of those who wait for the client's end.
     waiters: Vec<Py<PyAny>>,
     task: Option<Py<PyAny>>,
@@ -93,80 +95,93 @@ impl Exchange {
 
     /// Whether there is nothing left to be sent: the response is complete, or its client has gone.
     #[getter]
-    fn over(&self, py: Python<'_>) -> PyResult<bool> {
-        match &self.stage {
-            Stage::Python(http) => http.bind(py).getattr(intern!(py, "over"))?.extract(),
-            Stage::Complete => Ok(true),
-            _ => Ok(self.gone),
+    fn over(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        match Self::in_python(slf) {
+            Some(http) => http.getattr(intern!(slf.py(), "over"))?.extract(),
+            None => {
+                let this = slf.borrow();
+                Ok(this.gone || matches!(this.stage, Stage::Complete))
+            }
         }
     }
 
-    /// ASGI's `receive`.
-    fn receive(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+    /// The `asgi_http.Http` that goes on with the request, if there is one.
+    #[getter]
+    fn python<'py>(slf: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
+        Self::in_python(slf)
+    }
+
+    /// What `receive` has to give at once; None if it waits, or if Python knows.
+    fn take<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = slf.py();
+        let body = {
+            let mut this = slf.borrow_mut();
+            match this.stage {
+                Stage::Python(_) | Stage::Leaving => return Ok(None),
+                _ if this.gone => None,
+                Stage::Complete => return Ok(None),
+                _ if this.body_given => return Ok(None),
+                _ => {
+                    this.body_given = true;
+                    Some(this.given.body.clone_ref(py))
+                }
+            }
+        };
+        // No borrow is held: each new container may run the collector, and with it code of the application.
+        let message = PyDict::new(py);
+        match body {
+            Some(body) => {
+                message.set_item(intern!(py, "type"), intern!(py, "http.request"))?;
+                message.set_item(intern!(py, "body"), body)?;
+                message.set_item(intern!(py, "more_body"), false)?;
+            }
+            None => message.set_item(intern!(py, "type"), intern!(py, "http.disconnect"))?,
+        }
+        Ok(Some(message))
+    }
+
+    /// A future to resolve when the client has gone, or the response is complete.
+    fn wait(&mut self, future: Py<PyAny>) {
+        self.waiters.push(future);
+    }
+
+    /// This future is not waited for any more.
+    fn wait_no_longer(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) {
         let mut this = slf.borrow_mut();
-        if let Stage::Python(http) = &this.stage {
-            let http = http.clone_ref(py);
-            drop(this);
-            return http.call_method0(py, intern!(py, "_receive"));
-        }
-        if !this.body_given && !matches!(this.stage, Stage::Complete) && !this.gone {
-            this.body_given = true;
-            let message = PyDict::new(py);
-            message.set_item(intern!(py, "type"), intern!(py, "http.request"))?;
-            message.set_item(intern!(py, "body"), &this.given.body)?;
-            message.set_item(intern!(py, "more_body"), false)?;
-            return Ok(Py::new(py, Ready::with(Some(message.into_any().unbind())))?.into_any());
-        }
-        if this.gone {
-            let message = PyDict::new(py);
-            message.set_item(intern!(py, "type"), intern!(py, "http.disconnect"))?;
-            return Ok(Py::new(py, Ready::with(Some(message.into_any().unbind())))?.into_any());
-        }
-        let session = this.session.borrow(py).python(py)?;
+        let at = this.waiters.iter().position(|waiter| waiter.is(future));
+        let found = at.map(|at| this.waiters.swap_remove(at));
         drop(this);
-        let (future, waits): (Py<PyAny>, Py<PyAny>) =
-            session.bind(py).call_method0(intern!(py, "until_gone"))?.extract()?;
-        slf.borrow_mut().waiters.push(future);
-        Ok(waits)
+        drop(found);
     }
 
-    /// ASGI's `send`.
-    fn send(slf: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    /// What `send` does; what is to be awaited then, if there is anything.
+    fn say<'py>(slf: &Bound<'py, Self>, message: &Bound<'py, PyAny>) -> Awaited<'py> {
         let py = slf.py();
-        let this = slf.borrow();
-        if let Stage::Python(http) = &this.stage {
-            let http = http.clone_ref(py);
-            drop(this);
-            return http.call_method1(py, intern!(py, "_send"), (message,));
+        if let Some(http) = Self::in_python(slf) {
+            return http.call_method1(intern!(py, "_send"), (message,)).map(Some);
         }
-        if this.gone {
-            drop(this);
-            return Ok(names::after_the_end(py)?.call0()?.unbind());
-        }
-        drop(this);
         let kind = message.get_item(intern!(py, "type"))?;
-        let kind = kind.cast::<PyString>()?;
-        if kind == "http.response.start" {
-            Self::start(slf, message)
-        } else if kind == "http.response.body" {
-            Self::send_body(slf, message)
-        } else {
-            Self::send_in_python(slf, message)
+        if slf.borrow().gone {
+            return names::after_the_end(py)?.call0().map(Some);
+        }
+        match kind.cast_exact::<PyString>() {
+            Ok(kind) if kind == "http.response.start" => Self::start(slf, message),
+            Ok(kind) if kind == "http.response.body" => Self::send_body(slf, message),
+            _ => Self::send_in_python(slf, message),
         }
     }
 
     /// The application has failed: 500, if nothing was written.
     fn fail(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
-        let this = slf.borrow();
-        let is_here = !matches!(this.stage, Stage::Python(_));
-        if this.gone || matches!(this.stage, Stage::Complete | Stage::Body { .. }) {
-            return Ok(());
-        }
-        drop(this);
-        if is_here {
-            slf.borrow_mut().stage = Stage::Fresh;
+        {
+            let mut this = slf.borrow_mut();
+            match this.stage {
+                _ if this.gone => return Ok(()),
+                Stage::Complete | Stage::Body { .. } | Stage::Leaving => return Ok(()),
+                Stage::Fresh | Stage::Headed(_) => this.stage = Stage::Fresh,
+                Stage::Python(_) => {}
+            }
         }
         Self::go_on_in_python(slf)?.call_method0(intern!(py, "_fail")).map(drop)
     }
@@ -192,18 +207,18 @@ impl Exchange {
         let py = slf.py();
         let mut this = slf.borrow_mut();
         this.late = false;
-        if this.gone || !matches!(this.stage, Stage::Headed(..)) {
+        if this.gone || !matches!(this.stage, Stage::Headed(_)) {
             return Ok(());
         }
-        let Some(out) = this.begin_body(py) else {
+        let Some(out) = this.begin_body() else {
             drop(this);
             return Self::go_on_in_python(slf)?.call_method0(intern!(py, "send_head")).map(drop);
         };
         match this.write(&[&out]) {
             Ok(sent) if sent == out.len() => Ok(()),
             Ok(sent) => {
-                let rest = PyBytes::new(py, out.get(sent..).unwrap_or_default()).unbind();
                 drop(this);
+                let rest = PyBytes::new(py, out.get(sent..).unwrap_or_default()).unbind();
                 Self::go_on_in_python_with(slf, Some(rest)).map(drop)
             }
             Err(()) => {
@@ -212,7 +227,35 @@ impl Exchange {
             }
         }
     }
+
+    // An application may keep `send` in the scope, which is kept here.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.session)?;
+        visit.call(&self.given.scope)?;
+        visit.call(&self.task)?;
+        for waiter in &self.waiters {
+            visit.call(waiter)?;
+        }
+        match &self.stage {
+            Stage::Python(http) => visit.call(http),
+            _ => Ok(()),
+        }
+    }
+
+    fn __clear__(slf: &Bound<'_, Self>) {
+        let mut this = slf.borrow_mut();
+        let stage = match this.stage {
+            Stage::Python(_) => Some(std::mem::replace(&mut this.stage, Stage::Leaving)),
+            _ => None,
+        };
+        let dropped = (this.task.take(), std::mem::take(&mut this.waiters), stage);
+        drop(this);
+        drop(dropped);
+    }
 }
+
+/// What is left to be awaited.
+type Awaited<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
 impl Exchange {
     pub(crate) fn begin<'py>(
@@ -233,7 +276,7 @@ impl Exchange {
             body_given: false,
             gone: false,
             told: false,
-            head_message: None,
+            said: None,
             waiters: Vec::new(),
             task: None,
             returned: false,
@@ -276,7 +319,7 @@ impl Exchange {
         let py = slf.py();
         let waits = {
             let mut this = slf.borrow_mut();
-            let waits = matches!(this.stage, Stage::Headed(..)) && !this.gone;
+            let waits = matches!(this.stage, Stage::Headed(_)) && !this.gone;
             this.late = waits;
             waits
         };
@@ -286,35 +329,38 @@ impl Exchange {
         Ok(())
     }
 
-    fn start(slf: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn in_python<'py>(slf: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
+        match &slf.borrow().stage {
+            Stage::Python(http) => Some(http.clone_ref(slf.py()).into_bound(slf.py())),
+            _ => None,
+        }
+    }
+
+    fn start<'py>(slf: &Bound<'py, Self>, message: &Bound<'py, PyAny>) -> Awaited<'py> {
         let py = slf.py();
         let mut this = slf.borrow_mut();
-        let message = match (&this.stage, message.cast::<PyDict>()) {
-            (Stage::Fresh, Ok(message)) => message,
+        let head = match (&this.stage, message.cast_exact::<PyDict>()) {
+            (Stage::Fresh, Ok(message)) => head_of(message, this.session.borrow(py).headers()),
             (Stage::Complete, _) => return Err(after_complete("http.response.start")),
-            _ => {
-                drop(this);
-                return Self::send_in_python(slf, message);
-            }
+            _ => Err(Unusual),
         };
-        let head = head_of(message, this.session.borrow(py).headers());
         let Ok(head) = head else {
             drop(this);
             return Self::send_in_python(slf, message);
         };
-        this.stage = Stage::Headed(head, message.clone().into_any().unbind());
+        this.stage = Stage::Headed(head);
         let session = this.session.clone_ref(py);
         drop(this);
         Session::note_head(session.bind(py), slf.clone().unbind())?;
-        session.borrow(py).nothing(py)
+        Ok(None)
     }
 
-    fn send_body(slf: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn send_body<'py>(slf: &Bound<'py, Self>, message: &Bound<'py, PyAny>) -> Awaited<'py> {
         let py = slf.py();
-        let Ok(fields) = message.cast::<PyDict>() else { return Self::send_in_python(slf, message) };
+        let Ok(fields) = message.cast_exact::<PyDict>() else { return Self::send_in_python(slf, message) };
         let body = match fields.get_item(intern!(py, "body"))? {
             None => PyBytes::new(py, b""),
-            Some(body) => match body.cast_into::<PyBytes>() {
+            Some(body) => match body.cast_into_exact::<PyBytes>() {
                 Ok(body) => body,
                 Err(_) => return Self::send_in_python(slf, message),
             },
@@ -323,20 +369,19 @@ impl Exchange {
             None => false,
             Some(more) => more.is_truthy()?,
         };
-        slf.borrow_mut().leave_timer(py, slf)?;
+        Self::leave_timer(slf)?;
         let mut this = slf.borrow_mut();
         match &this.stage {
             Stage::Complete => return Err(after_complete("http.response.body")),
-            Stage::Headed(head, _) if !more && this.is_whole(head, body.as_bytes()) => {}
-            Stage::Headed(head, _)
-                if more && !head.is_bodiless(this.flags) && !this.is_framed_by_end(head) => {}
+            Stage::Headed(head) if !more && this.is_whole(head, body.as_bytes()) => {}
+            Stage::Headed(head) if more && !head.is_bodiless(this.flags) && !this.is_framed_by_end(head) => {}
             Stage::Body { .. } => {}
             _ => {
                 drop(this);
                 return Self::send_in_python(slf, message);
             }
         }
-        let (out, taken) = this.frame(py, body.as_bytes(), more);
+        let (out, taken) = this.frame(body.as_bytes(), more);
         let over = body.as_bytes().len() - taken;
         let pieces =
             [out.as_slice(), body.as_bytes().get(..taken).unwrap_or_default(), this.ending(taken, more)];
@@ -345,26 +390,26 @@ impl Exchange {
             this.gone = true;
             drop(this);
             Self::cancel(slf)?;
-            return Ok(names::after_the_end(py)?.call0()?.unbind());
+            return names::after_the_end(py)?.call0().map(Some);
         };
         this.body_bytes += taken as u64;
         if let Stage::Body { left: Some(left) } = &mut this.stage {
             *left -= taken as u64;
         }
-        let rest = (sent < total).then(|| Rest::of(py, &pieces, &body, sent));
         drop(this);
+        let rest = (sent < total).then(|| Rest::of(py, &pieces, &body, sent));
         Self::sent(slf, rest, more, over > 0)
     }
 
     /// What follows a piece that was sent, but for `rest`.
-    fn sent(slf: &Bound<'_, Self>, rest: Option<Rest>, more: bool, over: bool) -> PyResult<Py<PyAny>> {
+    fn sent<'py>(slf: &Bound<'py, Self>, rest: Option<Rest>, more: bool, over: bool) -> Awaited<'py> {
         let py = slf.py();
         if more && !over {
             return match rest {
-                None => slf.borrow().session.borrow(py).nothing(py),
+                None => Ok(None),
                 Some(rest) => {
                     let http = Self::go_on_in_python_with(slf, Some(rest.joined(py)))?;
-                    Ok(http.call_method0(intern!(py, "drain"))?.unbind())
+                    http.call_method0(intern!(py, "drain")).map(Some)
                 }
             };
         }
@@ -390,7 +435,7 @@ impl Exchange {
             let text = format!("the application did not write {left} of the bytes that it stated");
             return Err(PyValueError::new_err(text));
         }
-        slf.borrow().session.borrow(py).nothing(py)
+        Ok(None)
     }
 
     /// Whether a body without any that follows is all of the response, in a form that is written here.
@@ -403,23 +448,23 @@ impl Exchange {
     }
 
     /// What stands before a piece, and how much of it may be sent.
-    fn frame(&mut self, py: Python<'_>, body: &[u8], more: bool) -> (Vec<u8>, usize) {
+    fn frame(&mut self, body: &[u8], more: bool) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        if let Stage::Headed(head, _) = &self.stage {
+        if let Stage::Headed(head) = &self.stage {
             let framing = match head.length {
                 Some(length) => Framing::Length(length),
                 None if more => Framing::Chunks,
                 None => Framing::Length(body.len() as u64),
             };
             out.reserve(512 + if body.len() <= JOIN_BYTES_MAX { body.len() } else { 0 });
-            head.write(py, &mut out, framing, self.flags, self.given.anonymous);
+            head.write(&mut out, framing, self.flags, self.given.anonymous);
             self.status = head.status;
             let left = match framing {
                 Framing::Length(length) => Some(length),
                 Framing::Chunks => None,
             };
-            if let Stage::Headed(_, message) = std::mem::replace(&mut self.stage, Stage::Body { left }) {
-                self.head_message = Some(message);
+            if let Stage::Headed(head) = std::mem::replace(&mut self.stage, Stage::Body { left }) {
+                self.said = Some(head);
             }
         }
         match self.stage {
@@ -445,10 +490,10 @@ impl Exchange {
     }
 
     /// The head of a body that follows; None if that is Python's.
-    fn begin_body(&mut self, py: Python<'_>) -> Option<Vec<u8>> {
+    fn begin_body(&mut self) -> Option<Vec<u8>> {
         match &self.stage {
-            Stage::Headed(head, _) if !head.is_bodiless(self.flags) && !self.is_framed_by_end(head) => {
-                Some(self.frame(py, b"", true).0)
+            Stage::Headed(head) if !head.is_bodiless(self.flags) && !self.is_framed_by_end(head) => {
+                Some(self.frame(b"", true).0)
             }
             _ => None,
         }
@@ -519,7 +564,7 @@ impl Exchange {
             slf.borrow_mut().to = None;
             return told;
         }
-        slf.borrow_mut().leave_timer(py, slf)?;
+        Self::leave_timer(slf)?;
         slf.borrow_mut().to = None;
         let this = slf.borrow();
         let over = Ended {
@@ -535,23 +580,28 @@ impl Exchange {
         Session::complete(session.bind(py), &over)
     }
 
-    fn leave_timer(&mut self, py: Python<'_>, slf: &Bound<'_, Self>) -> PyResult<()> {
-        if self.late {
-            self.late = false;
-            let session = self.session.borrow(py).python(py)?;
-            session.bind(py).call_method1(intern!(py, "body_has_come"), (slf,))?;
-        }
-        Ok(())
+    /// What Python's timer need not look for any more.
+    fn leave_timer(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let session = {
+            let mut this = slf.borrow_mut();
+            if !std::mem::take(&mut this.late) {
+                return Ok(());
+            }
+            this.session.clone_ref(py)
+        };
+        let python = session.borrow(py).python(py)?;
+        python.bind(py).call_method1(intern!(py, "body_has_come"), (slf,)).map(drop)
     }
 
-    fn send_in_python(slf: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    fn send_in_python<'py>(slf: &Bound<'py, Self>, message: &Bound<'py, PyAny>) -> Awaited<'py> {
         let py = slf.py();
         if matches!(slf.borrow().stage, Stage::Complete) {
-            let kind: String = message.get_item(intern!(py, "type"))?.extract()?;
-            return Err(after_complete(&kind));
+            let kind = message.get_item(intern!(py, "type"))?.str()?;
+            return Err(after_complete(&kind.to_string_lossy()));
         }
         let http = Self::go_on_in_python(slf)?;
-        Ok(http.call_method1(intern!(py, "_send"), (message,))?.unbind())
+        http.call_method1(intern!(py, "_send"), (message,)).map(Some)
     }
 
     fn go_on_in_python<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -564,32 +614,37 @@ impl Exchange {
         unsent: Option<Py<PyBytes>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
+        if let Some(http) = Self::in_python(slf) {
+            return Ok(http);
+        }
+        Self::leave_timer(slf)?;
         let mut this = slf.borrow_mut();
-        let (start, left) = match &this.stage {
-            Stage::Python(http) => return Ok(http.clone_ref(py).into_bound(py)),
-            Stage::Headed(_, message) => (Some(message.clone_ref(py)), None),
-            Stage::Body { left } => (this.head_message.as_ref().map(|message| message.clone_ref(py)), *left),
-            Stage::Fresh | Stage::Complete => (None, None),
+        let (head, left, has_begun) = match std::mem::replace(&mut this.stage, Stage::Leaving) {
+            Stage::Leaving | Stage::Python(_) => {
+                return Err(PyRuntimeError::new_err("send was called while another call of it was waiting"));
+            }
+            Stage::Headed(head) => (Some(head), None, false),
+            Stage::Body { left } => (this.said.take(), left, true),
+            Stage::Fresh | Stage::Complete => (None, None, false),
         };
-        this.leave_timer(py, slf)?;
-        let has_begun = matches!(this.stage, Stage::Body { .. });
         let numbers = (this.connection, this.request, this.flags.bits());
         let number = this.to.as_ref().map_or(-1, |to| to.as_raw_fd());
         let given = &this.given;
-        let what = PyTuple::new(
-            py,
-            [
-                given.scope.clone_ref(py).into_any(),
-                given.meta.clone_ref(py).into_any(),
-                given.head.clone_ref(py).into_any(),
-                given.body.clone_ref(py).into_any(),
-            ],
-        )?;
+        let what = (
+            given.scope.clone_ref(py),
+            given.meta.clone_ref(py),
+            given.head.clone_ref(py),
+            given.body.clone_ref(py),
+        );
         let began_s = this.began.elapsed().as_secs_f64();
         let body = (this.body_given, has_begun, left, this.body_bytes, unsent, this.gone);
         let session = this.session.clone_ref(py);
         drop(this);
-        let python = session.borrow(py).python(py)?;
+        let (python, more) = {
+            let session = session.borrow(py);
+            (session.python(py)?, session.headers().len())
+        };
+        let start = head.map(|head| message_of(py, &head, more)).transpose()?;
         let http = python
             .bind(py)
             .call_method1(intern!(py, "go_on_with"), (numbers, number, what, began_s, start, body))?;
@@ -597,7 +652,8 @@ impl Exchange {
         this.stage = Stage::Python(http.clone().unbind());
         let waiters = std::mem::take(&mut this.waiters);
         drop(this);
-        session.borrow_mut(py).hand_over(numbers.0, numbers.1);
+        let kept = session.borrow_mut(py).hand_over(numbers.0, numbers.1);
+        drop(kept);
         // Those who wait for the client's end go on to wait, there.
         http.call_method1(intern!(py, "take_waiters"), (waiters,))?;
         Ok(http)
@@ -650,28 +706,63 @@ fn after_complete(kind: &str) -> PyErr {
     PyRuntimeError::new_err(format!("{kind} after the response was complete"))
 }
 
-/// `more` are fields in front of the application's own.
+/// `more` are fields in front of the application's own. What runs code of the application, or could be read only once, is
+/// unusual: the exchange is borrowed here.
 fn head_of(message: &Bound<'_, PyDict>, more: &[(Vec<u8>, Vec<u8>)]) -> Result<Head, Unusual> {
     let py = message.py();
     let get = |name| message.get_item(name).ok().flatten();
     if get(intern!(py, "trailers")).is_some() {
         return Err(Unusual);
     }
-    let status: u16 = get(intern!(py, "status")).and_then(|status| status.extract().ok()).ok_or(Unusual)?;
+    let status = get(intern!(py, "status")).and_then(|status| status.cast_into::<PyInt>().ok());
+    let status: u16 = status.and_then(|status| status.extract().ok()).ok_or(Unusual)?;
     let mut head = Head::begin_with(status, reason(py, status).map_err(|_| Unusual)?)?;
     for (name, value) in more {
         head.field(name, value)?;
     }
     let Some(headers) = get(intern!(py, "headers")) else { return Ok(head) };
-    for pair in headers.try_iter().map_err(|_| Unusual)? {
-        let pair = pair.map_err(|_| Unusual)?;
-        let (name, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>().map_err(|_| Unusual)?;
-        let (Ok(name), Ok(value)) = (name.cast::<PyBytes>(), value.cast::<PyBytes>()) else {
-            return Err(Unusual);
-        };
-        head.field(name.as_bytes(), value.as_bytes())?;
+    if let Ok(headers) = headers.cast_exact::<PyList>() {
+        for pair in headers.iter() {
+            add_pair(&mut head, &pair)?;
+        }
+    } else {
+        for pair in headers.cast_exact::<PyTuple>().map_err(|_| Unusual)?.iter() {
+            add_pair(&mut head, &pair)?;
+        }
     }
     Ok(head)
+}
+
+fn add_pair(head: &mut Head, pair: &Bound<'_, PyAny>) -> Result<(), Unusual> {
+    let (name, value) = if let Ok(pair) = pair.cast_exact::<PyTuple>() {
+        pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>().map_err(|_| Unusual)?
+    } else {
+        let pair = pair.cast_exact::<PyList>().map_err(|_| Unusual)?;
+        if pair.len() != 2 {
+            return Err(Unusual);
+        }
+        (pair.get_item(0).map_err(|_| Unusual)?, pair.get_item(1).map_err(|_| Unusual)?)
+    };
+    match (name.cast_exact::<PyBytes>(), value.cast_exact::<PyBytes>()) {
+        (Ok(name), Ok(value)) => head.field(name.as_bytes(), value.as_bytes()),
+        _ => Err(Unusual),
+    }
+}
+
+/// `http.response.start` as the application said it, without `more` fields that stand in front of its own.
+fn message_of<'py>(py: Python<'py>, head: &Head, more: usize) -> PyResult<Bound<'py, PyDict>> {
+    let pairs = PyList::empty(py);
+    for (name, value) in head.fields().skip(more) {
+        pairs.append((PyBytes::new(py, name), PyBytes::new(py, value)))?;
+    }
+    if let Some(length) = head.length {
+        pairs
+            .append((PyBytes::new(py, b"content-length"), PyBytes::new(py, length.to_string().as_bytes())))?;
+    }
+    let message = PyDict::new(py);
+    message.set_item(intern!(py, "status"), head.status)?;
+    message.set_item(intern!(py, "headers"), pairs)?;
+    Ok(message)
 }
 
 /// The usual reason of a status, as Python's `http.HTTPStatus` has it.

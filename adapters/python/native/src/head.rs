@@ -2,7 +2,6 @@
 //! asked where [`Head::begin`] or [`Head::field`] says so.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 use std::cell::RefCell;
 
@@ -98,6 +97,30 @@ impl Head {
         Ok(())
     }
 
+    /// Status and reason, as `200 OK`.
+    pub(crate) fn status_line(&self) -> &[u8] {
+        let (line, _) = self.split();
+        line.get(b"HTTP/1.1 ".len()..).unwrap_or_default()
+    }
+
+    /// The fields but Content-Length, in the order in which they were said.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (_, mut rest) = self.split();
+        std::iter::from_fn(move || {
+            let end = memchr::memmem::find(rest, b"\r\n")?;
+            let (line, after) = rest.split_at_checked(end)?;
+            rest = after.get(2..)?;
+            let at = memchr::memmem::find(line, b": ")?;
+            Some((line.get(..at)?, line.get(at + 2..)?))
+        })
+    }
+
+    fn split(&self) -> (&[u8], &[u8]) {
+        let end = memchr::memmem::find(&self.lines, b"\r\n").unwrap_or(self.lines.len());
+        let (line, after) = self.lines.split_at_checked(end).unwrap_or((&self.lines, b""));
+        (line, after.get(2..).unwrap_or_default())
+    }
+
     /// A length that is repeated is one (RFC 9110, section 8.6).
     fn state_length(&mut self, value: &[u8]) -> Result<(), Unusual> {
         // No length of 19 digits is one of a body.
@@ -118,20 +141,13 @@ impl Head {
     }
 
     /// The complete head, at the end of `out`.
-    pub(crate) fn write(
-        &self,
-        py: Python<'_>,
-        out: &mut Vec<u8>,
-        framing: Framing,
-        flags: RequestFlags,
-        anonymous: bool,
-    ) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>, framing: Framing, flags: RequestFlags, anonymous: bool) {
         out.extend_from_slice(&self.lines);
         if !self.served && !anonymous {
             out.extend_from_slice(b"Server: maitred\r\n");
         }
         if !self.dated {
-            append_date(py, out);
+            append_date(out);
         }
         match framing {
             Framing::Length(length) => {
@@ -181,27 +197,38 @@ thread_local! {
     static DATE: RefCell<Date> = const { RefCell::new(Date { second: 0, line: Vec::new() }) };
 }
 
-/// The field Date, formatted once in a second.
-fn append_date(py: Python<'_>, out: &mut Vec<u8>) {
+/// The field Date, formatted once in a second. Without Python: its code could come here again.
+fn append_date(out: &mut Vec<u8>) {
     let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
     DATE.with_borrow_mut(|date| {
-        if (date.second != second || date.line.is_empty())
-            && let Ok(text) = format_date(py, second)
-        {
+        if date.second != second || date.line.is_empty() {
             date.second = second;
-            date.line.clear();
-            date.line.extend_from_slice(b"Date: ");
-            date.line.extend_from_slice(text.as_bytes());
-            date.line.extend_from_slice(b"\r\n");
+            date.line = format!("Date: {}\r\n", date_of(second)).into_bytes();
         }
         out.extend_from_slice(&date.line);
     });
 }
 
-fn format_date(py: Python<'_>, second: i64) -> PyResult<String> {
-    static FORMAT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let format = FORMAT.import(py, "maitred.native", "date_of")?;
-    format.call1((second,))?.extract()
+/// A second since 1970 as RFC 9110, section 5.6.7, has it.
+fn date_of(second: i64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb"];
+    let (days, rest) = (second.div_euclid(86_400), second.rem_euclid(86_400));
+    // Years that begin in March have their odd day at the end; 400 of them have 146097 days.
+    let from_march = days + 719_468;
+    let (cycle, day) = (from_march.div_euclid(146_097), from_march.rem_euclid(146_097));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = year + cycle * 400 + i64::from(month >= 10);
+    let name = |names: &'static [&'static str], at: i64| {
+        usize::try_from(at).ok().and_then(|at| names.get(at)).copied().unwrap_or_default()
+    };
+    let (week_day, month) = (name(&DAYS, days.rem_euclid(7)), name(&MONTHS, month));
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{week_day}, {day:02} {month} {year:04} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// Text of an application, as ISO 8859-1. `None` for what is no text, or has other characters.

@@ -8,7 +8,6 @@ mod head;
 mod names;
 mod order;
 mod raw;
-mod ready;
 mod response;
 mod scope;
 mod session;
@@ -22,6 +21,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<channel::Channel>()?;
     module.add_class::<response::Response>()?;
     module.add_class::<session::Session>()?;
-    module.add_class::<exchange::Exchange>()?;
-    module.add_class::<ready::Ready>()
+    module.add_class::<exchange::Exchange>()
 }

@@ -9,13 +9,14 @@ use maitred_handoff::Outcome;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use rustix::io::Errno;
 
 use crate::channel::Channel;
 use crate::environ::Parts;
 use crate::head::{Framing, Head, Unusual, latin1};
 use crate::names;
+use crate::raw::text_of;
 use crate::wire::Entry;
 
 /// Up to here head and body are copied into one piece, which is cheaper than a vector.
@@ -34,6 +35,8 @@ enum Stage {
     Body { left: Option<u64> },
     /// Nothing more may be written.
     Over,
+    /// Python is about to go on with it.
+    Leaving,
     /// Python goes on with it.
     Python(Py<PyAny>),
 }
@@ -48,8 +51,6 @@ pub(crate) struct Response {
     entry: Entry,
     anonymous: bool,
     stage: Stage,
-    /// Status and fields as the application said them, for Python.
-    said: Option<(Py<PyAny>, Py<PyAny>)>,
     /// Holds what the socket did not take.
     tail: Option<Py<PyAny>>,
     informed: u32,
@@ -72,38 +73,24 @@ impl Response {
             Some(info) => info.is_truthy()?,
             None => false,
         };
-        let mut this = slf.borrow_mut();
-        match &this.stage {
+        if let Some(pure) = Self::in_python(slf) {
+            return pure.call_method1(intern!(py, "start_response"), (status, headers, exc_info));
+        }
+        match &slf.borrow().stage {
             Stage::Fresh => {}
             Stage::Headed(_) if again => {}
-            Stage::Body { .. } | Stage::Over if again => {
-                drop(this);
-                return Err(reraised(exc_info));
-            }
-            Stage::Python(pure) => {
-                let pure = pure.clone_ref(py);
-                drop(this);
-                return pure
-                    .bind(py)
-                    .call_method1(intern!(py, "start_response"), (status, headers, exc_info));
-            }
-            Stage::Headed(_) | Stage::Body { .. } | Stage::Over => {
+            Stage::Body { .. } | Stage::Over if again => return Err(reraised(exc_info)),
+            _ => {
                 return Err(PyRuntimeError::new_err(
                     "start_response was called a second time without exc_info",
                 ));
             }
         }
         match head_of(status, headers) {
-            Ok(head) => {
-                this.stage = Stage::Headed(head);
-                this.said = Some((status.clone().unbind(), headers.clone().unbind()));
-            }
+            Ok(head) => slf.borrow_mut().stage = Stage::Headed(head),
             Err(Unusual) => {
-                this.stage = Stage::Fresh;
-                this.said = None;
-                let pure = this.go_on_in_python(py)?;
-                drop(this);
-                pure.call_method1(intern!(py, "start_response"), (status, headers, exc_info))?;
+                Self::go_on_in_python(slf)?
+                    .call_method1(intern!(py, "start_response"), (status, headers, exc_info))?;
             }
         }
         slf.getattr(intern!(py, "write"))
@@ -111,87 +98,144 @@ impl Response {
 
     /// A piece of the body, sent at once.
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut this = slf.borrow_mut();
-        if let Stage::Python(pure) = &this.stage {
-            let pure = pure.clone_ref(slf.py());
-            drop(this);
-            return pure.bind(slf.py()).call_method1(intern!(slf.py(), "write"), (data,)).map(drop);
+        let py = slf.py();
+        if let Some(pure) = Self::in_python(slf) {
+            return pure.call_method1(intern!(py, "write"), (data,)).map(drop);
         }
-        this.write_piece(data)
+        let Ok(bytes) = data.cast::<PyBytes>() else {
+            let kind = data.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("the application wrote {kind}, not bytes")));
+        };
+        let bytes = bytes.as_bytes();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let piece = slf.borrow_mut().piece(bytes);
+        match piece {
+            Piece::Of { before, taken, behind } => {
+                Self::send(slf, &[&before, taken, behind])?;
+                slf.borrow_mut().body_bytes += taken.len() as u64;
+                if taken.len() < bytes.len() {
+                    return Err(PyValueError::new_err("the application writes more bytes than it stated"));
+                }
+                Ok(())
+            }
+            Piece::Unusual => {
+                Self::go_on_in_python(slf)?.call_method1(intern!(py, "write"), (data,)).map(drop)
+            }
+            Piece::Wrong(why) => Err(PyRuntimeError::new_err(why)),
+        }
     }
 
     /// `wsgi.early_hints`: 103 Early Hints; what would come too late, or is too much, is dropped.
     fn hint(slf: &Bound<'_, Self>, headers: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = slf.py();
-        let mut this = slf.borrow_mut();
-        match &this.stage {
-            Stage::Python(pure) => {
-                let pure = pure.clone_ref(py);
-                drop(this);
-                return pure.bind(py).call_method1(intern!(py, "hint"), (headers,)).map(drop);
-            }
-            Stage::Fresh | Stage::Headed(_) if this.informed < INFORMATIONAL_MAX => {}
-            _ => return Ok(()),
+        if let Some(pure) = Self::in_python(slf) {
+            return pure.call_method1(intern!(py, "hint"), (headers,)).map(drop);
         }
-        this.informed += 1;
+        {
+            let mut this = slf.borrow_mut();
+            if !this.may_inform() || this.informed >= INFORMATIONAL_MAX {
+                return Ok(());
+            }
+            this.informed += 1;
+        }
         let head = names::informational(py)?.call1((intern!(py, "103 Early Hints"), headers))?;
-        this.send(py, head.cast::<PyBytes>()?.as_bytes())
+        // What iterates over the fields is the application's: by now the response may have begun.
+        if !slf.borrow().may_inform() {
+            return Ok(());
+        }
+        Self::send(slf, &[head.cast::<PyBytes>()?.as_bytes()])
     }
 }
 
+/// What becomes of a piece of a body.
+enum Piece<'a> {
+    /// Bytes, what stands before them, and what behind them.
+    Of { before: Vec<u8>, taken: &'a [u8], behind: &'static [u8] },
+    /// It is Python's.
+    Unusual,
+    /// There is no place for it.
+    Wrong(&'static str),
+}
+
+// Code of the application may run whenever Python does, and come back here: a hash, an iterator, a finalizer, a signal's handler,
+// another thread. So nothing is borrowed then.
 impl Response {
-    /// Goes on in Python; nothing of the response was written yet.
-    fn go_on_in_python<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let channel = self.channel.bind(py);
-        let meta = channel.borrow().wire().map(|wire| PyBytes::new(py, wire.bytes(&self.entry.meta)));
-        let pure = names::response(py)?.call1((
-            channel,
-            self.entry.connection,
-            self.entry.request,
-            self.to.as_ref().map_or(-1, |to| to.as_raw_fd()),
-            self.entry.flags.bits(),
-            meta,
-        ))?;
-        pure.call_method1(intern!(py, "go_on"), (self.informed, self.tail.take()))?;
-        if let Some((status, headers)) = self.said.take() {
-            pure.call_method1(intern!(py, "start_response"), (status, headers))?;
+    fn in_python<'py>(slf: &Bound<'py, Self>) -> Option<Bound<'py, PyAny>> {
+        match &slf.borrow().stage {
+            Stage::Python(pure) => Some(pure.clone_ref(slf.py()).into_bound(slf.py())),
+            _ => None,
         }
-        self.stage = Stage::Python(pure.clone().unbind());
+    }
+
+    fn may_inform(&self) -> bool {
+        matches!(self.stage, Stage::Fresh | Stage::Headed(_))
+    }
+
+    /// Goes on in Python; nothing of the response was written yet.
+    fn go_on_in_python<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        if let Some(pure) = Self::in_python(slf) {
+            return Ok(pure);
+        }
+        let mut this = slf.borrow_mut();
+        let head = match std::mem::replace(&mut this.stage, Stage::Leaving) {
+            Stage::Fresh => None,
+            Stage::Headed(head) => Some(head),
+            other => {
+                this.stage = other;
+                return Err(PyRuntimeError::new_err("the application writes to a response that is over"));
+            }
+        };
+        let channel = this.channel.clone_ref(py).into_bound(py);
+        let (connection, request, flags) =
+            (this.entry.connection, this.entry.request, this.entry.flags.bits());
+        let number = this.to.as_ref().map_or(-1, |to| to.as_raw_fd());
+        let meta = channel.borrow().wire().map(|wire| PyBytes::new(py, wire.bytes(&this.entry.meta)));
+        let (informed, tail) = (this.informed, this.tail.take());
+        drop(this);
+        let pure = names::response(py)?.call1((channel, connection, request, number, flags, meta))?;
+        pure.call_method1(intern!(py, "go_on"), (informed, tail))?;
+        if let Some(head) = head {
+            let (status, fields) = said(py, &head)?;
+            pure.call_method1(intern!(py, "start_response"), (status, fields))?;
+        }
+        slf.borrow_mut().stage = Stage::Python(pure.clone().unbind());
         Ok(pure)
     }
 
     /// A body that is all of the response.
-    fn whole(&mut self, body: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn whole(slf: &Bound<'_, Self>, body: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = body.py();
-        let (Stage::Headed(head), Ok(whole)) = (&self.stage, body.cast::<PyBytes>()) else {
-            return self.go_on_in_python(py)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
+        let bytes = body.cast::<PyBytes>().map(|bytes| bytes.as_bytes());
+        let out = bytes.ok().and_then(|bytes| Some((slf.borrow_mut().head_of_whole(bytes)?, bytes)));
+        let Some((out, bytes)) = out else {
+            return Self::go_on_in_python(slf)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
         };
-        let bytes = whole.as_bytes();
-        let length = bytes.len() as u64;
-        if head.is_bodiless(self.entry.flags) || head.length.is_some_and(|stated| stated != length) {
-            return self.go_on_in_python(py)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
-        }
-        self.status = head.status;
-        let mut out = Vec::with_capacity(if bytes.len() <= JOIN_BYTES_MAX { 512 + bytes.len() } else { 512 });
-        head.write(py, &mut out, Framing::Length(length), self.entry.flags, self.anonymous);
-        self.stage = Stage::Over;
-        self.send_both(out, whole, bytes.len())?;
-        self.body_bytes = length;
-        self.outcome = Outcome::Clean;
+        Self::send(slf, &[&out, bytes])?;
+        let mut this = slf.borrow_mut();
+        this.body_bytes = bytes.len() as u64;
+        this.outcome = Outcome::Clean;
         Ok(())
     }
 
-    fn write_piece(&mut self, data: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = data.py();
-        let Ok(piece) = data.cast::<PyBytes>() else {
-            let kind = data.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("the application wrote {kind}, not bytes")));
-        };
-        let bytes = piece.as_bytes();
-        if bytes.is_empty() {
-            return Ok(());
+    /// None if the response is Python's.
+    fn head_of_whole(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let Stage::Headed(head) = &self.stage else { return None };
+        let length = bytes.len() as u64;
+        if head.is_bodiless(self.entry.flags) || head.length.is_some_and(|stated| stated != length) {
+            return None;
         }
-        let mut out = Vec::new();
+        self.status = head.status;
+        let mut out = Vec::with_capacity(if bytes.len() <= JOIN_BYTES_MAX { 512 + bytes.len() } else { 512 });
+        head.write(&mut out, Framing::Length(length), self.entry.flags, self.anonymous);
+        self.stage = Stage::Over;
+        Some(out)
+    }
+
+    fn piece<'a>(&mut self, bytes: &'a [u8]) -> Piece<'a> {
+        let mut before = Vec::new();
         if let Stage::Headed(head) = &self.stage {
             let framing = match head.length {
                 _ if head.is_bodiless(self.entry.flags) => None,
@@ -199,138 +243,135 @@ impl Response {
                 None if self.entry.flags.http10 => None,
                 None => Some(Framing::Chunks),
             };
-            let Some(framing) = framing else {
-                return self.go_on_in_python(py)?.call_method1(intern!(py, "write"), (data,)).map(drop);
-            };
-            head.write(py, &mut out, framing, self.entry.flags, self.anonymous);
+            let Some(framing) = framing else { return Piece::Unusual };
+            head.write(&mut before, framing, self.entry.flags, self.anonymous);
             self.status = head.status;
             self.stage = Stage::Body { left: head.length };
         }
-        match self.stage {
+        match &mut self.stage {
             Stage::Body { left: Some(left) } => {
-                let taken = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                self.stage = Stage::Body { left: Some(left - taken as u64) };
-                self.send_both(out, piece, taken)?;
-                self.body_bytes += taken as u64;
-                if taken < bytes.len() {
-                    return Err(PyValueError::new_err("the application writes more bytes than it stated"));
-                }
-                Ok(())
+                let taken = bytes.get(..usize::try_from(*left).unwrap_or(usize::MAX)).unwrap_or(bytes);
+                *left -= taken.len() as u64;
+                Piece::Of { before, taken, behind: b"" }
             }
             Stage::Body { left: None } => {
-                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
-                self.send_chunk(out, piece)?;
-                self.body_bytes += bytes.len() as u64;
-                Ok(())
+                before.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                Piece::Of { before, taken: bytes, behind: b"\r\n" }
             }
-            Stage::Fresh => Err(PyRuntimeError::new_err("the application did not call start_response")),
-            _ => Err(PyRuntimeError::new_err("the application writes to a response that is over")),
+            Stage::Fresh => Piece::Wrong("the application did not call start_response"),
+            _ => Piece::Wrong("the application writes to a response that is over"),
         }
-    }
-
-    fn send_chunk(&mut self, mut out: Vec<u8>, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
-        let (py, data) = (piece.py(), piece.as_bytes());
-        if data.len() <= JOIN_BYTES_MAX {
-            out.extend_from_slice(data);
-            out.extend_from_slice(b"\r\n");
-            return self.send(py, &out);
-        }
-        self.send_both(out, piece, data.len())?;
-        self.send(py, b"\r\n")
     }
 
     /// All pieces were written.
-    fn end(&mut self, py: Python<'_>) -> PyResult<()> {
-        match self.stage {
-            Stage::Fresh | Stage::Headed(_) => self.whole(PyBytes::new(py, b"").as_any()),
+    fn end(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let mut this = slf.borrow_mut();
+        match this.stage {
+            Stage::Fresh | Stage::Headed(_) => {
+                drop(this);
+                Self::whole(slf, PyBytes::new(slf.py(), b"").as_any())
+            }
             Stage::Body { left: None } => {
-                self.stage = Stage::Over;
-                self.send(py, b"0\r\n\r\n")?;
-                self.outcome = Outcome::Clean;
+                this.stage = Stage::Over;
+                drop(this);
+                Self::send(slf, &[b"0\r\n\r\n"])?;
+                slf.borrow_mut().outcome = Outcome::Clean;
                 Ok(())
             }
             Stage::Body { left: Some(0) } => {
-                self.stage = Stage::Over;
-                self.outcome = Outcome::Clean;
+                this.stage = Stage::Over;
+                this.outcome = Outcome::Clean;
                 Ok(())
             }
             Stage::Body { left: Some(left) } => {
                 let text = format!("the application did not write {left} of the bytes that it stated");
                 Err(PyValueError::new_err(text))
             }
-            Stage::Over | Stage::Python(_) => Ok(()),
+            Stage::Over | Stage::Leaving | Stage::Python(_) => Ok(()),
         }
     }
 
-    /// What stands before a piece, and its first `end` bytes.
-    fn send_both(&mut self, mut out: Vec<u8>, piece: &Bound<'_, PyBytes>, end: usize) -> PyResult<()> {
-        let (py, data) = (piece.py(), piece.as_bytes().get(..end).unwrap_or_default());
-        if data.len() <= JOIN_BYTES_MAX {
-            out.extend_from_slice(data);
-            return self.send(py, &out);
+    /// Sends all pieces; what the socket does not take is kept.
+    fn send(slf: &Bound<'_, Self>, pieces: &[&[u8]]) -> PyResult<()> {
+        let py = slf.py();
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if total == 0 {
+            return Ok(());
         }
-        let mut sent = 0;
-        if self.tail.is_none() {
-            let pieces = [IoSlice::new(&out), IoSlice::new(data)];
-            sent = taken(py, self.to.as_deref(), |to| rustix::io::writev(to, &pieces))?;
+        let (tail, mut sent) = {
+            let this = slf.borrow();
+            match &this.tail {
+                Some(tail) => (Some(tail.clone_ref(py)), Ok(0)),
+                None => (None, taken(this.to.as_deref(), pieces, total)),
+            }
+        };
+        if let Err(()) = sent {
+            return Err(names::gone(py));
         }
-        if let Some(rest) = out.get(sent..)
-            && !rest.is_empty()
-        {
-            self.leave(py, rest)?;
+        if sent == Ok(total) {
+            return Ok(());
         }
-        let start = sent.saturating_sub(out.len());
-        if start < end {
-            let tail = self.tail(py)?;
-            tail.call_method1(intern!(py, "last"), (piece, start, end))?;
+        let tail = match tail {
+            Some(tail) => tail,
+            None => Self::make_tail(slf)?,
+        };
+        for piece in pieces {
+            let at = sent.unwrap_or(0);
+            let rest = piece.get(at..).unwrap_or_default();
+            sent = Ok(at.saturating_sub(piece.len()));
+            if !rest.is_empty() {
+                tail.bind(py).call_method1(intern!(py, "write"), (PyBytes::new(py, rest),))?;
+            }
         }
         Ok(())
     }
 
-    fn send(&mut self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
-        let mut sent = 0;
-        if self.tail.is_none() {
-            sent = taken(py, self.to.as_deref(), |to| rustix::io::write(to, data))?;
-        }
-        match data.get(sent..) {
-            Some(rest) if !rest.is_empty() => self.leave(py, rest),
-            _ => Ok(()),
-        }
-    }
-
-    /// What the socket did not take.
-    fn leave(&mut self, py: Python<'_>, rest: &[u8]) -> PyResult<()> {
-        self.tail(py)?.call_method1(intern!(py, "write"), (PyBytes::new(py, rest),)).map(drop)
-    }
-
     /// What keeps what the socket does not take.
-    fn tail<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if let Some(tail) = &self.tail {
-            return Ok(tail.clone_ref(py).into_bound(py));
-        }
-        let number = self.to.as_ref().map_or(-1, |to| to.as_raw_fd());
-        let which = (self.channel.bind(py), self.entry.connection, self.entry.request, number, true);
-        let tail = names::tail(py)?.call1(which)?;
-        self.tail = Some(tail.clone().unbind());
+    fn make_tail(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let py = slf.py();
+        let arguments = {
+            let this = slf.borrow();
+            let number = this.to.as_ref().map_or(-1, |to| to.as_raw_fd());
+            (this.channel.clone_ref(py), this.entry.connection, this.entry.request, number, true)
+        };
+        let tail = names::tail(py)?.call1(arguments)?.unbind();
+        let before = slf.borrow_mut().tail.replace(tail.clone_ref(py));
+        drop(before);
         Ok(tail)
     }
 }
 
-/// How many bytes a full, or ready, socket took. Raises ClientGone.
-fn taken(
-    py: Python<'_>,
-    to: Option<&OwnedFd>,
-    mut write: impl FnMut(&OwnedFd) -> Result<usize, Errno>,
-) -> PyResult<usize> {
-    let Some(to) = to else { return Err(names::gone(py)) };
+/// How many bytes a full, or ready, socket took; an error if the client has gone.
+fn taken(to: Option<&OwnedFd>, pieces: &[&[u8]], total: usize) -> Result<usize, ()> {
+    let Some(to) = to else { return Err(()) };
     loop {
-        match write(to) {
+        let sent = if let [piece] = pieces {
+            rustix::io::write(to, piece)
+        } else if total <= JOIN_BYTES_MAX {
+            rustix::io::write(to, &pieces.concat())
+        } else {
+            let vector: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            rustix::io::writev(to, &vector)
+        };
+        match sent {
             Ok(sent) => return Ok(sent),
             Err(Errno::AGAIN) => return Ok(0),
             Err(Errno::INTR) => {}
-            Err(_) => return Err(names::gone(py)),
+            Err(_) => return Err(()),
         }
     }
+}
+
+/// Status and fields as the application said them.
+fn said<'py>(py: Python<'py>, head: &Head) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyList>)> {
+    let fields = PyList::empty(py);
+    for (name, value) in head.fields() {
+        fields.append((text_of(py, name)?, text_of(py, value)?))?;
+    }
+    if let Some(length) = head.length {
+        fields.append((intern!(py, "Content-Length"), length.to_string()))?;
+    }
+    Ok((text_of(py, head.status_line())?, fields))
 }
 
 /// What the application hands on when its response has begun.
@@ -366,31 +407,14 @@ pub(crate) fn answer(
 ) -> PyResult<()> {
     let py = channel.py();
     let (connection, request) = (entry.connection, entry.request);
-    let environ = {
-        let mut this = channel.borrow_mut();
-        let Some((wire, environs)) = this.wire_and_environs() else {
-            return Err(PyRuntimeError::new_err("the channel is closed"));
-        };
-        environs.build(
-            py,
-            Parts {
-                meta: wire.bytes(&entry.meta),
-                head: wire.bytes(&entry.head),
-                body: wire.bytes(&entry.body),
-                body_file: entry.body_file.as_ref().map(AsRawFd::as_raw_fd),
-                http10: entry.flags.http10,
-            },
-        )?
-    };
     let response = Bound::new(
         py,
         Response {
             channel: channel.clone().unbind(),
             to: Some(to),
             entry,
-            anonymous: environ.anonymous,
+            anonymous: false,
             stage: Stage::Fresh,
-            said: None,
             tail: None,
             informed: 0,
             outcome: Outcome::Broken,
@@ -398,126 +422,152 @@ pub(crate) fn answer(
             body_bytes: 0,
         },
     )?;
-    if environ.hints {
-        environ
-            .variables
-            .set_item(intern!(py, "wsgi.early_hints"), response.getattr(intern!(py, "hint"))?)?;
-    }
-    let run = run(&response, application, &environ.variables);
-    drop(environ);
+    let run = match environ_of(channel, &response) {
+        Ok(environ) => run(&response, application, &environ),
+        Err(error) => Err(error),
+    };
     let (outcome, status, body_bytes) = finish(&response, run)?;
     Channel::end_request(channel, connection, request, outcome, status, body_bytes);
     Ok(())
 }
 
+fn environ_of<'py>(
+    channel: &Bound<'py, Channel>,
+    response: &Bound<'py, Response>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let py = channel.py();
+    let (wire, mut environs) = channel.borrow_mut().take_for_environ()?;
+    let built = {
+        let this = response.borrow();
+        let entry = &this.entry;
+        let ranges = [entry.meta.clone(), entry.head.clone(), entry.body.clone()];
+        let (file, http10) = (entry.body_file.as_ref().map(AsRawFd::as_raw_fd), entry.flags.http10);
+        drop(this);
+        let [meta, head, body] = ranges.each_ref().map(|range| wire.bytes(range));
+        environs.build(py, Parts { meta, head, body, body_file: file, http10 })
+    };
+    channel.borrow_mut().put_back(wire, environs);
+    let environ = built?;
+    response.borrow_mut().anonymous = environ.anonymous;
+    if environ.hints {
+        environ
+            .variables
+            .set_item(intern!(py, "wsgi.early_hints"), response.getattr(intern!(py, "hint"))?)?;
+    }
+    Ok(environ.variables)
+}
+
 fn run(
     response: &Bound<'_, Response>,
     application: &Bound<'_, PyAny>,
-    environ: &Bound<'_, pyo3::types::PyDict>,
+    environ: &Bound<'_, PyDict>,
 ) -> PyResult<()> {
     let py = response.py();
     let result = application.call1((environ, response))?;
-    let in_python = matches!(response.borrow().stage, Stage::Python(_));
     let is_list = result.is_exact_instance_of::<PyList>() || result.is_exact_instance_of::<PyTuple>();
-    if is_list && !in_python {
+    if is_list && Response::in_python(response).is_none() {
         return give_list(response, &result);
     }
     let given = give_other(response, &result);
-    let close = result.getattr_opt(intern!(py, "close"))?;
-    let closed = match close {
-        Some(close) if !close.is_none() => close.call0().map(drop),
-        _ => Ok(()),
+    let closed = match result.getattr_opt(intern!(py, "close")) {
+        Ok(Some(close)) if !close.is_none() => close.call0().map(drop),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
     };
-    // What failed first is what went wrong.
-    given.and(closed)
+    match (given, closed) {
+        (given, Ok(())) => given,
+        (Ok(()), Err(second)) => Err(second),
+        (Err(first), Err(second)) => {
+            // As `finally` does it.
+            let (first, second) = (first.into_value(py), second.into_value(py));
+            if !first.is(&second) {
+                second.bind(py).setattr(intern!(py, "__context__"), first)?;
+            }
+            Err(PyErr::from_value(second.into_bound(py).into_any()))
+        }
+    }
 }
 
 /// A result whose pieces are all there.
 fn give_list(response: &Bound<'_, Response>, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = response.py();
-    let has_begun = !matches!(response.borrow().stage, Stage::Fresh | Stage::Headed(_));
-    if let (false, 1) = (has_begun, result.len()?) {
-        return response.borrow_mut().whole(&result.get_item(0)?);
-    }
-    if has_begun {
+    if !response.borrow().may_inform() {
         return give_other(response, result);
     }
+    if result.len()? == 1 {
+        return Response::whole(response, &result.get_item(0)?);
+    }
     let joined = PyBytes::new(py, b"").call_method1(intern!(py, "join"), (result,))?;
-    response.borrow_mut().whole(&joined)
+    Response::whole(response, &joined)
 }
 
 /// A result that is asked for its pieces.
 fn give_other(response: &Bound<'_, Response>, result: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = response.py();
-    let is_file = result.get_type().is(names::file_wrapper(py)?);
-    if is_file || matches!(response.borrow().stage, Stage::Python(_)) {
-        let pure = {
-            let mut this = response.borrow_mut();
-            match &this.stage {
-                Stage::Python(pure) => Some(pure.clone_ref(py).into_bound(py)),
-                Stage::Fresh | Stage::Headed(_) => Some(this.go_on_in_python(py)?),
-                Stage::Body { .. } | Stage::Over => None,
-            }
-        };
-        if let Some(pure) = pure {
-            return names::give(py)?.call1((pure, result)).map(drop);
-        }
+    if result.get_type().is(names::file_wrapper(py)?) && response.borrow().may_inform() {
+        Response::go_on_in_python(response)?;
     }
-    let has_begun = !matches!(response.borrow().stage, Stage::Fresh | Stage::Headed(_));
-    let pieces = result.try_iter()?;
-    if !has_begun && is_one(result) {
-        return match pieces.into_iter().next() {
-            Some(piece) => response.borrow_mut().whole(&piece?),
-            None => response.borrow_mut().end(py),
+    if let Some(pure) = Response::in_python(response) {
+        return names::give(py)?.call1((pure, result)).map(drop);
+    }
+    if response.borrow().may_inform() && is_one(result)? {
+        return match result.try_iter()?.next() {
+            Some(piece) => Response::whole(response, &piece?),
+            None => Response::end(response),
         };
     }
-    for piece in pieces {
+    for piece in result.try_iter()? {
         Response::write(response, &piece?)?;
     }
-    let stage = match &response.borrow().stage {
-        Stage::Python(pure) => Some(pure.clone_ref(py)),
-        _ => None,
-    };
-    match stage {
-        Some(pure) => pure.bind(py).call_method0(intern!(py, "end")).map(drop),
-        None => response.borrow_mut().end(py),
+    match Response::in_python(response) {
+        Some(pure) => pure.call_method0(intern!(py, "end")).map(drop),
+        None => Response::end(response),
     }
 }
 
 /// Whether a result says that it is one piece.
-fn is_one(result: &Bound<'_, PyAny>) -> bool {
-    if result.get_type().getattr_opt(intern!(result.py(), "__len__")).ok().flatten().is_none() {
-        return false;
+fn is_one(result: &Bound<'_, PyAny>) -> PyResult<bool> {
+    // A generator has none, and an exception for that costs.
+    if result.get_type().getattr_opt(intern!(result.py(), "__len__"))?.is_none() {
+        return Ok(false);
     }
-    result.len().is_ok_and(|length| length == 1)
+    match result.len() {
+        Ok(length) => Ok(length == 1),
+        Err(error) if error.is_instance_of::<PyTypeError>(result.py()) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Leaves the rest to Maitred, and says how the response has ended.
 fn finish(response: &Bound<'_, Response>, run: PyResult<()>) -> PyResult<(Outcome, u16, u64)> {
     let py = response.py();
-    let mut this = response.borrow_mut();
-    if run.is_ok() && this.tail.is_none() && !matches!(this.stage, Stage::Python(_)) {
-        this.stage = Stage::Over;
-        this.to = None;
-        return Ok((this.outcome, this.status, this.body_bytes));
+    {
+        let mut this = response.borrow_mut();
+        if run.is_ok() && this.tail.is_none() && !matches!(this.stage, Stage::Python(_)) {
+            return Ok(this.close());
+        }
+        if run.is_err() && this.may_inform() {
+            // The response of a failure is Python's, and has nothing of the application's.
+            this.stage = Stage::Fresh;
+        }
     }
-    if run.is_err() && matches!(this.stage, Stage::Fresh | Stage::Headed(_)) {
-        // The response of a failure is Python's.
-        this.said = None;
-        this.go_on_in_python(py)?;
+    if matches!(response.borrow().stage, Stage::Fresh) {
+        Response::go_on_in_python(response)?;
     }
-    let head =
-        this.channel.bind(py).borrow().wire().map(|wire| PyBytes::new(py, wire.bytes(&this.entry.head)));
     let error = run.err().map(|error| error.into_value(py));
-    let pure = match std::mem::replace(&mut this.stage, Stage::Over) {
-        Stage::Python(pure) => Some(pure),
-        _ => None,
+    let (pure, tail, head) = {
+        let mut this = response.borrow_mut();
+        let pure = match std::mem::replace(&mut this.stage, Stage::Over) {
+            Stage::Python(pure) => Some(pure),
+            _ => None,
+        };
+        let channel = this.channel.bind(py).borrow();
+        let head = channel.wire().map(|wire| PyBytes::new(py, wire.bytes(&this.entry.head)));
+        drop(channel);
+        (pure, this.tail.take(), head)
     };
-    let (tail, mut outcome, mut status, mut body_bytes) =
-        (this.tail.take(), this.outcome, this.status, this.body_bytes);
-    drop(this);
     let settled = names::settle(py)?.call1((pure, tail, error, head))?;
-    response.borrow_mut().to = None;
+    let (mut outcome, mut status, mut body_bytes) = response.borrow_mut().close();
     if let Ok((flags, said, bytes)) = settled.extract::<(u8, u16, u64)>() {
         outcome = match flags {
             1 => Outcome::Clean,
@@ -530,4 +580,14 @@ fn finish(response: &Bound<'_, Response>, run: PyResult<()>) -> PyResult<(Outcom
         outcome = Outcome::Broken;
     }
     Ok((outcome, status, body_bytes))
+}
+
+impl Response {
+    /// The application may keep this object, but not what belongs to the request.
+    fn close(&mut self) -> (Outcome, u16, u64) {
+        self.stage = Stage::Over;
+        self.to = None;
+        self.entry.body_file = None;
+        (self.outcome, self.status, self.body_bytes)
+    }
 }

@@ -11,11 +11,11 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PySet};
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::exchange::{Exchange, Given};
 use crate::names;
 use crate::order::{Asked, Order, Turn};
-use crate::ready::Ready;
 use crate::scope::Scopes;
 use crate::wire::{Entry, Frame, Received, Violation, Wire};
 
@@ -48,9 +48,10 @@ type Hooks = (Option<Py<PyAny>>, Option<Py<PyAny>>, Option<Py<PyAny>>);
 #[derive(Debug)]
 pub(crate) struct Session {
     host: Option<Host>,
+    /// Taken out, as `scopes` are, while a request is prepared: that runs code of Python, which may come back here.
     wire: Option<Wire>,
     order: Order,
-    scopes: Scopes,
+    scopes: Option<Box<Scopes>>,
     running: HashMap<(u32, u32), Py<Exchange>>,
     /// Frames that leave at the end of this turn of the loop.
     out: Vec<u8>,
@@ -60,7 +61,8 @@ pub(crate) struct Session {
     /// Whether requests begin in this turn: what they report leaves with the others. And whether one of them goes on behind it.
     in_turn: bool,
     waits: bool,
-    nothing: Option<Py<Ready>>,
+    /// Whether the channel is lost.
+    dropped: bool,
 }
 
 /// The bytes of one request.
@@ -78,14 +80,14 @@ impl Session {
             host: None,
             wire: None,
             order: Order::default(),
-            scopes: Scopes::default(),
+            scopes: None,
             running: HashMap::default(),
             out: Vec::new(),
             flushing: false,
             headed: Vec::new(),
             in_turn: false,
             waits: false,
-            nothing: None,
+            dropped: false,
         }
     }
 
@@ -104,7 +106,6 @@ impl Session {
         hooks: Hooks,
     ) -> PyResult<()> {
         let (change_scope, on_response, count) = hooks;
-        let nothing = Py::new(slf.py(), Ready::with(None))?;
         let sock = Arc::new(crate::raw::duplicate(number)?);
         let mut this = slf.borrow_mut();
         this.host = Some(Host {
@@ -119,7 +120,6 @@ impl Session {
             on_response,
             count,
         });
-        this.nothing = Some(nothing);
         this.wire = Some(Wire::new(sock, false));
         Ok(())
     }
@@ -127,17 +127,24 @@ impl Session {
     /// Takes what has come, and begins with it. True unless the channel has ended. Raises ProtocolError.
     fn readable(slf: &Bound<'_, Self>) -> PyResult<bool> {
         let py = slf.py();
-        let received = {
+        let mut received = {
             let mut this = slf.borrow_mut();
             let Some(wire) = &mut this.wire else { return Ok(true) };
-            wire.receive(false).map_err(|violation| names::protocol_error(py, &violation))?
+            wire.receive(false)
         };
         slf.borrow_mut().in_turn = true;
         let handled = Self::handle_all(slf);
         slf.borrow_mut().in_turn = false;
         Self::end_turn(slf)?;
         handled?;
-        Ok(received != Received::End)
+        let is_broken = slf.borrow().wire.as_ref().is_some_and(Wire::is_broken);
+        if is_broken && let Some(wire) = &mut slf.borrow_mut().wire {
+            received = wire.receive(false);
+        }
+        match received {
+            Ok(received) => Ok(received != Received::End),
+            Err(violation) => Err(names::protocol_error(py, &violation)),
+        }
     }
 
     /// Hands out what waits for the end of the turn.
@@ -167,6 +174,7 @@ impl Session {
             let mut this = slf.borrow_mut();
             this.order.clear();
             this.wire = None;
+            this.dropped = true;
             this.out.clear();
             this.running.drain().map(|(_, exchange)| exchange).collect()
         };
@@ -174,6 +182,31 @@ impl Session {
             Exchange::disown(exchange.bind(slf.py()))?;
         }
         Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Some(host) = &self.host {
+            visit.call(&host.session)?;
+            visit.call(&host.call_soon)?;
+            visit.call(&host.start)?;
+            visit.call(&host.base_of)?;
+            visit.call(&host.state)?;
+            visit.call(&host.tasks)?;
+            visit.call(&host.change_scope)?;
+            visit.call(&host.on_response)?;
+            visit.call(&host.count)?;
+        }
+        for exchange in self.running.values().chain(&self.headed) {
+            visit.call(exchange)?;
+        }
+        Ok(())
+    }
+
+    fn __clear__(slf: &Bound<'_, Self>) {
+        let mut this = slf.borrow_mut();
+        let dropped = (this.host.take(), std::mem::take(&mut this.running), std::mem::take(&mut this.headed));
+        drop(this);
+        drop(dropped);
     }
 }
 
@@ -238,19 +271,51 @@ impl Session {
             }
             Turn::Missing => Err(missing(py, connection)),
             Turn::Begin(to) => {
-                let given = {
-                    let mut this = slf.borrow_mut();
-                    let this = &mut *this;
-                    let Some(wire) = &this.wire else { return Ok(()) };
-                    let [meta, head, body] =
-                        [&entry.meta, &entry.head, &entry.body].map(|range| wire.bytes(range));
-                    let parts = Parts { meta, head, body };
-                    let host = this.host.as_ref().ok_or_else(closed)?;
-                    prepare(py, host, &mut this.scopes, &entry.flags, entry.body_file.take(), parts)?
-                };
-                Self::begin(slf, (connection, request), entry.flags, to, given, true)
+                let Some(wire) = slf.borrow_mut().wire.take() else { return Ok(()) };
+                let [meta, head, body] =
+                    [&entry.meta, &entry.head, &entry.body].map(|range| wire.bytes(range));
+                let parts = Parts { meta, head, body };
+                let given = Self::prepare(slf, &entry.flags, entry.body_file.take(), parts);
+                let mut this = slf.borrow_mut();
+                if !this.dropped {
+                    this.wire = Some(wire);
+                }
+                drop(this);
+                Self::begin(slf, (connection, request), entry.flags, to, given?, true)
             }
         }
+    }
+
+    /// What a request needs to run. The session is not borrowed: hooks, and the collector, run code of the application.
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        flags: &maitred_handoff::RequestFlags,
+        body_file: Option<OwnedFd>,
+        parts: Parts<'_>,
+    ) -> PyResult<Prepared> {
+        let py = slf.py();
+        let [head, body] = [parts.head, parts.body].map(|bytes| PyBytes::new(py, bytes).unbind());
+        if flags.may_detach || flags.body_stream || flags.body_fd {
+            let meta = PyBytes::new(py, parts.meta).unbind();
+            return Ok(Prepared::Python { meta, head, body, body_file });
+        }
+        let (mut scopes, base_of, state, change_scope) = {
+            let mut this = slf.borrow_mut();
+            let scopes = this.scopes.take().unwrap_or_default();
+            let host = this.host.as_ref().ok_or_else(closed)?;
+            let change_scope = host.change_scope.as_ref().map(|change| change.clone_ref(py));
+            (scopes, host.base_of.clone_ref(py), host.state.clone_ref(py), change_scope)
+        };
+        let built = scopes.build(py, base_of.bind(py), parts.meta, parts.head, flags.http10);
+        let before = slf.borrow_mut().scopes.replace(scopes);
+        drop(before);
+        let built = built?;
+        built.scope.set_item(intern!(py, "state"), state.bind(py).copy()?)?;
+        if let Some(change) = change_scope {
+            change.bind(py).call1((&built.scope,))?;
+        }
+        let (scope, anonymous) = (built.scope.unbind(), built.anonymous);
+        Ok(Prepared::Here(Given { scope, meta: built.meta, head, body, anonymous }))
     }
 
     /// The next requests of a connection, whose request is over.
@@ -272,13 +337,8 @@ impl Session {
                 session.bind(py).call_method1(intern!(py, "on_violation"), (error,))?;
                 return Ok(());
             };
-            let given = {
-                let mut this = slf.borrow_mut();
-                let this = &mut *this;
-                let parts = Parts { meta: &asked.meta, head: &asked.head, body: &asked.body };
-                let host = this.host.as_ref().ok_or_else(closed)?;
-                prepare(py, host, &mut this.scopes, &asked.flags, asked.body_file.take(), parts)?
-            };
+            let parts = Parts { meta: &asked.meta, head: &asked.head, body: &asked.body };
+            let given = Self::prepare(slf, &asked.flags, asked.body_file.take(), parts)?;
             Self::begin(slf, (connection, asked.request), asked.flags, to, given, false)?;
         }
         Ok(())
@@ -309,7 +369,8 @@ impl Session {
             Prepared::Here(given) => given,
         };
         let exchange = Exchange::begin(slf, connection, request, flags, to, given)?;
-        slf.borrow_mut().running.insert((connection, request), exchange.clone().unbind());
+        let before = slf.borrow_mut().running.insert((connection, request), exchange.clone().unbind());
+        drop(before);
         if let Some(count) = count {
             count.bind(py).call0()?;
         }
@@ -359,10 +420,12 @@ impl Session {
         let py = slf.py();
         let hook = {
             let mut this = slf.borrow_mut();
-            if this.running.remove(&(exchange.connection, exchange.request)).is_none() {
+            let Some(over) = this.running.remove(&(exchange.connection, exchange.request)) else {
                 // The channel is lost.
                 return Ok(());
-            }
+            };
+            // The caller has another reference: nothing of the exchange is dropped here.
+            drop(over);
             let service_us = u32::try_from(exchange.began.elapsed().as_micros()).unwrap_or(u32::MAX);
             this.report(
                 exchange.connection,
@@ -382,19 +445,14 @@ impl Session {
     }
 
     /// A request goes on in Python.
-    pub(crate) fn hand_over(&mut self, connection: u32, request: u32) {
-        self.running.remove(&(connection, request));
+    pub(crate) fn hand_over(&mut self, connection: u32, request: u32) -> Option<Py<Exchange>> {
+        self.running.remove(&(connection, request))
     }
 
     /// Its head has been said; what becomes of it is looked at when the turn ends.
     pub(crate) fn note_head(slf: &Bound<'_, Self>, exchange: Py<Exchange>) -> PyResult<()> {
         slf.borrow_mut().headed.push(exchange);
         Self::schedule(slf)
-    }
-
-    /// The awaitable of what needs no waiting.
-    pub(crate) fn nothing(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(self.nothing.as_ref().ok_or_else(closed)?.clone_ref(py).into_any())
     }
 
     pub(crate) fn headers(&self) -> &[(Vec<u8>, Vec<u8>)] {
@@ -437,16 +495,15 @@ impl Session {
         let py = slf.py();
         let mut this = slf.borrow_mut();
         let (session, headed) = (this.session(py)?, std::mem::take(&mut this.headed));
-        let out = (!this.out.is_empty()).then(|| PyBytes::new(py, &this.out));
-        this.out.clear();
+        let out = std::mem::take(&mut this.out);
         drop(this);
         for exchange in headed {
             Exchange::look_at_head(exchange.bind(py), session.bind(py))?;
         }
-        if let Some(out) = out {
-            session.bind(py).call_method1(intern!(py, "send_now"), (out,))?;
+        if out.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        session.bind(py).call_method1(intern!(py, "send_now"), (PyBytes::new(py, &out),)).map(drop)
     }
 }
 
@@ -468,28 +525,6 @@ enum Prepared {
     Here(Given),
     /// In Python: WebSockets, bodies that follow, or come in files.
     Python { meta: Py<PyBytes>, head: Py<PyBytes>, body: Py<PyBytes>, body_file: Option<OwnedFd> },
-}
-
-fn prepare(
-    py: Python<'_>,
-    host: &Host,
-    scopes: &mut Scopes,
-    flags: &maitred_handoff::RequestFlags,
-    body_file: Option<OwnedFd>,
-    parts: Parts<'_>,
-) -> PyResult<Prepared> {
-    let [head, body] = [parts.head, parts.body].map(|bytes| PyBytes::new(py, bytes).unbind());
-    if flags.may_detach || flags.body_stream || flags.body_fd {
-        let meta = PyBytes::new(py, parts.meta).unbind();
-        return Ok(Prepared::Python { meta, head, body, body_file });
-    }
-    let built = scopes.build(py, host.base_of.bind(py), parts.meta, parts.head, flags.http10)?;
-    built.scope.set_item(intern!(py, "state"), host.state.bind(py).copy()?)?;
-    if let Some(change) = &host.change_scope {
-        change.bind(py).call1((&built.scope,))?;
-    }
-    let (scope, anonymous) = (built.scope.unbind(), built.anonymous);
-    Ok(Prepared::Here(Given { scope, meta: built.meta, head, body, anonymous }))
 }
 
 fn missing(py: Python<'_>, connection: u32) -> PyErr {

@@ -93,6 +93,10 @@ pub(crate) struct Wire {
     trailed: Option<(u32, u32)>,
     /// Whether requests wait in the queue for their turn, so that one that is cancelled there never begins.
     one_by_one: bool,
+    /// What is wrong behind the frames of the queue.
+    violation: Option<Violation>,
+    /// Whether a request that runs still has its bytes in the buffer.
+    pub(crate) is_held: bool,
 }
 
 impl Wire {
@@ -108,6 +112,8 @@ impl Wire {
             welcomed: false,
             trailed: None,
             one_by_one,
+            violation: None,
+            is_held: false,
         }
     }
 
@@ -119,8 +125,11 @@ impl Wire {
     /// One `recvmsg`, and every frame that is complete then into the queue.
     ///
     /// # Errors
-    /// If the server broke the protocol.
+    /// If the server broke the protocol; what stood before that comes first.
     pub(crate) fn receive(&mut self, wait: bool) -> Result<Received, Violation> {
+        if let Some(violation) = self.violation.take() {
+            return Err(violation);
+        }
         self.make_room();
         let mut space = [MaybeUninit::uninit(); ANCILLARY_BYTES];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -146,13 +155,22 @@ impl Wire {
             return Ok(Received::End);
         }
         self.filled += got.bytes;
-        self.take_frames()?;
+        match self.take_frames() {
+            Err(violation) if !self.queue.is_empty() => self.violation = Some(violation),
+            taken => taken?,
+        }
         Ok(Received::Some)
     }
 
-    /// Room for the rest of a frame that is not complete, or for a batch. Ranges stay true while the queue has frames.
+    /// Whether only a violation is left behind the frames of the queue.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.violation.is_some()
+    }
+
+    /// Room for the rest of a frame that is not complete, or for a batch. Ranges stay true while the queue has frames, or a
+    /// request is held.
     fn make_room(&mut self) {
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && !self.is_held {
             self.buffer.copy_within(self.taken..self.filled, 0);
             self.filled -= self.taken;
             self.taken = 0;
