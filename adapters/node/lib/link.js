@@ -6,8 +6,12 @@ const { inChunks } = require('./chunks');
 const { ClientSocket } = require('./client_socket');
 const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
 const { openBelow } = require('./file');
+const { Fields } = require('./requests');
 const { BadResponse, Response } = require('./response');
+const { wholeOf } = require('./whole');
 
+/** The last line of a meta. */
+const QUEUE = 'queue_us=';
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
 /** HTTP/2 begins on connections of its own with Maitred, so this offer, which some clients always make, is not passed on. */
 const H2C = /\r\nupgrade: *h2c\r\n/i;
@@ -54,14 +58,17 @@ function parseMeta(text) {
   };
 }
 
+const NO_META = parseMeta('');
+
 /** One request, from its REQUEST to its DONE. */
 class Exchange {
-  constructor(frame, meta) {
+  constructor(link, frame, meta, now) {
+    this.link = link;
     this.number = frame.request;
     this.flags = frame.flags;
     this.meta = meta;
     this.response = new Response(frame.flags, meta);
-    this.began = performance.now();
+    this.began = now;
     /** Whether there is something of the final response with the client, or on its way. */
     this.written = false;
     this.waiting = false;
@@ -98,7 +105,10 @@ class Link {
     /** Whether the last request came to node:http with `Connection: close`. */
     this.closing = false;
     this.metaText = null;
-    this.meta = parseMeta('');
+    this.meta = NO_META;
+    this.fields = new Fields();
+    /** Requests come before those before them are answered: what is left to Maitred would be overtaken by the next response. */
+    this.inOrder = false;
     this.retired = false;
     this.detached = false;
     this.bodyRest = 0;
@@ -107,8 +117,9 @@ class Link {
     this.streams = false;
   }
 
+  /** Whether a request is under way, or node:http has not left its response yet. */
   get busy() {
-    return this.current !== null;
+    return this.current !== null || (this.client !== null && !this.client.isParsed && Boolean(this.client._httpMessage));
   }
 
   /** The socket itself, once it is the application's own. */
@@ -122,26 +133,35 @@ class Link {
   }
 
   /** A request; it waits for those before it. */
-  take(frame) {
-    if (this.current) this.queue.push(frame);
-    else this.begin(frame);
+  take(frame, now) {
+    if (!this.busy) return this.begin(frame, now);
+    this.inOrder = true;
+    this.queue.push(frame);
+    return undefined;
   }
 
-  begin(frame) {
+  begin(frame, now) {
     const before = this.meta;
-    this.readMeta(frame.meta);
-    const exchange = new Exchange(frame, this.meta);
+    const { text } = frame;
+    this.readMeta(frame, text);
+    const exchange = new Exchange(this, frame, this.meta, now);
+    const { serving } = this.channel;
     this.current = exchange;
     this.requests += 1;
     if (this.client && this.isStale(before, frame)) this.dropClient();
     if (!this.client) {
       this.client = new ClientSocket(this);
       this.requests = 1;
-      this.channel.serving.connect(this.client);
+      serving.connect(this.client);
     }
-    this.client.meta = this.meta;
-    this.client._unrefTimer();
+    const { client } = this;
+    client.meta = this.meta;
+    client._unrefTimer();
+    client.received += text.length - frame.metaBytes + frame.bodyBytes;
     this.closing = !(frame.flags & FLAG.KEEP);
+    if (serving.requests.offer(this, exchange, frame, text, frame.metaBytes)) return;
+    client.received -= text.length - frame.metaBytes + frame.bodyBytes;
+    serving.requests.parse(client);
     this.feed(frame);
   }
 
@@ -162,14 +182,40 @@ class Link {
     client.destroy();
   }
 
-  readMeta(meta) {
-    const text = meta.latin1Slice();
-    const queue = text.lastIndexOf('\nqueue_us=');
-    const lasting = queue < 0 ? text : text.slice(0, queue);
-    if (lasting !== this.metaText) {
-      this.metaText = lasting;
-      this.meta = parseMeta(meta.toString());
+  /** `text` begins with the meta; its last line, if that is `queue_us`, is another one each time. */
+  readMeta(frame, text) {
+    const bytes = frame.metaBytes;
+    const { metaText } = this;
+    if (metaText !== null && text.startsWith(metaText)) {
+      const at = metaText.length;
+      if (at === bytes || (text.startsWith(QUEUE, at) && text.indexOf('\n', at) === bytes - 1)) return;
     }
+    const queue = text.lastIndexOf(`\n${QUEUE}`, bytes - 1);
+    const lasting = text.slice(0, queue < 0 ? bytes : queue + 1);
+    this.meta = this.channel.metaOf(lasting, frame);
+    this.metaText = lasting;
+  }
+
+  /** Whether a response that is there as a whole can leave with others. */
+  get mayJoin() {
+    const exchange = this.current;
+    return exchange !== null && !this.inOrder && !exchange.waiting && !exchange.upgrade && exchange.file === null &&
+      exchange.response.isFresh && this.channel.joins;
+  }
+
+  /** The same as `send` for what is a whole response; false if it is none, or not to leave with others. */
+  join(held) {
+    const exchange = this.current;
+    if (!this.mayJoin) return false;
+    const whole = wholeOf(held, exchange.flags, exchange.meta);
+    if (whole === null) return false;
+    this.client._unrefTimer();
+    this.count(whole.bytes);
+    exchange.response.take(whole);
+    exchange.written = true;
+    this.channel.join(this.number, exchange.number, whole);
+    this.finish(exchange, OUTCOME.CLEAN);
+    return true;
   }
 
   /** Gives node:http the request, so that it does with the connection what Maitred has decided. */
@@ -187,7 +233,7 @@ class Link {
     else if (frame.trailers) return this.feedChunks(frame, fields);
     if (fields === '') {
       // Head and body stand behind one another in the frame.
-      this.push(body.length ? frame.payload.subarray(12 + frame.meta.length) : head);
+      this.push(body.length ? frame.data.subarray(frame.headAt, frame.end) : head);
       return undefined;
     }
     head = Buffer.concat([head.subarray(0, head.length - 2), Buffer.from(`${fields}\r\n`), body]);
@@ -411,14 +457,19 @@ class Link {
     const serviceUs = Math.round((performance.now() - exchange.began) * 1000);
     this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, response.bodyBytes);
     this.current = null;
-    if (this.queue.length) setImmediate(() => this.next());
+    if (this.queue.length) this.goOn();
     else if (this.retired) this.close();
   }
 
+  /** Has the next request begin, if one waits. */
+  goOn() {
+    if (this.queue.length) setImmediate(() => this.next());
+  }
+
   next() {
-    if (this.current) return;
+    if (this.busy) return;
     const frame = this.queue.shift();
-    if (frame) this.begin(frame);
+    if (frame) this.begin(frame, performance.now());
     else if (this.retired) this.close();
   }
 
@@ -535,4 +586,4 @@ class Link {
   }
 }
 
-module.exports = { Link };
+module.exports = { Link, parseMeta };
