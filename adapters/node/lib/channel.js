@@ -86,6 +86,8 @@ class Channel {
     this.files = [];
     this.onFlushed = null;
     this.outSince = 0;
+    /** How many times in a row something has waited too long. */
+    this.waits = 0;
     /** For how many requests more responses do not wait for the end of the turn. */
     this.late = 0;
     this.flushing = false;
@@ -232,7 +234,7 @@ class Channel {
    */
   get joins() {
     const waiting = this.out.bytes;
-    return (this.underWay > 1 || waiting > 0) && this.late === 0 && waiting < JOINED_BYTES_MAX &&
+    return (this.underWay > 1 || this.decoder.requests > 1 || waiting > 0) && this.late === 0 && waiting < JOINED_BYTES_MAX &&
       this.socket.writableLength === 0 && !this.abandoned;
   }
 
@@ -280,13 +282,19 @@ class Channel {
     }
   }
 
+  /** Once is chance: the process itself may have had to wait for a processor. */
+  noteWait() {
+    this.waits = performance.now() - this.outSince > LATE_MS ? this.waits + 1 : 0;
+    if (this.waits > 1) this.late = LATE_REQUESTS;
+  }
+
   flushIfDue(now) {
     if (this.out.bytes > 0 && now - this.outSince >= DONE_WAIT_MS) this.flush();
   }
 
   flush() {
     this.flushing = false;
-    if (this.out.bytes > 0 && performance.now() - this.outSince > LATE_MS) this.late = LATE_REQUESTS;
+    if (this.out.bytes > 0) this.noteWait();
     while (this.out.bytes > 0 && this.socket.writableLength === 0 && !this.socket.destroyed) this.write();
     if (this.socket.destroyed) {
       this.files.splice(0).forEach(({ file }) => file.close());

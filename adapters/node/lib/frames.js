@@ -87,6 +87,7 @@ class Decoder {
     this.bytes = 0;
     this.needed = HEADER_BYTES;
     this.trailed = null;
+    this.requests = 0;
     this.repeated = null;
   }
 
@@ -129,12 +130,17 @@ class Decoder {
     }
   }
 
-  /** Connections of which several requests are there at once: a server may do so with workers that answer in order. */
+  /**
+   * How many requests are there at once, and connections of which several are: a server may do so with workers that answer in
+   * order.
+   */
   note(data) {
+    this.requests = 0;
     this.repeated = null;
     const seen = new Set();
     for (let at = 0; data.length - at >= HEADER_BYTES; at += HEADER_BYTES + data.readUInt32LE(at)) {
       if (data[at + 4] !== KIND.REQUEST) continue;
+      this.requests += 1;
       const connection = data.readUInt32LE(at + 8);
       if (seen.has(connection)) (this.repeated ??= new Set()).add(connection);
       seen.add(connection);

@@ -67,7 +67,10 @@ class Exchange {
     this.number = frame.request;
     this.flags = frame.flags;
     this.meta = meta;
-    this.response = new Response(frame.flags, meta);
+    this.judged = null;
+    /** Of a response that was whole: its status, and the bytes of its body. */
+    this.status = 0;
+    this.bodyBytes = 0;
     this.began = now;
     /** Whether there is something of the final response with the client, or on its way. */
     this.written = false;
@@ -79,6 +82,17 @@ class Exchange {
     this.incoming = null;
     /** What is left of the body, if Maitred is to read it from a file. */
     this.file = null;
+  }
+
+  /** What is judged piece by piece, as most responses are not. */
+  get response() {
+    this.judged ??= new Response(this.flags, this.meta);
+    return this.judged;
+  }
+
+  /** Whether nothing of the final response was written. */
+  get isFresh() {
+    return this.judged === null ? this.status === 0 : this.judged.isFresh;
   }
 
   /** The file is passed, or not wanted. */
@@ -104,7 +118,7 @@ class Link {
     this.requests = 0;
     /** Whether the last request came to node:http with `Connection: close`. */
     this.closing = false;
-    this.metaText = null;
+    this.metaText = '';
     this.meta = NO_META;
     this.fields = new Fields();
     /** Requests come before those before them are answered: what is left to Maitred would be overtaken by the next response. */
@@ -185,9 +199,8 @@ class Link {
   /** `text` begins with the meta; its last line, if that is `queue_us`, is another one each time. */
   readMeta(frame, text) {
     const bytes = frame.metaBytes;
-    const { metaText } = this;
-    if (metaText !== null && text.startsWith(metaText)) {
-      const at = metaText.length;
+    const at = this.metaText.length;
+    if (at > 0 && text.slice(0, at) === this.metaText) {
       if (at === bytes || (text.startsWith(QUEUE, at) && text.indexOf('\n', at) === bytes - 1)) return;
     }
     const queue = text.lastIndexOf(`\n${QUEUE}`, bytes - 1);
@@ -200,7 +213,7 @@ class Link {
   get mayJoin() {
     const exchange = this.current;
     return exchange !== null && !this.inOrder && !exchange.waiting && !exchange.upgrade && exchange.file === null &&
-      exchange.response.isFresh && this.channel.joins;
+      exchange.isFresh && this.channel.joins;
   }
 
   /** The same as `send` for what is a whole response; false if it is none, or not to leave with others. */
@@ -211,7 +224,8 @@ class Link {
     if (whole === null) return false;
     this.client._unrefTimer();
     this.count(whole.bytes);
-    exchange.response.take(whole);
+    exchange.status = whole.status;
+    exchange.bodyBytes = whole.rest;
     exchange.written = true;
     this.channel.join(this.number, exchange.number, whole);
     this.finish(exchange, OUTCOME.CLEAN);
@@ -428,7 +442,7 @@ class Link {
   refuse(exchange, error, callback) {
     console.error(`maitred: bad response of the application: ${error.message}`);
     if (!exchange.written) {
-      exchange.response = new Response(exchange.flags, exchange.meta);
+      exchange.judged = null;
       const head = `HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: ${FAILURE.length}`;
       const data = exchange.response.feed(`${head}\r\n\r\n${FAILURE}`, 'latin1');
       return this.write(exchange, [data], data.length, () => callback(error));
@@ -452,10 +466,12 @@ class Link {
     if (exchange.done) return;
     exchange.done = true;
     exchange.dropFile();
-    const { response } = exchange;
-    const status = exchange.written ? response.status || response.informed : 0;
+    const { judged } = exchange;
+    const whole = exchange.status !== 0 || judged === null;
+    const status = exchange.written ? exchange.status || judged?.status || judged?.informed || 0 : 0;
     const serviceUs = Math.round((performance.now() - exchange.began) * 1000);
-    this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, response.bodyBytes);
+    const bodyBytes = whole ? exchange.bodyBytes : judged.bodyBytes;
+    this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, bodyBytes);
     this.current = null;
     if (this.queue.length) this.goOn();
     else if (this.retired) this.close();

@@ -209,14 +209,6 @@ class Response {
     return this.mode === 'head' && this.head === '';
   }
 
-  /** Takes a whole response (whole.js), which is sent as it is. */
-  take({ status, rest }) {
-    this.mode = 'length';
-    this.status = status;
-    this.sent = rest;
-    this.complete = true;
-  }
-
   /** Takes what was written, and returns what is to be sent of it. */
   feed(chunk, encoding) {
     if (this.mode === 'head') return this.feedHead(chunk, encoding);
