@@ -89,7 +89,7 @@ function onFinish() {
   exchange.link.goOn();
 }
 
-/** Nobody listens, and nothing has been read: then none of the events of a stream has to be made, nor a body. */
+/** Without a listener and a body, and unread, a request needs none of the events of a stream. */
 function isUnseen(request) {
   return request._eventsCount === 0 && !request._consumed && request.readableLength === 0 && request.readableFlowing === null;
 }
