@@ -8,7 +8,7 @@ const frames = require('./frames');
 const { channelHandle, fileHandle, writeWith } = require('./handles');
 const { Link, parseMeta } = require('./link');
 const { Outbox } = require('./outbox');
-const { Writer } = require('./writer');
+const { Writer, restOf } = require('./writer');
 
 const { KIND } = frames;
 const RECEIVE_BYTES = 256 * 1024;
@@ -308,25 +308,25 @@ class Channel {
     this.out.seal();
     const [first, second] = this.files;
     const count = second ? second.at : this.out.pieces.length;
-    const bytes = this.out.take(count);
+    const pieces = this.out.take(count);
     if (first) {
       this.files.shift();
       for (const later of this.files) later.at -= count;
       this.out.leave();
-      return writeWith(this.socket, this.handle, first.file, bytes, () => {
+      return writeWith(this.socket, this.handle, first.file, Buffer.concat(pieces), () => {
         first.file.close();
         this.flush();
       });
     }
     let written = 0;
     try {
-      written = fs.writeSync(this.fd, bytes);
+      written = pieces.length === 1 ? fs.writeSync(this.fd, pieces[0]) : fs.writevSync(this.fd, pieces);
     } catch (error) {
       if (error.code !== 'EAGAIN') return void this.socket.destroy(error);
     }
-    if (written === bytes.length) return void this.out.reuse();
+    if (written === pieces.reduce((sum, { length }) => sum + length, 0)) return void this.out.reuse();
     this.out.leave();
-    this.socket.write(bytes.subarray(written), () => this.flush());
+    this.socket.write(restOf(pieces, written), () => this.flush());
     return undefined;
   }
 

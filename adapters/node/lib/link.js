@@ -10,6 +10,8 @@ const { Fields } = require('./requests');
 const { BadResponse, Response } = require('./response');
 const { wholeOf } = require('./whole');
 
+/** From so many characters on, a text is not joined with its head. */
+const APART_BYTES_MIN = 16 * 1024;
 /** The last line of a meta. */
 const QUEUE = 'queue_us=';
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
@@ -56,6 +58,14 @@ function parseMeta(text) {
     serverHeader: values.get('server_header') !== '0',
     identity: identityOf(values),
   };
+}
+
+/** A head with a large text behind it, which need not be copied as often as a head is: one behind the other. */
+function apart(piece, exchange) {
+  const { chunk, encoding } = piece;
+  if (typeof chunk !== 'string' || chunk.length < APART_BYTES_MIN || !exchange.isFresh) return [piece];
+  const head = chunk.indexOf('\r\n\r\n') + 4;
+  return head < 4 ? [piece] : [{ chunk: chunk.slice(0, head), encoding }, { chunk: chunk.slice(head), encoding }];
 }
 
 const NO_META = parseMeta('');
@@ -312,10 +322,12 @@ class Link {
     const pieces = [];
     let bytes = 0;
     try {
-      for (const { chunk, encoding } of chunks) {
-        const data = exchange.response.feed(chunk, encoding);
-        if (data.length) pieces.push(data);
-        bytes += data.length;
+      for (const piece of chunks) {
+        for (const { chunk, encoding } of apart(piece, exchange)) {
+          const data = exchange.response.feed(chunk, encoding);
+          if (data.length) pieces.push(data);
+          bytes += data.length;
+        }
       }
     } catch (error) {
       return this.refuse(exchange, error, callback);

@@ -83,12 +83,11 @@ class Outbox {
     }
   }
 
-  /** The first `count` pieces, as one. */
+  /** The first `count` pieces. */
   take(count) {
     const pieces = this.pieces.splice(0, count);
-    const bytes = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
-    this.bytes -= bytes.length;
-    return bytes;
+    for (const piece of pieces) this.bytes -= piece.length;
+    return pieces;
   }
 
   /** Everything has left, so that the block can be used again. */

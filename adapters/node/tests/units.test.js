@@ -9,6 +9,7 @@ const { Outbox } = require('../lib/outbox');
 const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
 const { wholeOf } = require('../lib/whole');
+const { restOf } = require('../lib/writer');
 
 function header(kind, bytes, { flags = 0, descriptors = 0, connection = 0, request = 0 } = {}) {
   const data = Buffer.alloc(16);
@@ -111,7 +112,7 @@ test('numbers beyond 32 bits in DONE', () => {
   const out = new Outbox();
   out.done(0xffff_fff0, 0xffff_fff1, 1, 200, 2 ** 40, 5_000_000_000);
   out.seal();
-  const data = out.take(1);
+  const [data] = out.take(1);
   assert.deepEqual([data[4], data[5], data.readUInt16LE(6), data.readUInt32LE(0), data.length], [KIND.DONE, 1, 0, 16, 32]);
   assert.deepEqual([data.readUInt32LE(8), data.readUInt32LE(12), data.readUInt32LE(16)], [0xffff_fff0, 0xffff_fff1, 200]);
   assert.equal(data.readBigUInt64LE(24), 5_000_000_000n);
@@ -135,7 +136,7 @@ test('frames leave in the order in which they were said, however large', () => {
   const total = out.bytes;
   out.seal();
   const seen = [];
-  const whole = Buffer.from(out.take(out.pieces.length));
+  const whole = Buffer.concat(out.take(out.pieces.length));
   assert.deepEqual([whole.length, out.bytes], [total, 0]);
   for (let at = 0; at < whole.length; at += 16 + whole.readUInt32LE(at)) {
     seen.push(whole.readUInt32LE(at + 8));
@@ -194,7 +195,7 @@ function wholeText(writes, flags = FLAG.KEEP, meta = { serverHeader: true, sendf
   const out = new Outbox();
   out.whole(1, 2, found);
   out.seal();
-  const data = out.take(1);
+  const [data] = out.take(1);
   assert.equal(data.readUInt32LE(0), data.length - 16);
   return data.latin1Slice(16);
 }
@@ -235,6 +236,14 @@ test('what is no whole response, or has to be looked at, goes piece by piece', (
   assert.equal(wholeText([[named], ['abc']], FLAG.KEEP, meta), null);
   assert.equal(wholeText([[three], ['abc']], FLAG.KEEP | FLAG.HEAD), null);
   assert.match(wholeText([[three]], FLAG.KEEP | FLAG.HEAD), /Content-Length: 3/);
+});
+
+test('what a socket has not taken is what follows', () => {
+  const pieces = ['ab', 'cde', '', 'f'].map((text) => Buffer.from(text));
+  for (let written = 0; written < 6; written += 1) assert.equal(String(restOf(pieces, written)), 'abcdef'.slice(written));
+  const [large] = pieces;
+  large[1] = 120;
+  assert.equal(restOf([Buffer.from('head'), large], 5).buffer, large.buffer);
 });
 
 test('tails are cut at 64 KiB', () => {
