@@ -35,7 +35,8 @@ function stateOf(request, response) {
   return {
     request: [
       request.complete, request.aborted, request.readable, request.readableEnded, request.destroyed, request.closed,
-      request.readableLength, request.errored?.code, request.httpVersion, request.method, request.url, request.own, request.upgrade,
+      request.readableLength, request.errored?.code, request.httpVersion, request.method, request.url, request.own,
+      request.upgrade,
       request.socket === request.connection, request.rawTrailers.length,
     ],
     response: [
