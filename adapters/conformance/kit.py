@@ -132,6 +132,11 @@ def _field(line):
     return name.lower(), value.strip()
 
 
+def _queued(sock):
+    """Bytes that wait in a socket to be sent."""
+    return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]
+
+
 class Client:
     """Both ends of a client's connection: `near` is the client's, `far` the one that the worker gets a copy of. Of a relay `near` is
     Maitred's."""
@@ -147,6 +152,8 @@ class Client:
         self.near.settimeout(DEADLINE_S)
         self.far.setblocking(False)
         self._data = b""
+        self.delivered = None
+        self.worker = None
 
     def close(self):
         """Closes both."""
@@ -155,6 +162,9 @@ class Client:
 
     def deliver(self, data):
         """Sends what TAILs said, as Maitred does, and reads meanwhile what the client gets."""
+        if data is self.delivered:
+            return
+        self.delivered = data
         rest = memoryview(data)
         while rest:
             readable, writable, _ = select.select([self.near], [self.far], [], DEADLINE_S)
@@ -164,8 +174,16 @@ class Client:
             if readable:
                 expect(self.more(), "the connection ended before its tail")
 
+    def takes(self, data):
+        """Whether its socket has room for that, for which it has nothing waiting."""
+        return self.far.fileno() >= 0 and len(data) <= 65536 + 4096 and not _queued(self.far)
+
     def more(self):
-        """Receives something; False at the end."""
+        """Receives something; False at the end. Meanwhile the channel is read, where the response may come as a TAIL."""
+        while self.worker and self.worker.is_open:
+            readable, _, _ = select.select([self.near, self.worker.sock], [], [], DEADLINE_S)
+            if self.near in readable or not readable or not self.worker.read_ahead():
+                break
         data = self.near.recv(65536)
         self._data += data
         return bool(data)
@@ -341,6 +359,10 @@ class Worker:
         self.sock.settimeout(DEADLINE_S)
         self._data = b""
         self._tails = {}
+        # Of what was sent: what is no whole frame yet, descriptors that no frame has taken, whose connections and requests are.
+        self._said, self._passed, self._owners, self._asked = b"", [], {}, {}
+        # Of what was received: what is no whole frame yet, TAILs without their DONE, and whose were delivered.
+        self._ahead, self._held, self._early = b"", {}, {}
 
     def __enter__(self):
         return self
@@ -399,6 +421,7 @@ class Worker:
     def client(self, relay=False):
         """A new client connection, or a relay."""
         client = Client(relay)
+        client.worker = self
         self._clients.append(client)
         return client
 
@@ -415,13 +438,50 @@ class Worker:
         """How many descriptors the adapter has open."""
         return len(self.names_of_files())
 
+    def _note(self, data, descriptors):
+        """Whose connections the requests are of that are sent, also in pieces: a TAIL may be the whole response to one."""
+        self._said += data
+        self._passed += descriptors
+        while len(self._said) >= HEADER.size:
+            size, kind, _, count, connection, request = HEADER.unpack_from(self._said)
+            if len(self._said) < HEADER.size + size:
+                return
+            self._said = self._said[HEADER.size + size :]
+            taken, self._passed = self._passed[:count], self._passed[count:]
+            if kind == REQUEST and taken:
+                self._owners[connection] = next((one for one in self._clients if one.far.fileno() == taken[0]), None)
+            if kind == REQUEST:
+                self._asked[connection, request] = self._owners.get(connection)
+
+    def _look(self):
+        """Delivers responses that TAILs hold as a whole, whatever the case reads first: the client or the channel."""
+        while len(self._ahead) >= HEADER.size:
+            size, kind, flags, _, connection, request = HEADER.unpack_from(self._ahead)
+            if len(self._ahead) < HEADER.size + size:
+                return
+            payload = self._ahead[HEADER.size : HEADER.size + size]
+            self._ahead = self._ahead[HEADER.size + size :]
+            key = (connection, request)
+            if kind == TAIL:
+                # Of a file, the case says when.
+                self._held[key] = None if flags or key in self._held else payload
+            elif kind == DONE:
+                data, client = self._held.pop(key, None), self._asked.get(key)
+                if data and data.startswith(b"HTTP/1.1 ") and client and client.takes(data):
+                    client.deliver(data)
+                    self._early[key] = client
+
     def send(self, data, descriptors=()):
         """Sends bytes, the descriptors with the first of them; one by one, in messages of one byte, to a worker that wants
         no more than one in a message."""
+        self._note(data, list(descriptors))
+        self._send(data, descriptors)
+
+    def _send(self, data, descriptors):
         if not data:
             return
         while self.sockets_only and len(descriptors) > 1:
-            self.send(data[:1], descriptors[:1])
+            self._send(data[:1], descriptors[:1])
             data, descriptors = data[1:], descriptors[1:]
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
@@ -433,7 +493,7 @@ class Worker:
     def await_reading(self):
         """Until the adapter has received what was sent."""
         limit = time.monotonic() + DEADLINE_S
-        while struct.unpack("i", fcntl.ioctl(self.sock, termios.TIOCOUTQ, bytes(4)))[0]:
+        while _queued(self.sock):
             expect(time.monotonic() < limit, "the adapter does not read the channel")
             os.sched_yield()
 
@@ -470,13 +530,24 @@ class Worker:
                     self._reading.remove(client)
             if self.sock in readable:
                 break
+        if not self.read_ahead():
+            raise Failure(f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
+
+    @property
+    def is_open(self):
+        """Whether the channel is there to be read."""
+        return self.sock.fileno() >= 0
+
+    def read_ahead(self):
+        """Receives from the channel. False at its end."""
         data, ancillary, flags, _ = self.sock.recvmsg(65536, socket.CMSG_SPACE(253 * 4), socket.MSG_CMSG_CLOEXEC)
         for _, _, rights in ancillary:
             self._arrived += array.array("i", rights)
         expect(not flags & socket.MSG_CTRUNC, "more descriptors in one message than one can have")
-        if not data:
-            raise Failure(f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
         self._data += data
+        self._ahead += data
+        self._look()
+        return bool(data)
 
     def _take(self, count):
         for descriptor in self.taken:
@@ -485,7 +556,8 @@ class Worker:
         self.taken, self._arrived = self._arrived[:count], self._arrived[count:]
 
     def done(self):
-        """The next DONE, with the TAILs of its request; nothing else may come before it."""
+        """The next DONE, with the TAILs of its request; nothing else may come before it. A response that is there as a whole, in
+        TAILs, is delivered."""
         while True:
             kind, flags, connection, request, payload = self.read_frame()
             if kind == TAIL:
@@ -495,6 +567,9 @@ class Worker:
             done = Done(flags, connection, request, payload, self._tails.pop((connection, request), ()))
             if done.status == 404 and not self.wants_404:
                 raise Skipped("the reference application answers 404")
+            client = self._early.pop((connection, request), None)
+            if client:
+                client.delivered = done.tail
             return done
 
     def _tail(self, flags, connection, request, payload):

@@ -6,13 +6,22 @@ const { performance } = require('node:perf_hooks');
 
 const frames = require('./frames');
 const { channelHandle, fileHandle, writeWith } = require('./handles');
-const { Link } = require('./link');
-const { Writer } = require('./writer');
+const { Link, parseMeta } = require('./link');
+const { Outbox } = require('./outbox');
+const { Writer, restOf } = require('./writer');
 
 const { KIND } = frames;
 const RECEIVE_BYTES = 256 * 1024;
 /** How long a DONE may wait for company, in milliseconds. */
 const DONE_WAIT_MS = 1;
+/** What has waited longer, because listeners of the application took long, is a reason to have no response wait for a while. */
+const LATE_MS = 4;
+/** How many requests that while is. */
+const LATE_REQUESTS = 100;
+/** Metas that are remembered: a relay brings requests of one client after another. */
+const METAS_MAX = 1024;
+/** Bytes that wait to be sent, beyond which responses are written by themselves. */
+const JOINED_BYTES_MAX = 1024 * 1024;
 /** How long detached connections have to end in the way of their protocol, in milliseconds. */
 const DETACHED_END_MS = 3000;
 
@@ -67,15 +76,20 @@ class Channel {
     this.lost = lost;
     this.links = new Map();
     this.detached = detached;
+    this.metas = new Map();
     this.underWay = 0;
     this.received = [];
     this.welcomed = false;
     this.ending = false;
     this.heard = false;
-    this.out = [];
+    this.out = new Outbox();
     this.files = [];
     this.onFlushed = null;
     this.outSince = 0;
+    /** How many times in a row something has waited too long. */
+    this.waits = 0;
+    /** For how many requests more responses do not wait for the end of the turn. */
+    this.late = 0;
     this.flushing = false;
     this.finishing = false;
     this.leaving = false;
@@ -110,11 +124,27 @@ class Channel {
     try {
       this.decoder.add(Buffer.from(buffer.subarray(0, bytes)));
     } catch (error) {
-      if (!(error instanceof frames.Violation)) throw error;
-      fs.writeSync(2, `maitred: Maitred broke the protocol: ${error.message}\n`);
-      process.exit(1);
+      this.onError(error);
     }
     return true;
+  }
+
+  onError(error) {
+    if (!(error instanceof frames.Violation)) {
+      // A listener has thrown. If the application has the process go on, so do the other requests.
+      setImmediate(() => this.goOn());
+      throw error;
+    }
+    fs.writeSync(2, `maitred: Maitred broke the protocol: ${error.message}\n`);
+    process.exit(1);
+  }
+
+  goOn() {
+    try {
+      if (!this.ending) this.decoder.resume();
+    } catch (error) {
+      this.onError(error);
+    }
   }
 
   onFrame(frame) {
@@ -146,9 +176,22 @@ class Channel {
     }
     const link = this.links.get(frame.connection);
     if (!link) frames.refuse(`a REQUEST of connection ${frame.connection}, which is not known`);
+    if (this.decoder.repeated?.has(frame.connection)) link.inOrder = true;
     this.underWay += 1;
-    link.take(frame);
-    this.flushIfDue();
+    const now = performance.now();
+    if (this.late > 0) this.late -= 1;
+    this.flushIfDue(now);
+    link.take(frame, now);
+  }
+
+  /** A meta whose lines but the last, `queue_us`, are this text. */
+  metaOf(text, frame) {
+    let meta = this.metas.get(text);
+    if (meta) return meta;
+    meta = parseMeta(frame.meta.toString());
+    if (this.metas.size >= METAS_MAX) this.metas.clear();
+    this.metas.set(text, meta);
+    return meta;
   }
 
   forget(connection) {
@@ -171,15 +214,34 @@ class Channel {
     this.links.clear();
     for (const handle of this.received.splice(0)) handle.close();
     for (const { file } of this.files.splice(0)) file.close();
-    this.out = [];
+    this.out.clear();
     this.socket.destroy();
     this.lost();
   }
 
-  done(...report) {
+  done(connection, request, outcome, status, serviceUs, bodyBytes) {
     this.underWay -= 1;
-    this.say(frames.done(...report));
+    if (!this.abandoned) {
+      this.speaks();
+      this.out.done(connection, request, outcome, status, serviceUs, bodyBytes);
+    }
     if (this.ending) this.finishIfIdle();
+  }
+
+  /**
+   * Whether a whole response may wait for the end of this turn: if it has company, but not behind much, nor behind listeners that
+   * take long.
+   */
+  get joins() {
+    const waiting = this.out.bytes;
+    return (this.underWay > 1 || this.decoder.requests > 1 || waiting > 0) && this.late === 0 && waiting < JOINED_BYTES_MAX &&
+      this.socket.writableLength === 0 && !this.abandoned;
+  }
+
+  /** A whole response (whole.js) leaves with all others of this turn of the event loop. */
+  join(connection, request, whole) {
+    this.speaks();
+    this.out.whole(connection, request, whole);
   }
 
   tail(connection, request, data) {
@@ -205,50 +267,66 @@ class Channel {
   say(bytes, file = null) {
     // There is no reader.
     if (this.abandoned) return void file?.close();
-    if (this.out.length === 0) this.outSince = performance.now();
-    this.out.push(bytes);
-    if (file) this.files.push({ file, at: this.out.length - 1 });
+    this.speaks();
+    const at = this.out.push(bytes);
+    if (file) this.files.push({ file, at });
+    return undefined;
+  }
+
+  /** There is going to be something to flush. */
+  speaks() {
+    if (this.out.bytes === 0) this.outSince = performance.now();
     if (!this.flushing) {
       this.flushing = true;
       setImmediate(() => this.flush());
     }
-    return undefined;
   }
 
-  flushIfDue() {
-    if (this.out.length && performance.now() - this.outSince >= DONE_WAIT_MS) this.flush();
+  /** Once is chance: the process itself may have had to wait for a processor. */
+  noteWait() {
+    this.waits = performance.now() - this.outSince > LATE_MS ? this.waits + 1 : 0;
+    if (this.waits > 1) this.late = LATE_REQUESTS;
+  }
+
+  flushIfDue(now) {
+    if (this.out.bytes > 0 && now - this.outSince >= DONE_WAIT_MS) this.flush();
   }
 
   flush() {
     this.flushing = false;
-    while (this.out.length && this.socket.writableLength === 0 && !this.socket.destroyed) this.write();
+    if (this.out.bytes > 0) this.noteWait();
+    while (this.out.bytes > 0 && this.socket.writableLength === 0 && !this.socket.destroyed) this.write();
     if (this.socket.destroyed) {
       this.files.splice(0).forEach(({ file }) => file.close());
-      this.out = [];
+      this.out.clear();
     }
-    if (this.out.length === 0 && this.onFlushed) this.onFlushed();
+    if (this.out.bytes === 0 && this.onFlushed) this.onFlushed();
   }
 
   /** Writes what waits, up to the second descriptor: one goes with the first byte of a message. */
   write() {
+    this.out.seal();
     const [first, second] = this.files;
-    const pieces = this.out.splice(0, second ? second.at : this.out.length);
-    const bytes = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+    const count = second ? second.at : this.out.pieces.length;
+    const pieces = this.out.take(count);
     if (first) {
       this.files.shift();
-      for (const later of this.files) later.at -= pieces.length;
-      return writeWith(this.socket, this.handle, first.file, bytes, () => {
+      for (const later of this.files) later.at -= count;
+      this.out.leave();
+      return writeWith(this.socket, this.handle, first.file, Buffer.concat(pieces), () => {
         first.file.close();
         this.flush();
       });
     }
     let written = 0;
     try {
-      written = fs.writeSync(this.fd, bytes);
+      written = pieces.length === 1 ? fs.writeSync(this.fd, pieces[0]) : fs.writevSync(this.fd, pieces);
     } catch (error) {
       if (error.code !== 'EAGAIN') return void this.socket.destroy(error);
     }
-    if (written < bytes.length) this.socket.write(bytes.subarray(written), () => this.flush());
+    if (written === pieces.reduce((sum, { length }) => sum + length, 0)) return void this.out.reuse();
+    this.out.leave();
+    this.socket.write(restOf(pieces, written), () => this.flush());
     return undefined;
   }
 

@@ -5,6 +5,9 @@ const net = require('node:net');
 /** Nothing of node:net may write or read by itself: the connection is Maitred's as long as it is not detached. */
 const nothing = () => {};
 
+/** What no frame has room for is not held. */
+const HELD_BYTES_MAX = 64 * 1024;
+
 /** How many properties and listeners a socket has. */
 function traces(socket) {
   let count = Reflect.ownKeys(socket).length;
@@ -26,6 +29,11 @@ class ClientSocket extends net.Socket {
     this.untouched = null;
     /** The application has it by an 'upgrade' event. */
     this.upgrading = false;
+    /** Whether the parser of node:http reads it. */
+    this.isParsed = true;
+    /** What node:http writes at once: chunk, encoding and callback of each write. */
+    this.held = null;
+    this.heldBytes = 0;
     this.received = 0;
     this.dispatched = 0;
     this.queuedAtTimeout = 0;
@@ -58,6 +66,57 @@ class ClientSocket extends net.Socket {
     return { address, family, port };
   }
 
+  /** node:http does so before it writes a response that is there as a whole. */
+  cork() {
+    super.cork();
+    if (this.held === null && this.writableLength === 0 && this.link.mayJoin) {
+      this.held = [];
+      this.heldBytes = 0;
+    }
+  }
+
+  write(chunk, encoding, callback) {
+    const { held } = this;
+    if (held === null || (typeof chunk !== 'string' && !(chunk instanceof Uint8Array))) {
+      this.release();
+      return super.write(chunk, encoding, callback);
+    }
+    if (typeof encoding === 'function') held.push(chunk, 'utf8', encoding);
+    else held.push(chunk, encoding ?? 'utf8', callback);
+    this.heldBytes += chunk.length;
+    if (this.heldBytes <= HELD_BYTES_MAX) return this.heldBytes < this.writableHighWaterMark;
+    this.release();
+    return !this.writableNeedDrain;
+  }
+
+  end(...values) {
+    this.release();
+    return super.end(...values);
+  }
+
+  uncork() {
+    if (this.held !== null && this.writableCorked === 1) {
+      const { held } = this;
+      this.held = null;
+      if (this.link.join(held)) {
+        for (let n = 2; n < held.length; n += 3) if (typeof held[n] === 'function') process.nextTick(held[n]);
+      } else {
+        this.pass(held);
+      }
+    }
+    super.uncork();
+  }
+
+  /** What is held goes the way of a stream. */
+  release() {
+    if (this.held !== null) this.pass(this.held);
+  }
+
+  pass(held) {
+    this.held = null;
+    for (let n = 0; n < held.length; n += 3) super.write(held[n], held[n + 1], held[n + 2]);
+  }
+
   _read() {
     this.link.resume();
   }
@@ -77,6 +136,7 @@ class ClientSocket extends net.Socket {
   }
 
   _destroy(error, callback) {
+    this.release();
     // node:net closes a handle and says by 'close' whether there was an error; this one has nothing to close.
     const close = (closed) => {
       setImmediate(closed);

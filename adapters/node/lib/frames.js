@@ -46,10 +46,38 @@ function refuse(why) {
   throw new Violation(why);
 }
 
+/** One frame. The parts of a REQUEST are made when they are asked for: mostly that is `text` alone. */
+class Frame {
+  constructor(data, at) {
+    this.data = data;
+    this.payloadAt = at + HEADER_BYTES;
+    this.end = this.payloadAt + data.readUInt32LE(at);
+    this.kind = data[at + 4];
+    this.flags = data[at + 5];
+    this.descriptors = data[at + 6] | (data[at + 7] << 8);
+    this.connection = data.readUInt32LE(at + 8);
+    this.request = data.readUInt32LE(at + 12);
+    /** Of a REQUEST: where its parts begin, and the trailers, null if there are none. */
+    this.metaAt = 0;
+    this.headAt = 0;
+    this.bodyAt = 0;
+    this.trailers = null;
+  }
+
+  get payload() { return this.data.subarray(this.payloadAt, this.end); }
+  get meta() { return this.data.subarray(this.metaAt, this.headAt); }
+  get head() { return this.data.subarray(this.headAt, this.bodyAt); }
+  get body() { return this.data.subarray(this.bodyAt, this.end); }
+  get metaBytes() { return this.headAt - this.metaAt; }
+  get bodyBytes() { return this.end - this.bodyAt; }
+
+  /** Meta and head as ISO 8859-1. */
+  get text() { return this.data.latin1Slice(this.metaAt, this.bodyAt); }
+}
+
 /**
- * Cuts what was received into frames. `add` takes bytes that it may keep, and calls `take(frame)` for each whole frame:
- * { kind, descriptors, connection, request, flags, payload }, with `meta`, `head`, `body` and `trailers` (null if there are none)
- * for REQUEST. TRAILERS are a part of the REQUEST behind them, and not taken by themselves.
+ * Cuts what was received into frames. `add` takes bytes that it may keep, and calls `take(frame)` for each whole frame. TRAILERS
+ * are a part of the REQUEST behind them, and not taken by themselves.
  */
 class Decoder {
   constructor(take) {
@@ -59,6 +87,8 @@ class Decoder {
     this.bytes = 0;
     this.needed = HEADER_BYTES;
     this.trailed = null;
+    this.requests = 0;
+    this.repeated = null;
   }
 
   add(chunk) {
@@ -77,24 +107,53 @@ class Decoder {
   cut(data) {
     let at = 0;
     this.needed = HEADER_BYTES;
-    while (data.length - at >= HEADER_BYTES) {
-      const end = at + HEADER_BYTES + data.readUInt32LE(at);
-      const frame = this.header(data, at);
-      if (data.length < end) {
-        this.needed = end - at;
-        break;
+    this.note(data);
+    try {
+      while (data.length - at >= HEADER_BYTES) {
+        const frame = this.header(data, at);
+        if (data.length < frame.end) {
+          this.needed = frame.end - at;
+          break;
+        }
+        at = frame.end;
+        if (this.trailed) this.join(frame);
+        if (frame.kind === KIND.REQUEST) parts(frame);
+        if (frame.kind === KIND.TRAILERS) this.trailed = checked(frame);
+        else this.take(frame);
       }
-      frame.payload = data.subarray(at + HEADER_BYTES, end);
-      at = end;
-      if (this.trailed) this.join(frame);
-      if (frame.kind === KIND.REQUEST) parts(frame);
-      if (frame.kind === KIND.TRAILERS) this.trailed = checked(frame);
-      else this.take(frame);
+    } finally {
+      // Also if a listener of the application has thrown: the frames behind its request are others'.
+      if (at < data.length) {
+        this.pieces.push(data.subarray(at));
+        this.bytes = data.length - at;
+      }
     }
-    if (at < data.length) {
-      this.pieces.push(data.subarray(at));
-      this.bytes = data.length - at;
+  }
+
+  /**
+   * How many requests are there at once, and connections of which several are: a server may do so with workers that answer in
+   * order.
+   */
+  note(data) {
+    this.requests = 0;
+    this.repeated = null;
+    const seen = new Set();
+    for (let at = 0; data.length - at >= HEADER_BYTES; at += HEADER_BYTES + data.readUInt32LE(at)) {
+      if (data[at + 4] !== KIND.REQUEST) continue;
+      this.requests += 1;
+      const connection = data.readUInt32LE(at + 8);
+      if (seen.has(connection)) (this.repeated ??= new Set()).add(connection);
+      seen.add(connection);
     }
+  }
+
+  /** Goes on behind a frame whose taker has thrown. */
+  resume() {
+    if (this.bytes < this.needed) return;
+    const whole = Buffer.concat(this.pieces, this.bytes);
+    this.pieces = [];
+    this.bytes = 0;
+    this.cut(whole);
   }
 
   /** What stands behind TRAILERS is the REQUEST to which they belong. */
@@ -107,39 +166,36 @@ class Decoder {
   }
 
   header(data, at) {
-    const bytes = data.readUInt32LE(at);
-    const kind = data[at + 4];
-    const flags = data[at + 5];
-    const descriptors = data.readUInt16LE(at + 6);
+    const frame = new Frame(data, at);
+    const { kind, flags, descriptors } = frame;
+    const bytes = frame.end - frame.payloadAt;
     if (bytes > this.payloadMax) refuse(`a payload of ${bytes} bytes`);
     if (descriptors > FRAME_DESCRIPTORS_MAX) refuse(`a frame with ${descriptors} descriptors`);
-    const known = kind >= KIND.REQUEST && kind <= KIND.TRAILERS;
+    if (kind === KIND.REQUEST) {
+      if (flags & ~REQUEST_FLAGS) refuse(`a REQUEST with flags ${flags}`);
+      return frame;
+    }
+    const known = kind > KIND.REQUEST && kind <= KIND.TRAILERS;
     if (!known && !(flags & OPTIONAL)) refuse(`a frame of unknown kind ${kind}`);
-    if (kind === KIND.REQUEST && flags & ~REQUEST_FLAGS) refuse(`a REQUEST with flags ${flags}`);
     if (BARE.has(kind) && (bytes || descriptors)) refuse(`a frame of kind ${kind} with a payload or descriptors`);
-    if (known && kind !== KIND.REQUEST && flags & ~OPTIONAL) refuse(`a frame of kind ${kind} with flags ${flags}`);
-    return {
-      kind, flags, descriptors, known, payload: null, trailers: null,
-      connection: data.readUInt32LE(at + 8), request: data.readUInt32LE(at + 12),
-    };
+    if (known && flags & ~OPTIONAL) refuse(`a frame of kind ${kind} with flags ${flags}`);
+    return frame;
   }
 }
 
 /** Divides the payload of a REQUEST. */
 function parts(frame) {
-  const { payload } = frame;
-  if (payload.length < 12) refuse('a REQUEST without its lengths');
-  const head = 12 + payload.readUInt32LE(0);
-  const body = head + payload.readUInt32LE(4);
-  if (body + payload.readUInt32LE(8) !== payload.length || head - 12 > META_BYTES_MAX) {
+  const { data, payloadAt, end } = frame;
+  if (end - payloadAt < 12) refuse('a REQUEST without its lengths');
+  frame.metaAt = payloadAt + 12;
+  frame.headAt = frame.metaAt + data.readUInt32LE(payloadAt);
+  frame.bodyAt = frame.headAt + data.readUInt32LE(payloadAt + 4);
+  if (frame.bodyAt + data.readUInt32LE(payloadAt + 8) !== end || frame.metaBytes > META_BYTES_MAX) {
     refuse('a REQUEST whose parts do not add up');
   }
-  if (frame.flags & FLAG.BODY_STREAM && (body < payload.length || frame.flags & FLAG.MAY_DETACH)) {
+  if (frame.flags & FLAG.BODY_STREAM && (frame.bodyAt < end || frame.flags & FLAG.MAY_DETACH)) {
     refuse('a REQUEST whose body comes in two ways');
   }
-  frame.meta = payload.subarray(12, head);
-  frame.head = payload.subarray(head, body);
-  frame.body = payload.subarray(body);
 }
 
 /** TRAILERS, if what they say are fields. */
@@ -193,17 +249,6 @@ function streams() {
   return header(KIND.STREAMS, OPTIONAL, 0, 0, 0);
 }
 
-/** `outcome` is one of OUTCOME, `serviceUs` microseconds, `bodyBytes` without head and framing. */
-function done(connection, request, outcome, status, serviceUs, bodyBytes) {
-  const bytes = header(KIND.DONE, outcome, connection, request, 16);
-  bytes.writeUInt16LE(status, 16);
-  bytes.writeUInt16LE(0, 18);
-  bytes.writeUInt32LE(Math.min(serviceUs, SERVICE_US_MAX) >>> 0, 20);
-  bytes.writeUInt32LE(bodyBytes % 2 ** 32, 24);
-  bytes.writeUInt32LE(Math.floor(bodyBytes / 2 ** 32), 28);
-  return bytes;
-}
-
 /** Bytes of the response that Maitred delivers; cut into as many frames as it takes. */
 function tails(connection, request, data) {
   const frames = [];
@@ -237,6 +282,7 @@ function detach(connection, request) {
 }
 
 module.exports = {
-  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, TRAILERS_MAX, TRAILER_BYTES_MAX, Violation,
-  detach, done, hello, limits, pong, refuse, streams, tailFile, tails, welcome,
+  Decoder, FLAG, HEADER_BYTES, KIND, OUTCOME, SERVICE_US_MAX, TAIL_BYTES_MAX, TAIL_TOTAL_BYTES_MAX, TRAILERS_MAX,
+  TRAILER_BYTES_MAX, Violation,
+  detach, hello, limits, pong, refuse, streams, tailFile, tails, welcome,
 };

@@ -6,8 +6,14 @@ const { inChunks } = require('./chunks');
 const { ClientSocket } = require('./client_socket');
 const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
 const { openBelow } = require('./file');
+const { Fields } = require('./requests');
 const { BadResponse, Response } = require('./response');
+const { wholeOf } = require('./whole');
 
+/** From so many characters on, a text is not joined with its head. */
+const APART_BYTES_MIN = 16 * 1024;
+/** The last line of a meta. */
+const QUEUE = 'queue_us=';
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
 /** HTTP/2 begins on connections of its own with Maitred, so this offer, which some clients always make, is not passed on. */
 const H2C = /\r\nupgrade: *h2c\r\n/i;
@@ -54,14 +60,28 @@ function parseMeta(text) {
   };
 }
 
+/** A head with a large text behind it, which need not be copied as often as a head is: one behind the other. */
+function apart(piece, exchange) {
+  const { chunk, encoding } = piece;
+  if (typeof chunk !== 'string' || chunk.length < APART_BYTES_MIN || !exchange.isFresh) return [piece];
+  const head = chunk.indexOf('\r\n\r\n') + 4;
+  return head < 4 ? [piece] : [{ chunk: chunk.slice(0, head), encoding }, { chunk: chunk.slice(head), encoding }];
+}
+
+const NO_META = parseMeta('');
+
 /** One request, from its REQUEST to its DONE. */
 class Exchange {
-  constructor(frame, meta) {
+  constructor(link, frame, meta, now) {
+    this.link = link;
     this.number = frame.request;
     this.flags = frame.flags;
     this.meta = meta;
-    this.response = new Response(frame.flags, meta);
-    this.began = performance.now();
+    this.judged = null;
+    /** Of a response that was whole: its status, and the bytes of its body. */
+    this.status = 0;
+    this.bodyBytes = 0;
+    this.began = now;
     /** Whether there is something of the final response with the client, or on its way. */
     this.written = false;
     this.waiting = false;
@@ -72,6 +92,17 @@ class Exchange {
     this.incoming = null;
     /** What is left of the body, if Maitred is to read it from a file. */
     this.file = null;
+  }
+
+  /** What is judged piece by piece, as most responses are not. */
+  get response() {
+    this.judged ??= new Response(this.flags, this.meta);
+    return this.judged;
+  }
+
+  /** Whether nothing of the final response was written. */
+  get isFresh() {
+    return this.judged === null ? this.status === 0 : this.judged.isFresh;
   }
 
   /** The file is passed, or not wanted. */
@@ -97,8 +128,11 @@ class Link {
     this.requests = 0;
     /** Whether the last request came to node:http with `Connection: close`. */
     this.closing = false;
-    this.metaText = null;
-    this.meta = parseMeta('');
+    this.metaText = '';
+    this.meta = NO_META;
+    this.fields = new Fields();
+    /** Requests come before those before them are answered: what is left to Maitred would be overtaken by the next response. */
+    this.inOrder = false;
     this.retired = false;
     this.detached = false;
     this.bodyRest = 0;
@@ -107,8 +141,9 @@ class Link {
     this.streams = false;
   }
 
+  /** Whether a request is under way, or node:http has not left its response yet. */
   get busy() {
-    return this.current !== null;
+    return this.current !== null || (this.client !== null && !this.client.isParsed && Boolean(this.client._httpMessage));
   }
 
   /** The socket itself, once it is the application's own. */
@@ -122,26 +157,35 @@ class Link {
   }
 
   /** A request; it waits for those before it. */
-  take(frame) {
-    if (this.current) this.queue.push(frame);
-    else this.begin(frame);
+  take(frame, now) {
+    if (!this.busy) return this.begin(frame, now);
+    this.inOrder = true;
+    this.queue.push(frame);
+    return undefined;
   }
 
-  begin(frame) {
+  begin(frame, now) {
     const before = this.meta;
-    this.readMeta(frame.meta);
-    const exchange = new Exchange(frame, this.meta);
+    const { text } = frame;
+    this.readMeta(frame, text);
+    const exchange = new Exchange(this, frame, this.meta, now);
+    const { serving } = this.channel;
     this.current = exchange;
     this.requests += 1;
     if (this.client && this.isStale(before, frame)) this.dropClient();
     if (!this.client) {
       this.client = new ClientSocket(this);
       this.requests = 1;
-      this.channel.serving.connect(this.client);
+      serving.connect(this.client);
     }
-    this.client.meta = this.meta;
-    this.client._unrefTimer();
+    const { client } = this;
+    client.meta = this.meta;
+    client._unrefTimer();
+    client.received += text.length - frame.metaBytes + frame.bodyBytes;
     this.closing = !(frame.flags & FLAG.KEEP);
+    if (serving.requests.offer(this, exchange, frame, text, frame.metaBytes)) return;
+    client.received -= text.length - frame.metaBytes + frame.bodyBytes;
+    serving.requests.parse(client);
     this.feed(frame);
   }
 
@@ -162,14 +206,40 @@ class Link {
     client.destroy();
   }
 
-  readMeta(meta) {
-    const text = meta.latin1Slice();
-    const queue = text.lastIndexOf('\nqueue_us=');
-    const lasting = queue < 0 ? text : text.slice(0, queue);
-    if (lasting !== this.metaText) {
-      this.metaText = lasting;
-      this.meta = parseMeta(meta.toString());
+  /** `text` begins with the meta; its last line, if that is `queue_us`, is another one each time. */
+  readMeta(frame, text) {
+    const bytes = frame.metaBytes;
+    const at = this.metaText.length;
+    if (at > 0 && text.slice(0, at) === this.metaText) {
+      if (at === bytes || (text.startsWith(QUEUE, at) && text.indexOf('\n', at) === bytes - 1)) return;
     }
+    const queue = text.lastIndexOf(`\n${QUEUE}`, bytes - 1);
+    const lasting = text.slice(0, queue < 0 ? bytes : queue + 1);
+    this.meta = this.channel.metaOf(lasting, frame);
+    this.metaText = lasting;
+  }
+
+  /** Whether a response that is there as a whole can leave with others. */
+  get mayJoin() {
+    const exchange = this.current;
+    return exchange !== null && !this.inOrder && !exchange.waiting && !exchange.upgrade && exchange.file === null &&
+      exchange.isFresh && this.channel.joins;
+  }
+
+  /** The same as `send` for what is a whole response; false if it is none, or not to leave with others. */
+  join(held) {
+    const exchange = this.current;
+    if (!this.mayJoin) return false;
+    const whole = wholeOf(held, exchange.flags, exchange.meta);
+    if (whole === null) return false;
+    this.client._unrefTimer();
+    this.count(whole.bytes);
+    exchange.status = whole.status;
+    exchange.bodyBytes = whole.rest;
+    exchange.written = true;
+    this.channel.join(this.number, exchange.number, whole);
+    this.finish(exchange, OUTCOME.CLEAN);
+    return true;
   }
 
   /** Gives node:http the request, so that it does with the connection what Maitred has decided. */
@@ -187,7 +257,7 @@ class Link {
     else if (frame.trailers) return this.feedChunks(frame, fields);
     if (fields === '') {
       // Head and body stand behind one another in the frame.
-      this.push(body.length ? frame.payload.subarray(12 + frame.meta.length) : head);
+      this.push(body.length ? frame.data.subarray(frame.headAt, frame.end) : head);
       return undefined;
     }
     head = Buffer.concat([head.subarray(0, head.length - 2), Buffer.from(`${fields}\r\n`), body]);
@@ -252,10 +322,12 @@ class Link {
     const pieces = [];
     let bytes = 0;
     try {
-      for (const { chunk, encoding } of chunks) {
-        const data = exchange.response.feed(chunk, encoding);
-        if (data.length) pieces.push(data);
-        bytes += data.length;
+      for (const piece of chunks) {
+        for (const { chunk, encoding } of apart(piece, exchange)) {
+          const data = exchange.response.feed(chunk, encoding);
+          if (data.length) pieces.push(data);
+          bytes += data.length;
+        }
       }
     } catch (error) {
       return this.refuse(exchange, error, callback);
@@ -382,7 +454,7 @@ class Link {
   refuse(exchange, error, callback) {
     console.error(`maitred: bad response of the application: ${error.message}`);
     if (!exchange.written) {
-      exchange.response = new Response(exchange.flags, exchange.meta);
+      exchange.judged = null;
       const head = `HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: ${FAILURE.length}`;
       const data = exchange.response.feed(`${head}\r\n\r\n${FAILURE}`, 'latin1');
       return this.write(exchange, [data], data.length, () => callback(error));
@@ -406,19 +478,26 @@ class Link {
     if (exchange.done) return;
     exchange.done = true;
     exchange.dropFile();
-    const { response } = exchange;
-    const status = exchange.written ? response.status || response.informed : 0;
+    const { judged } = exchange;
+    const whole = exchange.status !== 0 || judged === null;
+    const status = exchange.written ? exchange.status || judged?.status || judged?.informed || 0 : 0;
     const serviceUs = Math.round((performance.now() - exchange.began) * 1000);
-    this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, response.bodyBytes);
+    const bodyBytes = whole ? exchange.bodyBytes : judged.bodyBytes;
+    this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, bodyBytes);
     this.current = null;
-    if (this.queue.length) setImmediate(() => this.next());
+    if (this.queue.length) this.goOn();
     else if (this.retired) this.close();
   }
 
+  /** Has the next request begin, if one waits. */
+  goOn() {
+    if (this.queue.length) setImmediate(() => this.next());
+  }
+
   next() {
-    if (this.current) return;
+    if (this.busy) return;
     const frame = this.queue.shift();
-    if (frame) this.begin(frame);
+    if (frame) this.begin(frame, performance.now());
     else if (this.retired) this.close();
   }
 
@@ -535,4 +614,4 @@ class Link {
   }
 }
 
-module.exports = { Link };
+module.exports = { Link, parseMeta };

@@ -204,6 +204,11 @@ class Response {
     return this.mode === 'file';
   }
 
+  /** Whether nothing of the final response has been fed. */
+  get isFresh() {
+    return this.mode === 'head' && this.head === '';
+  }
+
   /** Takes what was written, and returns what is to be sent of it. */
   feed(chunk, encoding) {
     if (this.mode === 'head') return this.feedHead(chunk, encoding);

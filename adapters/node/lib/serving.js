@@ -6,16 +6,11 @@ const https = require('node:https');
 const net = require('node:net');
 
 const { EXCHANGE } = require('./file');
+const { IDENTITY, Requests, identify } = require('./requests');
 
 /** Whether this is a server whose requests can come from Maitred. */
 function isServer(app) {
   return app instanceof http.Server || app instanceof https.Server;
-}
-
-/** `request.maitred`: of the request and not of its socket, which brings those of other clients, too. */
-function identify(request) {
-  const value = request.socket.link.current.meta.identity;
-  Object.defineProperty(request, 'maitred', { value, configurable: true, enumerable: false, writable: false });
 }
 
 /** Has a client that waits for it asked for its body, once the application reads that. */
@@ -31,11 +26,14 @@ function askWhenRead(request, response) {
 /** Events of a server that bring a request. */
 const WITH_REQUEST = new Set(['request', 'checkContinue', 'checkExpectation', 'upgrade']);
 
-/** Has every request of the server say who its user is, and tell its link when the response is finished. */
+/** Has every request that node:http has read say who its user is, and tell its link when the response is finished. */
 function watch(server) {
   const { emit } = server;
   server.emit = function (event, request, response, ...rest) {
-    if (WITH_REQUEST.has(event) && request?.socket?.link?.current) identify(request);
+    // Those that it has not read are ready (requests.js).
+    if (event === 'request' && response?.[EXCHANGE]) return emit.call(this, event, request, response, ...rest);
+    const current = WITH_REQUEST.has(event) ? request?.socket?.link?.current : null;
+    if (current) request[IDENTITY] = current.meta.identity;
     if (event === 'request' && request?.socket?.link) {
       const { link } = request.socket;
       const exchange = link.current;
@@ -73,7 +71,9 @@ class Serving {
     this.isDrained = false;
     /** https.Server takes connections whose TLS is done; here that is Maitred's. */
     this.event = server instanceof https.Server ? 'secureConnection' : 'connection';
+    identify();
     watch(server);
+    this.requests = new Requests(server, this.event);
     const own = (name, value) => Object.defineProperty(server, name, { value, writable: true, configurable: true });
     Object.defineProperty(server, 'listening', { get: () => this.listening, configurable: true });
     // Connections are Maitred's: how many requests one brings, too. What it is set to means nothing.
@@ -84,6 +84,12 @@ class Serving {
       return server;
     });
     own('close', (callback) => this.close(callback));
+    const closing = (name, also) => own(name, () => {
+      Object.getPrototypeOf(server)[name].call(server);
+      also();
+    });
+    closing('closeIdleConnections', () => this.requests.closeIdle());
+    closing('closeAllConnections', () => this.requests.closeAll());
     process.nextTick(() => { if (this.listening) server.emit('listening'); });
   }
 

@@ -6,6 +6,18 @@ const net = require('node:net');
 
 const EMPTY = Buffer.alloc(0);
 
+/** What is left of pieces behind so many bytes: mostly a part of the last one, which is not copied. */
+function restOf(pieces, written) {
+  let [at, before] = [0, written];
+  while (before >= pieces[at].length) {
+    before -= pieces[at].length;
+    at += 1;
+  }
+  const [first, ...others] = pieces.slice(at);
+  const rest = first.subarray(before);
+  return others.length === 0 ? rest : Buffer.concat([rest, ...others]);
+}
+
 /**
  * A descriptor that came over the channel, as the handle of node:net that it arrived as. What the kernel takes at once is
  * written without the stream machinery, which costs less and, unlike a stream, says how much was taken: the rest can be
@@ -53,7 +65,7 @@ class Writer {
     } catch (error) {
       if (error.code !== 'EAGAIN') throw error;
     }
-    return written === bytes ? null : Buffer.concat(pieces, bytes).subarray(written);
+    return written === bytes ? null : restOf(pieces, written);
   }
 
   /** Writes everything, as the socket takes it. */
@@ -72,4 +84,4 @@ class Writer {
   }
 }
 
-module.exports = { Writer };
+module.exports = { Writer, restOf };

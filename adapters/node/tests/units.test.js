@@ -4,8 +4,12 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 
 const { inChunks } = require('../lib/chunks');
-const { Decoder, FLAG, KIND, Violation, done, tails } = require('../lib/frames');
+const { Decoder, FLAG, KIND, Violation, tails } = require('../lib/frames');
+const { Outbox } = require('../lib/outbox');
+const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
+const { wholeOf } = require('../lib/whole');
+const { restOf } = require('../lib/writer');
 
 function header(kind, bytes, { flags = 0, descriptors = 0, connection = 0, request = 0 } = {}) {
   const data = Buffer.alloc(16);
@@ -105,9 +109,141 @@ test('a request with trailers is one in chunks', () => {
 });
 
 test('numbers beyond 32 bits in DONE', () => {
-  const data = done(1, 2, 1, 200, 2 ** 40, 5_000_000_000);
+  const out = new Outbox();
+  out.done(0xffff_fff0, 0xffff_fff1, 1, 200, 2 ** 40, 5_000_000_000);
+  out.seal();
+  const [data] = out.take(1);
+  assert.deepEqual([data[4], data[5], data.readUInt16LE(6), data.readUInt32LE(0), data.length], [KIND.DONE, 1, 0, 16, 32]);
+  assert.deepEqual([data.readUInt32LE(8), data.readUInt32LE(12), data.readUInt32LE(16)], [0xffff_fff0, 0xffff_fff1, 200]);
   assert.equal(data.readBigUInt64LE(24), 5_000_000_000n);
   assert.equal(data.readUInt32LE(20), 0xffff_ffff);
+});
+
+test('frames leave in the order in which they were said, however large', () => {
+  const out = new Outbox();
+  const said = [];
+  for (let n = 1; n < 400; n += 1) {
+    out.done(n, n, 1, 200, 0, 0);
+    said.push(n);
+    if (n % 7 === 0) {
+      out.push(tails(n, n, Buffer.alloc(1)));
+      said.push(n);
+    }
+    const pieces = [Buffer.alloc(n * 7, 'x'), 'latin1', '\xe9'.repeat(n), 'utf8'];
+    out.whole(n, n, { head: Buffer.from('head'), pieces, bytes: 4 + n * 9 });
+    said.push(n);
+  }
+  const total = out.bytes;
+  out.seal();
+  const seen = [];
+  const whole = Buffer.concat(out.take(out.pieces.length));
+  assert.deepEqual([whole.length, out.bytes], [total, 0]);
+  for (let at = 0; at < whole.length; at += 16 + whole.readUInt32LE(at)) {
+    seen.push(whole.readUInt32LE(at + 8));
+    if (whole[at + 4] !== KIND.TAIL || whole.readUInt32LE(at) === 1) continue;
+    assert.equal(whole.latin1Slice(at + 16, at + 21), 'headx');
+  }
+  assert.deepEqual(seen, said);
+});
+
+test('a decoder goes on behind a frame whose taker has thrown', () => {
+  const seen = [];
+  const decoder = new Decoder(({ request: number }) => {
+    seen.push(number);
+    if (number === 2) throw new Error('asked for');
+  });
+  const data = Buffer.concat([1, 2, 3, 4].map((number) => header(KIND.PING, 0, { request: number })));
+  assert.throws(() => decoder.add(data.subarray(0, 60)), /asked for/);
+  assert.deepEqual(seen, [1, 2]);
+  decoder.resume();
+  decoder.add(data.subarray(60));
+  assert.deepEqual(seen, [1, 2, 3, 4]);
+});
+
+test('connections with several requests at once are known before the first of them', () => {
+  const found = [];
+  const decoder = new Decoder(({ connection }) => found.push([connection, decoder.repeated?.has(connection) ?? false]));
+  const [first, second] = [7, 8].map((connection) => request('', 'GET / HTTP/1.1\r\n\r\n', '', { connection }));
+  decoder.add(Buffer.concat([first, second, first]));
+  assert.deepEqual(found, [[7, true], [8, false], [7, true]]);
+});
+
+test('fields of a connection are those of its requests, whichever came before', () => {
+  const heads = [
+    'host: a\r\nx-a: 1\r\nx-request-id: 1\r\nx-request-start: t=1',
+    'host: a\r\nx-a: 1\r\nx-request-id: 2\r\nx-request-start: t=2',
+    'host: a\r\nx-a: 1\r\nx-b: \r\nx-request-id: 3', 'host: a', 'host: a\r\nx-a: 12', 'host: \xe9\t;\r\nx-request-id: 4: ', '',
+    'x-request-id: 5\r\nhost: a\r\nx-request-id: 6', 'x-request-id: 5\r\nhost: b\r\nx-request-id: 6',
+  ];
+  const fields = new Fields();
+  for (const one of [...heads, ...heads.reverse()]) {
+    const lines = one.split('\r\n').filter((line) => line !== '');
+    const wanted = lines.flatMap((line) => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 2)]);
+    const text = `GET / HTTP/1.1${one === '' ? '' : '\r\n'}${one}\r\n\r\n`;
+    assert.deepEqual(fields.read(text, text.indexOf('\r\n')), wanted, one);
+  }
+  // The parser of node:http judges these.
+  for (const one of ['a: \x01', 'a: \x7f', 'a b: c', 'a:b', 'a: b\nc: d', '\xe9: a', 'x-request-id: a\r\nx y: z']) {
+    assert.equal(new Fields().read(`GET / HTTP/1.1\r\n${one}\r\n\r\n`, 14), null, one);
+  }
+});
+
+/** What leaves as a whole of such writes, as text; null if nothing does. */
+function wholeText(writes, flags = FLAG.KEEP, meta = { serverHeader: true, sendfileRoot: null }) {
+  const found = wholeOf(writes.flatMap(([chunk, encoding = 'latin1']) => [chunk, encoding, null]), flags, meta);
+  if (found === null) return null;
+  const out = new Outbox();
+  out.whole(1, 2, found);
+  out.seal();
+  const [data] = out.take(1);
+  assert.equal(data.readUInt32LE(0), data.length - 16);
+  return data.latin1Slice(16);
+}
+
+test('whole responses leave as what pieces of them would have become', () => {
+  const head = (fields) => `HTTP/1.1 200 OK\r\n${fields}Date: today\r\n\r\n`;
+  const three = head('Content-Length: 3\r\n');
+  for (const flags of [FLAG.KEEP, 0, FLAG.KEEP | FLAG.HTTP10, FLAG.KEEP]) {
+    for (const serverHeader of [true, false]) {
+      const meta = { serverHeader, sendfileRoot: null };
+      const fed = new Response(flags, meta).feed(`${three}abc`, 'latin1').latin1Slice();
+      assert.equal(wholeText([[three], [Buffer.from('abc')]], flags, meta), fed);
+      assert.equal(wholeText([[`${three}abc`], ['']], flags, meta), fed);
+      assert.equal(wholeText([[three], ['a'], [new Uint8Array([98, 99])]], flags, meta), fed);
+    }
+  }
+  assert.match(wholeText([[`${three}a\xe9`, 'utf8']]), /\r\n\r\na\xc3\xa9$/);
+  const none = wholeText([['HTTP/1.1 204 No Content\r\n\r\n']]);
+  assert.match(none, /^HTTP\/1\.1 204 No Content\r\nServer: maitred\r\nDate: .*\r\n\r\n$/);
+  // Only the date of its own moment.
+  const [one, other] = ['one', 'other'].map((date) => wholeText([[three.replace('today', date)], ['abc']]));
+  assert.match(one + other, /Date: one.*Date: other/s);
+});
+
+test('what is no whole response, or has to be looked at, goes piece by piece', () => {
+  const head = (fields, status = '200 OK') => `HTTP/1.1 ${status}\r\n${fields}Date: today\r\n\r\n`;
+  const three = head('Content-Length: 3\r\n');
+  for (const writes of [
+    [[three], ['ab']], [[three], ['abcd']], [[three.slice(0, -1)]], [[Buffer.from(three)], ['abc']],
+    [[head('Transfer-Encoding: chunked\r\n')], ['0\r\n\r\n']], [[head('')], ['abc']], [[head('', '103 Early Hints')]],
+    [[head('', '101 Switching Protocols')]], [[head('Content-Length: many\r\n')]], [['nothing\r\n\r\n']],
+    [[head('Content-Length: 3\r\nX: \xe9\r\n')], ['abc']], [[head('Content-Length: 65536\r\n')], [Buffer.alloc(65536)]],
+    [[head('Content-Length: 70000\r\n')], [Buffer.alloc(70000)]],
+  ]) assert.equal(wholeText(writes), null, String(writes[0]));
+  const meta = { serverHeader: true, sendfileRoot: '/srv' };
+  const named = head('Content-Length: 3\r\nX-Sendfile: /srv/a\r\n');
+  assert.notEqual(wholeText([[named], ['abc']]), null);
+  assert.equal(wholeText([[named], ['abc']], FLAG.KEEP, meta), null);
+  assert.equal(wholeText([[three], ['abc']], FLAG.KEEP | FLAG.HEAD), null);
+  assert.match(wholeText([[three]], FLAG.KEEP | FLAG.HEAD), /Content-Length: 3/);
+});
+
+test('what a socket has not taken is what follows', () => {
+  const pieces = ['ab', 'cde', '', 'f'].map((text) => Buffer.from(text));
+  for (let written = 0; written < 6; written += 1) assert.equal(String(restOf(pieces, written)), 'abcdef'.slice(written));
+  const [large] = pieces;
+  large[1] = 120;
+  assert.equal(restOf([Buffer.from('head'), large], 5).buffer, large.buffer);
 });
 
 test('tails are cut at 64 KiB', () => {
