@@ -27,6 +27,7 @@ pub(crate) fn path() -> Option<OsString> {
 /// The reference applications of the conformance kit.
 const WSGI: &str = "tests.reference:application";
 const ASGI: &str = "tests.asgi_reference:application";
+const RSGI: &str = "tests.rsgi_reference:application";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
 /// Runs Python's unit tests, and notes what they leave out ([`crate::skips`]).
@@ -110,6 +111,8 @@ pub(crate) fn frameworks(target: &Path) -> Result<()> {
     conformance("WSGI in threads", &["--threads", "60", WSGI], false)?;
     conformance("WSGI", &[WSGI], true)?;
     conformance("ASGI", &[ASGI], true)?;
+    conformance("RSGI", &[RSGI], false)?;
+    conformance("RSGI", &[RSGI], true)?;
     let name = "Python adapter with gunicorn, uvicorn and frameworks";
     let python = match environment(&target.join("python")) {
         Ok(python) => python,
