@@ -15,6 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use rustix::io::Errno;
 
+use crate::date::append_date;
 use crate::head::{Framing, Head, Unusual};
 use crate::names;
 use crate::ready::Ready;
@@ -412,7 +413,7 @@ impl Exchange {
                 None => Framing::Length(body.len() as u64),
             };
             out.reserve(512 + if body.len() <= JOIN_BYTES_MAX { body.len() } else { 0 });
-            head.write(py, &mut out, framing, self.flags, self.given.anonymous);
+            head.write(&mut out, framing, self.flags, self.given.anonymous, |out| append_date(py, out));
             self.status = head.status;
             let left = match framing {
                 Framing::Length(length) => Some(length),

@@ -1,13 +1,7 @@
 //! The head of a response. Only what most applications say is understood here; `maitred.head` in Python knows the rest, and is
-//! asked where [`Head::begin`] or [`Head::field`] says so.
-
-use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::PyBytes;
-use std::cell::RefCell;
+//! asked where [`Head::begin`] or [`Head::field`] says so. There is no Python in this file, so that a fuzz target can include it.
 
 use maitred_handoff::RequestFlags;
-use rustix::time::{ClockId, clock_gettime};
 
 /// Fields that are not the application's, or that mean more than their text: Python decides about them.
 const UNUSUAL: [&[u8]; 8] = [
@@ -117,21 +111,21 @@ impl Head {
         flags.head || matches!(self.status, 204 | 304)
     }
 
-    /// The complete head, at the end of `out`.
+    /// The complete head, at the end of `out`; `date` appends the field Date.
     pub(crate) fn write(
         &self,
-        py: Python<'_>,
         out: &mut Vec<u8>,
         framing: Framing,
         flags: RequestFlags,
         anonymous: bool,
+        date: impl FnOnce(&mut Vec<u8>),
     ) {
         out.extend_from_slice(&self.lines);
         if !self.served && !anonymous {
             out.extend_from_slice(b"Server: maitred\r\n");
         }
         if !self.dated {
-            append_date(py, out);
+            date(out);
         }
         match framing {
             Framing::Length(length) => {
@@ -170,42 +164,4 @@ fn stripped(mut value: &[u8]) -> &[u8] {
         value = rest;
     }
     value
-}
-
-struct Date {
-    second: i64,
-    line: Vec<u8>,
-}
-
-thread_local! {
-    static DATE: RefCell<Date> = const { RefCell::new(Date { second: 0, line: Vec::new() }) };
-}
-
-/// The field Date, formatted once in a second.
-fn append_date(py: Python<'_>, out: &mut Vec<u8>) {
-    let second = clock_gettime(ClockId::RealtimeCoarse).tv_sec;
-    DATE.with_borrow_mut(|date| {
-        if (date.second != second || date.line.is_empty())
-            && let Ok(text) = format_date(py, second)
-        {
-            date.second = second;
-            date.line.clear();
-            date.line.extend_from_slice(b"Date: ");
-            date.line.extend_from_slice(text.as_bytes());
-            date.line.extend_from_slice(b"\r\n");
-        }
-        out.extend_from_slice(&date.line);
-    });
-}
-
-fn format_date(py: Python<'_>, second: i64) -> PyResult<String> {
-    static FORMAT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let format = FORMAT.import(py, "maitred.native", "date_of")?;
-    format.call1((second,))?.extract()
-}
-
-/// Text of an application, as ISO 8859-1. `None` for what is no text, or has other characters.
-pub(crate) fn latin1<'py>(text: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
-    let text = text.cast::<pyo3::types::PyString>().ok()?;
-    crate::raw::latin1(text)
 }

@@ -9,12 +9,13 @@ use maitred_handoff::Outcome;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 use rustix::io::Errno;
 
 use crate::channel::Channel;
+use crate::date::append_date;
 use crate::environ::Parts;
-use crate::head::{Framing, Head, Unusual, latin1};
+use crate::head::{Framing, Head, Unusual};
 use crate::names;
 use crate::wire::Entry;
 
@@ -173,7 +174,9 @@ impl Response {
         }
         self.status = head.status;
         let mut out = Vec::with_capacity(if bytes.len() <= JOIN_BYTES_MAX { 512 + bytes.len() } else { 512 });
-        head.write(py, &mut out, Framing::Length(length), self.entry.flags, self.anonymous);
+        head.write(&mut out, Framing::Length(length), self.entry.flags, self.anonymous, |out| {
+            append_date(py, out)
+        });
         self.stage = Stage::Over;
         self.send_both(py, out, bytes)?;
         self.body_bytes = length;
@@ -202,7 +205,7 @@ impl Response {
             let Some(framing) = framing else {
                 return self.go_on_in_python(py)?.call_method1(intern!(py, "write"), (data,)).map(drop);
             };
-            head.write(py, &mut out, framing, self.entry.flags, self.anonymous);
+            head.write(&mut out, framing, self.entry.flags, self.anonymous, |out| append_date(py, out));
             self.status = head.status;
             self.stage = Stage::Body { left: head.length };
         }
@@ -528,4 +531,10 @@ fn finish(response: &Bound<'_, Response>, run: PyResult<()>) -> PyResult<(Outcom
         outcome = Outcome::Broken;
     }
     Ok((outcome, status, body_bytes))
+}
+
+/// Text of an application, as ISO 8859-1. `None` for what is no text, or has other characters.
+fn latin1<'py>(text: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let text = text.cast::<PyString>().ok()?;
+    crate::raw::latin1(text)
 }
