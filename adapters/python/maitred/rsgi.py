@@ -388,9 +388,11 @@ class WebsocketTransport:
         await self._say("text", data)
 
     def close(self, code):
-        """Begins to close it."""
-        if isinstance(code, bool) or not isinstance(code, int) or not 1000 <= code <= 4999:
-            raise ValueError(f"not the code of an end: {code!r}")
+        """Begins to close it. Applications say a status of HTTP here as well (Emmett: 200 at each end)."""
+        if isinstance(code, bool) or not isinstance(code, int):
+            raise TypeError(f"the code of an end is an int, not {type(code).__name__}")
+        if not 1000 <= code <= 4999:
+            code = 1011 if 500 <= code <= 599 else 1000
         if self._closing is None and not self._ended:
             self._closing = asyncio.ensure_future(self._say_close(code))
 

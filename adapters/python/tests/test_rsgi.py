@@ -363,13 +363,13 @@ class WebSockets(unittest.TestCase):
         async def application(scope, protocol):
             transport = await protocol.accept()
             await transport.send_str("last")
-            with self.assertRaises(ValueError):
-                protocol.close(403)
+            with self.assertRaises(TypeError):
+                protocol.close("1000")
             protocol.close(*code)
             with self.assertRaises(rsgi.ProtocolClosed):
                 await transport.send_str("more")
 
-        for code, expected in (((4000,), 4000), ((), 1000)):
+        for code, expected in (((4000,), 4000), ((), 1000), ((200,), 1000), ((503,), 1011)):
             said = b"\x81\x04last\x88\x02" + struct.pack(">H", expected)
             closed = threading.Event()
             answer = masked(8, struct.pack(">H", expected))
