@@ -27,6 +27,7 @@ pub(crate) fn path() -> Option<OsString> {
 /// The reference applications of the conformance kit.
 const WSGI: &str = "tests.reference:application";
 const ASGI: &str = "tests.asgi_reference:application";
+const RSGI: &str = "tests.rsgi_reference:application";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
 /// Runs Python's unit tests, and notes what they leave out ([`crate::skips`]).
@@ -80,6 +81,68 @@ pub fn native() -> Result<PathBuf> {
     Ok(library)
 }
 
+/// Whether Python has the compiled part that is tested, and no other reason to pass.
+const IS_NATIVE: &str = "from maitred import native; assert native.library is not None, native.why_not";
+/// What goes through the compiled part.
+const SANITIZED: &[&str] =
+    &["tests.test_native", "tests.test_wsgi", "tests.test_asgi", "tests.test_rsgi", "tests.test_streamed"];
+
+/// Tests of the compiled part under AddressSanitizer, in a copy of the package, because others use the one of the checkout. The
+/// runtime is GCC's, which is loaded before everything else: the interpreter has none, and the library does not load without.
+pub(crate) fn sanitized(target: &Path) -> Result<()> {
+    let name = "Python adapter's compiled part under AddressSanitizer";
+    let Some(runtime) = sanitizer() else {
+        skip(Kind::Missing, name, "there is no libasan.so of GCC (Debian: gcc)");
+        return Ok(());
+    };
+    let directory = std::path::absolute(target.join("python-asan"))?;
+    // With a target, what runs in the build itself is not instrumented.
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut build = cargo();
+    build.args(["build", "--manifest-path", NATIVE, "--target", &triple, "--target-dir"]).arg(&directory);
+    // The compiler is the pinned one, which has the sanitizer as an unstable option.
+    build.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    compilation(name, &mut build)?;
+    let package = directory.join("package");
+    for part in ["maitred", "tests"] {
+        copy_modules(&crate::root().join(DIRECTORY).join(part), &package.join(part))?;
+    }
+    let built = directory.join(triple).join("debug/libmaitred_native.so");
+    std::fs::copy(built, package.join("maitred/_native.abi3.so"))?;
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).current_dir(&package).env("PYTHONPATH", &package).env_remove(PURE);
+        // The interpreter keeps memory until its end.
+        command.env("LD_PRELOAD", &runtime).env("ASAN_OPTIONS", "detect_leaks=0");
+        command
+    };
+    step(&format!("{name}: it is loaded"), &mut run(&["-c", IS_NATIVE]))?;
+    step(name, &mut run(&[&["-m", "unittest"], SANITIZED].concat()))
+}
+
+/// The runtime of GCC's AddressSanitizer as a shared library.
+fn sanitizer() -> Option<PathBuf> {
+    let output = Command::new("gcc").arg("-print-file-name=libasan.so").output().ok()?;
+    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    // A name alone is one that was not found.
+    (path.is_absolute() && path.exists()).then_some(path)
+}
+
+/// The modules of one directory, and nothing else, in another one.
+fn copy_modules(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        std::fs::remove_dir_all(to)?;
+    }
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        if let Some(name) = path.file_name().filter(|_| path.extension().is_some_and(|end| end == "py")) {
+            std::fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
 /// The conformance of one interface, by the arguments of `python3 -m maitred`.
 fn conformance(interface: &str, arguments: &[&str], is_pure: bool) -> Result<()> {
     let form = if is_pure { ", without its compiled part" } else { "" };
@@ -110,6 +173,8 @@ pub(crate) fn frameworks(target: &Path) -> Result<()> {
     conformance("WSGI in threads", &["--threads", "60", WSGI], false)?;
     conformance("WSGI", &[WSGI], true)?;
     conformance("ASGI", &[ASGI], true)?;
+    conformance("RSGI", &[RSGI], false)?;
+    conformance("RSGI", &[RSGI], true)?;
     let name = "Python adapter with gunicorn, uvicorn and frameworks";
     let python = match environment(&target.join("python")) {
         Ok(python) => python,

@@ -1,4 +1,4 @@
-"""Runs WSGI and ASGI applications behind Maitred: requests come over a channel, responses go straight to the client.
+"""Runs WSGI, ASGI and RSGI applications behind Maitred: requests come over a channel, responses go straight to the client.
 
 The specification of the channel is adapters/PROTOCOL.md. Start with ``python3 -m maitred module:callable``.
 """

@@ -10,7 +10,7 @@ import socket
 import sys
 
 from . import __version__, server
-from .application import StartError, load
+from .application import StartError, load, takes
 from .frames import CAPACITY_MAX, ProtocolError
 from .lifespan import StartupFailed
 from .recovery import Recovery
@@ -18,7 +18,7 @@ from .recovery import Recovery
 CHANNEL_VARIABLE = "MAITRED_CHANNEL"
 RECOVERY_VARIABLE = "MAITRED_RECOVERY"
 # Requests at a time, unless the command line says otherwise.
-_CAPACITIES = {"wsgi": 1, "asgi": 100}
+_CAPACITIES = {"wsgi": 1, "asgi": 100, "rsgi": 100}
 
 
 def _capacity(text):
@@ -31,7 +31,7 @@ def _capacity(text):
 def _arguments(arguments):
     parser = argparse.ArgumentParser(
         prog="python3 -m maitred",
-        description="Runs a WSGI or ASGI application as a worker process of Maitred. Maitred starts it, with the command of "
+        description="Runs a WSGI, ASGI or RSGI application as a worker process of Maitred. Maitred starts it, with the command of "
         "a [pool.NAME] in its configuration.",
         epilog="SIGTERM: finish what was received, then exit. SIGINT is ignored: Ctrl-C is for Maitred to act on. Outside of a "
         f"pool, the server's own commands become the server: {', '.join(server.COMMANDS)}; its help: python3 -m maitred help.",
@@ -45,8 +45,8 @@ def _arguments(arguments):
         "--capacity",
         type=_capacity,
         metavar="N",
-        help="how many requests to ask for at a time (default: 1 for WSGI, 100 for ASGI). With WSGI they are answered one "
-        "after another, so that more than 1 only pays for requests that are all short",
+        help="how many requests to ask for at a time (default: 1 for WSGI, 100 for ASGI and RSGI). With WSGI they are answered "
+        "one after another, so that more than 1 only pays for requests that are all short",
     )
     parser.add_argument(
         "--threads",
@@ -57,14 +57,15 @@ def _arguments(arguments):
     )
     parser.add_argument(
         "--interface",
-        choices=("auto", "wsgi", "asgi"),
+        choices=("auto", "wsgi", "asgi", "rsgi"),
         default="auto",
-        help="what the application speaks; auto: ASGI if it is a coroutine function, or its __call__ is (default: auto)",
+        help="what the application speaks; auto: RSGI if it has __rsgi__; if it is a coroutine function, or "
+        "its __call__ is, ASGI, or RSGI where it takes two arguments; else WSGI (default: auto)",
     )
     parser.add_argument(
         "--loop",
         choices=("auto", "asyncio", "uvloop"),
-        help="the event loop of an ASGI application (default: auto: uvloop if it is installed, else asyncio)",
+        help="the event loop of an ASGI or RSGI application (default: auto: uvloop if it is installed, else asyncio)",
     )
     parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
     return parser.parse_args(arguments)
@@ -107,9 +108,14 @@ def keep_many_descriptors():
 
 
 def interface_of(application):
-    """"asgi" for a coroutine function and for an object whose __call__ is one, else "wsgi"."""
+    """"rsgi" for what has __rsgi__, "asgi" for a coroutine function and for an object whose __call__ is one ("rsgi" where that
+    takes two arguments and not the three of ASGI), else "wsgi"."""
+    if hasattr(application, "__rsgi__"):
+        return "rsgi"
     call = getattr(application, "__call__", None)
-    return "asgi" if any(map(inspect.iscoroutinefunction, (application, call))) else "wsgi"
+    if not any(map(inspect.iscoroutinefunction, (application, call))):
+        return "wsgi"
+    return "rsgi" if takes(application, 2) and not takes(application, 3) else "asgi"
 
 
 def run(arguments):
@@ -126,16 +132,17 @@ def run(arguments):
     name = f"python {sys.version_info[0]}.{sys.version_info[1]} {interface}"
     threads = arguments.threads or 1
     if threads > 1:
-        if interface == "asgi" or arguments.capacity:
+        if interface != "wsgi" or arguments.capacity:
             raise StartError("--threads is for WSGI, and the number of requests at a time; --capacity would be another one.")
         _serve_threads(sock, application, threads, name, recovery)
         return
-    if interface == "asgi":
-        _serve_asgi(sock, application, capacity, name, recovery, arguments.loop or "auto")
-    elif arguments.loop:
-        raise StartError("--loop is for ASGI: a WSGI application has no event loop.")
-    else:
+    if interface == "wsgi":
+        if arguments.loop:
+            raise StartError("--loop is for ASGI and RSGI: a WSGI application has no event loop.")
         _serve_wsgi(sock, application, capacity, name, recovery)
+        return
+    serve = {"asgi": _serve_asgi, "rsgi": _serve_rsgi}[interface]
+    serve(sock, application, capacity, name, recovery, _factory(arguments.loop or "auto"))
 
 
 def _freeze():
@@ -166,13 +173,26 @@ def _serve_threads(sock, application, threads, name, recovery):
     serve(sock, application, threads, name, recovery, ends_by_signal)
 
 
-def _serve_asgi(sock, application, capacity, name, recovery, loop):
-    from .asgi import loop_factory, serve
+def _factory(loop):
+    from .asgi import loop_factory
 
     try:
-        factory = loop_factory(loop)
+        return loop_factory(loop)
     except ImportError as error:
         raise StartError(f"--loop {loop}: {error}") from error
+
+
+def _serve_asgi(sock, application, capacity, name, recovery, factory):
+    from .asgi import serve
+
+    _freeze()
+    serve(sock, application, capacity, name, recovery, factory)
+
+
+def _serve_rsgi(sock, application, capacity, name, recovery, factory):
+    # Only now, when the application has imported what it uses.
+    from .rsgi import serve
+
     _freeze()
     serve(sock, application, capacity, name, recovery, factory)
 

@@ -38,7 +38,7 @@ def load(name):
             raise StartError(
                 f"'{attribute}' of '{module_name}' makes an application and is none: write '{module_name}:{attribute}()'."
             )
-    if not callable(found):
+    if not callable(found) and not hasattr(found, "__rsgi__"):
         raise StartError(f"'{name}' is not callable but of type {type(found).__name__}.")
     return found
 
@@ -47,16 +47,16 @@ def is_factory(found):
     """Whether a function can be called without arguments, and neither with those of WSGI nor with those of ASGI."""
     if not inspect.isfunction(found):
         return False
-    signature = inspect.signature(found)
+    return takes(found, 0) and not takes(found, 2) and not takes(found, 3)
 
-    def takes(count):
-        try:
-            signature.bind(*[None] * count)
-        except TypeError:
-            return False
-        return True
 
-    return takes(0) and not takes(2) and not takes(3)
+def takes(found, count):
+    """Whether something can be called with so many arguments."""
+    try:
+        inspect.signature(found).bind(*[None] * count)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def shown(error):

@@ -23,6 +23,8 @@ _TURNS = 10
 EARLY_HINT = "http.response.early_hint"
 PATHSEND = "http.response.pathsend"
 TRAILERS = "http.response.trailers"
+# A key of PATHSEND of this package's own: (descriptor, offset, bytes) of what is sent of the file; it stays the sender's.
+REGION = "maitred.region"
 # Who the user is, if Maitred has found it out: {"user": NAME, "auth_type": "Basic", "Bearer" or "forward_auth"}.
 IDENTITY = "maitred.identity"
 PHRASES = {status.value: status.phrase for status in HTTPStatus}
@@ -425,7 +427,7 @@ class Http:
             elif kind == EARLY_HINT:
                 await self._send_hint(message["links"])
             elif kind == PATHSEND and PATHSEND in self.scope["extensions"]:
-                self._send_path(message["path"])
+                self._send_path(message)
             else:
                 raise RuntimeError(f"{kind} is no message of this kind of request")
         except ClientGone:
@@ -486,7 +488,7 @@ class Http:
         if EARLY_HINT in self.scope["extensions"]:
             await self.writer.inform([(b"link", bytes(link)) for link in links])
 
-    def _send_path(self, path):
+    def _send_path(self, message):
         self._late_heads.discard(self)
         if self.writer.started:
             raise RuntimeError(f"{PATHSEND} behind a part of the body")
@@ -495,11 +497,15 @@ class Http:
             # A file has a length, which is sent to the client.
             self.writer.leave_trailers()
             self._drops_trailers = True
-        descriptor, file_bytes = open_regular(path)
-        try:
-            self.writer.file(descriptor, 0, file_bytes)
-        finally:
-            os.close(descriptor)
+        region = message.get(REGION)
+        if region is not None:
+            self.writer.file(*region)
+        else:
+            descriptor, file_bytes = open_regular(message["path"])
+            try:
+                self.writer.file(descriptor, 0, file_bytes)
+            finally:
+                os.close(descriptor)
         self._tell()
 
 

@@ -44,6 +44,11 @@ def drop(name):
         _logger.debug("%s concerns the connection: it is left out of responses", name)
 
 
+def unopened(error):
+    """A file of a response cannot be opened, which the client is told by 404."""
+    _logger.debug("a file of a response cannot be opened: %s", error)
+
+
 def leave_out(text):
     """Something else of a response is left out."""
     _logger.debug("left out of a response: %s", text)

@@ -46,6 +46,7 @@ _QUEUE = 'queue = { timeout = "60s" }'
 COMMANDS = {
     "wsgi": ["-m", "maitred", "app:app"],
     "asgi": ["-m", "maitred", "app:app"],
+    "rsgi": ["-m", "maitred", "app:app"],
     "gunicorn": ["-m", "gunicorn", "-k", "maitred.gunicorn.HandoffWorker", "app:app"],
     "uvicorn": ["-m", "maitred.uvicorn", "app:app"],
 }

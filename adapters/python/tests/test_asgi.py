@@ -29,6 +29,8 @@ UPGRADE = (
 class Exchange:
     """Runs an application on frames until the end of the channel; keeps what came out."""
 
+    worker = asgi.Worker
+
     def __init__(self, application, *frames, descriptors=(), early=b"", reads=True, until=None, options=asgi.Options()):
         ours, theirs = socket.socketpair()
         near, far = small_pair()
@@ -51,7 +53,7 @@ class Exchange:
             starter.start()
         try:
             with contextlib.redirect_stderr(self.log):
-                asyncio.run(asgi.Worker(application, options).main(theirs, 100, "test"))
+                asyncio.run(self.worker(application, options).main(theirs, 100, "test"))
         finally:
             theirs.close()
             listener.join()

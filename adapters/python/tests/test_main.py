@@ -213,6 +213,11 @@ class Loading(unittest.TestCase):
             ("async def application(scope, receive, send): pass\n", "asgi", ()),
             ("class A:\n    async def __call__(self, scope, receive, send): pass\napplication = A()\n", "asgi", ()),
             ("import functools\nasync def a(x, y, z): pass\napplication = functools.partial(a)\n", "asgi", ()),
+            ("class A:\n    async def __rsgi__(self, scope, protocol): pass\napplication = A()\n", "rsgi", ()),
+            ("async def application(scope, protocol): pass\n", "rsgi", ()),
+            ("async def application(scope, protocol, more=0): pass\n", "asgi", ()),
+            ("async def application(*arguments): pass\n", "asgi", ()),
+            ("async def application(*arguments): pass\n", "rsgi", ("--interface", "rsgi")),
             ("def application(environ, start_response): pass\n", "wsgi", ()),
             ("class A:\n    def __call__(self, e, s): pass\napplication = A()\n", "wsgi", ()),
             ("def application(scope, receive, send):\n    async def run(): pass\n    return run()\n", "asgi", ("--interface", "asgi")),
@@ -223,7 +228,7 @@ class Loading(unittest.TestCase):
                 self.assertEqual(run("app", *flags, files={"app.py": source}, channel=theirs), (0, ""))
                 hello = ours.recv(4096)
             self.assertTrue(hello[24 : 16 + hello[0]].endswith(interface.encode()), hello)
-            self.assertEqual(int.from_bytes(hello[20:24], "little"), {"wsgi": 1, "asgi": 100}[interface])
+            self.assertEqual(int.from_bytes(hello[20:24], "little"), {"wsgi": 1, "asgi": 100, "rsgi": 100}[interface])
 
     def test_threads_are_for_wsgi_and_are_the_capacity(self):
         wsgi = "def application(environ, start_response): pass\n"

@@ -88,6 +88,7 @@ pub(crate) const STEPS: &[Step] = &[
     row("tower", Full, Waits, BUILT, |target| rust_example(target, "tower")),
     row("programs", Full, Waits, BUILT, |target| runner::run(target, Part::Programs)),
     row("python-frameworks", Full, Waits, BUILT, test_python::frameworks),
+    row("python-asan", Full, Busy, NONE, test_python::sanitized),
     row("go-frameworks", Full, Waits, &[BUILD, "go"], test_go::frameworks),
     row("node-frameworks", Full, Waits, &[BUILD, "node"], |_| test_node::frameworks()),
     row("apache-sites", Full, Waits, &[BUILD, "apache"], |_| crate::test_apache::sites()),

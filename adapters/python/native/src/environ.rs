@@ -1,20 +1,19 @@
 //! Environments of WSGI, in the form that `maitred.environ` gives them.
 
 use foldhash::HashMap;
-use std::borrow::Cow;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::parse::{
+    Fields, is_anonymous, split_head, split_line, split_own, unquoted, variable, without_queue_time,
+};
 use crate::raw::text_of;
 
 /// As in `maitred.environ`: blocks of fields are repeated word for word.
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
 const CACHE_ENTRIES_MAX: usize = 256;
-const REQUEST_ID: &[u8] = b"x-request-id: ";
-/// The server writes it and one field behind it; whatever else may come to stand there.
-const OWN_LINES_MAX: usize = 4;
 
 /// What repeats from request to request.
 #[derive(Debug)]
@@ -163,96 +162,16 @@ impl Environs {
     }
 }
 
-/// Whether the meta part says that a response is to have no `Server` of the adapter.
-pub(crate) fn is_anonymous(meta: &[u8]) -> bool {
-    meta.split(|byte| *byte == b'\n').any(|line| line == b"server_header=0")
-}
-
-/// The lines of fields that repeat, without the end of the last one; and those that are each request's own: its number, and what
-/// follows that.
-pub(crate) fn split_own(block: &[u8]) -> (&[u8], &[u8]) {
-    let mut end = block.len();
-    for _ in 0..OWN_LINES_MAX {
-        let Some(at) = memchr::memrchr(b'\n', block.get(..end).unwrap_or_default()) else { break };
-        let own = block.get(at + 1..).unwrap_or_default();
-        if own.starts_with(REQUEST_ID) {
-            return (block.get(..at.saturating_sub(1)).unwrap_or_default(), own);
-        }
-        end = at;
-    }
-    (block, b"")
-}
-
-/// The lines of a meta part but the last one, if that says how long the request has waited: it differs each time.
-pub(crate) fn without_queue_time(meta: &[u8]) -> &[u8] {
-    let end = meta.len().saturating_sub(1);
-    let at = memchr::memrchr(b'\n', meta.get(..end).unwrap_or_default()).map_or(0, |at| at + 1);
-    match meta.split_at_checked(at) {
-        Some((before, last)) if last.starts_with(b"queue_us=") => before,
-        _ => meta,
-    }
-}
-
-/// The request line, and the lines of the fields without the end of the last one.
-pub(crate) fn split_head(head: &[u8]) -> (&[u8], &[u8]) {
-    let head = head.strip_suffix(b"\r\n\r\n").unwrap_or(head);
-    match memchr::memchr(b'\r', head).and_then(|at| Some((head.get(..at)?, head.get(at + 2..)?))) {
-        Some(parts) => parts,
-        None => (head, b""),
-    }
-}
-
-/// Method and target; `None` if the line is not three words.
-pub(crate) fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut words = line.split(|byte| *byte == b' ');
-    let found = (words.next()?, words.next()?);
-    words.next()?;
-    if words.next().is_some() { None } else { Some(found) }
-}
-
-/// `%XX` as the byte that it stands for; what is none stays.
-pub(crate) fn unquoted(path: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(b'%', path).is_none() {
-        return Cow::Borrowed(path);
-    }
-    let mut found = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.first_chunk::<2>().and_then(|[high, low]| Some(hex(*high)? * 16 + hex(*low)?));
-        match digits {
-            Some(byte) if *first == b'%' => {
-                found.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            _ => {
-                found.push(*first);
-                rest = after;
-            }
-        }
-    }
-    Cow::Owned(found)
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
 /// `HTTP_*` and `CONTENT_*` of lines `name: value`.
 fn add_fields(py: Python<'_>, variables: &Bound<'_, PyDict>, block: &[u8]) -> PyResult<()> {
     let mut seen: Vec<Vec<u8>> = Vec::new();
-    let mut rest = block;
-    while !rest.is_empty() {
-        let end = memchr::memmem::find(rest, b"\r\n").unwrap_or(rest.len());
-        let (line, after) = rest.split_at_checked(end).unwrap_or((rest, b""));
-        rest = after.get(2..).unwrap_or_default();
-        let at = memchr::memmem::find(line, b": ").unwrap_or(line.len());
-        let (name, value) = line.split_at_checked(at).unwrap_or((line, b""));
+    for (name, value) in Fields(block) {
         // x_forwarded_for and x-forwarded-for would be the same variable, and the client could choose which one wins.
         if name.is_empty() || name.contains(&b'_') {
             continue;
         }
         let key = variable(name);
-        let value = text_of(py, value.get(2..).unwrap_or_default())?;
+        let value = text_of(py, value)?;
         let text = text_of(py, &key)?;
         if !seen.contains(&key) {
             variables.set_item(&text, value)?;
@@ -267,13 +186,4 @@ fn add_fields(py: Python<'_>, variables: &Bound<'_, PyDict>, block: &[u8]) -> Py
         }
     }
     Ok(())
-}
-
-fn variable(name: &[u8]) -> Vec<u8> {
-    let mut key = Vec::with_capacity(name.len() + 5);
-    if !matches!(name, b"content-type" | b"content-length") {
-        key.extend_from_slice(b"HTTP_");
-    }
-    key.extend(name.iter().map(|byte| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-    key
 }

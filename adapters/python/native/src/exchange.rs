@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple};
 use pyo3::{PyTraverseError, PyVisit};
 use rustix::io::Errno;
 
+use crate::date::append_date;
 use crate::head::{Framing, Head, Unusual};
 use crate::names;
 use crate::session::{Ended, Session};
@@ -457,7 +458,7 @@ impl Exchange {
                 None => Framing::Length(body.len() as u64),
             };
             out.reserve(512 + if body.len() <= JOIN_BYTES_MAX { body.len() } else { 0 });
-            head.write(&mut out, framing, self.flags, self.given.anonymous);
+            head.write(&mut out, framing, self.flags, self.given.anonymous, append_date);
             self.status = head.status;
             let left = match framing {
                 Framing::Length(length) => Some(length),

@@ -2,11 +2,13 @@
 //! it, and goes on with every request that is not ordinary; the package works without it.
 
 mod channel;
+mod date;
 mod environ;
 mod exchange;
 mod head;
 mod names;
 mod order;
+mod parse;
 mod raw;
 mod response;
 mod scope;

@@ -9,12 +9,13 @@ use maitred_handoff::Outcome;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustix::io::Errno;
 
 use crate::channel::Channel;
+use crate::date::append_date;
 use crate::environ::Parts;
-use crate::head::{Framing, Head, Unusual, latin1};
+use crate::head::{Framing, Head, Unusual};
 use crate::names;
 use crate::raw::text_of;
 use crate::wire::Entry;
@@ -229,7 +230,7 @@ impl Response {
         }
         self.status = head.status;
         let mut out = Vec::with_capacity(if bytes.len() <= JOIN_BYTES_MAX { 512 + bytes.len() } else { 512 });
-        head.write(&mut out, Framing::Length(length), self.entry.flags, self.anonymous);
+        head.write(&mut out, Framing::Length(length), self.entry.flags, self.anonymous, append_date);
         self.stage = Stage::Over;
         Some(out)
     }
@@ -244,7 +245,7 @@ impl Response {
                 None => Some(Framing::Chunks),
             };
             let Some(framing) = framing else { return Piece::Unusual };
-            head.write(&mut before, framing, self.entry.flags, self.anonymous);
+            head.write(&mut before, framing, self.entry.flags, self.anonymous, append_date);
             self.status = head.status;
             self.stage = Stage::Body { left: head.length };
         }
@@ -590,4 +591,10 @@ impl Response {
         self.entry.body_file = None;
         (self.outcome, self.status, self.body_bytes)
     }
+}
+
+/// Text of an application, as ISO 8859-1. `None` for what is no text, or has other characters.
+fn latin1<'py>(text: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
+    let text = text.cast::<PyString>().ok()?;
+    crate::raw::latin1(text)
 }

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::environ::{split_head, split_line, split_own, unquoted, without_queue_time};
+use crate::parse::{Fields, is_anonymous, split_head, split_line, split_own, unquoted, without_queue_time};
 use crate::raw::text_of;
 
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
@@ -89,7 +89,7 @@ impl Scopes {
             let found = base_of.call1((&kept,))?;
             let (scope, asgi, extensions, mount) =
                 found.extract::<(Py<PyDict>, Py<PyDict>, Py<PyDict>, String)>()?;
-            let anonymous = crate::environ::is_anonymous(meta);
+            let anonymous = is_anonymous(meta);
             if self.bases.len() >= CACHE_ENTRIES_MAX {
                 self.bases.clear();
             }
@@ -122,14 +122,8 @@ fn is_below(path: &str, mount: &str) -> bool {
 
 /// Pairs of bytes of lines `name: value`.
 fn append_pairs(py: Python<'_>, pairs: &Bound<'_, PyList>, block: &[u8]) -> PyResult<()> {
-    let mut rest = block;
-    while !rest.is_empty() {
-        let end = memchr::memmem::find(rest, b"\r\n").unwrap_or(rest.len());
-        let (line, after) = rest.split_at_checked(end).unwrap_or((rest, b""));
-        rest = after.get(2..).unwrap_or_default();
-        let at = memchr::memmem::find(line, b": ").unwrap_or(line.len());
-        let (name, value) = line.split_at_checked(at).unwrap_or((line, b""));
-        pairs.append((PyBytes::new(py, name), PyBytes::new(py, value.get(2..).unwrap_or_default())))?;
+    for (name, value) in Fields(block) {
+        pairs.append((PyBytes::new(py, name), PyBytes::new(py, value)))?;
     }
     Ok(())
 }

@@ -55,8 +55,8 @@ pub enum Command {
     Serve(Serve),
     /// Serve an application, without a configuration file
     ///
-    /// APPLICATION is module:callable or module:factory() (Python: WSGI or ASGI), manage.py, package.json, a program of Node.js
-    /// (server.js), a program with an adapter for Maitred (./app), or a directory. For development, unless --domain says
+    /// APPLICATION is module:callable or module:factory() (Python: WSGI, ASGI or RSGI), manage.py, package.json, a program of
+    /// Node.js (server.js), a program with an adapter for Maitred (./app), or a directory. For development, unless --domain says
     /// otherwise. Run it in the application's directory.
     App(App),
     /// Write a configuration file for what is found in this directory

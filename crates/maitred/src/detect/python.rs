@@ -291,12 +291,12 @@ fn framework_in(text: &str) -> &'static str {
     found.map_or("Python", |(_, framework)| framework)
 }
 
-/// An application without a framework: a function with the arguments of WSGI or ASGI.
+/// An application without a framework: a function with the arguments of WSGI, ASGI or RSGI.
 fn interface(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ")?;
     let (name, arguments) = rest.split_once('(')?;
     let arguments = arguments.replace(' ', "");
-    let known = ["environ,start_response)", "scope,receive,send)"];
+    let known = ["environ,start_response)", "scope,receive,send)", "scope,protocol)"];
     known.iter().any(|known| arguments.starts_with(known)).then_some(name)
 }
 
@@ -362,6 +362,7 @@ mod tests {
             variable("application", "Python", "application = create_app(")
         );
         assert_eq!(look("async def app(scope, receive, send):\n"), variable("app", "Python", "def app("));
+        assert_eq!(look("async def app(scope, protocol):\n"), variable("app", "Python", "def app("));
         assert_eq!(look("if True:\n    app = Flask(__name__)\n"), None);
         assert_eq!(look("x = Flasks(1)\n"), None);
     }

@@ -23,8 +23,8 @@ const STAND_FOR_DIRECTORY: &[&str] = &[
     "config.ru",
 ];
 /// What can be named, for people.
-const KNOWN: &str = "module:callable or module:factory() (Python: WSGI or ASGI), manage.py, package.json, a program of Node.js \
-                     (server.js), a program with an adapter (./app), or a directory";
+const KNOWN: &str = "module:callable or module:factory() (Python: WSGI, ASGI or RSGI), manage.py, package.json, a program of \
+                     Node.js (server.js), a program with an adapter (./app), or a directory";
 
 /// What the argument names, ready to be started.
 pub(super) fn application(name: &str, fpm: Option<PathBuf>) -> Result<Application, Advice> {
