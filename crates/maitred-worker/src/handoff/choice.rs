@@ -8,7 +8,7 @@
 //!
 //! | state | what it does | ends |
 //! |---|---|---|
-//! | `Calm` | uses what was cheaper last, first the socket | after [`BUSY_PERIODS`] of enough requests, [`TRIAL_EVERY`] |
+//! | `Calm` | uses what was cheaper last, first the socket | after [`BUSY_PERIODS`] of enough requests, and [`Choice::again`] |
 //! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all; pauses in quiet | a verdict, or [`TRIAL_EVERY`] of quiet |
 
 use std::time::{Duration, Instant};
@@ -25,6 +25,9 @@ const BUSY_PERIODS: u32 = 2;
 const TRIAL_PERIODS: u32 = 6;
 /// What was found out holds for so long. A trial takes 0.6 s, half of it in the dearer way: a hundredth of the time.
 const TRIAL_EVERY: Duration = Duration::from_secs(60);
+/// What was found out first holds for so long, and each time four times as long: an application that compiles itself while it runs
+/// (Node.js) costs a third after some seconds of what it costs at first, and not the same part of it by each way.
+const FIRST_AGAIN: Duration = Duration::from_secs(2);
 /// Where the processes' time is not known (a server that was not started here): average content up to which a relay is taken to
 /// be cheaper. Apache was cheaper by a relay at 1 KB and at 100 KB, by a quarter and more, and by the socket at 1 MB.
 const SMALL_BYTES: u64 = 256 * 1024;
@@ -48,12 +51,14 @@ pub(crate) struct Sample {
 }
 
 /// The choice for one pool on one thread.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Choice {
     relay: bool,
     state: State,
     last: Option<Sample>,
     tried_at: Option<Instant>,
+    /// How long the last verdict holds.
+    again: Duration,
     costs: Option<Costs>,
 }
 
@@ -75,6 +80,13 @@ enum State {
 impl Default for State {
     fn default() -> Self {
         State::Calm { busy: 0 }
+    }
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        let state = State::default();
+        Choice { relay: false, state, last: None, tried_at: None, again: FIRST_AGAIN, costs: None }
     }
 }
 
@@ -115,7 +127,7 @@ impl Choice {
         match (&mut self.state, cost) {
             (State::Calm { busy }, Some(_)) => {
                 *busy += 1;
-                let recent = |at| sample.at.saturating_duration_since(at) < TRIAL_EVERY;
+                let recent = |at| sample.at.saturating_duration_since(at) < self.again;
                 if *busy >= BUSY_PERIODS && !self.tried_at.is_some_and(recent) {
                     self.begin_trial();
                 }
@@ -175,6 +187,8 @@ impl Choice {
         let each = TRIAL_PERIODS / 2;
         self.costs = Some(Costs { direct: direct / each, relay: relay / each });
         self.relay = cheaper(direct, relay, before);
+        // The first verdict holds for FIRST_AGAIN.
+        self.again = if self.tried_at.is_some() { (self.again * 4).min(TRIAL_EVERY) } else { FIRST_AGAIN };
         self.tried_at = Some(at);
         self.state = State::default();
     }
@@ -255,12 +269,20 @@ mod tests {
     #[test]
     fn what_has_changed_is_found_out_a_minute_later() {
         let mut world = World::new(58, 38);
-        world.run(TRIAL);
+        world.run(1200);
         world.direct_us = 20;
-        world.run(500);
+        world.run(300);
         assert!(world.choice.relays(), "not yet");
-        world.run(150);
+        world.run(400);
         assert!(!world.choice.relays());
+    }
+
+    #[test]
+    fn a_verdict_on_an_application_that_warms_up_is_soon_corrected() {
+        let mut world = World::new(58, 38);
+        assert!(world.run(TRIAL).choice.relays());
+        (world.direct_us, world.relay_us) = (18, 25);
+        assert!(!world.run(30).choice.relays());
     }
 
     #[test]
