@@ -8,6 +8,7 @@ from time import monotonic
 
 from . import frames
 from .frames import CANCEL, FORGET, PING, REQUEST, SHUTDOWN, ProtocolError
+from .recovery import Recoverable
 
 # Below the size from which malloc maps and unmaps memory for each buffer.
 _RECEIVE_BYTES = 64 * 1024
@@ -52,7 +53,7 @@ def send_message(sock, data, rights):
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", rights))])
 
 
-class Channel:
+class Channel(Recoverable):
     """One channel. ``requests()`` yields what is to be answered, ``done()`` reports it.
 
     ``descriptors`` maps connection numbers to the descriptors that responses are written to.
@@ -87,19 +88,6 @@ class Channel:
     def hello(self):
         """Tells Maitred that this process is ready."""
         self._send(frames.greeting(self._capacity, self._name, self._recovery is not None), ())
-
-    def stop_receiving(self):
-        """Takes no more requests; those already received are still yielded. Safe in a signal handler.
-
-        What Maitred sends from now on fails on its side with EPIPE, so no request is lost in between.
-        """
-        self._leaving = True
-        if self._recovery is not None:
-            self._recovery.stop()
-        try:
-            self._sock.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass  # Maitred is gone already: the same end.
 
     def requests(self):
         """Yields ``(connection, request, flags, descriptor, meta, head, body, body_file)`` until the channel ends.
@@ -199,24 +187,6 @@ class Channel:
         if not self._ended or self._recovery is None or self._leaving:
             return False
         return all(entry[0] != SHUTDOWN for entry in self._queue)
-
-    def _recover(self):
-        """Drops everything that the channel has brought, and takes another; False if there is none."""
-        self.close()
-        self._await_recovery(self._recovery)
-        sock = None if self._leaving else self._recovery.take()
-        if sock is None:
-            return False
-        self._open(sock)
-        if self._leaving:
-            # The signal came when this was not the channel yet.
-            return False
-        self.hello()
-        return True
-
-    def _await_recovery(self, recovery):
-        """Until there may be another channel; where there is more to wait for, it may return early."""
-        recovery.wait()
 
     def close(self):
         """Closes every descriptor that was received, and the channel."""

@@ -1,13 +1,13 @@
 """channel.Channel with the compiled part in its place: the same methods, and `unusual`, which answers what is usual by itself."""
 
 import os
-import socket
 
 from . import frames
 from .native import library
+from .recovery import Recoverable
 
 
-class Channel(library.Channel):
+class Channel(library.Channel, Recoverable):
     """What channel.Channel is."""
 
     def __init__(self, sock, capacity=1, name="python", recovery=None):
@@ -27,16 +27,6 @@ class Channel(library.Channel):
     def hello(self):
         """Tells Maitred that this process is ready."""
         self.send_now(frames.greeting(self._capacity, self._name, self._recovery is not None))
-
-    def stop_receiving(self):
-        """As that of channel.Channel."""
-        self._leaving = True
-        if self._recovery is not None:
-            self._recovery.stop()
-        try:
-            self._sock.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass  # Maitred is gone already: the same end.
 
     def requests(self):
         """As that of channel.Channel."""
@@ -63,24 +53,6 @@ class Channel(library.Channel):
     def _wait(self):
         """Comes before each receive; where there is more to wait for than the channel, it may return late."""
 
-    def _await_recovery(self, recovery):
-        """Until there may be another channel; where there is more to wait for, it may return early."""
-        recovery.wait()
-
     def _is_lost(self):
         """Whether the channel has ended in no orderly way, and there may be another."""
         return self.ended and self._recovery is not None and not self._leaving and not self.told
-
-    def _recover(self):
-        """Drops everything that the channel has brought, and takes another; False if there is none."""
-        self.close()
-        self._await_recovery(self._recovery)
-        sock = None if self._leaving else self._recovery.take()
-        if sock is None:
-            return False
-        self._open(sock)
-        if self._leaving:
-            # The signal came when this was not the channel yet.
-            return False
-        self.hello()
-        return True

@@ -58,3 +58,39 @@ class Recovery:
     def close(self):
         """No other channel will be asked for."""
         self.socket.close()
+
+
+class Recoverable:
+    """What both kinds of channels have in common whose place another one may take. They have `_sock`, `_recovery` (a Recovery, or
+    None), `_leaving`, `_open(sock)`, `hello()` and `close()`."""
+
+    def stop_receiving(self):
+        """Takes no more requests; those already received are still yielded. Safe in a signal handler.
+
+        What Maitred sends from now on fails on its side with EPIPE, so no request is lost in between.
+        """
+        self._leaving = True
+        if self._recovery is not None:
+            self._recovery.stop()
+        try:
+            self._sock.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass  # Maitred is gone already: the same end.
+
+    def _recover(self):
+        """Drops everything that the channel has brought, and takes another; False if there is none."""
+        self.close()
+        self._await_recovery(self._recovery)
+        sock = None if self._leaving else self._recovery.take()
+        if sock is None:
+            return False
+        self._open(sock)
+        if self._leaving:
+            # The signal came when this was not the channel yet.
+            return False
+        self.hello()
+        return True
+
+    def _await_recovery(self, recovery):
+        """Until there may be another channel; where there is more to wait for, it may return early."""
+        recovery.wait()
