@@ -37,7 +37,7 @@ pub(crate) struct Channel {
     /// Taken out while the channel is waited for.
     wire: Option<Wire>,
     ended: bool,
-    /// Whether the server has said that this is the end.
+    /// Set once the server has said that this is the end.
     told: bool,
     descriptors: HashMap<u32, Arc<OwnedFd>>,
     /// Requests that were cancelled, and are not known to be over.
@@ -155,13 +155,13 @@ impl Channel {
         }
     }
 
-    /// Whether nothing more comes.
+    /// True if nothing more comes.
     #[getter]
     fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the server has said SHUTDOWN, or will have when what has come is done.
+    /// True if the server has said SHUTDOWN, or will have when all that has come is done.
     #[getter]
     fn told(&self) -> bool {
         self.told || self.wire.as_ref().is_some_and(Wire::is_told)
@@ -236,7 +236,7 @@ impl Channel {
         }
     }
 
-    /// Whether the request that runs was cancelled. Looks what has come.
+    /// True if the request that runs was cancelled; reads first.
     fn is_cancelled(slf: &Bound<'_, Self>, connection: u32, request: u32) -> PyResult<bool> {
         Self::peek(slf)?;
         Ok(slf.borrow().cancelled.contains(&(connection, request)))
@@ -466,11 +466,11 @@ impl Channel {
     }
 }
 
-/// What became of a request.
+/// The fate of a request.
 enum Turn {
-    /// It runs, and writes here.
+    /// The request runs, and writes here.
     Begin(Entry, Arc<OwnedFd>),
-    /// It was cancelled before, and is to be reported.
+    /// The request was cancelled before, and is to be reported.
     Skip(u32, u32),
 }
 

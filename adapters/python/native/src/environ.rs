@@ -15,7 +15,7 @@ use crate::raw::text_of;
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
 const CACHE_ENTRIES_MAX: usize = 256;
 
-/// What repeats from request to request.
+/// Parts that repeat from request to request.
 #[derive(Debug)]
 pub(crate) struct Environs {
     /// A `maitred.environ.EnvironBuilder`, for what is made once.
@@ -25,7 +25,7 @@ pub(crate) struct Environs {
     blocks: HashMap<Vec<u8>, Py<PyDict>>,
 }
 
-/// What requests with the same meta part have in common.
+/// The common part of requests with one meta part.
 #[derive(Debug)]
 struct Base {
     environ: Py<PyDict>,
@@ -34,7 +34,7 @@ struct Base {
     anonymous: bool,
 }
 
-/// What a request brought, as bytes.
+/// The bytes of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) meta: &'a [u8],
@@ -49,9 +49,9 @@ pub(crate) struct Parts<'a> {
 #[derive(Debug)]
 pub(crate) struct Environ<'py> {
     pub(crate) variables: Bound<'py, PyDict>,
-    /// Whether the client may have informational responses.
+    /// Set if the client may have informational responses.
     pub(crate) hints: bool,
-    /// Whether a response whose application names no server is to have no `Server`.
+    /// Set if a response whose application names no server is to have no `Server`.
     pub(crate) anonymous: bool,
 }
 

@@ -24,7 +24,7 @@ use crate::session::{Ended, Session};
 /// Up to here head and body are copied into one piece, which is cheaper than a vector.
 const JOIN_BYTES_MAX: usize = 16 * 1024;
 
-/// What an exchange is made of.
+/// The parts that an exchange is made of.
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) scope: Py<PyDict>,
@@ -39,7 +39,7 @@ pub(crate) struct Given {
 enum Stage {
     /// The application has not said its head yet.
     Fresh,
-    /// It has, and nothing was written.
+    /// The head was said, and nothing was written.
     Headed(Head),
     /// Bytes of the body follow: so many, if the length is known; otherwise in chunks.
     Body { left: Option<u64> },
@@ -51,7 +51,7 @@ enum Stage {
     Python(Py<PyAny>),
 }
 
-/// What an application has of its request.
+/// A request, as its application has it.
 #[pyclass(module = "maitred._native", name = "Exchange")]
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -71,7 +71,7 @@ pub(crate) struct Exchange {
     waiters: Vec<Py<PyAny>>,
     task: Option<Py<PyAny>>,
     returned: bool,
-    /// Whether the head waits where Python's timer looks for it.
+    /// Set while the head waits where Python's timer looks for it.
     late: bool,
     stage: Stage,
     outcome: Outcome,
@@ -94,7 +94,7 @@ impl Exchange {
         self.given.head.clone_ref(py)
     }
 
-    /// Whether there is nothing left to be sent: the response is complete, or its client has gone.
+    /// True if nothing is left to be sent: the response is complete, or its client has gone.
     #[getter]
     fn over(slf: &Bound<'_, Self>) -> PyResult<bool> {
         match Self::in_python(slf) {
@@ -112,7 +112,7 @@ impl Exchange {
         Self::in_python(slf)
     }
 
-    /// What `receive` has to give at once; None if it waits, or if Python knows.
+    /// The message that `receive` has at once; None if it waits, or if Python knows.
     fn take<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = slf.py();
         let body = {
@@ -146,7 +146,7 @@ impl Exchange {
         self.waiters.push(future);
     }
 
-    /// This future is not waited for any more.
+    /// A future is not waited for any more.
     fn wait_no_longer(slf: &Bound<'_, Self>, future: &Bound<'_, PyAny>) {
         let mut this = slf.borrow_mut();
         let at = this.waiters.iter().position(|waiter| waiter.is(future));
@@ -155,7 +155,7 @@ impl Exchange {
         drop(found);
     }
 
-    /// What `send` does; what is to be awaited then, if there is anything.
+    /// The work of `send`; returns an awaitable if it has to wait.
     fn say<'py>(slf: &Bound<'py, Self>, message: &Bound<'py, PyAny>) -> Awaited<'py> {
         let py = slf.py();
         if let Some(http) = Self::in_python(slf) {
@@ -255,7 +255,7 @@ impl Exchange {
     }
 }
 
-/// What is left to be awaited.
+/// An awaitable, if there is something to wait for.
 type Awaited<'py> = PyResult<Option<Bound<'py, PyAny>>>;
 
 impl Exchange {
@@ -402,7 +402,7 @@ impl Exchange {
         Self::sent(slf, rest, more, over > 0)
     }
 
-    /// What follows a piece that was sent, but for `rest`.
+    /// The steps behind a piece that was sent, but for `rest`.
     fn sent<'py>(slf: &Bound<'py, Self>, rest: Option<Rest>, more: bool, over: bool) -> Awaited<'py> {
         let py = slf.py();
         if more && !over {
@@ -439,7 +439,7 @@ impl Exchange {
         Ok(None)
     }
 
-    /// Whether a body without any that follows is all of the response, in a form that is written here.
+    /// True if a body with nothing behind it is all of the response, in a form that is written here.
     fn is_whole(&self, head: &Head, body: &[u8]) -> bool {
         !head.is_bodiless(self.flags) && head.length.is_none_or(|length| length == body.len() as u64)
     }
@@ -448,7 +448,7 @@ impl Exchange {
         head.length.is_none() && self.flags.http10
     }
 
-    /// What stands before a piece, and how much of it may be sent.
+    /// The bytes before a piece, and how much of the piece may be sent.
     fn frame(&mut self, body: &[u8], more: bool) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         if let Stage::Headed(head) = &self.stage {
@@ -480,7 +480,7 @@ impl Exchange {
         }
     }
 
-    /// What stands behind a piece.
+    /// The bytes behind a piece.
     fn ending(&self, taken: usize, more: bool) -> &'static [u8] {
         match (&self.stage, taken > 0, more) {
             (Stage::Body { left: None }, true, true) => b"\r\n",
@@ -581,7 +581,7 @@ impl Exchange {
         Session::complete(session.bind(py), &over)
     }
 
-    /// What Python's timer need not look for any more.
+    /// Takes the exchange from Python's timer.
     fn leave_timer(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let session = {
@@ -661,7 +661,7 @@ impl Exchange {
     }
 }
 
-/// What a socket has not taken of a head, a part of a body, and what stands behind that. The body is not copied.
+/// The rest of a head, of a part of a body, and of the bytes behind it, that a socket has not taken. The body is not copied.
 struct Rest {
     before: Py<PyBytes>,
     body: Py<PyBytes>,

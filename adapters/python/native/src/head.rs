@@ -17,11 +17,11 @@ const UNUSUAL: [&[u8]; 8] = [
 /// Bytes up to which the places of a head are reserved at once.
 const USUAL_BYTES: usize = 512;
 
-/// What is to be decided in Python: a rare form, or a failure, which it words.
+/// A case that Python decides: a rare form, or a failure, which it words.
 #[derive(Debug)]
 pub(crate) struct Unusual;
 
-/// What an application has said before the body.
+/// The application's words before the body.
 #[derive(Debug)]
 pub(crate) struct Head {
     /// Status line and fields, without framing and without the empty line.
@@ -130,7 +130,7 @@ impl Head {
         Ok(())
     }
 
-    /// Whether the response has no body, whatever the application writes.
+    /// True if the response has no body, whatever the application writes.
     pub(crate) fn is_bodiless(&self, flags: RequestFlags) -> bool {
         flags.head || matches!(self.status, 204 | 304)
     }

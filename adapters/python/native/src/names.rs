@@ -1,4 +1,4 @@
-//! What this library uses of the package `maitred`.
+//! Names of the package `maitred` that this library uses.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -24,7 +24,7 @@ imported!(
     "Response"
 );
 imported!(
-    /// What keeps what a socket did not take.
+    /// The class that keeps bytes that a socket did not take.
     tail,
     "maitred.tail",
     "Tail"

@@ -22,19 +22,19 @@ pub(crate) struct Asked {
     pub(crate) cancelled: bool,
 }
 
-/// What waits until the request that is under way on its connection is over.
+/// A frame that waits until the request that is under way on its connection is over.
 #[derive(Debug)]
 enum Waiting {
     Request(Asked),
     Forget,
 }
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Debug)]
 pub(crate) enum Turn {
-    /// It runs from now on, and writes here.
+    /// The request runs from now on, and writes here.
     Begin(Arc<OwnedFd>),
-    /// It was cancelled before, and is to be reported.
+    /// The request was cancelled before, and is to be reported.
     Skip,
     /// The connection's descriptor never came.
     Missing,
@@ -52,7 +52,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Whether a request of this connection has to wait.
+    /// True if a request of this connection has to wait.
     pub(crate) fn is_busy(&self, connection: u32) -> bool {
         self.busy.contains_key(&connection)
     }
@@ -138,7 +138,7 @@ impl Order {
                 Waiting::Forget => drop(self.descriptors.remove(&connection)),
                 Waiting::Request(asked) if asked.cancelled => next.push_back(asked),
                 Waiting::Request(asked) => {
-                    // It is under way from now on, and what follows waits for it.
+                    // The request is under way from now on, and those behind it wait.
                     self.busy.insert(connection, (asked.request, waiting));
                     next.push_back(asked);
                     break;
@@ -156,7 +156,7 @@ impl Order {
         self.descriptors.get(&connection).map(Arc::clone)
     }
 
-    /// What has not begun never will, and all descriptors are closed here.
+    /// Requests that have not begun never will, and all descriptors are closed here.
     pub(crate) fn clear(&mut self) {
         self.descriptors.clear();
         self.busy.clear();

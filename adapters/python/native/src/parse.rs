@@ -1,4 +1,4 @@
-//! What is taken out of the bytes of a request: pure functions, without Python, so that a fuzz target can include this file
+//! Readers of the bytes of a request: pure functions, without Python, so that a fuzz target can include this file
 //! (`fuzz/fuzz_targets/python.rs`).
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ const REQUEST_ID: &[u8] = b"x-request-id: ";
 /// The server writes that field, and one behind it; whatever else may come to stand there.
 const OWN_LINES_MAX: usize = 4;
 
-/// Whether the meta part says that a response is to have no `Server` of the adapter.
+/// True if the meta part says that a response is to have no `Server` of the adapter.
 pub(crate) fn is_anonymous(meta: &[u8]) -> bool {
     meta.split(|byte| *byte == b'\n').any(|line| line == b"server_header=0")
 }

@@ -30,7 +30,7 @@ const INFORMATIONAL_MAX: u32 = maitred_handoff::INFORMATIONAL_MAX as u32;
 enum Stage {
     /// The application has not said its head yet.
     Fresh,
-    /// It has, and nothing was written.
+    /// The head was said, and nothing was written.
     Headed(Head),
     /// Bytes of the body follow: so many, if the length is known; otherwise in chunks.
     Body { left: Option<u64> },
@@ -42,7 +42,7 @@ enum Stage {
     Python(Py<PyAny>),
 }
 
-/// What is the application's `start_response`.
+/// The application's `start_response`.
 #[pyclass(module = "maitred._native", name = "Response")]
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -142,7 +142,7 @@ impl Response {
             this.informed += 1;
         }
         let head = names::informational(py)?.call1((intern!(py, "103 Early Hints"), headers))?;
-        // What iterates over the fields is the application's: by now the response may have begun.
+        // The iterator of the fields is the application's: by now the response may have begun.
         if !slf.borrow().may_inform() {
             return Ok(());
         }
@@ -150,11 +150,11 @@ impl Response {
     }
 }
 
-/// What becomes of a piece of a body.
+/// The fate of a piece of a body.
 enum Piece<'a> {
     /// Bytes, what stands before them, and what behind them.
     Of { before: Vec<u8>, taken: &'a [u8], behind: &'static [u8] },
-    /// It is Python's.
+    /// The piece is Python's.
     Unusual,
     /// There is no place for it.
     Wrong(&'static str),
@@ -327,7 +327,7 @@ impl Response {
         Ok(())
     }
 
-    /// What keeps what the socket does not take.
+    /// The object that keeps the bytes that the socket does not take.
     fn make_tail(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         let py = slf.py();
         let arguments = {
@@ -375,7 +375,7 @@ fn said<'py>(py: Python<'py>, head: &Head) -> PyResult<(Bound<'py, PyAny>, Bound
     Ok((text_of(py, head.status_line())?, fields))
 }
 
-/// What the application hands on when its response has begun.
+/// The exception that the application hands on when its response has begun.
 fn reraised(exc_info: Option<&Bound<'_, PyAny>>) -> PyErr {
     let error = exc_info.ok_or_else(|| PyTypeError::new_err("no exc_info")).and_then(|info| info.get_item(1));
     match error {
@@ -526,7 +526,7 @@ fn give_other(response: &Bound<'_, Response>, result: &Bound<'_, PyAny>) -> PyRe
     }
 }
 
-/// Whether a result says that it is one piece.
+/// True if a result says that it is one piece.
 fn is_one(result: &Bound<'_, PyAny>) -> PyResult<bool> {
     // A generator has none, and an exception for that costs.
     if result.get_type().getattr_opt(intern!(result.py(), "__len__"))?.is_none() {

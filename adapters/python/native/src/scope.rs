@@ -12,7 +12,7 @@ use crate::raw::text_of;
 const CACHED_BLOCK_BYTES_MAX: usize = 2048;
 const CACHE_ENTRIES_MAX: usize = 256;
 
-/// What requests with the same meta part have in common.
+/// The common part of requests with one meta part.
 #[derive(Debug)]
 struct Base {
     scope: Py<PyDict>,
@@ -24,7 +24,7 @@ struct Base {
     anonymous: bool,
 }
 
-/// What repeats from request to request.
+/// Parts that repeat from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes {
     bases: HashMap<Vec<u8>, Base>,

@@ -19,7 +19,7 @@ use crate::order::{Asked, Order, Turn};
 use crate::scope::Scopes;
 use crate::wire::{Entry, Frame, Received, Violation, Wire};
 
-/// What Python has given for all requests of a worker.
+/// Objects of Python's for all requests of a worker.
 #[derive(Debug)]
 struct Host {
     /// The `native_session.Session`.
@@ -40,7 +40,7 @@ struct Host {
     count: Option<Py<PyAny>>,
 }
 
-/// What changes a scope, is called with each response, and counts requests.
+/// Hooks: one changes a scope, one is called with each response, one counts requests.
 type Hooks = (Option<Py<PyAny>>, Option<Py<PyAny>>, Option<Py<PyAny>>);
 
 /// One channel.
@@ -58,10 +58,11 @@ pub(crate) struct Session {
     flushing: bool,
     /// Responses whose head waits for a body.
     headed: Vec<Py<Exchange>>,
-    /// Whether requests begin in this turn: what they report leaves with the others. And whether one of them goes on behind it.
+    /// Set while requests begin in this turn: their reports leave together.
     in_turn: bool,
+    /// Set if one of them goes on behind this turn.
     waits: bool,
-    /// Whether the channel is lost.
+    /// Set once the channel is lost.
     dropped: bool,
 }
 
@@ -286,7 +287,7 @@ impl Session {
         }
     }
 
-    /// What a request needs to run. The session is not borrowed: hooks, and the collector, run code of the application.
+    /// All that a request needs to run. The session is not borrowed: hooks, and the collector, run code of the application.
     fn prepare(
         slf: &Bound<'_, Self>,
         flags: &maitred_handoff::RequestFlags,
@@ -415,7 +416,7 @@ impl Session {
         encode_done(&mut self.out, &Done { connection, request, outcome, status, service_us, body_bytes });
     }
 
-    /// What ends a request of this library: DONE, the hook, and the next request of the connection.
+    /// The end of a request of this library: DONE, the hook, and the next request of the connection.
     pub(crate) fn complete(slf: &Bound<'_, Self>, exchange: &Ended<'_>) -> PyResult<()> {
         let py = slf.py();
         let hook = {
@@ -507,7 +508,7 @@ impl Session {
     }
 }
 
-/// What a response that is over says of itself.
+/// A response that is over.
 #[derive(Debug)]
 pub(crate) struct Ended<'a> {
     pub(crate) connection: u32,

@@ -24,7 +24,7 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 const RECEIVE_BYTES_MAX: usize = 1024 * 1024;
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX));
 
-/// What the server did wrong, for a person. The channel is of no use any more.
+/// A fault of the server's, in words for a person. The channel is of no use any more.
 #[derive(Debug)]
 pub(crate) struct Violation(pub(crate) String);
 
@@ -53,16 +53,16 @@ pub(crate) struct Entry {
     pub(crate) flags: maitred_handoff::RequestFlags,
     /// The connection's descriptor, if it came along.
     pub(crate) passed: Option<OwnedFd>,
-    /// That of a body in a file.
+    /// The descriptor of a body in a file.
     pub(crate) body_file: Option<OwnedFd>,
     pub(crate) meta: Range<usize>,
     pub(crate) head: Range<usize>,
     pub(crate) body: Range<usize>,
-    /// Whether the client has gone before anything was done.
+    /// Set if the client has gone before anything was done.
     pub(crate) cancelled: bool,
 }
 
-/// What one receive brought.
+/// The outcome of one receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Received {
     /// Bytes, of no, one or several frames.
@@ -91,11 +91,11 @@ pub(crate) struct Wire {
     welcomed: bool,
     /// The request whose TRAILERS have come: its REQUEST is next.
     trailed: Option<(u32, u32)>,
-    /// Whether requests wait in the queue for their turn, so that one that is cancelled there never begins.
+    /// Set if requests wait in the queue for their turn, so that one that is cancelled there never begins.
     one_by_one: bool,
-    /// What is wrong behind the frames of the queue.
+    /// A violation behind the frames of the queue.
     violation: Option<Violation>,
-    /// Whether a request that runs still has its bytes in the buffer.
+    /// Set while a request that runs has its bytes in the buffer.
     pub(crate) is_held: bool,
 }
 
@@ -162,7 +162,7 @@ impl Wire {
         Ok(Received::Some)
     }
 
-    /// Whether only a violation is left behind the frames of the queue.
+    /// True if only a violation is left behind the frames of the queue.
     pub(crate) fn is_broken(&self) -> bool {
         self.violation.is_some()
     }
@@ -245,7 +245,7 @@ impl Wire {
         }
     }
 
-    /// Whether a frame may come here: WELCOME first and once, and the REQUEST of TRAILERS directly behind them.
+    /// Checks that a frame may come here: WELCOME first and once, and the REQUEST of TRAILERS directly behind them.
     fn check_order(&mut self, request: Option<(u32, u32)>, may_detach: bool) -> Result<(), Violation> {
         if !self.welcomed && request.is_some() {
             return Err(Violation("the first frame is a REQUEST, not WELCOME".to_owned()));
@@ -301,7 +301,7 @@ impl Wire {
         false
     }
 
-    /// Whether a SHUTDOWN waits in the queue.
+    /// True if a SHUTDOWN waits in the queue.
     pub(crate) fn is_told(&self) -> bool {
         self.queue.iter().any(|frame| matches!(frame, Frame::Shutdown))
     }
