@@ -96,3 +96,39 @@ impl Processes {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::reactor::Reactor;
+    use crate::testing::{reactor, shared};
+
+    const POOL: &str = "[pool.p]\ncommand = [\"a\"]\nworkers = 1\n";
+
+    /// By which policy the kernel gives this thread its CPU: field 41 of proc_pid_stat(5), behind the name.
+    fn policy() -> String {
+        let stat = fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        fields.split(' ').nth(41 - 3).unwrap().to_owned()
+    }
+
+    fn hand_off(thread: &mut Reactor, requests: u64) {
+        let handed = &thread.shared.pools[0].handed[0];
+        handed.requests.add(requests);
+        thread.clock.now += CHOICE_PERIOD;
+        thread.tune_transports();
+    }
+
+    #[test]
+    fn a_thread_that_hands_off_much_tells_the_kernel() {
+        let mut thread = reactor(shared(POOL, 1), 0);
+        let mut after = |requests| {
+            hand_off(&mut thread, requests);
+            policy()
+        };
+        let (usual, batch) = ("0", "3");
+        assert_eq!([0, 5000, 5000, 0].map(&mut after), [usual, batch, batch, usual]);
+    }
+}
