@@ -95,6 +95,7 @@ _arguments "${_arguments_options[@]}" : \
 (import)
 _arguments "${_arguments_options[@]}" : \
 '--root=[Look up included files below this directory instead of /\: for a copy of another machine'\''s files]:DIR:_files' \
+'--report=[Write a page with the whole table, beside both files]:FILE.html:_files' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':server -- The server that the configuration is for:((nginx\:"nginx.conf, or parts of it"

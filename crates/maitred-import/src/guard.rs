@@ -159,7 +159,7 @@ fn switch_off(
     let gone = block.off.is_some() && block.header == "[[site]]";
     if let Some((place, what)) = origin.map(|(own, what)| (place.unwrap_or(own), what)) {
         // An earlier route that takes everything is no loss: nothing would have reached this one in nginx either.
-        let kind = if why.contains("an earlier one takes") { Kind::Dropped } else { Kind::NotPossible };
+        let kind = if why.contains("an earlier one takes") { Kind::NotNeeded } else { Kind::NotPossible };
         report.say(&place, &what, kind, why);
     }
     if gone {

@@ -11,6 +11,7 @@ mod guard;
 mod machine;
 pub(crate) mod model;
 mod nginx;
+mod page;
 pub(crate) mod report;
 mod shared;
 mod unit;
@@ -19,6 +20,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use report::Report;
+pub use report::Verdict;
 
 /// What an import gives.
 #[derive(Debug)]
@@ -27,6 +29,13 @@ pub struct Imported {
     pub text: String,
     /// What became of each directive.
     pub report: Report,
+}
+
+impl Imported {
+    /// A page of HTML with the whole table, the imported files and the configuration.
+    pub fn page(&self) -> String {
+        page::of(self)
+    }
 }
 
 /// Imports configurations of nginx.

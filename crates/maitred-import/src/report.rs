@@ -19,17 +19,51 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// What became of a directive. The later ones are the worse ones: a directive that holds in several places has one row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// What became of a directive, by its effect on clients and applications. The later ones are the worse ones: a directive that
+/// holds in several places has one row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
-    /// Maitred does this without being told.
-    Automatic,
-    /// The directive is in the output.
+    /// The directive has no effect here; the reason proves it.
+    NotNeeded,
+    /// The directive is in the output, and clients and applications see the same.
     Translated,
-    /// The directive is not in the output, and nothing that matters to clients is lost.
-    Dropped,
-    /// The directive is not in the output, and the site behaves otherwise.
+    /// They see something else, which is better for them.
+    Better,
+    /// They see something else, which is as good; or somebody has to choose.
+    Choice,
+    /// They see something else, and something is lost.
+    Worse,
+    /// The output does not do this; what it would have guarded is closed.
     NotPossible,
+}
+
+impl Kind {
+    /// All of them, as the table has them: what a person has to look at comes first.
+    pub(crate) const BY_WEIGHT: [Kind; 6] =
+        [Kind::NotPossible, Kind::Worse, Kind::Choice, Kind::Better, Kind::Translated, Kind::NotNeeded];
+
+    /// The words of the table.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Kind::NotNeeded => "not needed",
+            Kind::Translated => "translated",
+            Kind::Better => "differs (better)",
+            Kind::Choice => "differs (a choice)",
+            Kind::Worse => "differs (worse)",
+            Kind::NotPossible => "not possible",
+        }
+    }
+}
+
+/// What an import is worth: what its exit code says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Clients and applications lose nothing.
+    Same,
+    /// Something is worse.
+    Worse,
+    /// Something is not in the output.
+    Incomplete,
 }
 
 /// A row of the table.
@@ -50,7 +84,12 @@ pub(crate) struct Row {
 pub struct Report {
     rows: Vec<Row>,
     index: HashMap<(Place, String), usize>,
+    /// The names and the texts of the files that were read.
+    sources: Vec<(Rc<str>, String)>,
 }
+
+/// Texts that are kept for the page, of all files together, in bytes.
+const SOURCES_BYTES_MAX: usize = 16 << 20;
 
 /// Longest directive that is shown, in characters.
 const SHOWN_MAX: usize = 64;
@@ -80,6 +119,20 @@ impl Report {
         }
     }
 
+    /// Keeps the text of a file for [`super::Imported::page`].
+    pub(crate) fn read(&mut self, name: &Rc<str>, text: &str) {
+        let kept: usize = self.sources.iter().map(|(_, text)| text.len()).sum();
+        let known = self.sources.iter().any(|(known, _)| known == name);
+        if !known && kept + text.len() <= SOURCES_BYTES_MAX {
+            self.sources.push((Rc::clone(name), text.to_owned()));
+        }
+    }
+
+    /// The files that were read.
+    pub(crate) fn sources(&self) -> &[(Rc<str>, String)] {
+        &self.sources
+    }
+
     /// Whether something was said of a directive.
     pub(crate) fn has(&self, place: &Place, directive: &str) -> bool {
         self.index.contains_key(&(place.clone(), shorten(directive)))
@@ -98,48 +151,78 @@ impl Report {
         rows
     }
 
-    /// Whether nothing was impossible.
-    pub fn is_complete(&self) -> bool {
-        self.rows.iter().all(|row| row.kind != Kind::NotPossible)
+    /// What the worst row says.
+    pub fn verdict(&self) -> Verdict {
+        match self.rows.iter().map(|row| row.kind).max() {
+            Some(Kind::NotPossible) => Verdict::Incomplete,
+            Some(Kind::Worse) => Verdict::Worse,
+            _ => Verdict::Same,
+        }
     }
 
-    /// The table, as it is printed.
+    /// A line for each directive, in the order of the files: where, what, and what became of it.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |row: &&Row| format!("{}  {}  {}", row.place, row.directive, row.outcome());
+        self.rows().iter().map(line).collect()
+    }
+
+    /// The table, as it is printed: what a person has to look at first, a row each; the rest folded, by what is said of it.
     pub fn table(&self) -> String {
         let rows = self.rows();
-        let places: Vec<String> = rows.iter().map(|row| row.place.to_string()).collect();
-        let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
-        let first = width(&mut places.iter().map(|place| place.chars().count()));
-        let second = width(&mut rows.iter().map(|row| row.directive.chars().count()));
         let mut out = String::new();
-        for (place, row) in places.iter().zip(&rows) {
-            let outcome = row.outcome();
-            let _ = writeln!(out, "{place:first$}  {:second$}  {outcome}", row.directive);
+        let of = |kind: Kind| rows.iter().copied().filter(move |row| row.kind == kind);
+        let looked_at: Vec<&Row> = Kind::BY_WEIGHT[..3].iter().flat_map(|kind| of(*kind)).collect();
+        let width = |text: fn(&Row) -> String| {
+            looked_at.iter().map(|row| text(row).chars().count()).max().unwrap_or_default()
+        };
+        let (first, second) = (width(|row| row.place.to_string()), width(|row| row.directive.clone()));
+        for row in &looked_at {
+            let place = row.place.to_string();
+            let _ = writeln!(out, "{place:first$}  {:second$}  {}", row.directive, row.outcome());
         }
-        let count = |kind| rows.iter().filter(|row| row.kind == kind).count();
-        let _ = writeln!(
-            out,
-            "{} directives: {} translated, {} automatic here, {} dropped, {} not possible",
-            rows.len(),
-            count(Kind::Translated),
-            count(Kind::Automatic),
-            count(Kind::Dropped),
-            count(Kind::NotPossible),
-        );
+        for kind in &Kind::BY_WEIGHT[3..] {
+            folded(&mut out, *kind, of(*kind));
+        }
+        let counts =
+            Kind::BY_WEIGHT.iter().rev().map(|kind| format!("{} {}", of(*kind).count(), kind.words()));
+        let _ = writeln!(out, "{} directives: {}", rows.len(), counts.collect::<Vec<_>>().join(", "));
         out
     }
 }
 
+/// Rows of one kind, a line for each reason, with the names of the directives.
+fn folded<'r>(out: &mut String, kind: Kind, rows: impl Iterator<Item = &'r Row>) {
+    let mut reasons: Vec<(&str, Vec<(&str, usize)>)> = Vec::new();
+    for row in rows {
+        let name = row.directive.split([' ', '…']).next().unwrap_or_default();
+        let at = reasons.iter().position(|(why, _)| *why == row.why).unwrap_or_else(|| {
+            reasons.push((&row.why, Vec::new()));
+            reasons.len() - 1
+        });
+        let Some((_, names)) = reasons.get_mut(at) else { continue };
+        match names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => names.push((name, 1)),
+        }
+    }
+    for (why, names) in reasons {
+        let shown = names.iter().map(|(name, count)| match count {
+            1 => (*name).to_owned(),
+            several => format!("{name} ({several})"),
+        });
+        let joint = if why.is_empty() { "" } else { ", because " };
+        let _ = writeln!(out, "{}{joint}{why}: {}", kind.words(), shown.collect::<Vec<_>>().join(", "));
+    }
+}
+
 impl Row {
-    fn outcome(&self) -> String {
-        let (word, joint) = match self.kind {
-            Kind::Automatic => ("automatic here", ": "),
-            Kind::Translated => ("translated", ": "),
-            Kind::Dropped => ("dropped", ", because "),
-            Kind::NotPossible => ("not possible", ", because "),
-        };
+    /// What became of it, and why.
+    pub(crate) fn outcome(&self) -> String {
+        let joint = if self.kind == Kind::Translated { ": " } else { ", because " };
+        let words = self.kind.words();
         match self.why.is_empty() {
-            true => word.to_owned(),
-            false => format!("{word}{joint}{}", self.why),
+            true => words.to_owned(),
+            false => format!("{words}{joint}{}", self.why),
         }
     }
 }

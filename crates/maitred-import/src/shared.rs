@@ -51,9 +51,9 @@ impl Shared {
         self.say(what, Kind::Translated, "");
     }
 
-    /// Reports that `what` is there without being asked for.
-    pub(crate) fn automatic(&self, what: &impl Said, why: &str) {
-        self.say(what, Kind::Automatic, why);
+    /// Reports that `what` has no effect here, with the proof.
+    pub(crate) fn not_needed(&self, what: &impl Said, why: &str) {
+        self.say(what, Kind::NotNeeded, why);
     }
 
     /// Reports that `what` is not possible.

@@ -78,7 +78,7 @@ fn document(cx: &Context<'_>) -> Document {
             if !["pass", "tls", "forwarded", "client_ip"].contains(&key.as_str()) {
                 cx.say(
                     &format!("{path}/{key}"),
-                    Kind::Dropped,
+                    Kind::NotNeeded,
                     "backlogs are long, and threads share the addresses",
                 );
             }
@@ -125,10 +125,10 @@ fn rest(cx: &Context<'_>) {
         match key.as_str() {
             "http" => {}
             "listen_threads" => {
-                cx.say("/settings/listen_threads", Kind::Automatic, "there is an event loop for each CPU")
+                cx.say("/settings/listen_threads", Kind::NotNeeded, "there is an event loop for each CPU")
             }
             "telemetry" => {
-                cx.say("/settings/telemetry", Kind::Dropped, "it is for observers, not for clients")
+                cx.say("/settings/telemetry", Kind::NotNeeded, "it is for observers, not for clients")
             }
             key => cx.not_possible(&format!("/settings/{key}"), "there are no scripts in the server"),
         }
@@ -177,7 +177,7 @@ fn forwarded(
                 "source" => {}
                 _ if name == field => cx.translated(&place),
                 "protocol" | "recursive" => {
-                    cx.say(&place, Kind::Automatic, "what trusted proxies say is used")
+                    cx.say(&place, Kind::NotNeeded, "what trusted proxies say is used")
                 }
                 _ => cx.not_possible(&place, "this member is not known"),
             }
@@ -230,12 +230,12 @@ fn settings(cx: &Context<'_>) -> Block {
                 block.push(key, write::time(seconds.saturating_mul(1000).clamp(1000, 86_400_000)), None);
             }
             ("discard_unsafe_fields" | "server_version" | "body_buffer_size", _) => {
-                cx.say(&path, Kind::Automatic, "fields with `_` are dropped, and the version is not shown");
+                cx.say(&path, Kind::NotNeeded, "fields with `_` are dropped, and the version is not shown");
             }
             // `types` and `spool` have them.
             ("static" | "body_temp_path", _) => {}
-            ("chunked_transform", _) => cx.say(&path, Kind::Automatic, "bodies in chunks reach applications"),
-            _ => cx.say(&path, Kind::Dropped, "it has no effect here"),
+            ("chunked_transform", _) => cx.say(&path, Kind::NotNeeded, "bodies in chunks reach applications"),
+            _ => cx.say(&path, Kind::Choice, "it has no effect here"),
         }
     }
     block
@@ -289,7 +289,7 @@ fn log(cx: &Context<'_>) -> Block {
     let Some(access) = cx.root.get("access_log") else { return block };
     let path = access.as_str().or_else(|| access.get("path").and_then(Json::as_str));
     if access.get("format").is_some() || access.get("if").is_some() {
-        cx.say("/access_log", Kind::Dropped, "formats of the access log are `combined` and `json`");
+        cx.say("/access_log", Kind::Choice, "formats of the access log are `combined` and `json`");
     } else {
         cx.translated("/access_log");
     }

@@ -61,7 +61,7 @@ pub(crate) fn forward_auth(cx: &Shared, directive: &Directive, words: &[String])
             "header_up" => {
                 cx.not_possible(line, "the other server gets the request's own fields, and those about it")
             }
-            _ => cx.say(line, Kind::Dropped, "the pool has settings of its own"),
+            _ => cx.say(line, Kind::Choice, "the pool has settings of its own"),
         }
     }
     let path = path.ok_or("it has no `uri`")?;
@@ -107,7 +107,7 @@ pub(crate) fn rate_limit(cx: &Shared, directive: &Directive) -> Result<Vec<Strin
             match line.name() {
                 "key" | "events" | "window" => cx.translated(line),
                 "match" => return Err("a limit has no conditions of its own: routes name it".into()),
-                _ => cx.say(line, Kind::Dropped, "it has no effect here"),
+                _ => cx.say(line, Kind::Choice, "it has no effect here"),
             }
         }
         cx.translated(zone);
@@ -123,7 +123,7 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
     for other in
         directive.inside().iter().filter(|line| !["output", "format", "level"].contains(&line.name()))
     {
-        cx.say(other, Kind::Dropped, "the log of a site has all its requests");
+        cx.say(other, Kind::Choice, "the log of a site has all its requests");
     }
     let format = line("format").map_or("json", |format| format.word(1));
     let mut block = Block::new("").from(&directive.place, &directive.shown());
@@ -143,13 +143,13 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
             file.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or("access")
         }
         "discard" => {
-            cx.say(directive, Kind::Dropped, "`access_log = false` in the site writes no lines for it");
+            cx.say(directive, Kind::Choice, "`access_log = false` in the site writes no lines for it");
             return None;
         }
         "net" => {
             cx.say(
                 directive,
-                Kind::Dropped,
+                Kind::Choice,
                 "`to = \"syslog://…\"` in [access_log.NAME] sends lines to a server",
             );
             return None;

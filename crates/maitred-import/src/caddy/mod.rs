@@ -28,6 +28,7 @@ pub(crate) fn import(paths: &[PathBuf], root: Option<&Path>) -> Result<(Document
     for path in paths {
         let text = files::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let name = path.display().to_string();
+        report.read(&name.as_str().into(), &text);
         let parsed = tree::parse(&name.as_str().into(), &text);
         let directives = parsed.map_err(|(why, line)| format!("{name}:{line}: {why}"))?;
         let base = path.parent().unwrap_or(Path::new(""));

@@ -68,10 +68,10 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
             },
             "flush_interval" | "buffers" | "request_buffers" | "response_buffers" | "stream_timeout"
             | "stream_close_delay" | "max_buffer_size" => {
-                cx.automatic(line, "responses are passed on as they come");
+                cx.not_needed(line, "responses are passed on as they come");
             }
             "trusted_proxies" => {
-                cx.say(line, Kind::Dropped, "`trusted_proxies` of [server] says that for all pools")
+                cx.say(line, Kind::Worse, "`trusted_proxies` of [server] says that for all pools")
             }
             _ => cx.not_possible(line, "there is no key for this in a pool"),
         }
@@ -98,10 +98,10 @@ fn said<'d>(directive: &'d Directive, name: &str) -> Option<&'d str> {
 fn failures(cx: &Shared, directive: &Directive, line: &Directive) {
     match line.name() {
         "lb_try_duration" | "lb_try_interval" => {
-            cx.automatic(line, "another server is tried at once, as often as `attempts` of `retry` says");
+            cx.not_needed(line, "another server is tried at once, as often as `attempts` of `retry` says");
         }
         "fail_duration" | "max_fails" | "unhealthy_status" if is_ejected(directive) => cx.translated(line),
-        _ => cx.automatic(line, "servers that fail are left out for a while, and requests retried"),
+        _ => cx.not_needed(line, "servers that fail are left out for a while, and requests retried"),
     }
 }
 
@@ -159,9 +159,9 @@ fn source(cx: &Shared, line: &Directive) -> Result<String, String> {
     };
     for inside in line.inside() {
         match inside.name() {
-            "resolvers" => cx.say(inside, Kind::Dropped, "`resolver` of [server] says that for all pools"),
+            "resolvers" => cx.say(inside, Kind::Choice, "`resolver` of [server] says that for all pools"),
             "refresh" | "dial_timeout" | "dial_fallback_delay" | "grace_period" | "versions" => {
-                cx.automatic(inside, "names are resolved again when their records end");
+                cx.not_needed(inside, "names are resolved again when their records end");
             }
             _ => cx.translated(inside),
         }
@@ -200,7 +200,7 @@ fn balancing(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
             settings.extend(found);
         }
         None if ["random", "least_conn", "random_choose", ""].contains(&line.word(1)) => {
-            cx.automatic(line, "the server with the fewest requests gets the next one");
+            cx.not_needed(line, "the server with the fewest requests gets the next one");
         }
         None => cx.not_possible(line, "there is no such `balance`"),
     }
@@ -298,7 +298,7 @@ fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
             ("tls" | "tls_server_name" | "tls_client_auth" | "tls_trust_pool" | "proxy_protocol", _) => {
                 cx.not_possible(inside, "write it in `tls` of the pool");
             }
-            _ => cx.automatic(inside, "connections to servers are kept, and compression is left to them"),
+            _ => cx.not_needed(inside, "connections to servers are kept, and compression is left to them"),
         }
     }
 }
@@ -325,13 +325,13 @@ fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
     let (name, value) = (line.word(1), line.word(2));
     let bare = name.trim_start_matches(['+', '-', '>', '?']).trim_end_matches(':').to_ascii_lowercase();
     if up && SENT.split(' ').any(|sent| sent.trim() == bare) {
-        return cx.automatic(line, "applications get who the client is, and WebSockets are passed on");
+        return cx.not_needed(line, "applications get who the client is, and WebSockets are passed on");
     }
     if up
         && bare == "host"
         && ["{host}", "{http.request.host}", "{hostport}", "{http.request.hostport}"].contains(&value)
     {
-        return cx.automatic(line, "applications get the client's `Host`");
+        return cx.not_needed(line, "applications get the client's `Host`");
     }
     match rule(line.args()) {
         Ok(rule) => {

@@ -56,17 +56,17 @@ const ORDER: &[&str] = &[
 
 /// Directives that say nothing for clients.
 const SILENT: &[(&str, Kind, &str)] = &[
-    ("log_append", Kind::Dropped, "[access_log] has fields of its own"),
-    ("log_name", Kind::Dropped, "[access_log] has names of its own"),
+    ("log_append", Kind::NotNeeded, "[access_log] has fields of its own"),
+    ("log_name", Kind::NotNeeded, "[access_log] has names of its own"),
     (
         "bind",
         Kind::NotPossible,
         "a site answers on every address of [[listen]]: narrow `address` there by hand",
     ),
-    ("push", Kind::Dropped, "clients have given pushes up"),
-    ("tracing", Kind::Dropped, "it is for observers, not for clients"),
-    ("metrics", Kind::Dropped, "the address `admin` has metrics"),
-    ("fs", Kind::Automatic, "files are those of the machine"),
+    ("push", Kind::NotNeeded, "clients have given pushes up"),
+    ("tracing", Kind::NotNeeded, "it is for observers, not for clients"),
+    ("metrics", Kind::NotNeeded, "the address `admin` has metrics"),
+    ("fs", Kind::NotNeeded, "files are those of the machine"),
 ];
 
 /// Whether a word is the name of a directive, and not an address.
@@ -276,7 +276,7 @@ impl Scope<'_> {
             let server = words.first().is_some_and(|name| name.eq_ignore_ascii_case("-Server"));
             match proxy::rule(words) {
                 _ if server => {
-                    self.cx.say(line, Kind::Dropped, "`server_header = false` takes the field away")
+                    self.cx.say(line, Kind::Choice, "`server_header = false` takes the field away")
                 }
                 Ok(rule) => {
                     self.cx.translated(line);
@@ -477,7 +477,7 @@ impl Scope<'_> {
                     keys.push(("index", line.word(1).into()));
                 }
                 "split" | "try_files" | "capture_stderr" | "dial_timeout" | "resolve_root_symlink" => {
-                    self.cx.automatic(line, "scripts are found, and what they say is logged");
+                    self.cx.not_needed(line, "scripts are found, and what they say is logged");
                 }
                 "read_timeout" => match values::millis(line.word(1)) {
                     Some(millis) => {
@@ -531,22 +531,21 @@ impl Scope<'_> {
                         line.args().iter().filter(|arg| all.contains(arg)).cloned().collect();
                     files.precompressed = if given.is_empty() { all } else { given };
                 }
-                "hide" => self.cx.say(
-                    line,
-                    Kind::Dropped,
-                    "names that begin with a dot are withheld; others by a route",
-                ),
+                "hide" if line.args().iter().all(|name| name.starts_with('.') && !name.contains('/')) => {
+                    self.cx.not_needed(line, "names that begin with a dot are withheld");
+                }
+                "hide" => self.cx.not_possible(line, "other names are withheld by a route with `respond`"),
                 "disable_canonical_uris" | "pass_thru" | "status" => {
                     self.cx.not_possible(line, "there is no key for this");
                 }
-                _ => self.cx.automatic(line, "files have validators, and directories their slash"),
+                _ => self.cx.not_needed(line, "files have validators, and directories their slash"),
             }
         }
         let scripts = |route: &Route| {
             route.takes_all() && matches!(&route.target, Target::Pool { name, .. } if name.starts_with("php"))
         };
         if own.is_all() && self.routes.iter().any(scripts) {
-            return self.cx.automatic(directive, "`php = true` of the pool serves files as well");
+            return self.cx.not_needed(directive, "`php = true` of the pool serves files as well");
         }
         self.cx.translated(directive);
         if let Some(root) = files.missing.then(|| files.root.clone()) {

@@ -108,14 +108,14 @@ fn options(cx: &Shared, globals: &[Directive]) -> Options {
                 continue;
             }
             "order" => {
-                cx.automatic(line, "routes are in the order of the file");
+                cx.not_needed(line, "routes are in the order of the file");
                 continue;
             }
             "debug" | "log" | "admin" | "grace_period" | "shutdown_delay" | "storage" | "persist_config"
             | "metrics" | "default_bind" => {
                 cx.say(
                     line,
-                    Kind::Dropped,
+                    Kind::NotNeeded,
                     "`maitred status`, [log] and [server] have settings of their own",
                 );
                 continue;
@@ -152,7 +152,7 @@ fn servers(cx: &Shared, block: &Directive, options: &mut Options) {
                     options.server.push(("client_address_from".into(), name.into()));
                 }
             }
-            _ => cx.say(line, Kind::Dropped, "[limits] and [[listen]] have settings of their own"),
+            _ => cx.say(line, Kind::Choice, "[limits] and [[listen]] have settings of their own"),
         }
     }
 }

@@ -188,14 +188,14 @@ impl<'a> Loader<'a> {
             return self.nest(inside, args, base, depth + 1, report);
         }
         let Some(base) = base else {
-            say(Kind::Dropped, "there is no such file: what it says is not in the output");
+            say(Kind::NotPossible, "there is no such file: what it says is not in the output");
             return Vec::new();
         };
         let path = Path::new(directive.word(1));
         let pattern = if path.is_absolute() { files::below(self.root, path) } else { base.join(path) };
         let found = self.inside(files::matching(&pattern));
         if found.is_empty() {
-            say(Kind::Dropped, "there is no such file: what it says is not in the output");
+            say(Kind::NotPossible, "there is no such file: what it says is not in the output");
             return Vec::new();
         }
         say(Kind::Translated, "");
@@ -203,9 +203,11 @@ impl<'a> Loader<'a> {
         for file in found {
             let name: Rc<str> = file.display().to_string().into();
             let read = files::read(&file).map_err(|error| error.to_string());
-            match read
-                .and_then(|text| parse(&name, &text).map_err(|(why, line)| format!("line {line}: {why}")))
-            {
+            let parsed = read.and_then(|text| {
+                report.read(&name, &text);
+                parse(&name, &text).map_err(|(why, line)| format!("line {line}: {why}"))
+            });
+            match parsed {
                 Ok(directives) => {
                     let base = file.parent().unwrap_or(base).to_owned();
                     all.extend(self.nest(directives, args, Some(&base), depth, report));
@@ -302,6 +304,6 @@ mod tests {
         let text = "(a) {\n import a\n import a\n}\nx {\n import a\n}\n";
         let mut report = Report::default();
         Loader::new(None).expand(parse(&"x".into(), text).unwrap(), None, 0, &mut report);
-        assert!(!report.is_complete());
+        assert_eq!(report.verdict(), crate::Verdict::Incomplete);
     }
 }

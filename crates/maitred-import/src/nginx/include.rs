@@ -66,6 +66,7 @@ impl<'a> Loader<'a> {
     pub(crate) fn load(&mut self, path: &Path, report: &mut Report) -> Result<Vec<Directive>, String> {
         let text = files::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let name: Rc<str> = path.display().to_string().into();
+        report.read(&name, &text);
         let directives =
             parse(&name, &text).map_err(|wrong| format!("{name}:{}: {}", wrong.line, wrong.message))?;
         self.open.push(path.canonicalize().unwrap_or_default());
@@ -91,7 +92,7 @@ impl<'a> Loader<'a> {
         let mut say = |kind, why: &str| report.say(&directive.place, &shown, kind, why);
         let pattern = directive.arg(0);
         if let Some((_, what)) = KNOWN.iter().find(|(end, _)| known(pattern, end)) {
-            say(Kind::Automatic, what);
+            say(Kind::NotNeeded, what);
             return Vec::new();
         }
         if depth >= DEPTH_MAX || self.files >= FILES_MAX || self.directives >= DIRECTIVES_MAX {
@@ -100,13 +101,10 @@ impl<'a> Loader<'a> {
         }
         let found = self.find(pattern);
         if found.is_empty() {
-            let globbed = pattern.contains(['*', '?', '[']);
-            let why = if globbed {
-                "no file matches"
-            } else {
-                "there is no such file: what it says is not in the output"
-            };
-            say(Kind::Dropped, why);
+            match pattern.contains(['*', '?', '[']) {
+                true => say(Kind::NotNeeded, "no file matches, so that nothing is included"),
+                false => say(Kind::NotPossible, "there is no such file: what it says is not in the output"),
+            }
             return Vec::new();
         }
         say(Kind::Translated, "");
@@ -120,6 +118,7 @@ impl<'a> Loader<'a> {
             let name: Rc<str> = self.shown(&path).into();
             let read = files::read(&path).map_err(|error| error.to_string());
             match read.and_then(|text| {
+                report.read(&name, &text);
                 parse(&name, &text).map_err(|wrong| format!("line {}: {}", wrong.line, wrong.message))
             }) {
                 Ok(directives) if self.directives < DIRECTIVES_MAX => {

@@ -267,7 +267,7 @@ impl Spot<'_, '_> {
                     );
                 }
                 ("requests", Some(_)) if own => self.cx.translated(&path("limits/requests")),
-                _ => self.cx.say(&path(&format!("limits/{key}")), Kind::Dropped, "it has no effect here"),
+                _ => self.cx.say(&path(&format!("limits/{key}")), Kind::Choice, "it has no effect here"),
             }
         }
     }
@@ -277,28 +277,28 @@ impl Spot<'_, '_> {
         for key in self.member.as_object().into_iter().flatten().map(|(key, _)| key) {
             let path = format!("{}/{key}", self.path);
             match key.as_str() {
-                "group" => self.cx.say(&path, Kind::Dropped, "processes have the groups of their account"),
+                "group" => self.cx.say(&path, Kind::Choice, "processes have the groups of their account"),
                 "protocol" => {
-                    self.cx.say(&path, Kind::Automatic, "the adapter finds out what the application is")
+                    self.cx.say(&path, Kind::NotNeeded, "the adapter finds out what the application is")
                 }
                 known if !own && OF_PROCESSES.contains(&known) => {
                     self.cx.say(
                         &path,
-                        Kind::Dropped,
+                        Kind::NotNeeded,
                         "the processes are those of the server at the pool's address",
                     );
                 }
                 known if READ.contains(&known) => self.cx.translated(&path),
                 "stdout" | "stderr" => {
-                    self.cx.say(&path, Kind::Dropped, "what processes write goes to the error log")
+                    self.cx.say(&path, Kind::Choice, "what processes write goes to the error log")
                 }
                 "isolation" => self.cx.say(
                     &path,
-                    Kind::Dropped,
+                    Kind::Worse,
                     "`isolate` and `user` keep a pool apart, and systemd does the rest",
                 ),
                 "thread_stack_size" | "access_log" => {
-                    self.cx.say(&path, Kind::Dropped, "it has no effect here")
+                    self.cx.say(&path, Kind::NotNeeded, "it has no effect here")
                 }
                 "options" => {
                     self.cx.not_possible(&path, "options of PHP stand in php-fpm's pool: `php_admin_value`")
@@ -329,7 +329,7 @@ pub(crate) fn upstream(cx: &Context<'_>, name: &str) -> Result<String, String> {
     match uneven {
         true => cx.say(
             &path,
-            Kind::Dropped,
+            Kind::Choice,
             "servers have no weights: the one with the fewest requests gets the next",
         ),
         false => cx.translated(&path),

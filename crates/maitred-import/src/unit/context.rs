@@ -38,7 +38,9 @@ impl<'a> Context<'a> {
 
     /// At the start.
     pub(crate) fn new(root: &'a Json, text: &'a str, file: &str) -> Context<'a> {
-        Context { shared: Shared::default(), names: RefCell::default(), root, text, file: file.into() }
+        let mut report = Report::default();
+        report.read(&file.into(), text);
+        Context { shared: Shared::new(report), names: RefCell::default(), root, text, file: file.into() }
     }
 
     /// The place of a member, by its path: where its last name stands, behind those of the names before.

@@ -312,7 +312,7 @@ fn links(cx: &Context<'_>, path: &str, action: &Json) {
         if action.get(key).is_some() {
             cx.say(
                 &format!("{path}/{key}"),
-                Kind::Automatic,
+                Kind::NotNeeded,
                 "symbolic links stay within the directory (`symlinks`)",
             );
         }

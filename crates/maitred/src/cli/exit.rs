@@ -14,6 +14,8 @@ pub enum Exit {
     Failed,
     /// 2: the command line or the configuration is wrong.
     Usage,
+    /// 3: it was done, and something of the result is worse than before.
+    Worse,
 }
 
 impl Exit {
@@ -23,6 +25,7 @@ impl Exit {
             Exit::Done => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Worse => 3,
         }
     }
 }

@@ -17,9 +17,20 @@ pub fn run(arguments: &Import) -> ExitCode {
     };
     match imported {
         Ok(imported) => {
+            if let Some(path) = &arguments.report
+                && let Err(why) = std::fs::write(path, imported.page())
+            {
+                let why = format!("cannot write {}: {why}", path.display());
+                return Error::failed(why, "name a file in a directory that is there").report();
+            }
             let _ = std::io::stdout().write_all(imported.text.as_bytes());
             let _ = std::io::stderr().write_all(imported.report.table().as_bytes());
-            if imported.report.is_complete() { Exit::Done.into() } else { Exit::Usage.into() }
+            let exit = match imported.report.verdict() {
+                import::Verdict::Same => Exit::Done,
+                import::Verdict::Worse => Exit::Worse,
+                import::Verdict::Incomplete => Exit::Usage,
+            };
+            exit.into()
         }
         Err(why) => Error::failed(why, "name a file of that server, or a part of one").report(),
     }

@@ -265,6 +265,9 @@ pub struct Import {
     /// Look up included files below this directory instead of /: for a copy of another machine's files
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Write a page with the whole table, beside both files
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
 }
 
 /// Servers whose configurations can be imported.

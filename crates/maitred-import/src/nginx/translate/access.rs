@@ -109,7 +109,7 @@ fn unknown(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
 fn of_kind<'a>(cx: &Context<'_>, scope: &Scope<'a>, name: &str) -> Option<&'a Directive> {
     let directive = scope.last(name)?;
     if directive.arg(0) == "off" {
-        cx.automatic(directive, "nothing is asked for");
+        cx.not_needed(directive, "nothing is asked for");
         return None;
     }
     Some(directive)

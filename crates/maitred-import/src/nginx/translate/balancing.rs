@@ -31,7 +31,7 @@ pub(super) fn push(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str, block: &m
         && values::millis(given.arg(0)) != Some(0)
     {
         let why = "retries end with `attempts` and `budget_percent`; `request_total_timeout` bounds a whole request";
-        cx.say(given, Kind::Dropped, why);
+        cx.say(given, Kind::Choice, why);
     }
     if !retry.is_empty() {
         block.push("retry", Value::Table(retry), None);

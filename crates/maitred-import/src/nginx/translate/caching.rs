@@ -49,12 +49,12 @@ pub(super) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Option<Vec<(String, Val
     if lives && !bypassed {
         entries.push(("cookies".to_owned(), true.into()));
     }
-    automatic(cx, scope, dialect);
+    not_needed(cx, scope, dialect);
     Some(entries)
 }
 
 /// What needs no key here, or has none.
-fn automatic(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str) {
+fn not_needed(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str) {
     let last = |rest: &str| scope.last(&format!("{dialect}_{rest}"));
     for (name, why) in [
         ("cache_lock", "requests for the same wait for one of them"),
@@ -62,14 +62,14 @@ fn automatic(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str) {
         ("cache_revalidate", "what is stale is asked for with its validators"),
         ("cache_convert_head", "HEAD is answered with what GET has left"),
     ] {
-        last(name).into_iter().for_each(|directive| cx.automatic(directive, why));
+        last(name).into_iter().for_each(|directive| cx.not_needed(directive, why));
     }
     if let Some(directive) = last("cache_min_uses") {
         match directive.arg(0) {
-            "1" => cx.automatic(directive, "the first response is kept"),
+            "1" => cx.not_needed(directive, "the first response is kept"),
             _ => cx.say(
                 directive,
-                Kind::Dropped,
+                Kind::Choice,
                 "the first response is kept; what is not asked for again gives way",
             ),
         }
@@ -77,7 +77,7 @@ fn automatic(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str) {
     if let Some(directive) = last("cache_methods") {
         match directive.args.iter().any(|method| method.eq_ignore_ascii_case("POST")) {
             true => cx.not_possible(directive, "responses to POST are not kept"),
-            false => cx.automatic(directive, "GET and HEAD are"),
+            false => cx.not_needed(directive, "GET and HEAD are"),
         }
     }
 }
@@ -124,7 +124,7 @@ fn stale(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str, entries: &mut Vec<(
     let Some(directive) = scope.last(&format!("{dialect}_cache_use_stale")) else { return };
     let has = |word: &str| directive.args.iter().any(|arg| arg == word);
     if has("off") {
-        return cx.automatic(directive, "stale responses are not given unless told so");
+        return cx.not_needed(directive, "stale responses are not given unless told so");
     }
     cx.translated(directive);
     if directive.args.iter().any(|arg| arg != "updating") {
@@ -134,7 +134,7 @@ fn stale(cx: &Context<'_>, scope: &Scope<'_>, dialect: &str, entries: &mut Vec<(
     if let Some(update) = update {
         match has("updating") && update.arg(0) == "on" {
             true => cx.translated(update),
-            false => cx.automatic(update, "it is what a stale response that is being updated needs"),
+            false => cx.not_needed(update, "it is what a stale response that is being updated needs"),
         }
     }
     if has("updating") {
@@ -203,7 +203,7 @@ pub(super) fn store(cx: &Context<'_>, scope: &Scope<'_>) -> Block {
             continue;
         }
         if block.origin.is_some() {
-            cx.automatic(directive, "all responses are kept in one store, with the bounds of the first");
+            cx.not_needed(directive, "all responses are kept in one store, with the bounds of the first");
             continue;
         }
         cx.translated(directive);

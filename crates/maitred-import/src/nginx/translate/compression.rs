@@ -39,7 +39,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Option<Vec<(String, Val
             }
         }
         match others.is_empty() {
-            true => cx.automatic(directive, "these types are compressed anyway"),
+            true => cx.not_needed(directive, "these types are compressed anyway"),
             false => cx.translated(directive),
         }
     }

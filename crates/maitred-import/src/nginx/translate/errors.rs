@@ -34,7 +34,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(u16, String)> {
         if page.split(['?', '$']).next().is_some_and(|page| page.ends_with(".php")) {
             cx.say(
                 directive,
-                Kind::Dropped,
+                Kind::Choice,
                 "what is not there goes to the front controller, and an error page is no script",
             );
             continue;
@@ -52,7 +52,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(u16, String)> {
                     }
                 }
             }
-            (true, false, true) => cx.say(directive, Kind::Dropped, "error pages are files below the site's `root`, and this one is not: Maitred answers with short texts of its own"),
+            (true, false, true) => cx.say(directive, Kind::Worse, "error pages are files below the site's `root`, and this one is not: Maitred answers with short texts of its own"),
             _ => cx.not_possible(directive, "error pages are files below the site's `root`, sent with the status of the error"),
         }
     }

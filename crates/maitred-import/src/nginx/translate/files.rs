@@ -114,7 +114,7 @@ fn index(cx: &Context<'_>, scope: &Scope<'_>, files: &mut Files) {
         names.filter(|name| !name.contains('/') && !name.ends_with(".php")).cloned().collect();
     let later = directive.args.iter().any(|name| name.contains(['$', '/']));
     match later {
-        true => cx.say(directive, Kind::Dropped, "an index is a name in the same directory"),
+        true => cx.say(directive, Kind::Worse, "an index is a name in the same directory"),
         false => cx.translated(directive),
     }
     if !plain.is_empty() && plain != ["index.html"] {

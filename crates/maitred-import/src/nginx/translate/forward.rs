@@ -140,9 +140,9 @@ fn sent(cx: &Context<'_>, location: &Directive) {
     for inside in location.inside() {
         match inside.name.as_str() {
             "internal" => cx.translated(inside),
-            "proxy_pass_request_body" => cx.automatic(inside, "the question has no body"),
+            "proxy_pass_request_body" => cx.not_needed(inside, "the question has no body"),
             "proxy_set_header" if headers::is_sent(inside) => {
-                cx.automatic(
+                cx.not_needed(
                     inside,
                     "the request is described in `X-Forwarded-Method`, `-Uri`, `-Host`, `-Proto` and `-For`",
                 );

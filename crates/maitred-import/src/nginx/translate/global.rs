@@ -42,7 +42,7 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
             }
             false => cx.say(
                 directive,
-                Kind::Dropped,
+                Kind::Choice,
                 "Maitred has an account of its own, `maitred`; `user` in [server] names another one",
             ),
         }
@@ -56,10 +56,10 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
         let Some(header) = scope.last("real_ip_header") else { continue };
         match header.arg(0).to_ascii_lowercase().as_str() {
             "x-forwarded-for" | "forwarded" | "proxy_protocol" => {
-                cx.automatic(header, "what trusted proxies say is used")
+                cx.not_needed(header, "what trusted proxies say is used")
             }
             _ if scope.all("set_real_ip_from").is_empty() => {
-                cx.automatic(header, "without `set_real_ip_from` it has no effect");
+                cx.not_needed(header, "without `set_real_ip_from` it has no effect");
             }
             _ if from.as_deref().is_some_and(|known| !known.eq_ignore_ascii_case(header.arg(0))) => {
                 cx.not_possible(header, "the client's address comes from one field, for all sites");
@@ -70,7 +70,7 @@ fn server(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>]) -> Block 
             }
         }
         if let Some(directive) = scope.last("real_ip_recursive") {
-            cx.automatic(directive, "the last address that is no trusted proxy is the client's");
+            cx.not_needed(directive, "the last address that is no trusted proxy is the client's");
         }
     }
     if !proxies.is_empty() {
@@ -168,7 +168,7 @@ fn tls(cx: &Context<'_>, servers: &[Server<'_>], listen: &Listen<'_>) -> Value {
                 .collect();
             match directive.args.iter().any(|arg| !["TLSv1.2", "TLSv1.3"].contains(&arg.as_str())) {
                 true => {
-                    cx.say(directive, Kind::Dropped, "TLS before 1.2 is not safe any more, and is not there")
+                    cx.say(directive, Kind::Better, "TLS before 1.2 is not safe any more, and is not there")
                 }
                 false => cx.translated(directive),
             }
@@ -212,8 +212,8 @@ fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[
     let scopes = || std::iter::once(scope).chain(servers.iter().map(|server| &server.scope));
     if let Some((directive, millis)) = (Settings { cx, scope }).time("keepalive_timeout") {
         match millis {
-            0 => cx.say(directive, Kind::Dropped, "connections of HTTP/1.1 stay open for a while"),
-            75_000 => cx.automatic(directive, "this is the default"),
+            0 => cx.say(directive, Kind::Choice, "connections of HTTP/1.1 stay open for a while"),
+            75_000 => cx.not_needed(directive, "this is the default"),
             millis => {
                 cx.translated(directive);
                 block.push("keep_alive_timeout", write::time(millis.min(86_400_000)), Some(&directive.place));
@@ -224,7 +224,7 @@ fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[
     match given {
         None => {}
         Some((directive, 60_000)) => {
-            cx.automatic(directive, "heads have a time and a minimal rate by default")
+            cx.not_needed(directive, "heads have a time and a minimal rate by default")
         }
         Some((directive, millis)) => {
             cx.translated(directive);

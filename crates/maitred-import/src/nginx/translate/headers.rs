@@ -96,11 +96,11 @@ fn add(
     let lower = name.to_ascii_lowercase();
     if lower == "server" {
         let why = "`server_header = false` in [server] takes the field away";
-        return cx.say(directive, Kind::Dropped, why);
+        return cx.say(directive, Kind::Choice, why);
     }
     if REFUSED.contains(&lower.as_str()) {
         let why = "this field delimits the message, and is the server's own";
-        return cx.say(directive, Kind::Dropped, why);
+        return cx.say(directive, Kind::Choice, why);
     }
     if forward::is_cookie(scope, directive) {
         cx.translated(directive);
@@ -148,7 +148,7 @@ fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &
             || ["cache_status", "skip_cache", "request_time"].contains(&name.as_str())
     };
     match values::parts(value, scope).iter().any(about_cache) {
-        true => cx.say(directive, Kind::Dropped, "it tells of nginx's own cache and servers, for debugging"),
+        true => cx.say(directive, Kind::Choice, "it tells of nginx's own cache and servers, for debugging"),
         false => cx.not_possible(directive, "values of fields are fixed here, without variables"),
     }
 }
@@ -268,12 +268,12 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>, named: &str) -> V
             _ if forward::is_copied(scope, name, value) => {}
             // `jwt` has it.
             _ if tokens::is_claim(scope, value) => {}
-            _ if value == same => cx.automatic(directive, "fields of requests are passed on"),
+            _ if value == same => cx.not_needed(directive, "fields of requests are passed on"),
             _ if SENT.split_whitespace().any(|sent| sent == lower) => {
-                cx.automatic(directive, "applications get who the client is, and WebSockets are passed on");
+                cx.not_needed(directive, "applications get who the client is, and WebSockets are passed on");
             }
             None if names_server(directive) => cx.translated(directive),
-            None if lower == "host" => cx.automatic(directive, "applications get the client's `Host`"),
+            None if lower == "host" => cx.not_needed(directive, "applications get the client's `Host`"),
             Some(fixed) if fixed.is_empty() => {
                 cx.translated(directive);
                 rules.push(rule(How::Remove, ""));
@@ -284,10 +284,10 @@ pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>, named: &str) -> V
             }
             None if is_client(value) => {
                 let why = "the client's address is in `X-Forwarded-For`, and for FastCGI and processes in `REMOTE_ADDR`";
-                cx.say(directive, Kind::Dropped, why);
+                cx.say(directive, Kind::Worse, why);
             }
             None if value.contains("$ssl_client") => {
-                cx.automatic(directive, "applications get the client's certificate in `X-SSL-Client-*`");
+                cx.not_needed(directive, "applications get the client's certificate in `X-SSL-Client-*`");
             }
             None => cx.not_possible(directive, "values of fields are fixed here, without variables"),
         }

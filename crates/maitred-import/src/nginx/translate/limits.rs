@@ -44,8 +44,8 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<String> {
     }
     if let Some(status) = scope.last("limit_req_status").filter(|_| !names.is_empty()) {
         match status.arg(0) {
-            "429" => cx.automatic(status, "this is the status of a limit"),
-            _ => cx.say(status, Kind::Dropped, "the status of a limit is 429 (RFC 6585)"),
+            "429" => cx.not_needed(status, "this is the status of a limit"),
+            _ => cx.say(status, Kind::Better, "the status of a limit is 429 (RFC 6585)"),
         }
     }
     at_a_time(cx, scope, &mut names);
@@ -96,7 +96,7 @@ fn at_a_time(cx: &Context<'_>, scope: &Scope<'_>, names: &mut Vec<String>) {
         }
     }
     if let Some(status) = scope.last("limit_conn_status") {
-        cx.say(status, Kind::Dropped, "the status of a limit is 429 (RFC 6585)");
+        cx.say(status, Kind::Better, "the status of a limit is 429 (RFC 6585)");
     }
 }
 

@@ -108,7 +108,7 @@ fn http3(cx: &Context<'_>, scope: &Scope<'_>, quic: &[&Directive], found: &mut [
                 listen.http3 = true;
                 cx.say(directive, Kind::Translated, "`http3 = true` at the address");
             }
-            None => cx.say(directive, Kind::Dropped, "clients of HTTP/3 use HTTP/2 instead"),
+            None => cx.say(directive, Kind::Choice, "clients of HTTP/3 use HTTP/2 instead"),
         }
     }
 }

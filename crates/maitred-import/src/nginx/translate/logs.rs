@@ -24,7 +24,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Log {
     let all = scope.all("access_log");
     let Some((first, others)) = all.split_first() else { return Log::Default };
     for other in others {
-        cx.say(other, Kind::Dropped, "a request is in one log, that of the first `access_log`");
+        cx.say(other, Kind::Choice, "a request is in one log, that of the first `access_log`");
     }
     if first.arg(0) == "off" {
         cx.translated(first);
@@ -75,10 +75,10 @@ pub(crate) fn table_of_all(cx: &Context<'_>, scope: &Scope<'_>) -> Block {
             cx.say(directive, Kind::Translated, "as a comment: its directory is not there on this machine");
             block.push_off("access_file", file, Some(&directive.place), "its directory is there on this machine");
         }
-        Some(Target::Other(to)) if to == "stdout" => cx.automatic(directive, "this is the default"),
+        Some(Target::Other(to)) if to == "stdout" => cx.not_needed(directive, "this is the default"),
         Some(Target::Other(_)) => cx.say(
             directive,
-            Kind::Dropped,
+            Kind::Choice,
             "the log of the whole server is a file or standard output; `[access_log.NAME]` goes to syslog, too",
         ),
         None => {}
@@ -122,7 +122,7 @@ fn target(cx: &Context<'_>, directive: &Directive) -> Option<Target> {
             Err(_) => server.to_owned(),
         };
         if with_port.parse::<std::net::SocketAddr>().is_err() {
-            cx.say(directive, Kind::Dropped, "a syslog server is an address and a port here");
+            cx.say(directive, Kind::Choice, "a syslog server is an address and a port here");
             return None;
         }
         return Some(Target::Other(format!("syslog://{with_port}")));
@@ -132,7 +132,7 @@ fn target(cx: &Context<'_>, directive: &Directive) -> Option<Target> {
         file if file.contains('$') => {
             cx.say(
                 directive,
-                Kind::Dropped,
+                Kind::Choice,
                 "the name of a log is fixed; `{host}` in its format tells sites apart",
             );
             None

@@ -15,6 +15,7 @@ mod known;
 mod limits;
 mod listens;
 mod logs;
+mod proofs;
 mod redirects;
 mod rewriting;
 mod routes;
@@ -69,7 +70,7 @@ pub(crate) fn document(directives: Vec<Directive>, report: Report) -> (Document,
     let mut blocks = global::blocks(&cx, &scope, &servers, &sites);
     blocks.extend(sites.into_iter().flat_map(write::site));
     blocks.extend(cx.blocks());
-    leftovers(&cx, &http);
+    leftovers(&cx, &http, &mut Vec::new());
     (Document { blocks, ..Document::default() }, cx.into_report())
 }
 
@@ -116,38 +117,44 @@ fn of_cache(name: &str) -> bool {
 }
 
 /// Says something of each directive of which nothing was said.
-fn leftovers(cx: &Context<'_>, directives: &[Directive]) {
+fn leftovers<'a>(cx: &Context<'_>, directives: &'a [Directive], around: &mut Vec<&'a [Directive]>) {
+    around.push(directives);
     for directive in directives {
         let said = cx.report.borrow().has(&directive.place, &directive.shown());
         let foreign = ["stream", "mail", "types", "map", "geo", "split_clients", "events"]
             .contains(&directive.name.as_str());
         let unused = of_cache(&directive.name) && (directive.arg(0) == "off" || !cx.caches);
         if !said && unused {
-            cx.automatic(directive, "nothing is cached there");
+            cx.not_needed(directive, "nothing is cached there");
         } else if !said {
-            match known::directive(&directive.name) {
-                Some((kind, why)) => cx.say(directive, kind, why),
-                None => cx.say(directive, Kind::NotPossible, "this directive is not known"),
-            }
+            leftover(cx, directive, around);
         }
         if !foreign && directive.name != "if" && directive.name != "upstream" {
-            leftovers(cx, directive.inside());
+            leftovers(cx, directive.inside(), around);
         }
         if ["if", "upstream", "events"].contains(&directive.name.as_str()) {
-            quietly(cx, directive.inside());
+            quietly(cx, directive.inside(), around);
         }
+    }
+    around.pop();
+}
+
+/// What is not known to have no effect is not possible.
+fn leftover(cx: &Context<'_>, directive: &Directive, around: &proofs::Around<'_>) {
+    match (known::directive(&directive.name), proofs::reason(directive, around)) {
+        (Some((Kind::NotPossible, _)), Some(why)) => cx.not_needed(directive, why),
+        (Some((kind, why)), _) => cx.say(directive, kind, why),
+        (None, _) => cx.say(directive, Kind::NotPossible, "this directive is not known"),
     }
 }
 
 /// The same, where nothing uses what stands there.
-fn quietly(cx: &Context<'_>, directives: &[Directive]) {
+fn quietly<'a>(cx: &Context<'_>, directives: &'a [Directive], around: &mut Vec<&'a [Directive]>) {
+    around.push(directives);
     for directive in directives {
         if !cx.report.borrow().has(&directive.place, &directive.shown()) {
-            match known::directive(&directive.name) {
-                Some((Kind::NotPossible, why)) => cx.say(directive, Kind::NotPossible, why),
-                Some((kind, why)) => cx.say(directive, kind, why),
-                None => cx.say(directive, Kind::NotPossible, "this directive is not known"),
-            }
+            leftover(cx, directive, around);
         }
     }
+    around.pop();
 }

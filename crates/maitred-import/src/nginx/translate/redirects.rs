@@ -24,10 +24,13 @@ pub(super) fn map(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
     for directive in &redirects {
         match directive.arg(0) {
             "off" => {
-                cx.automatic(directive, "redirects are passed on, but for those to the server's own address");
+                cx.not_needed(
+                    directive,
+                    "redirects are passed on, but for those to the server's own address",
+                );
             }
             "default" => {
-                cx.automatic(directive, "redirects to the server itself are mapped (`map_redirects`)")
+                cx.not_needed(directive, "redirects to the server itself are mapped (`map_redirects`)")
             }
             _ => {}
         }
@@ -56,7 +59,7 @@ fn pairs(cx: &Context<'_>, scope: &Scope<'_>, name: &str, is: impl Fn(&str) -> b
     for directive in scope.all(name) {
         if ["off", "default"].contains(&directive.arg(0)) {
             if name != "proxy_redirect" {
-                cx.automatic(directive, "cookies are passed on as they are");
+                cx.not_needed(directive, "cookies are passed on as they are");
             }
             continue;
         }

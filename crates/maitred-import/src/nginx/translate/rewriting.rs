@@ -255,7 +255,7 @@ fn rewrite<'a>(
         && directive.arg(2).is_empty()
         && !server
     {
-        return cx.automatic(directive, "rewritten paths are encoded again, as they were");
+        return cx.not_needed(directive, "rewritten paths are encoded again, as they were");
     }
     match rewritten(scope, directive, selector, server) {
         Err(why) => cx.not_possible(directive, why),
@@ -367,7 +367,7 @@ pub(crate) fn fallback<'a>(cx: &Context<'_>, directive: &'a Directive) -> Option
         .clone()
         .find(|inside| ["rewrite", "proxy_pass", "fastcgi_pass", "return"].contains(&inside.name.as_str()));
     for other in inside.filter(|other| other.name == "break") {
-        cx.say(other, Kind::Automatic, "nothing comes behind it");
+        cx.say(other, Kind::NotNeeded, "nothing comes behind it");
     }
     found
 }

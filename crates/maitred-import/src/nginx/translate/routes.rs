@@ -107,7 +107,7 @@ fn of_location<'a>(
 ) -> Vec<Route> {
     let own = location.scope.own();
     if own.iter().any(|directive| directive.name == "stub_status") {
-        cx.say(location.directive, Kind::Dropped, "`maitred status` and the address `admin` show this");
+        cx.say(location.directive, Kind::Choice, "`maitred status` and the address `admin` show this");
         return vec![selector.route(location.directive, Target::Respond { status: 404, body: None })];
     }
     if own.iter().any(|directive| directive.name == "internal") {

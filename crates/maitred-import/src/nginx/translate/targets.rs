@@ -94,7 +94,7 @@ fn one<'a>(
     let handler = spot.own(HANDLERS);
     let tries = spot.own(&["try_files"]).filter(|directive| !is_check_of_script(directive, handler));
     if let (Some(directive), None) = (spot.own(&["try_files"]), tries) {
-        cx.automatic(directive, "a script that is not there is never run");
+        cx.not_needed(directive, "a script that is not there is never run");
     }
     let mut request = Vec::new();
     let target = match (handler, tries) {
@@ -172,7 +172,7 @@ fn finish(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
                 route.streamed = true;
             }
             Some((given, _)) => {
-                cx.automatic(given, "only what is too long for memory goes on while it comes")
+                cx.not_needed(given, "only what is too long for memory goes on while it comes")
             }
             None => {}
         }
@@ -197,7 +197,7 @@ fn times(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
     let idle = || {
         let (directive, millis) = settings.time("keepalive_timeout")?;
         if millis == 0 {
-            cx.say(directive, Kind::Dropped, "connections of HTTP/1.1 stay open for a while");
+            cx.say(directive, Kind::Choice, "connections of HTTP/1.1 stay open for a while");
             return None;
         }
         cx.translated(directive);
@@ -299,7 +299,7 @@ fn proxy<'a>(
 fn intercepted(cx: &Context<'_>, scope: &Scope<'_>, name: &str) {
     let Some(directive) = scope.last(name).filter(|directive| directive.arg(0) == "on") else { return };
     match scope.last("error_page") {
-        None => cx.automatic(directive, "there are no pages for errors"),
+        None => cx.not_needed(directive, "there are no pages for errors"),
         Some(_) => cx.not_possible(directive, "errors of an application are passed on as they are"),
     }
 }
@@ -358,7 +358,7 @@ fn variables(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
             // `jwt` has it.
             _ if (name == "REMOTE_USER" || name.starts_with("HTTP_")) && tokens::is_claim(scope, value) => {}
             _ if VARIABLES.split_whitespace().any(|known| known == name) => {
-                cx.automatic(directive, "applications get this variable");
+                cx.not_needed(directive, "applications get this variable");
             }
             _ => cx.not_possible(
                 directive,

@@ -69,7 +69,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     table.push(("leeway".to_owned(), write::time(millis).into()));
     table.extend(claims(cx, scope));
     ["auth_jwt_type", "auth_jwt_key_cache"].iter().filter_map(|name| scope.last(name)).for_each(|own| {
-        cx.automatic(own, "tokens are signed, and keys are kept");
+        cx.not_needed(own, "tokens are signed, and keys are kept");
     });
     let why = if there { "issuer and audience are any: name yours" } else { NOT_THERE };
     cx.say(directive, Kind::Translated, why);
@@ -162,7 +162,7 @@ fn claims(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(String, Value)> {
     scope
         .all("auth_jwt_claim_set")
         .into_iter()
-        .for_each(|set| cx.automatic(set, "claims are named where they are used"));
+        .for_each(|set| cx.not_needed(set, "claims are named where they are used"));
     let user = user.map(|claim| ("user_claim".to_owned(), claim.into()));
     let headers = (!headers.is_empty()).then(|| ("claim_headers".to_owned(), Value::Table(headers)));
     user.into_iter().chain(headers).collect()

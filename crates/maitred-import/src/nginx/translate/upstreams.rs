@@ -282,7 +282,7 @@ fn server<'d>(cx: &Context<'_>, directive: &'d Directive) -> Option<(&'d str, Sa
         let number = value.parse::<u64>().ok().filter(|number| *number > 0);
         match name {
             "down" => {
-                cx.say(directive, Kind::Dropped, "it gets no requests");
+                cx.say(directive, Kind::NotNeeded, "it gets no requests");
                 return None;
             }
             "backup" => said.backup = true,

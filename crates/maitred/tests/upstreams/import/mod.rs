@@ -1,8 +1,9 @@
 //! `maitred import`: each configuration of `nginx/`, `unit/` and `caddy/` is imported by the real binary, passes `maitred check`,
 //! and has what its first lines say:
 //!
-//! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all, and without such a line the
-//!   import is complete. At least 70 % have to be.
+//! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all.
+//! - `# worse: DIRECTIVE`: the same of one that differs, and is worse. Without such lines the import is complete: at least 70 %
+//!   have to be.
 //!
 //! `/srv/import` stands for a directory of the test.
 
@@ -24,7 +25,19 @@ const KEYS: &str =
 struct Sample {
     name: String,
     path: PathBuf,
-    expected: Vec<String>,
+    impossible: Vec<String>,
+    worse: Vec<String>,
+}
+
+impl Sample {
+    /// What the import has to end with.
+    fn exit_code(&self) -> i32 {
+        match (self.impossible.is_empty(), self.worse.is_empty()) {
+            (true, true) => 0,
+            (true, false) => 3,
+            (false, _) => 2,
+        }
+    }
 }
 
 /// The directory that `/srv/import` stands for, with what the samples name.
@@ -87,7 +100,8 @@ impl World {
             .map(|path| {
                 let text = std::fs::read_to_string(from.join(path.file_name().unwrap())).unwrap();
                 let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                Sample { name, path, expected: expected(&text) }
+                let of = |words| expected(&text, words);
+                Sample { name, path, impossible: of("not possible: "), worse: of("worse: ") }
             })
             .collect();
         samples.sort_by(|a, b| a.name.cmp(&b.name));
@@ -107,11 +121,11 @@ fn copy(world: &World, from: &Path, to: &Path) {
     }
 }
 
-/// What is not possible, as the first lines of a sample say; JSON has no comments, and a member of this name instead.
-fn expected(text: &str) -> Vec<String> {
+/// What the first lines of a sample say so of; JSON has no comments, and a member of this name instead.
+fn expected(text: &str, words: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
         let line = line.trim().trim_start_matches(['#', '"']).trim();
-        let rest = line.strip_prefix("not possible: ")?;
+        let rest = line.strip_prefix(words)?;
         Some(rest.trim_end_matches([',', '"', ':', ' ']).to_owned())
     });
     lines.collect()
@@ -126,11 +140,11 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The rows of a table that say so: the directives.
-fn impossible(table: &str) -> Vec<String> {
-    let rows = table.lines().filter(|line| line.contains("  not possible"));
+fn said(table: &str, words: &str) -> Vec<String> {
+    let rows = table.lines().filter(|line| line.contains(words));
     rows.map(|line| {
         let (_, rest) = line.split_once("  ").unwrap();
-        rest.split("  not possible").next().unwrap().trim().to_owned()
+        rest.split(words).next().unwrap().trim().to_owned()
     })
     .collect()
 }
@@ -145,22 +159,20 @@ fn try_all(server: &str, count_min: usize) {
     for sample in &samples {
         let imported = maitred(&["import", server, sample.path.to_str().unwrap()]);
         let (output, table) = (text(&imported.stdout), text(&imported.stderr));
-        let complete = sample.expected.is_empty();
-        if imported.status.code() != Some(if complete { 0 } else { 2 }) {
+        if imported.status.code() != Some(sample.exit_code()) {
             wrong.push(format!("{}: exit code {:?}\n{table}", sample.name, imported.status.code()));
         }
-        let found = impossible(&table);
-        let all =
-            found.iter().all(|row| sample.expected.iter().any(|expected| row.starts_with(expected.as_str())));
-        let each =
-            sample.expected.iter().all(|expected| found.iter().any(|row| row.starts_with(expected.as_str())));
-        if !all || !each {
-            wrong.push(format!(
-                "{}: not possible is\n  {}\nand not\n  {}",
-                sample.name,
-                found.join("\n  "),
-                sample.expected.join("\n  ")
-            ));
+        for (words, expected) in
+            [("  not possible", &sample.impossible), ("  differs (worse)", &sample.worse)]
+        {
+            let found = said(&table, words);
+            let begins = |row: &String, expected: &String| row.starts_with(expected.as_str());
+            let all = found.iter().all(|row| expected.iter().any(|expected| begins(row, expected)));
+            let each = expected.iter().all(|expected| found.iter().any(|row| begins(row, expected)));
+            if !all || !each {
+                let (found, expected) = (found.join("\n  "), expected.join("\n  "));
+                wrong.push(format!("{}:{words} is\n  {found}\nand not\n  {expected}", sample.name));
+            }
         }
         let file = world.directory.path().join(format!("{}.toml", sample.name));
         std::fs::write(&file, &output).unwrap();
@@ -174,7 +186,7 @@ fn try_all(server: &str, count_min: usize) {
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), samples.len(), wrong.join("\n\n"));
-    let complete = samples.iter().filter(|sample| sample.expected.is_empty()).count();
+    let complete = samples.iter().filter(|sample| sample.exit_code() == 0).count();
     assert!(samples.len() >= count_min, "only {} configurations of {server}", samples.len());
     assert!(
         complete * 100 >= samples.len() * COMPLETE_PERCENT_MIN,
@@ -209,8 +221,17 @@ fn exit_codes_tell_complete_incomplete_and_unreadable_apart() {
     let code = |path: &str| maitred(&["import", "nginx", path]).status.code();
     assert_eq!(code(&file("whole", "server { listen 80; return 404; }")), Some(0));
     assert_eq!(code(&file("part", "server { listen 80; perl x; return 404; }")), Some(2));
+    assert_eq!(code(&file("worse", "server { listen 80; location / { root /; mp4; } }")), Some(3));
     assert_eq!(code(&file("broken", "server {")), Some(1));
     assert_eq!(code("/nowhere/at/all"), Some(1));
+    let page = world.directory.path().join("page.html");
+    let arguments = ["import", "nginx", &file("part", "server { listen 80; perl <x>; return 404; }")];
+    let with_page = maitred(&[&arguments[..], &["--report", page.to_str().unwrap()]].concat());
+    assert_eq!(with_page.status.code(), Some(2));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("perl &lt;x&gt;") && page.contains("[[site]]"), "{page}");
+    let nowhere = maitred(&[&arguments[..], &["--report", "/nowhere/at/all.html"]].concat());
+    assert!(nowhere.status.code() == Some(1) && text(&nowhere.stderr).contains("/nowhere/at/all.html"));
     let broken = maitred(&["import", "nginx", &file("line", "a;\nb {\n")]);
     assert!(text(&broken.stderr).contains("line:2: the block `b` has no end"), "{}", text(&broken.stderr));
 }
@@ -237,5 +258,5 @@ fn includes_are_looked_up_below_the_root_only() {
     );
     assert!(!output.contains("outside"), "{output}");
     assert_eq!(table.matches("there is no such file").count(), 2, "{table}");
-    assert_eq!(imported.status.code(), Some(0), "{table}");
+    assert_eq!(imported.status.code(), Some(2), "{table}");
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::import::{World, maitred, text};
+use crate::import::World;
 
 /// What the first column of a page's tables names, without what other servers have there, and words that are no directives.
 fn named(page: &str) -> Vec<String> {
@@ -27,8 +27,13 @@ fn rows(server: &str) -> Vec<String> {
     let world = World::new();
     let mut all = Vec::new();
     for sample in world.samples(server) {
-        let table = text(&maitred(&["import", server, sample.path.to_str().unwrap()]).stderr);
-        let possible = table.lines().filter(|line| !line.contains("  not possible"));
+        let imported = match server {
+            "nginx" => maitred_import::nginx(&[sample.path], None),
+            "caddy" => maitred_import::caddy(&[sample.path], None),
+            _ => maitred_import::unit(&[sample.path]),
+        };
+        let lines = imported.unwrap().report.lines();
+        let possible = lines.iter().filter(|line| !line.contains("  not possible"));
         all.extend(possible.filter_map(|line| Some(line.split_once("  ")?.1.trim().to_owned())));
     }
     all
