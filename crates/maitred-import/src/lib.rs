@@ -34,7 +34,7 @@ pub struct Imported {
 impl Imported {
     /// A page of HTML with the whole table, the imported files and the configuration.
     pub fn page(&self) -> String {
-        page::of(self)
+        page::of(&self.text, &self.report)
     }
 }
 
