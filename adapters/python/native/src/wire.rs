@@ -203,7 +203,7 @@ impl Wire {
             let rest = self.buffer.get(self.taken..self.filled).unwrap_or_default();
             let decoded = FromServer::decode(rest, self.payload_bytes_max);
             let Some((frame, used)) = decoded.map_err(|error| Violation(error.to_string()))? else {
-                return Ok(());
+                return self.check_strays();
             };
             let frame = match frame {
                 FromServer::Request(request) => {
@@ -242,6 +242,14 @@ impl Wire {
             } else if let Some(frame) = frame {
                 self.queue.push_back(frame);
             }
+        }
+    }
+
+    /// Checks that not too many descriptors wait for their frames.
+    fn check_strays(&self) -> Result<(), Violation> {
+        match self.arrived.len() {
+            0..=MESSAGE_DESCRIPTORS_MAX => Ok(()),
+            many => Err(Violation(format!("{many} descriptors have come that belong to no frame"))),
         }
     }
 
