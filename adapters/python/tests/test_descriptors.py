@@ -1,19 +1,33 @@
-"""Descriptors on the channel: too many of them."""
+"""Descriptors and frames on the channel: too many of them, and several threads that write."""
 
 import asyncio
+import contextlib
+import ctypes
+import errno
+import fcntl
 import os
+import resource
 import socket
 import struct
+import termios
 import threading
+import time
 import unittest
 from unittest import mock
 
-from maitred import asgi, channel, native, wsgi
-from maitred.frames import ProtocolError
-from tests.frames import WELCOME_FRAME, ping_frame
+from maitred import asgi, channel, native, threads, wsgi
+from maitred.frames import CLEAN, TAIL, ProtocolError
+from tests.frames import WELCOME_FRAME, Done, Reported, ping_frame, request_frame, small_pair
 
+# More than a response descriptor takes, and than goes as bytes: the rest is a file.
 _BODY = b"x" * 1_000_000
+# Fewer than one message brings.
+_OPEN_FILES = 200
+_DEADLINE_S = 60
 _HEADER = struct.Struct("<IBBHII")
+# Capabilities that lift the limit of descriptors that are under way (linux/capability.h): CAP_SYS_ADMIN, CAP_SYS_RESOURCE.
+_LIFTING = 1 << 21 | 1 << 24
+_CAPABILITY_VERSION = 0x20080522
 
 
 def _wsgi_kinds():
@@ -72,6 +86,133 @@ class _Application:
         await send({"type": "http.response.body", "body": _BODY})
 
 
+@contextlib.contextmanager
+def _without_privileges():
+    """The limit holds for this thread, whoever runs it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # Effective, permitted and inheritable ones, of 32 each.
+    sets = (ctypes.c_uint32 * 6)()
+    if libc.capget(header, sets):
+        raise OSError(ctypes.get_errno(), "capget")
+    before = sets[0]
+    sets[0] &= ~_LIFTING
+    if libc.capset(header, sets):
+        raise OSError(ctypes.get_errno(), "capset")
+    try:
+        yield
+    finally:
+        sets[0] = before
+        libc.capset(header, sets)
+
+
+@contextlib.contextmanager
+def _crowded():
+    """More descriptors are under way than this process may pass; yields what takes them out again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    near, far = socket.socketpair()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, hard))
+    try:
+        socket.send_fds(near, [b"x"], [near.fileno()] * 253)
+        # The kernel closes those that are not asked for.
+        yield lambda: far.recv(1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        near.close()
+        far.close()
+
+
+def _until_read(sock):
+    """Until the other side has read everything."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]:
+        assert time.monotonic() < deadline, "the worker reads nothing"
+        time.sleep(0.001)
+
+
+def _read_all(sock):
+    data = b""
+    while piece := sock.recv(65536):
+        data += piece
+    return data
+
+
+class TooManyUnderWay(unittest.TestCase):
+    """ETOOMANYREFS: what passes a descriptor is kept until the kernel takes it."""
+
+    def test_the_report_leaves_when_there_is_room(self):
+        for name, serve, is_asgi in _forms():
+            with self.subTest(name):
+                self._leaves(serve, is_asgi)
+
+    def _leaves(self, serve, is_asgi):
+        near, reports = self._crowd(serve, is_asgi, lambda ours: ours.shutdown(socket.SHUT_WR))
+        raw = _read_all(near) + reports.tail
+        near.close()
+        self.assertEqual(reports.dones, [Done(CLEAN, 7, 200, len(_BODY))])
+        self.assertEqual(reports.tails, ["file"])
+        self.assertEqual(raw.partition(b"\r\n\r\n")[2], _BODY)
+
+    def test_nothing_is_tried_again_when_the_server_has_gone(self):
+        for name, serve, is_asgi in _forms():
+            with self.subTest(name):
+                near, _ = self._crowd(serve, is_asgi, None)
+                near.close()
+
+    def _crowd(self, serve, is_asgi, end):
+        """Serves one request, whose report the kernel does not take at first. Then it does, and `end` is called with the channel;
+        without it the channel is closed. Returns the client's end, and what was reported."""
+        ours, theirs = socket.socketpair()
+        near, far = small_pair()
+        application, found = _Application(), []
+
+        def drive(empty):
+            application.begun.wait(_DEADLINE_S)
+            # The worker reads on behind its attempt to report.
+            ours.sendall(ping_frame(1))
+            _until_read(ours)
+            if end is not None:
+                empty()
+                end(ours)
+                found.append(Reported(ours))
+            ours.close()
+
+        with _crowded() as empty:
+            socket.send_fds(ours, [WELCOME_FRAME + request_frame(5, 7, descriptors=1)], [far.fileno()])
+            far.close()
+            driver = threading.Thread(target=drive, args=(empty,), daemon=True)
+            driver.start()
+            with _without_privileges():
+                serve(theirs, application.asgi if is_asgi else application.wsgi)
+            theirs.close()
+            driver.join()
+        return near, found[0] if found else None
+
+    def test_threads_that_share_a_channel_keep_theirs(self):
+        ours, theirs = socket.socketpair()
+        session = threads.Session(theirs, threads.Crew(1), None)
+        refused = []
+
+        def send_message(sock, data, rights):
+            if rights and len(refused) < 3:
+                refused.append(data)
+                # Another thread's report does not wait.
+                session.done(1, 1, CLEAN, 200, 1)
+                raise OSError(errno.ETOOMANYREFS, "too many references")
+            return channel.send_message(sock, data, rights)
+
+        with open(__file__, "rb") as file, mock.patch.object(threads, "send_message", send_message):
+            session.tail_file(5, 7, file.fileno(), 0, 10)
+            session.done(5, 7, CLEAN, 200, 10)
+            file.seek(0)
+            expected = file.read(10)
+        session.close()
+        reported = Reported(ours)
+        ours.close()
+        self.assertEqual((len(refused), reported.tail), (3, expected))
+        self.assertEqual([done.request for done in reported.dones], [1, 1, 1, 7])
+
+
 class Strays(unittest.TestCase):
     """Descriptors that no frame has taken."""
 
@@ -119,6 +260,52 @@ class Strays(unittest.TestCase):
                     serve(theirs, application.asgi if is_asgi else application.wsgi)
                 theirs.close()
                 ours.close()
+
+
+class Writers(unittest.TestCase):
+    """Several threads leave parts of responses while the channel is full."""
+
+    def test_frames_do_not_mix(self):
+        for kind in _wsgi_kinds():
+            with self.subTest(kind.__module__):
+                self._do_not_mix(kind)
+
+    def _do_not_mix(self, kind):
+        ours, theirs = socket.socketpair()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        worker = kind(theirs)
+
+        def write(number):
+            for _ in range(8):
+                # More than may wait: they leave at once.
+                worker.tail(number, number, bytes([number]) * 100_000)
+                worker.done(number, number, CLEAN, 200, 100_000)
+
+        writers = [threading.Thread(target=write, args=(number,), daemon=True) for number in range(4)]
+        for writer in writers:
+            writer.start()
+
+        def end():
+            for writer in writers:
+                writer.join()
+            worker.report()
+            worker.close()
+            theirs.close()
+
+        ender = threading.Thread(target=end, daemon=True)
+        ender.start()
+        ours.settimeout(_DEADLINE_S)
+        data = _read_all(ours)
+        ender.join()
+        ours.close()
+        tails = dict.fromkeys(range(4), 0)
+        while data:
+            size, frame, _, _, _, request = _HEADER.unpack_from(data)
+            payload, data = data[16 : 16 + size], data[16 + size :]
+            if frame == TAIL:
+                self.assertEqual(payload.count(request), size)
+                tails[request] += size
+        self.assertEqual(tails, dict.fromkeys(range(4), 800_000))
 
 
 if __name__ == "__main__":
