@@ -11,19 +11,18 @@ import socket
 import struct
 import termios
 import threading
-import time
 import unittest
 from unittest import mock
 
 from maitred import asgi, channel, native, threads, wsgi
 from maitred.frames import CLEAN, TAIL, ProtocolError
 from tests.frames import WELCOME_FRAME, Done, Reported, ping_frame, request_frame, small_pair
+from tests.served import DEADLINE_S, until
 
 # More than a response descriptor takes, and than goes as bytes: the rest is a file.
 _BODY = b"x" * 1_000_000
 # Fewer than one message brings.
 _OPEN_FILES = 200
-_DEADLINE_S = 60
 _HEADER = struct.Struct("<IBBHII")
 # Capabilities that lift the limit of descriptors that are under way (linux/capability.h): CAP_SYS_ADMIN, CAP_SYS_RESOURCE.
 _LIFTING = 1 << 21 | 1 << 24
@@ -124,10 +123,7 @@ def _crowded():
 
 def _until_read(sock):
     """Until the other side has read everything."""
-    deadline = time.monotonic() + _DEADLINE_S
-    while struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)))[0]:
-        assert time.monotonic() < deadline, "the worker reads nothing"
-        time.sleep(0.001)
+    until(lambda: fcntl.ioctl(sock, termios.TIOCOUTQ, bytes(4)) == bytes(4), lambda: "the worker reads nothing")
 
 
 def _read_all(sock):
@@ -167,7 +163,7 @@ class TooManyUnderWay(unittest.TestCase):
         application, found = _Application(), []
 
         def drive(empty):
-            application.begun.wait(_DEADLINE_S)
+            application.begun.wait(DEADLINE_S)
             # The worker reads on behind its attempt to report.
             ours.sendall(ping_frame(1))
             _until_read(ours)
@@ -294,7 +290,7 @@ class Writers(unittest.TestCase):
 
         ender = threading.Thread(target=end, daemon=True)
         ender.start()
-        ours.settimeout(_DEADLINE_S)
+        ours.settimeout(DEADLINE_S)
         data = _read_all(ours)
         ender.join()
         ours.close()

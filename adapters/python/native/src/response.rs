@@ -292,8 +292,8 @@ impl Response {
         }
     }
 
-    /// Sends all pieces; what the socket does not take is kept. If nothing follows, `last` is the object of the last piece, which is
-    /// not copied then.
+    /// Sends all pieces; what the socket does not take is kept. If nothing follows, `last` is the object of the last piece, which
+    /// is not copied then.
     fn send(slf: &Bound<'_, Self>, pieces: &[&[u8]], last: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = slf.py();
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();

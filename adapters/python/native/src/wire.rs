@@ -372,7 +372,7 @@ pub(crate) enum Full {
     Descriptors,
 }
 
-/// Sends what there is room for; what is left, and why. Nothing is left either if the server has gone, which the next receive says.
+/// Sends what there is room for; what is left, and why. `None` as well if the server has gone, which the next receive says.
 pub(crate) fn send_what_fits<'d>(
     sock: &OwnedFd,
     mut data: &'d [u8],
