@@ -8,6 +8,7 @@ const { Decoder, FLAG, KIND, Violation, tails } = require('../lib/frames');
 const { Outbox } = require('../lib/outbox');
 const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
+const { encoded, kept, startOver } = require('../lib/texts');
 const { wholeOf } = require('../lib/whole');
 const { restOf } = require('../lib/writer');
 
@@ -244,6 +245,28 @@ test('what a socket has not taken is what follows', () => {
   const [large] = pieces;
   large[1] = 120;
   assert.equal(restOf([Buffer.from('head'), large], 5).buffer, large.buffer);
+});
+
+test('large texts are encoded as Buffer.from encodes them, and stay where they are kept', () => {
+  const texts = ['x', '\xe9x', '\u0141', '\u20acuro', '\ud83d\ude00', '\ud83dx'].flatMap((text) => [
+    text.repeat(20_000), `${'a'.repeat(30_000)}${text}`, text,
+  ]);
+  texts.push('z'.repeat(3 << 20));
+  const lasting = [];
+  for (const encoding of ['utf8', 'utf-8', 'latin1', 'binary', 'ascii', 'utf16le', 'hex', 'base64']) {
+    for (const text of texts) {
+      const given = ['hex', 'base64'].includes(encoding) ? Buffer.from(text).toString(encoding) : text;
+      const wanted = Buffer.from(given, encoding);
+      startOver();
+      // Several may be there at the same time, also more than there is room for.
+      const found = Array.from({ length: 3 }, () => encoded(given, encoding));
+      for (const one of found) assert.ok(one.equals(wanted), `${encoding} ${text.slice(0, 3)}`);
+      lasting.push([kept(found[2]), wanted]);
+    }
+  }
+  for (const [one, wanted] of lasting) assert.ok(one.equals(wanted));
+  const own = Buffer.from('own');
+  assert.equal(kept(own), own);
 });
 
 test('tails are cut at 64 KiB', () => {

@@ -13,6 +13,7 @@ let produced = 0;
 let closed = 0;
 let told = [];
 const asked = [];
+const texts = [];
 const piece = Buffer.alloc(64 * 1024, 'z');
 
 /** Endless, and counts what was asked of it. */
@@ -21,6 +22,14 @@ function* pieces() {
     produced += piece.length;
     yield piece;
   }
+}
+
+function answerText({ character, encoding, times, parts, response }) {
+  response.setHeader('X-Character', character);
+  if (parts === 1) return void response.end(character.repeat(times), encoding);
+  response.setHeader('Content-Length', Buffer.byteLength(character, encoding) * times);
+  response.write(character.repeat(times / 2), encoding);
+  return void setImmediate(() => response.end(character.repeat(times / 2), encoding));
 }
 
 const ROUTES = {
@@ -104,6 +113,12 @@ const ROUTES = {
   },
   '/timeout'(request, response) {
     response.setTimeout(100, () => response.end('timed out'));
+  },
+  // Large texts, all of them in one turn of the event loop.
+  '/text'(request, response) {
+    const asking = JSON.parse(request.headers['x-text']);
+    texts.push({ ...asking, response });
+    if (texts.length === asking.together) texts.splice(0).forEach(answerText);
   },
   '/slow'(request, response) {
     setTimeout(() => response.end('slow'), 300);
