@@ -6,6 +6,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const http2 = require('node:http2');
 const net = require('node:net');
+const path = require('node:path');
 const { text } = require('node:stream/consumers');
 const { after, before, describe, test } = require('node:test');
 
@@ -222,6 +223,27 @@ for (const transport of ['direct', 'relay']) {
       const [error] = await once(refused, 'error');
       assert.match(error.message, /400/);
     });
+  });
+}
+
+for (const transport of ['direct', 'relay']) {
+  test(`where listeners take long, responses do not wait for those of others, ${transport}`, { skip: missing }, async () => {
+    const maitred = await start('plain.js', { pool: `transport = "${transport}"` });
+    const file = path.join(maitred.directory, 'noted');
+    fs.writeFileSync(file, '');
+    const one = async () => {
+      const { body } = await maitred.ask('/noted', { agent: false, headers: { 'X-File': file } });
+      fs.appendFileSync(file, '.');
+      return body;
+    };
+    const rounds = [];
+    // Two turns that were long, one after another, are the reason.
+    while (rounds.length < 10 && rounds.at(-1) !== 'true') {
+      const answers = await Promise.all(Array.from({ length: 8 }, one));
+      rounds.push(String(answers.every((answer) => answer === 'true')));
+    }
+    await maitred.stop();
+    assert.equal(rounds.at(-1), 'true');
   });
 }
 
