@@ -4,7 +4,7 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 
 const { inChunks } = require('../lib/chunks');
-const { Decoder, FLAG, KIND, Violation, tails } = require('../lib/frames');
+const { Decoder, FLAG, KIND, Violation } = require('../lib/frames');
 const { Outbox } = require('../lib/outbox');
 const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
@@ -127,7 +127,7 @@ test('frames leave in the order in which they were said, however large', () => {
     out.done(n, n, 1, 200, 0, 0);
     said.push(n);
     if (n % 7 === 0) {
-      out.push(tails(n, n, Buffer.alloc(1)));
+      out.tails(n, n, Buffer.alloc(1));
       said.push(n);
     }
     const pieces = [Buffer.alloc(n * 7, 'x'), 'latin1', '\xe9'.repeat(n), 'utf8'];
@@ -269,9 +269,32 @@ test('large texts are encoded as Buffer.from encodes them, and stay where they a
   assert.equal(kept(own), own);
 });
 
-test('tails are cut at 64 KiB', () => {
-  const data = tails(1, 2, Buffer.alloc(150_000, 'x'));
-  assert.deepEqual([data.readUInt32LE(0), data.readUInt32LE(16 + 65536), data.length], [65536, 65536, 150_000 + 48]);
+test('tails are cut at 64 KiB, and their memory is used again once it has left', () => {
+  const out = new Outbox();
+  const left = (bytes, character) => {
+    out.tails(1, 2, Buffer.alloc(bytes, character));
+    out.seal();
+    return out.take(out.pieces.length);
+  };
+  for (const bytes of [1, 65536, 65537, 150_000, 1024 * 1024]) {
+    const pieces = left(bytes, 'x');
+    const data = Buffer.concat(pieces);
+    let body = '';
+    for (let at = 0; at < data.length; at += 16 + data.readUInt32LE(at)) {
+      assert.deepEqual([data.readUInt32LE(at + 4), data.readUInt32LE(at + 8), data.readUInt32LE(at + 12)], [KIND.TAIL, 1, 2]);
+      assert.ok(data.readUInt32LE(at) <= 65536);
+      body += data.latin1Slice(at + 16, at + 16 + data.readUInt32LE(at));
+    }
+    assert.equal(body, 'x'.repeat(bytes));
+    assert.equal(data.length, bytes + 16 * Math.ceil(bytes / 65536));
+    out.giveBack(pieces);
+  }
+  const [first, second] = [left(200_000, 'a'), left(200_000, 'b')];
+  assert.notEqual(first[0].buffer, second[0].buffer);
+  assert.equal(first[0][16], 97);
+  out.giveBack(first);
+  assert.equal(left(200_000, 'c')[0].buffer, first[0].buffer);
+  assert.equal(second[0][16], 98);
 });
 
 /** What is sent of pieces of a response, cut at every place. */
