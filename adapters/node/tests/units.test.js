@@ -5,6 +5,7 @@ const { test } = require('node:test');
 
 const { inChunks } = require('../lib/chunks');
 const { Decoder, FLAG, KIND, Violation } = require('../lib/frames');
+const { writeWith } = require('../lib/handles');
 const { Outbox } = require('../lib/outbox');
 const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
@@ -412,4 +413,50 @@ test('X-Sendfile means something only where there is a root', () => {
   const response = new Response(FLAG.KEEP, { sendfileRoot: '/srv' });
   assert.equal(response.feed(text, 'latin1').length, 0);
   assert.equal(response.named, '/etc/passwd');
+});
+
+/** A handle that refuses so many writes, and a socket that writes to it as net.Socket does. */
+function crowded(refusals) {
+  const seen = [];
+  class Request {}
+  const handle = {
+    writeLatin1String: undefined,
+  };
+  Object.setPrototypeOf(handle, {
+    writeLatin1String(request, text, passed) {
+      seen.push([text, passed]);
+      const status = seen.length <= refusals ? -109 : 0;
+      setImmediate(() => request.oncomplete(status, handle));
+      return 0;
+    },
+  });
+  const socket = {
+    destroyed: false,
+    write(text, encoding, callback) {
+      const request = new Request();
+      request.oncomplete = (status) => callback(status);
+      handle.writeLatin1String(request, text);
+    },
+  };
+  delete handle.writeLatin1String;
+  return { handle, socket, seen };
+}
+
+test('what more descriptors are under way for than may be is tried again', async () => {
+  const { handle, socket, seen } = crowded(2);
+  const status = await new Promise((resolve) => {
+    writeWith(socket, handle, 'passed', Buffer.from('text'), resolve);
+  });
+  assert.equal(status, 0);
+  assert.deepEqual(seen, Array(3).fill(['text', 'passed']));
+});
+
+test('what is tried again ends with its socket', async () => {
+  const { handle, socket, seen } = crowded(Infinity);
+  const ended = new Promise((resolve) => {
+    writeWith(socket, handle, 'passed', Buffer.from('text'), resolve);
+  });
+  setImmediate(() => setImmediate(() => { socket.destroyed = true; }));
+  assert.equal(await ended, -109);
+  assert.ok(seen.length >= 1);
 });
