@@ -132,13 +132,15 @@ func (r *reports) send(patient bool) {
 			// What was added meanwhile comes behind it.
 			r.queued = append(append(make([]byte, 0, len(rest)+len(r.queued)), rest...), r.queued...)
 			r.files = append(files, r.files...)
-			go func() {
-				if err == syscall.ETOOMANYREFS {
-					time.Sleep(crowdedWait)
-				}
+			again := func() {
 				r.mu.Lock()
 				r.send(true)
-			}()
+			}
+			if err == syscall.ETOOMANYREFS {
+				time.AfterFunc(crowdedWait, again)
+			} else {
+				go again()
+			}
 			r.mu.Unlock()
 			return
 		case err != nil:

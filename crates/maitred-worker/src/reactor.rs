@@ -16,6 +16,7 @@ use super::exchanges::Exchanges;
 use super::inbox::Message;
 use super::layers::above;
 use super::processes::Processes;
+use super::processes::crowded::Waiting;
 use super::requests::Requests;
 use super::shared::{Outgoing, Shared};
 use super::token::Token;
@@ -325,6 +326,22 @@ impl Reactor {
             {
                 let token = Token::Connection { index, serial: connection.serial };
                 self.guarded(token, |thread| thread.on_deadline(index));
+            }
+        }
+    }
+
+    /// Tries again what more descriptors were under way for than may be.
+    fn retry_crowded(&mut self) {
+        let now = self.clock.now;
+        for waiting in self.crowded.take(now) {
+            match waiting {
+                Waiting::Channel(key) => self.touch(key),
+                Waiting::Link(key) => {
+                    let Some(epoch) = self.pools.links.get(key).map(|link| Token::epoch(link.epoch)) else {
+                        continue;
+                    };
+                    self.on_link(key, epoch, epoll::EventFlags::OUT);
+                }
             }
         }
     }

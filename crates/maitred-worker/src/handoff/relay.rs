@@ -15,10 +15,10 @@ use maitred_base::passed::{Lane, Passed};
 /// Set in the numbers of relays, so that they differ from those of connections.
 pub(crate) const RELAY_BIT: u32 = 1 << 31;
 
-/// What a process can write at once, in bytes; the kernel counts its own overhead to it, and doubles it for that (socket(7)). The
-/// rest of a larger response goes by the channel, through a file in memory, which costs more: 1 MB from a process in Python 937 µs
-/// with the usual 208 KiB, 803 with 416 KiB, 547 with room for all (`bench/runs/2026-11-28-adapters`). Where `net.core.wmem_max` is
-/// smaller, that is the bound.
+/// What a process can write at once, in bytes; the kernel counts its own overhead to it, and doubles it for that (socket(7)).
+/// The rest of a larger response goes by the channel, through a file in memory, which costs more: 1 MB from a process in Python
+/// 937 µs with the usual 208 KiB, 803 with 416 KiB, 547 with room for all (`bench/runs/2026-11-28-adapters`). Where
+/// `net.core.wmem_max` is smaller, that is the bound.
 const RESPONSE_BYTES: usize = 512 << 10;
 
 /// One relay, seen from Maitred's end.

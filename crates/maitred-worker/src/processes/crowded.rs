@@ -4,11 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::EventFlags;
-
-use super::Processes;
-use crate::token::Token;
-
 /// When it is tried again: descriptors are received within a turn of a process.
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -43,7 +38,7 @@ impl Crowded {
     }
 
     /// What is due.
-    fn take(&mut self, now: Instant) -> Vec<Waiting> {
+    pub(crate) fn take(&mut self, now: Instant) -> Vec<Waiting> {
         match self.until.is_some_and(|until| until <= now) {
             true => {
                 self.until = None;
@@ -51,24 +46,6 @@ impl Crowded {
             }
             false => Vec::new(),
         }
-    }
-}
-
-impl Processes {
-    /// Tries again what was too much.
-    pub(crate) fn retry_crowded(&mut self) {
-        let now = self.clock.now;
-        for waiting in self.crowded.take(now) {
-            match waiting {
-                Waiting::Channel(key) => self.touch(key),
-                Waiting::Link(key) => self.retry_link(key),
-            }
-        }
-    }
-
-    fn retry_link(&mut self, key: usize) {
-        let Some(link) = self.pools.links.get(key) else { return };
-        self.on_link(key, Token::epoch(link.epoch), EventFlags::OUT);
     }
 }
 

@@ -18,7 +18,7 @@
 
 mod channels;
 mod courtesy;
-mod crowded;
+pub(crate) mod crowded;
 mod life;
 pub(crate) mod links;
 pub(crate) mod lost;

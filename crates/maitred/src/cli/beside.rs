@@ -9,14 +9,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use maitred_import as import;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::exit::Error;
 
 /// How long a server may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether a server listens.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// What a comparison has found.
 pub(super) struct Found {
@@ -170,9 +171,16 @@ impl Server {
                     format!("{name} does not start on a copy of the configuration: {}", last.join("; "));
                 return Err(Error::failed(why, "compare by hand: docs/compare.md"));
             }
-            std::thread::sleep(LOOK_EVERY);
+            server.wait_for_end();
         }
         Ok(server)
+    }
+
+    /// Waits until the process has ended, for a moment at most.
+    fn wait_for_end(&self) {
+        let pid = Pid::from_raw(self.0.id().cast_signed());
+        let Some(Ok(ends)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
+        let _ = poll(&mut [PollFd::new(&ends, PollFlags::IN)], Some(&LOOK_EVERY));
     }
 
     fn listens(&self, side: &Side) -> bool {
