@@ -8,6 +8,7 @@ mod drafts;
 mod files;
 pub mod fuzzing;
 mod guard;
+mod includes;
 mod machine;
 pub(crate) mod model;
 mod nginx;
@@ -44,6 +45,14 @@ pub fn nginx(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String>
 /// What cannot be read, with its line.
 pub fn nginx_directives(text: &str) -> Result<serde_json::Value, String> {
     nginx::directives(text)
+}
+
+/// The same of a file, with what it includes in its place. Absolute paths are looked up below `root`, if one is given.
+///
+/// # Errors
+/// The file cannot be read, or is none of nginx.
+pub fn nginx_directives_of(file: &Path, root: Option<&Path>) -> Result<serde_json::Value, String> {
+    includes::directives(file, root)
 }
 
 /// Imports configurations of NGINX Unit.
