@@ -63,7 +63,7 @@ pub(super) struct Repeat {
 }
 
 /// `name: value`.
-fn field(text: &str) -> Result<(String, String), String> {
+pub(super) fn field(text: &str) -> Result<(String, String), String> {
     let wanted = || "wanted a name and a value, such as 'accept-encoding: gzip'".to_owned();
     let (name, value) = text.split_once(':').ok_or_else(wanted)?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
