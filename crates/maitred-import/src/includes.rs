@@ -10,8 +10,8 @@ use crate::{files, nginx};
 const DEPTH_MAX: usize = 12;
 const FILES_MAX: usize = 2000;
 
-/// The directives of a file, as `nginx::directives` gives them. Absolute paths are looked up below `root`, if one is given. What is
-/// included and is not there, or cannot be read, is left out: nginx itself says so.
+/// The directives of a file, as `nginx::directives` gives them. Absolute paths are looked up below `root`, if one is given.
+/// What is included and is not there, or cannot be read, is left out: nginx itself says so.
 ///
 /// # Errors
 /// The file cannot be read, or is none of nginx.

@@ -30,7 +30,8 @@ fn commands_and_flags_in_the_documents_exist() {
         let lines = text.lines().filter_map(|line| line.split_once("maitred-load "));
         for (_, rest) in lines {
             let mut words = rest.trim_start_matches("-- ").split_whitespace();
-            let Some(command @ ("replay" | "repeat" | "make-tree" | "specweb" | "compare")) = words.next() else {
+            let Some(command @ ("replay" | "repeat" | "make-tree" | "specweb" | "compare")) = words.next()
+            else {
                 continue;
             };
             let help = help(command);

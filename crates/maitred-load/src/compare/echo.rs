@@ -41,7 +41,7 @@ pub struct Received {
     pub fields: Vec<(String, Vec<u8>)>,
     /// Bytes of the content.
     pub body_bytes: u64,
-    /// Its hash.
+    /// The hash of the content.
     pub body_hash: u64,
 }
 
@@ -82,7 +82,7 @@ impl Echo {
         self.address
     }
 
-    /// What was received with a token, in order. It is forgotten then.
+    /// What was received with a token, in order, once.
     pub fn take(&self, token: u64) -> Vec<Received> {
         lock(&self.state).received.remove(&token.to_string()).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
 //! Two servers, the same requests, and the differences between what they answer and what their applications receive.
 //!
-//! A [`Source`] gives [`Case`]s. [`run`] sends each request to the left server, then to the right one, and compares: the statuses,
-//! the fields by the tables of [`rules`], the content without its codings, and what [`Echo`] servers behind both have
+//! A [`Source`] gives [`Case`]s. [`run`] sends each request to the left server, then to the right one, and compares the
+//! statuses, the fields by the tables of [`rules`], the content without its codings, and what [`Echo`] servers behind both have
 //! received. Differences are grouped by kind; an [`Allowance`] accepts those that are meant.
 //!
 //! # Bounds

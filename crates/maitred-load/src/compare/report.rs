@@ -76,7 +76,7 @@ pub struct Example {
     pub curl_left: String,
     /// A command that sends it to the right.
     pub curl_right: String,
-    /// Its size; smaller is better.
+    /// The size of the request; smaller is better.
     #[serde(skip)]
     pub size: usize,
 }

@@ -33,7 +33,7 @@ pub struct Request {
 /// A port as the configuration has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Port {
-    /// Its number.
+    /// The number.
     pub number: u16,
     /// Whether TLS is spoken at it.
     pub is_tls: bool,
@@ -119,7 +119,7 @@ impl Request {
         self.head_bytes() + self.body.len() + other
     }
 
-    /// Its bytes in HTTP/1.1; `number` is the token.
+    /// The bytes in HTTP/1.1; `number` is the token.
     pub fn bytes(&self, host: &str, number: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.head_bytes() + self.body.len());
         for part in [self.method.as_bytes(), b" ", &self.target, b" HTTP/1.1\r\nHost: ", host.as_bytes()] {

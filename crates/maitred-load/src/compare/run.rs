@@ -28,15 +28,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// # Errors
 /// A server is not there, or TLS is not possible.
 pub fn run(options: &Options, gathered: Gathered) -> Result<Report, String> {
-    let manners = manners(options)?;
+    let Gathered { cases, mut notes, port } = gathered;
+    let cases = sendable(cases, options, &mut notes);
+    let manners = manners(options, &cases)?;
     for (name, target) in [("left", &options.left), ("right", &options.right)] {
         let tls_name = target.is_tls.then(|| target.host.clone());
         let place = Place { address: target.address, tls_name, is_anonymous: false };
         probe(&place, &manners)
             .map_err(|failure| format!("{failure} to the {name} server at {}", target.address))?;
     }
-    let Gathered { cases, mut notes, port } = gathered;
-    let cases = sendable(cases, options, &mut notes);
     let comparison = Comparison {
         options,
         manners,
@@ -61,9 +61,10 @@ pub fn run(options: &Options, gathered: Gathered) -> Result<Report, String> {
     Ok(comparison.finish(notes))
 }
 
-fn manners(options: &Options) -> Result<Manners, String> {
+fn manners(options: &Options, cases: &[Case]) -> Result<Manners, String> {
+    let is_tls = |case: &Case| case.request.port.is_some_and(|port| port.is_tls);
+    let wanted = options.left.is_tls || options.right.is_tls || cases.iter().any(is_tls);
     let tls = |identity| {
-        let wanted = options.left.is_tls || options.right.is_tls || !options.ports.is_empty();
         let made = || Tls::with_identity(&options.left.host, &options.trust, false, identity);
         wanted.then(made).transpose()
     };

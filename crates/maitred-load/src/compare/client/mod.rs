@@ -49,7 +49,7 @@ pub enum Failure {
     Tls,
     /// TLS without the protocol that was wanted.
     Protocol,
-    /// It took too long.
+    /// The time is over.
     Timeout,
     /// The connection was closed without a response.
     Closed,

@@ -77,7 +77,7 @@ mod tests {
         let lines = [
             line("GET //a%2F?b HTTP/1.1", 200),
             line("GET //a%2F?b HTTP/1.1", 200),
-            "nonsense\n".to_owned(),
+            "no log line\n".to_owned(),
             line("GET /c HTTP/1.1", 304),
             line("GET /c HTTP/1.1", 206),
             line("POST /d HTTP/1.1", 200),

@@ -21,6 +21,8 @@ struct Line {
     body: String,
     /// A configured port, which `--map-port` maps.
     port: Option<u16>,
+    /// Whether TLS is spoken at that port; absent: as with the named servers.
+    tls: Option<bool>,
     /// What follows with the server's own validator.
     #[serde(default)]
     then: Vec<String>,
@@ -101,7 +103,7 @@ fn object(line: &str, known: &Known) -> Result<Case, String> {
         host: line.host,
         fields,
         body: line.body.into_bytes(),
-        port: line.port.map(|number| Port { number, is_tls: known.is_tls }),
+        port: line.port.map(|number| Port { number, is_tls: line.tls.unwrap_or(known.is_tls) }),
         is_anonymous: line.anonymous,
     };
     let follow_ups = line.then.iter().map(follow).collect::<Result<_, _>>()?;

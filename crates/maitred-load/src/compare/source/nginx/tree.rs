@@ -11,15 +11,15 @@ const LOCATIONS_MAX: usize = 10_000;
 /// A `server`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Server {
-    /// Its ports over TCP.
+    /// The ports over TCP.
     pub(super) ports: Vec<Port>,
-    /// Its names as they stand there.
+    /// The names as they stand there.
     pub(super) names: Vec<String>,
     /// What holds for all of it.
     pub(super) scope: Scope,
-    /// Its locations, those within others behind them.
+    /// The locations, those within others behind them.
     pub(super) locations: Vec<Location>,
-    /// It looks at certificates of clients.
+    /// The server looks at certificates of clients.
     pub(super) verifies_clients: bool,
 }
 
