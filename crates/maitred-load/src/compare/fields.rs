@@ -20,7 +20,7 @@ pub(super) type Fields = [(String, Vec<u8>)];
 pub(super) struct About<'a> {
     pub(super) target: &'a str,
     pub(super) is_head: bool,
-    /// Both responses are the servers' own pages, whose type and length are theirs.
+    /// Both responses are the servers' own pages, whose type, length and coding are theirs.
     pub(super) are_own_pages: bool,
 }
 
@@ -42,7 +42,8 @@ pub(super) fn differences(
     let mut found = Vec::new();
     for (name, [left, right]) in &names {
         let how = how(rules, name);
-        let is_of_page = about.are_own_pages && matches!(*name, "content-type" | "content-length");
+        let is_of_page =
+            about.are_own_pages && matches!(*name, "content-type" | "content-length" | "content-encoding");
         if how == How::Ignored || is_of_page {
             continue;
         }
