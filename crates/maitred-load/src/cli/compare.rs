@@ -1,6 +1,7 @@
 //! `maitred-load compare`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,8 +12,7 @@ use clap::{ArgGroup, Args};
 use maitred_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::repeat::field;
-use super::{Failed, print, values};
+use super::values;
 use crate::client::{AUTHORITIES, Identity, Trust};
 use crate::compare::source::Known;
 use crate::compare::{Allowance, Echo, Options, Report, Source, allow, page, run, text};
@@ -22,6 +22,10 @@ use crate::target::Target;
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 /// Bytes of a body that may be kept: two of each thread, and their decoded forms.
 const BODY_BYTES_MAX: u64 = 256 << 20;
+/// Exit code for wrong arguments or inputs.
+const USAGE: u8 = 2;
+/// Exit code where nothing could be found out.
+const IMPOSSIBLE: u8 = 1;
 /// How often signals are looked at.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -58,7 +62,7 @@ pub(super) struct Compare {
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     host: String,
     /// A further field of each request, such as 'authorization: Basic YTpi'
-    #[arg(short = 'H', long = "field", value_name = "FIELD", value_parser = field)]
+    #[arg(short = 'H', long = "field", value_name = "FIELD", value_parser = values::field)]
     fields: Vec<(String, String)>,
     /// Start an application for each server, and compare what they receive
     #[arg(long)]
@@ -137,6 +141,22 @@ fn ports(text: &str) -> Result<(u16, (u16, u16)), String> {
     read().ok_or_else(|| "wanted a port and two others, such as 443=8443,18443".to_owned())
 }
 
+/// Why there is no result: an exit code and a message.
+type Failed = (u8, String);
+
+fn usage(message: String) -> Failed {
+    (USAGE, message)
+}
+
+fn impossible(message: String) -> Failed {
+    (IMPOSSIBLE, message)
+}
+
+fn print(text: &str) -> Result<(), Failed> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.map_err(|error| impossible(format!("writing the results: {error}")))
+}
+
 impl Compare {
     pub(super) fn run(self) -> Result<u8, Failed> {
         let options = self.options()?;
@@ -147,42 +167,42 @@ impl Compare {
             ports: options.ports.clone(),
             has_identity: options.identity.is_some(),
         };
-        let gathered = source.gather(&known).map_err(Failed::Usage)?;
+        let gathered = source.gather(&known).map_err(usage)?;
         for path in [&self.json, &self.html].into_iter().flatten() {
             let opened = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
-            opened.map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))?;
+            opened.map_err(|error| usage(format!("{}: {error}", path.display())))?;
         }
         // Before any thread, which inherits what is blocked.
-        let signals = Signals::block().map_err(|error| Failed::Measuring(format!("signals: {error}")))?;
+        let signals = Signals::block().map_err(|error| impossible(format!("signals: {error}")))?;
         let stop = options.stop.clone();
         let options = self.with_echo(options)?;
         let runner = std::thread::Builder::new()
             .name("comparison".to_owned())
             .spawn(move || run(&options, gathered))
-            .map_err(|error| Failed::Measuring(format!("starting a thread: {error}")))?;
+            .map_err(|error| impossible(format!("starting a thread: {error}")))?;
         while !runner.is_finished() {
             look(&signals, &stop);
         }
-        let report = runner.join().map_err(|_| Failed::Measuring("the comparison panicked".to_owned()))?;
-        self.show(&report.map_err(Failed::Measuring)?)
+        let report = runner.join().map_err(|_| impossible("the comparison panicked".to_owned()))?;
+        self.show(&report.map_err(impossible)?)
     }
 
     fn options(&self) -> Result<Options, Failed> {
         let manner = &self.manner;
-        let usage = |message: &str| Err(Failed::Usage(message.to_owned()));
-        let target = |url: &str| Target::parse(url, manner.i_own_this_host).map_err(Failed::Usage);
+        let refused = |message: &str| Err(usage(message.to_owned()));
+        let target = |url: &str| Target::parse(url, manner.i_own_this_host).map_err(usage);
         let (left, right) = (target(&self.left)?, target(&self.right)?);
         if left.is_tls != right.is_tls {
-            return usage("--left and --right are both http:// or both https://");
+            return refused("--left and --right are both http:// or both https://");
         }
         if !left.is_tls
             && self.ports.is_empty()
             && (manner.ca.is_some() || manner.insecure || manner.cert.is_some())
         {
-            return usage("--ca, --insecure, --cert and --key are for https:// only");
+            return refused("--ca, --insecure, --cert and --key are for https:// only");
         }
         if !(1..=BODY_BYTES_MAX).contains(&manner.body_bytes_max) {
-            return usage("--body-bytes-max is at least 1 and at most 256M");
+            return refused("--body-bytes-max is at least 1 and at most 256M");
         }
         let identity = manner.cert.clone().zip(manner.key.clone());
         let fields = self.fields.iter().map(|(name, value)| (name.clone(), value.as_bytes().to_vec()));
@@ -220,7 +240,7 @@ impl Compare {
 
     fn allowances(&self) -> Result<Vec<Allowance>, Failed> {
         let Some(path) = &self.allow else { return Ok(Vec::new()) };
-        let told = |what: &dyn std::fmt::Display| Failed::Usage(format!("{}: {what}", path.display()));
+        let told = |what: &dyn std::fmt::Display| usage(format!("{}: {what}", path.display()));
         let length = std::fs::metadata(path).map_err(|error| told(&error))?.len();
         if length > allow::FILE_BYTES_MAX {
             return Err(told(&"it is larger than 1 MiB"));
@@ -236,7 +256,7 @@ impl Compare {
         let start = |side: &str, address: Option<SocketAddr>| {
             let address = address.unwrap_or(ANY_PORT);
             let echo = Echo::start(address)
-                .map_err(|error| Failed::Measuring(format!("the application at {address}: {error}")))?;
+                .map_err(|error| impossible(format!("the application at {address}: {error}")))?;
             print(&format!("application of the {side} server: {}\n", echo.address()))?;
             Ok(echo)
         };
@@ -246,12 +266,10 @@ impl Compare {
 
     fn show(&self, report: &Report) -> Result<u8, Failed> {
         print(&text(report))?;
-        let json =
-            serde_json::to_string_pretty(report).map_err(|error| Failed::Measuring(error.to_string()))?;
+        let json = serde_json::to_string_pretty(report).map_err(|error| impossible(error.to_string()))?;
         for (path, text) in [(&self.json, json + "\n"), (&self.html, page(report))] {
             let Some(path) = path else { continue };
-            std::fs::write(path, text)
-                .map_err(|error| Failed::Measuring(format!("{}: {error}", path.display())))?;
+            std::fs::write(path, text).map_err(|error| impossible(format!("{}: {error}", path.display())))?;
         }
         Ok(report.exit_code())
     }

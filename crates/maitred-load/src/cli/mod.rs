@@ -124,8 +124,6 @@ fn shares(connections: usize, threads: usize) -> impl Iterator<Item = usize> {
 
 /// Length of a run that has no other end.
 const DURATION_DEFAULT: Duration = Duration::from_secs(60);
-/// The longest run: a day and a night for each of a month's days is more than any log is replayed for.
-const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -143,7 +141,10 @@ pub fn main() -> ExitCode {
         Command::Repeat(repeat) => repeat.run(),
         Command::MakeTree(make_tree) => make_tree.run(),
         Command::Specweb(specweb) => specweb.run(),
-        Command::Compare(compare) => compare.run(),
+        Command::Compare(compare) => compare.run().map_err(|(code, message)| match code {
+            2 => Failed::Usage(message),
+            _ => Failed::Measuring(message),
+        }),
     };
     let (code, message) = match result {
         Ok(code) => return ExitCode::from(code),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Difference;
+use super::difference::Difference;
 use super::request::printable;
 use super::rules::{How, Rule, how};
 use super::uri::Own;

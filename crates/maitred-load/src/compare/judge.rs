@@ -2,6 +2,7 @@
 
 use super::client::{Failure, Response};
 use super::decode::decoded;
+use super::difference::Difference;
 use super::echo::Received;
 use super::fields::{self, About, Fields};
 use super::request::{Request, printable};
@@ -12,17 +13,6 @@ use super::uri::Own;
 const SHOWN_CHARS: usize = 80;
 /// Bytes of a page that a server has made by itself; Apache's have some hundreds.
 const OWN_PAGE_BYTES_MAX: usize = 4096;
-
-/// A difference.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// The kind: differences of one kind are counted together.
-    pub kind: String,
-    /// What the left side has.
-    pub left: String,
-    /// What the right side has.
-    pub right: String,
-}
 
 /// What one side did with a request.
 #[derive(Debug)]

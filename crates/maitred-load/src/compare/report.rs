@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::allow::Allowance;
-use super::judge::Difference;
+use super::difference::Difference;
 use super::request::printable;
 
 /// Kinds that are told apart. Statuses and names of fields make them, and a server could make up names without end.

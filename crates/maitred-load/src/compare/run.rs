@@ -9,12 +9,13 @@ use rustix::event::{Timespec, poll};
 use rustls::pki_types::ServerName;
 
 use super::client::{Client, Failure, Manners, Place, Response, probe};
+use super::echo::{Echo, Received};
 use super::judge::{Side, differences};
+use super::options::Options;
 use super::report::{Example, Groups, Report};
 use super::request::{Case, Curl, FollowUp, Request, quoted};
 use super::source::Gathered;
 use super::uri::{Own, split_port};
-use super::{Echo, Options};
 use crate::client::Tls;
 use crate::target::Target;
 
@@ -238,7 +239,7 @@ impl Comparison<'_> {
         side: usize,
         request: &Request,
         number: u64,
-    ) -> (Result<Response, Failure>, Vec<super::Received>) {
+    ) -> (Result<Response, Failure>, Vec<Received>) {
         let (place, _) = self.place(side, request);
         let bytes = request.bytes(self.host(request), number);
         let take = || self.echo(side).map(|echo| echo.take(number)).unwrap_or_default();

@@ -43,7 +43,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["drafts", "guard"],
             &["shared", "write"],
             &["caddy", "nginx", "unit"],
-            &["fuzzing"],
+            &["fuzzing", "includes"],
         ],
     ),
     ("maitred-log", &[&["access", "console", "recent"], &["error", "writer"], &["thread_logs", "trace"]]),

@@ -1,7 +1,7 @@
 //! A request and its response in HTTP/1.1.
 
 use super::link::Link;
-use super::{Answer, Failure, INTERIM_MAX, Response, wire_bytes_max};
+use super::response::{Answer, Failure, INTERIM_MAX, Response, wire_bytes_max};
 use crate::client::{Body, FIELDS_MAX, HEAD_BYTES_MAX, head};
 
 /// Bytes that are received at a time.

@@ -7,7 +7,7 @@ use maitred_http::h2::{Event, Opening, Session, Settings, head_bytes};
 use maitred_http::request::RequestHead;
 
 use super::link::Link;
-use super::{Answer, Failure, INTERIM_MAX, Response, wire_bytes_max};
+use super::response::{Answer, Failure, INTERIM_MAX, Response, wire_bytes_max};
 
 /// Bytes that are received at a time.
 const PIECE_BYTES: usize = 16 * 1024;

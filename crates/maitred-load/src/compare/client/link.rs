@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rustls::{ClientConnection, StreamOwned};
 
-use super::Failure;
+use super::response::Failure;
 
 /// A socket; no call waits beyond the deadline.
 #[derive(Debug)]

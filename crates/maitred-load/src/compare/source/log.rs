@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::{Collector, Gathered, Known};
+use super::gathered::{Collector, Gathered, Known};
 use crate::compare::request::{Case, FollowUp, Request};
 use crate::log::Entry;
 use crate::log::reader::Reader;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Collector, Gathered, Known};
+use super::gathered::{Collector, Gathered, Known};
 use crate::compare::request::{Case, FollowUp, Port, Request};
 
 /// An object.

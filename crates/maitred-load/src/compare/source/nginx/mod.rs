@@ -8,7 +8,7 @@ mod tree;
 
 use std::path::Path;
 
-use super::{Gathered, Known};
+use super::gathered::{Gathered, Known};
 
 /// Reads a configuration with what it includes, and makes requests. Paths in it are looked up below `root`, if one is given.
 ///

@@ -8,7 +8,7 @@ use super::example::examples;
 use super::spell::{encoded, spellings};
 use super::tree::{Location, Pattern, Scope, Server};
 use crate::compare::request::{Case, FollowUp, Port, Request};
-use crate::compare::source::{Collector, Gathered, Known};
+use crate::compare::source::gathered::{Collector, Gathered, Known};
 
 /// Files of one directory tree that are asked for, and directories within one another that are looked into.
 const FILES_MAX: usize = 6;
