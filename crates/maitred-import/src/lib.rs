@@ -77,6 +77,14 @@ pub fn nginx_copy(files: &[PathBuf], root: Option<&Path>, stage: &Stage) -> Resu
     Ok(nginx::stage::copy(&http, stage))
 }
 
+/// The same of a file, with what it includes in its place. Absolute paths are looked up below `root`, if one is given.
+///
+/// # Errors
+/// The file cannot be read, or is none of nginx.
+pub fn nginx_directives_of(file: &Path, root: Option<&Path>) -> Result<serde_json::Value, String> {
+    nginx::directives_of(file, root)
+}
+
 /// Imports configurations of NGINX Unit.
 ///
 /// # Errors

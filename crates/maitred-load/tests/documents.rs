@@ -19,14 +19,19 @@ fn help(command: &str) -> String {
 #[test]
 fn commands_and_flags_in_the_documents_exist() {
     let mut seen = 0;
-    for name in
-        ["docs/load.md", "docs/features.md", "examples/specweb/README.md", "examples/specweb/maitred.toml"]
-    {
+    for name in [
+        "docs/load.md",
+        "docs/compare.md",
+        "docs/features.md",
+        "examples/specweb/README.md",
+        "examples/specweb/maitred.toml",
+    ] {
         let text = document(name).replace('`', "\n");
         let lines = text.lines().filter_map(|line| line.split_once("maitred-load "));
         for (_, rest) in lines {
             let mut words = rest.trim_start_matches("-- ").split_whitespace();
-            let Some(command @ ("replay" | "repeat" | "make-tree" | "specweb")) = words.next() else {
+            let Some(command @ ("replay" | "repeat" | "make-tree" | "specweb" | "compare")) = words.next()
+            else {
                 continue;
             };
             let help = help(command);
@@ -47,6 +52,11 @@ fn the_reference_is_right() {
     for flag in text.split('`').filter(|word| word.starts_with("--")) {
         let flag = flag.split(' ').next().unwrap();
         assert!(all.contains(flag), "no {flag}");
+    }
+    let compare = help("compare");
+    for flag in document("docs/compare.md").split('`').filter(|word| word.starts_with("--")) {
+        let flag = flag.split(' ').next().unwrap();
+        assert!(compare.contains(flag), "no {flag}");
     }
     let curve = text.split("```").find(|block| block.contains("# a rate curve")).unwrap();
     let curve = maitred_load::replay::Curve::parse(curve.trim_start_matches('\n')).unwrap();

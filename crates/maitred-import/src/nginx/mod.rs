@@ -18,15 +18,25 @@ use super::report::Report;
 /// # Errors
 /// What cannot be read, and where.
 pub(crate) fn directives(text: &str) -> Result<serde_json::Value, String> {
-    fn shown(directives: &[tree::Directive]) -> serde_json::Value {
-        let one = |directive: &tree::Directive| {
-            let inside = directive.block.as_deref().map(shown);
-            serde_json::json!([directive.name, directive.args, directive.place.line, inside])
-        };
-        directives.iter().map(one).collect()
-    }
     let found = tree::parse(&"text".into(), text);
     found.map(|found| shown(&found)).map_err(|wrong| format!("{}: {}", wrong.line, wrong.message))
+}
+
+fn shown(directives: &[tree::Directive]) -> serde_json::Value {
+    let one = |directive: &tree::Directive| {
+        let inside = directive.block.as_deref().map(shown);
+        serde_json::json!([directive.name, directive.args, directive.place.line, inside])
+    };
+    directives.iter().map(one).collect()
+}
+
+/// The same of a file, with what it includes in its place.
+///
+/// # Errors
+/// A file cannot be read, or is none of nginx.
+pub(crate) fn directives_of(file: &Path, root: Option<&Path>) -> Result<serde_json::Value, String> {
+    let mut loader = include::Loader::new(file, root);
+    loader.load(file, &mut Report::default()).map(|found| shown(&found))
 }
 
 /// The same of a text alone, which includes nothing.

@@ -1,8 +1,9 @@
 //! The command line.
 //!
-//! Exit codes: 0 when something was measured, 1 when nothing was, 2 for wrong arguments or inputs, 3 when `--verify` found
-//! differences.
+//! Exit codes: 0 when something was measured, 1 when nothing was, 2 for wrong arguments or inputs, 3 when `--verify` or `compare`
+//! found differences.
 
+mod compare;
 mod make_tree;
 mod repeat;
 mod replay;
@@ -21,7 +22,7 @@ use crate::measure::Nanos;
 use crate::report::{Report, page, table};
 use crate::target::Target;
 
-/// Replays access logs against a web server and measures what it does.
+/// Replays access logs against a web server and measures what it does, or compares two servers.
 #[derive(Debug, Parser)]
 #[command(name = "maitred-load", version, max_term_width = 100)]
 struct Arguments {
@@ -35,6 +36,7 @@ enum Command {
     Repeat(repeat::Repeat),
     MakeTree(make_tree::MakeTree),
     Specweb(specweb::Specweb),
+    Compare(Box<compare::Compare>),
 }
 
 /// What every run has.
@@ -122,8 +124,6 @@ fn shares(connections: usize, threads: usize) -> impl Iterator<Item = usize> {
 
 /// Length of a run that has no other end.
 const DURATION_DEFAULT: Duration = Duration::from_secs(60);
-/// The longest run: a day and a night for each of a month's days is more than any log is replayed for.
-const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -141,6 +141,10 @@ pub fn main() -> ExitCode {
         Command::Repeat(repeat) => repeat.run(),
         Command::MakeTree(make_tree) => make_tree.run(),
         Command::Specweb(specweb) => specweb.run(),
+        Command::Compare(compare) => compare.run().map_err(|(code, message)| match code {
+            2 => Failed::Usage(message),
+            _ => Failed::Measuring(message),
+        }),
     };
     let (code, message) = match result {
         Ok(code) => return ExitCode::from(code),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use clap::Args;
 use maitred_sys::signals::Signals;
 
-use super::values;
-use super::{Common, DURATION_DEFAULT, DURATION_MAX, Failed, nanos, shares, show};
+use super::values::{self, DURATION_MAX};
+use super::{Common, DURATION_DEFAULT, Failed, nanos, shares, show};
 use crate::client::{Next, Request, Rules, Tls, Workload};
 use crate::http3::Dialer;
 use crate::http3::repeat::{Load, Sample};
@@ -55,24 +55,11 @@ pub(super) struct Repeat {
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, default_value = "0")]
     body_bytes: u64,
     /// A further field, such as 'accept-encoding: gzip'
-    #[arg(short = 'H', long = "field", value_name = "FIELD", value_parser = field)]
+    #[arg(short = 'H', long = "field", value_name = "FIELD", value_parser = values::field)]
     fields: Vec<(String, String)>,
     /// The Host field [default: that of --to]
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
-}
-
-/// `name: value`.
-fn field(text: &str) -> Result<(String, String), String> {
-    let wanted = || "wanted a name and a value, such as 'accept-encoding: gzip'".to_owned();
-    let (name, value) = text.split_once(':').ok_or_else(wanted)?;
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let value = value.trim();
-    if name.is_empty() || !name.bytes().all(is_token) || value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)
-    {
-        return Err(wanted());
-    }
-    Ok((name.to_ascii_lowercase(), value.to_owned()))
 }
 
 impl Repeat {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use maitred_sys::signals::Signals;
 
-use super::values::{self, Speed};
-use super::{Common, DURATION_DEFAULT, DURATION_MAX, Failed, nanos, shares, show};
+use super::values::{self, DURATION_MAX, Speed};
+use super::{Common, DURATION_DEFAULT, Failed, nanos, shares, show};
 use crate::client::Rules;
 use crate::measure::Nanos;
 use crate::progress::Progress;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The longest run: a day and a night for each of a month's days is more than any log is replayed for.
+pub(super) const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
+
 /// `500ms`, `30s`, `5m`, `1h`; a bare number is seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
@@ -16,7 +19,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     Duration::try_from_secs_f64(seconds)
         .ok()
-        .filter(|duration| *duration <= super::DURATION_MAX)
+        .filter(|duration| *duration <= DURATION_MAX)
         .ok_or_else(|| "that is longer than a month".to_owned())
 }
 
@@ -63,6 +66,19 @@ pub(super) enum Speed {
     Max,
     /// So many times as fast as it was written.
     Times(f64),
+}
+
+/// `name: value`.
+pub(super) fn field(text: &str) -> Result<(String, String), String> {
+    let wanted = || "wanted a name and a value, such as 'accept-encoding: gzip'".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wanted)?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    let value = value.trim();
+    if name.is_empty() || !name.bytes().all(is_token) || value.bytes().any(|byte| byte < 0x20 || byte == 0x7f)
+    {
+        return Err(wanted());
+    }
+    Ok((name.to_ascii_lowercase(), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -31,7 +31,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use engine::Engine;
-pub use tls::{AUTHORITIES, Tls, Trust};
+pub(crate) use response::{Body, FIELDS_MAX, HEAD_BYTES_MAX, head};
+pub use tls::{AUTHORITIES, Identity, Tls, Trust};
 
 use crate::measure::Nanos;
 

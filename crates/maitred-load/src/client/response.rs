@@ -1,29 +1,29 @@
-//! Responses as a client reads them: the head by httparse, the body's framing by RFC 9112 section 6.3. Bodies are counted,
-//! not kept.
+//! Responses as a client reads them: the head by httparse, the body's framing by RFC 9112 section 6.3. Bodies are counted; who
+//! wants their content takes it piece by piece.
 
 use memchr::memchr;
 
 /// Bytes of a head. Servers send a few hundred; a peer that sends more without end must not fill memory.
-pub(super) const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Field lines of a head.
-const FIELDS_MAX: usize = 100;
+pub(crate) const FIELDS_MAX: usize = 100;
 /// Bytes of a chunk's extension or of a trailer line.
 const CHUNK_LINE_BYTES_MAX: u32 = 16 * 1024;
 
 /// What a head says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// Bytes of the head itself.
-    pub(super) bytes: usize,
-    pub(super) status: u16,
+    pub(crate) bytes: usize,
+    pub(crate) status: u16,
     /// Whether the server keeps the connection.
-    pub(super) keeps: bool,
-    pub(super) body: Body,
+    pub(crate) keeps: bool,
+    pub(crate) body: Body,
 }
 
 /// What is still to come of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Body {
+pub(crate) enum Body {
     /// So many bytes.
     Length(u64),
     Chunked(Chunks),
@@ -33,10 +33,10 @@ pub(super) enum Body {
 
 /// The bytes are no HTTP/1 response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// Reads the head at the start of `bytes`; `None` while it is not complete.
-pub(super) fn head(bytes: &[u8], is_head_request: bool) -> Result<Option<Head>, Malformed> {
+pub(crate) fn head(bytes: &[u8], is_head_request: bool) -> Result<Option<Head>, Malformed> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
     let length = match response.parse(bytes) {
@@ -103,35 +103,46 @@ fn decimal(digits: &[u8]) -> Option<u64> {
 
 /// What a piece of a body brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     /// Bytes of the piece that belong to this response, framing included.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// Bytes of content among them.
-    pub(super) content: u64,
+    pub(crate) content: u64,
     /// Whether the response is complete.
-    pub(super) is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
 impl Body {
     /// Takes what belongs to the body from the start of `bytes`.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+        self.take_into(bytes, |_| ())
+    }
+
+    /// The same, and gives the content to `content`, piece by piece.
+    pub(crate) fn take_into(
+        &mut self,
+        bytes: &[u8],
+        mut content: impl FnMut(&[u8]),
+    ) -> Result<Taken, Malformed> {
         match self {
             Body::Length(left) => {
                 let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 *left -= taken as u64;
+                content(bytes.get(..taken).unwrap_or_default());
                 Ok(Taken { bytes: taken, content: taken as u64, is_complete: *left == 0 })
             }
             Body::UntilClose => {
+                content(bytes);
                 Ok(Taken { bytes: bytes.len(), content: bytes.len() as u64, is_complete: false })
             }
-            Body::Chunked(chunks) => chunks.take(bytes),
+            Body::Chunked(chunks) => chunks.take(bytes, content),
         }
     }
 }
 
 /// Where in the chunked coding (RFC 9112 section 7.1) the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     place: Place,
     /// In `Size`: the size so far. In `Content`: bytes that are still to come.
     left: u64,
@@ -153,7 +164,7 @@ enum Place {
 }
 
 impl Chunks {
-    fn take(&mut self, bytes: &[u8]) -> Result<Taken, Malformed> {
+    fn take(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Taken, Malformed> {
         let mut at = 0;
         let mut content = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -161,6 +172,7 @@ impl Chunks {
                 let rest = (bytes.len() - at) as u64;
                 let step = self.left.min(rest);
                 self.left -= step;
+                sink(bytes.get(at..at + step as usize).unwrap_or_default());
                 content += step;
                 at += step as usize;
                 if self.left == 0 {
@@ -215,7 +227,7 @@ impl Chunks {
 }
 
 /// The first line of a request, for messages.
-pub(super) fn first_line(request: &[u8]) -> String {
+pub(crate) fn first_line(request: &[u8]) -> String {
     let line = request.get(..memchr(b'\r', request).unwrap_or(request.len())).unwrap_or_default();
     let line = line.strip_suffix(b" HTTP/1.1").unwrap_or(line);
     String::from_utf8_lossy(line).chars().flat_map(char::escape_debug).take(200).collect()
@@ -280,18 +292,18 @@ mod tests {
     fn chunked_bodies_that_break_the_rules_are_refused() {
         for text in ["\r\n", "g\r\n", "1\n", "1\r\nab", "ffffffffffffffffff\r\n", "1;x\n"] {
             let mut chunks = Chunks::default();
-            assert_eq!(chunks.take(text.as_bytes()), Err(Malformed), "{text:?}");
+            assert_eq!(chunks.take(text.as_bytes(), |_| ()), Err(Malformed), "{text:?}");
         }
         let mut chunks = Chunks::default();
         let endless = format!("1;{}", "x".repeat(CHUNK_LINE_BYTES_MAX as usize));
-        assert_eq!(chunks.take(endless.as_bytes()), Err(Malformed));
+        assert_eq!(chunks.take(endless.as_bytes(), |_| ()), Err(Malformed));
     }
 
     proptest! {
         #[test]
         fn nothing_panics(bytes: Vec<u8>) {
             let _ = head(&bytes, false);
-            let _ = Chunks::default().take(&bytes);
+            let _ = Chunks::default().take(&bytes, |_| ());
         }
 
         #[test]

@@ -10,7 +10,7 @@ use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 /// Where Debian and most others keep the authorities that the system trusts.
@@ -23,6 +23,15 @@ pub enum Trust {
     Anyone,
     /// Certificates that authorities in this file (PEM) have signed.
     Authorities(PathBuf),
+}
+
+/// A certificate that this side shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate, and those between it and its authority (PEM).
+    pub certificate: PathBuf,
+    /// Its key (PEM).
+    pub key: PathBuf,
 }
 
 /// What all sessions of a run have in common.
@@ -38,6 +47,19 @@ impl Tls {
     /// # Errors
     /// What is wrong with the name or the authorities, in words.
     pub fn new(host: &str, trust: &Trust, resumes: bool) -> Result<Tls, String> {
+        Tls::with_identity(host, trust, resumes, None)
+    }
+
+    /// The same, with a certificate of the client's.
+    ///
+    /// # Errors
+    /// What is wrong with the name, the authorities, or the certificate, in words.
+    pub fn with_identity(
+        host: &str,
+        trust: &Trust,
+        resumes: bool,
+        identity: Option<&Identity>,
+    ) -> Result<Tls, String> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no name for TLS"))?;
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -47,7 +69,15 @@ impl Tls {
             Trust::Anyone => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
             Trust::Authorities(path) => builder.with_root_certificates(authorities(path)?),
         };
-        let mut config = builder.with_no_client_auth();
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let (chain, key) = identity.read()?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| {
+                    format!("{} with {}: {error}", identity.certificate.display(), identity.key.display())
+                })?
+            }
+        };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if !resumes {
             config.resumption = Resumption::disabled();
@@ -63,6 +93,17 @@ impl Tls {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no name for TLS"))?;
         Ok(Tls { config, name })
+    }
+
+    /// A session in which the server is asked for by another name, over one protocol.
+    ///
+    /// # Errors
+    /// What is wrong with the name, in words.
+    pub(crate) fn connection(&self, name: &str, protocol: &[u8]) -> Result<ClientConnection, String> {
+        let name =
+            ServerName::try_from(name.to_owned()).map_err(|_| format!("{name:?} is no name for TLS"))?;
+        let config = Arc::new(self.with_protocols(&[protocol], false));
+        ClientConnection::new(config, name).map_err(|error| error.to_string())
     }
 
     /// The same for other protocols. Sessions are resumed as those of this one are: both have one store.
@@ -94,6 +135,20 @@ impl Tls {
             connection.complete_io(stream)?;
         }
         Ok(())
+    }
+}
+
+impl Identity {
+    fn read(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+        let told = |path: &Path, what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
+        let chain = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| told(&self.certificate, &error))?;
+        if chain.is_empty() {
+            return Err(told(&self.certificate, &"no certificate in PEM"));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| told(&self.key, &error))?;
+        Ok((chain, key))
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::plot::{Line, Plot, escaped};
 use super::{Report, bytes_text, count_text, duration_text, text};
 
-const STYLE: &str = "
+pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1d2733; --soft: #5b6875; --paper: #fff; --rule: #d5dbe1;
   --one: #0b6bb8; --two: #b3261e; --three: #8a6100; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9ee; --soft: #9aa7b3; --paper: #14191f; --rule: #36404a;

@@ -4,7 +4,9 @@ mod html;
 mod plot;
 mod text;
 
+pub(crate) use html::STYLE;
 pub use html::page;
+pub(crate) use plot::escaped;
 pub use text::{bytes_text, count_text, duration_text, table};
 
 use serde::Serialize;

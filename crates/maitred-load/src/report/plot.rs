@@ -131,7 +131,7 @@ fn number(value: f64) -> String {
 }
 
 /// Text as HTML: what a log or a server said must not become markup.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

@@ -20,7 +20,7 @@ pub(crate) const LINES: &[(&[&str], &str)] = &[
 
 /// Crates beside the server, which no crate of the server depends on but for its tests, and what they depend on.
 pub(crate) const BESIDE: &[(&str, &[&str])] = &[
-    ("load", &["http", "sys"]),
+    ("load", &["http", "import", "sys"]),
     ("module", &["sys"]),
     ("sim", &["base"]),
     ("testing", &["base", "config", "handoff"]),
