@@ -353,6 +353,14 @@ const SAMPLES: &[&str] = &[
     "empty/.keep",
 ];
 
+/// The directories of [`SAMPLES`] that have no index.
+pub(crate) fn directories_without_index() -> Vec<&'static str> {
+    let mut found: Vec<&str> = SAMPLES.iter().filter_map(|name| Some(name.split_once('/')?.0)).collect();
+    found.dedup();
+    found.retain(|directory| !SAMPLES.contains(&format!("{directory}/index.html").as_str()));
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

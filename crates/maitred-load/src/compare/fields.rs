@@ -68,13 +68,27 @@ pub(super) fn differences(
                     canonical(how, values, fields, own, about.target)
                 };
                 let (one, two) = (seen(left, left_side), seen(right, right_side));
-                if !same(how, &one, &two) {
-                    say("differs");
+                match without_charset(how, &one) == without_charset(how, &two) {
+                    _ if same(how, &one, &two) => {}
+                    true if !one.contains("charset=") => say("without a charset on the left"),
+                    true if !two.contains("charset=") => say("without a charset on the right"),
+                    _ => say("differs"),
                 }
             }
         }
     }
     found
+}
+
+/// A media type without the parameter that says how a text is encoded: a server may add that to what it is given.
+fn without_charset(how: How, value: &str) -> String {
+    match how {
+        How::MediaType => {
+            let kept = value.split(';').map(str::trim).filter(|part| !part.starts_with("charset="));
+            kept.collect::<Vec<_>>().join("; ")
+        }
+        _ => value.to_owned(),
+    }
 }
 
 fn same(how: How, one: &str, two: &str) -> bool {
@@ -255,6 +269,19 @@ mod tests {
             kinds(RESPONSE, &[("x-a", "1")], &[("x-b", "1")]),
             ["field x-a missing on the right", "field x-b missing on the left"]
         );
+    }
+
+    #[test]
+    fn a_charset_that_one_side_adds_is_a_kind_of_its_own() {
+        let kinds =
+            |left: &str, right: &str| kinds(RESPONSE, &[("content-type", left)], &[("content-type", right)]);
+        let with = "text/html; charset=utf-8";
+        assert_eq!(kinds("text/html", with), ["field content-type without a charset on the left"]);
+        assert_eq!(kinds(with, "text/html"), ["field content-type without a charset on the right"]);
+        for (left, right) in [("text/plain", with), (with, "text/html; charset=latin1"), ("a/b; c=d", "a/b")]
+        {
+            assert_eq!(kinds(left, right), ["field content-type differs"], "{left} {right}");
+        }
     }
 
     #[test]

@@ -47,7 +47,9 @@ pub(super) fn differences(
             let are_own_pages = is_own_page(request, one, max) && is_own_page(request, two, max);
             let about = About { target: &target, is_head: request.method == "HEAD", are_own_pages };
             let sides: [(&Fields, &Own); 2] = [(&one.fields, left.own), (&two.fields, right.own)];
-            found.extend(fields::differences("", rules::RESPONSE, about, sides));
+            // Servers differ in which fields errors have: kinds of their own, so that they can be accepted apart.
+            let prefix = if one.status >= 400 { "error: " } else { "" };
+            found.extend(fields::differences(prefix, rules::RESPONSE, about, sides));
             if !are_own_pages {
                 found.extend(bodies(one, two, max));
             }
@@ -285,7 +287,7 @@ mod tests {
                 "{page}"
             );
             let found = kinds(response(404, &html, page), response(404, &text, "<h1>Not here</h1>"));
-            assert_eq!(found, ["field content-type differs", "body of 404 differs"], "{page}");
+            assert_eq!(found, ["error: field content-type differs", "body of 404 differs"], "{page}");
         }
         assert_eq!(kinds(response(200, &[], "404 Not Found"), response(200, &[], "")), ["body differs"]);
         let zipped = [("content-type", "text/html"), ("content-encoding", "gzip")];

@@ -19,6 +19,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether a server listens.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
+/// What may differ, each with the reason.
+const ALLOWED: &str = include_str!("nginx.allow");
+
 /// What a comparison has found.
 pub(super) struct Found {
     /// As `maitred-load compare` prints it.
@@ -200,6 +203,20 @@ impl Drop for Server {
     }
 }
 
+/// What may differ: the list, and directories of the copy.
+fn allowances() -> String {
+    let mut text = ALLOWED.to_owned();
+    for directory in import::nginx_directories_without_index() {
+        for (kind, end) in [("301 -> 404", ""), ("301 -> 200", ""), ("403 -> 404", "/"), ("403 -> 200", "/")]
+        {
+            text.push_str(&format!(
+                "status {kind} at */{directory}{end} # a directory without an index is nothing\n"
+            ));
+        }
+    }
+    text
+}
+
 /// Has `maitred-load` ask both.
 fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> Result<Found, Error> {
     let here = |side: &Side, port: u16| side.stage.ports.get(&port).copied().unwrap_or_default();
@@ -219,7 +236,9 @@ fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> R
     command.args(["--left", &url(left), "--right", &url(right)]);
     command.args(["--echo-left", &left.stage.application.to_string()]);
     command.args(["--echo-right", &right.stage.application.to_string()]);
-    command.arg("--from").arg(left.file("nginx.conf"));
+    let allowed = left.file("allowed");
+    write(&allowed, &allowances())?;
+    command.arg("--allow").arg(allowed).arg("--from").arg(left.file("nginx.conf"));
     for port in ports.keys() {
         let (left, right) = (here(left, *port), here(right, *port));
         command.arg("--map-port").arg(format!("{left}={left},{right}"));
