@@ -24,10 +24,10 @@ pub(super) fn map(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
     for directive in &redirects {
         match directive.arg(0) {
             "off" => {
-                cx.not_needed(
-                    directive,
-                    "redirects are passed on, but for those to the server's own address",
-                );
+                cx.translated(directive);
+                if redirects.len() == 1 {
+                    block.push("map_redirects", false, None);
+                }
             }
             "default" => {
                 cx.not_needed(directive, "redirects to the server itself are mapped (`map_redirects`)")
