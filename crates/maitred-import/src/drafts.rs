@@ -25,7 +25,7 @@ pub(crate) struct Match {
     /// Whether the client has shown a certificate that is good.
     pub(crate) client_certificate: Option<bool>,
     /// A part of the clients, and what tells them apart.
-    pub(crate) share: Option<(String, Option<String>)>,
+    pub(crate) share: Option<Box<(String, Option<String>)>>,
     /// At least one of them.
     pub(crate) any: Vec<Match>,
     /// None of them.
@@ -117,7 +117,7 @@ impl Match {
         let certificate =
             self.client_certificate.map(|shown| ("client_certificate".to_owned(), shown.into()));
         entries.extend(certificate);
-        if let Some((share, by)) = &self.share {
+        if let Some((share, by)) = self.share.as_deref() {
             entries.push(("share".into(), share.as_str().into()));
             entries.extend(by.as_ref().map(|by| ("share_by".to_owned(), by.as_str().into())));
         }

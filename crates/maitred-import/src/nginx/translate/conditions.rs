@@ -112,7 +112,7 @@ pub(crate) fn of_value(cx: &Context<'_>, scope: &Scope<'_>, text: &str) -> Resul
 fn of_sets(cx: &Context<'_>, scope: &Scope<'_>, name: &str) -> Result<Option<Vec<Condition>>, String> {
     let is = |set: &&Directive| set.name == "set" && set.arg(0).strip_prefix('$') == Some(name);
     let is_off = |set: &Directive| ["", "0"].contains(&set.arg(1));
-    let plain = scope.everywhere("set").into_iter().filter(|set| is(&set)).all(is_off);
+    let plain = scope.everywhere("set").into_iter().filter(|set| is(set)).all(is_off);
     let (mut found, mut any) = (Vec::new(), false);
     for directive in scope.everywhere("if") {
         let Some(set) = directive.inside().iter().find(is) else { continue };

@@ -56,6 +56,11 @@ impl Server {
     }
 }
 
+/// The scheme of all clients of the server, if there is one.
+pub(crate) fn scheme(scope: &Scope<'_>) -> Option<&'static str> {
+    Server::of(scope).scheme
+}
+
 /// Whether the value is this variable and nothing else.
 fn is(value: &str, names: &[&str]) -> bool {
     let bare = value.strip_prefix("${").and_then(|value| value.strip_suffix('}')).or(value.strip_prefix('$'));

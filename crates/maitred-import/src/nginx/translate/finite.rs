@@ -76,7 +76,10 @@ fn rows(map: &Directive) -> Result<Vec<(Option<Match>, &str)>, String> {
         total += hundredths;
         let share = format!("{}.{:02}", total / 100, total % 100);
         let share = format!("{}%", share.trim_end_matches('0').trim_end_matches('.'));
-        found.push((Some(Match { share: Some((share, by.clone())), ..Match::default() }), row.arg(0)));
+        found.push((
+            Some(Match { share: Some(Box::new((share, by.clone()))), ..Match::default() }),
+            row.arg(0),
+        ));
     }
     found.push((None, rest));
     Ok(found)

@@ -609,6 +609,9 @@ fn path_item<'a>(
     if path.ends_with(".php") {
         return match php_pool(cx, spot) {
             Some(name) if path.rfind('/') == Some(0) => {
+                if let Some(location) = spot.server.locations.iter().find(|location| is_php(location)) {
+                    request.extend(variables::fields(cx, &location.scope));
+                }
                 Ok(Item::Whole(Box::new(Target::Pool { name, strip: None, rewrite: None })))
             }
             Some(_) => Err(

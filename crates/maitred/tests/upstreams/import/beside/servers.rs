@@ -21,6 +21,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Fields of requests that the server behind both does not show: those of the connection to it.
 const HIDDEN: &[&str] = &["connection", "keep-alive", "te", "transfer-encoding"];
 
+/// A file that configurations include.
+const PROXY_PARAMS: &str = "proxy_set_header Host $http_host;\n";
+
 /// A response as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
@@ -232,7 +235,7 @@ pub(super) fn nginx(program: &Nginx, world: &World, text: &str) -> Running {
     let logs = expression(r"((access_log|error_log)[ \t\n]+/|brotli_static)[^;]*;");
     let text = logs.replace_all(&text, "");
     fs::write(directory.path().join("site.conf"), text.as_bytes()).unwrap();
-    fs::write(directory.path().join("proxy_params"), "proxy_set_header Host $http_host;\n").unwrap();
+    fs::write(directory.path().join("proxy_params"), PROXY_PARAMS).unwrap();
     let account = if rustix::process::geteuid().is_root() { "user nobody nogroup;" } else { "" };
     let whole = format!(
         "{account} daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\nevents {{ }}\nhttp {{\n\
@@ -250,6 +253,7 @@ pub(super) fn maitred(text: &str) -> Running {
     let directory = directory();
     let (socket, address) = reserved_address();
     let source = directory.path().join("site.conf");
+    fs::write(directory.path().join("proxy_params"), PROXY_PARAMS).unwrap();
     fs::write(&source, listening(text, address)).unwrap();
     let imported = crate::import::maitred(&["import", "nginx", source.to_str().unwrap()]);
     let toml = crate::import::text(&imported.stdout);
