@@ -18,6 +18,14 @@ pub(crate) struct Match {
     pub(crate) scheme: Option<&'static str>,
     /// Networks.
     pub(crate) client: Vec<String>,
+    /// Addresses by which the connection has come in.
+    pub(crate) listener: Vec<String>,
+    /// Whether the connection has TLS.
+    pub(crate) tls: Option<bool>,
+    /// Whether the client has shown a certificate that is good.
+    pub(crate) client_certificate: Option<bool>,
+    /// A part of the clients, and what tells them apart.
+    pub(crate) share: Option<Box<(String, Option<String>)>>,
     /// At least one of them.
     pub(crate) any: Vec<Match>,
     /// None of them.
@@ -47,7 +55,11 @@ impl Match {
                 }
             }
         }
-        for (ours, theirs) in [(&mut both.client, &other.client), (&mut both.paths, &other.paths)] {
+        for (ours, theirs) in [
+            (&mut both.client, &other.client),
+            (&mut both.paths, &other.paths),
+            (&mut both.listener, &other.listener),
+        ] {
             match (ours.is_empty(), theirs.is_empty()) {
                 (true, _) => ours.clone_from(theirs),
                 (false, true) => {}
@@ -58,6 +70,18 @@ impl Match {
         match (both.scheme, other.scheme) {
             (Some(ours), Some(theirs)) if ours != theirs => return None,
             (ours, theirs) => both.scheme = ours.or(theirs),
+        }
+        for (ours, theirs) in
+            [(&mut both.tls, other.tls), (&mut both.client_certificate, other.client_certificate)]
+        {
+            match (*ours, theirs) {
+                (Some(ours), Some(theirs)) if ours != theirs => return None,
+                (known, theirs) => *ours = known.or(theirs),
+            }
+        }
+        match (&both.share, &other.share) {
+            (Some(ours), Some(theirs)) if ours != theirs => return None,
+            (known, theirs) => both.share = known.clone().or_else(|| theirs.clone()),
         }
         match (both.any.is_empty(), other.any.is_empty()) {
             (true, _) => both.any.clone_from(&other.any),
@@ -85,6 +109,17 @@ impl Match {
         }
         if !self.client.is_empty() {
             entries.push(("client".into(), Value::texts(&self.client)));
+        }
+        if !self.listener.is_empty() {
+            entries.push(("listener".into(), Value::one_or_more(&self.listener)));
+        }
+        entries.extend(self.tls.map(|tls| ("tls".to_owned(), tls.into())));
+        let certificate =
+            self.client_certificate.map(|shown| ("client_certificate".to_owned(), shown.into()));
+        entries.extend(certificate);
+        if let Some((share, by)) = self.share.as_deref() {
+            entries.push(("share".into(), share.as_str().into()));
+            entries.extend(by.as_ref().map(|by| ("share_by".to_owned(), by.as_str().into())));
         }
         for (key, sets) in [("any", &self.any), ("not", &self.not)] {
             if !sets.is_empty() {
@@ -117,6 +152,16 @@ pub(crate) struct Header {
     pub(crate) name: String,
     /// The value of the field; empty with [`How::Remove`].
     pub(crate) value: String,
+}
+
+/// What stands for the braces of a placeholder in a value of [`Header`], whose own braces are written twice. No value of a field
+/// has such characters.
+pub(crate) const BRACES: [char; 2] = ['\u{2}', '\u{3}'];
+
+/// A placeholder in a value of [`Header`].
+pub(crate) fn placeholder(name: &str) -> String {
+    let [open, close] = BRACES;
+    format!("{open}{name}{close}")
 }
 
 /// What answers.
@@ -215,6 +260,8 @@ pub(crate) struct Route {
     pub(crate) compress: Option<Vec<(String, Value)>>,
     /// Whether responses are kept, and with which keys of `cache`.
     pub(crate) cache: Option<Vec<(String, Value)>>,
+    /// `mirror`
+    pub(crate) mirror: Option<Value>,
     /// `access_log = false`
     pub(crate) quiet: bool,
     /// `access_log`: a name, unless it is that of the site.
@@ -251,6 +298,7 @@ impl Route {
             rates: Vec::new(),
             compress: None,
             cache: None,
+            mirror: None,
             quiet: false,
             log: None,
             streamed: false,
@@ -278,6 +326,10 @@ pub(crate) struct Site {
     pub(crate) notes: Vec<String>,
     /// The names of the site.
     pub(crate) hosts: Vec<String>,
+    /// The addresses at which it answers; none is all.
+    pub(crate) listen: Vec<String>,
+    /// All of it is a comment, for this reason.
+    pub(crate) off: Option<String>,
     /// Certificate and key, and whether they can be used.
     pub(crate) certificates: Vec<(String, String, bool, Place)>,
     /// `error_pages`

@@ -119,6 +119,21 @@ fn switch_off(
     why: &str,
 ) -> bool {
     let Some(block) = document.blocks.get_mut(at).filter(|block| block.off.is_none()) else { return false };
+    if let Some(number) = entry
+        && refuses_all(block, number, why)
+    {
+        let origin = block.origin.clone();
+        if let Some((place, what)) = origin {
+            report.say(&place, &what, Kind::NotPossible, format!("{why}: all requests are refused"));
+        }
+        return true;
+    }
+    // An address without its TLS, and a site at all addresses, would be open to others.
+    let of_connection = match block.header.as_str() {
+        "[[listen]]" => "tls",
+        "[[site]]" => "listen",
+        _ => "",
+    };
     // Without these keys the whole table means nothing, or something else.
     let vital = [
         "path",
@@ -134,7 +149,7 @@ fn switch_off(
     ];
     let kept = entry
         .and_then(|number| block.entries.get_mut(number))
-        .filter(|entry| !vital.contains(&entry.key.as_str()));
+        .filter(|entry| !vital.contains(&entry.key.as_str()) && entry.key != of_connection);
     let place = match kept {
         Some(entry) if entry.off.is_some() => return false,
         Some(entry) => {
@@ -167,6 +182,31 @@ fn switch_off(
         for route in routes.take_while(|block| block.header == "[[site.route]]") {
             route.off = Some("its site is not used".into());
         }
+    }
+    true
+}
+
+/// A condition of a refusal that cannot be used: without it, everything is refused that the route's path takes, and nothing is open
+/// that was not.
+fn refuses_all(block: &mut Block, number: usize, why: &str) -> bool {
+    let refuses = block.entries.iter().any(|entry| match (&*entry.key, &entry.value) {
+        ("respond", Value::Table(table)) => {
+            let status =
+                |(key, value): &(String, Value)| key == "status" && matches!(value, Value::Whole(400..=499));
+            table.iter().any(status)
+        }
+        _ => false,
+    });
+    let is_condition =
+        block.entries.get(number).is_some_and(|entry| entry.key == "match" && entry.off.is_none());
+    if !refuses || !is_condition || why.contains("an earlier one takes") {
+        return false;
+    }
+    if let Some(entry) = block.entries.get_mut(number) {
+        entry.off = Some(format!("this is mended: {why}"));
+    }
+    if !block.has("path") && !block.has("path_regex") {
+        block.push("path", "/*", None);
     }
     true
 }

@@ -11,6 +11,9 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     if !site.hosts.is_empty() {
         block.push("hosts", Value::texts(&site.hosts), None);
     }
+    if !site.listen.is_empty() {
+        block.push("listen", Value::one_or_more(&site.listen), None);
+    }
     // The last route of a site that takes everything is the site's own directory, if it is one.
     let mut own = site.routes.pop_if(is_own);
     let mut shared = Shared::of(&site.routes.iter().chain(&own).collect::<Vec<_>>());
@@ -50,7 +53,46 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     if needs_answer || missing.is_some() {
         blocks.push(nothing(missing.map_or(&site.origin.0, |route| &route.origin.0)));
     }
+    if site.off.is_some() {
+        blocks.iter_mut().for_each(|block| block.off.clone_from(&site.off));
+    }
     blocks
+}
+
+/// Keys that sites can have from `[defaults]`.
+const OF_DEFAULTS: &[&str] = &[
+    "access_log",
+    "compress",
+    "error_pages",
+    "expires",
+    "limit",
+    "limits",
+    "request_buffering",
+    "request_headers",
+    "response_headers",
+];
+
+/// What all of several sites say is said once, before them.
+pub(crate) fn defaults(blocks: &mut [Block]) -> Option<Block> {
+    let is_site = |block: &&Block| block.header == "[[site]]" && block.off.is_none();
+    let sites: Vec<&Block> = blocks.iter().filter(is_site).collect();
+    let (first, rest) = sites.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let in_all = |entry: &&super::model::Entry| {
+        let same = |other: &super::model::Entry| (&other.key, &other.value) == (&entry.key, &entry.value);
+        entry.off.is_none()
+            && OF_DEFAULTS.contains(&entry.key.as_str())
+            && rest.iter().all(|site| site.entries.iter().any(same))
+    };
+    let shared: Vec<super::model::Entry> = first.entries.iter().filter(in_all).cloned().collect();
+    if shared.is_empty() {
+        return None;
+    }
+    for block in blocks.iter_mut().filter(|block| block.header == "[[site]]" && block.off.is_none()) {
+        block.entries.retain(|entry| !shared.iter().any(|known| known.key == entry.key));
+    }
+    let mut block = Block::new("[defaults]");
+    block.entries = shared;
+    Some(block)
 }
 
 fn error_pages(pages: &[(u16, String)]) -> Value {
@@ -231,8 +273,7 @@ fn rules(headers: &[Header]) -> Option<Value> {
         for header in headers.iter().filter(|header| header.how == how) {
             // The last one counts: a table has each name once.
             pairs.retain(|(name, _)| !name.eq_ignore_ascii_case(&header.name));
-            // A brace that begins no placeholder is written twice.
-            pairs.push((header.name.clone(), maitred_config::Template::escape(&header.value).into()));
+            pairs.push((header.name.clone(), written(&header.value).into()));
         }
         pairs
     };
@@ -248,6 +289,12 @@ fn rules(headers: &[Header]) -> Option<Value> {
         entries.push(("remove".to_owned(), Value::texts(&removed)));
     }
     (!entries.is_empty()).then_some(Value::Table(entries))
+}
+
+/// A value with its placeholders. A brace that begins none is written twice.
+pub(crate) fn written(value: &str) -> String {
+    let [open, close] = super::drafts::BRACES;
+    maitred_config::Template::escape(value).replace(open, "{").replace(close, "}")
 }
 
 impl Route {
@@ -307,6 +354,9 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
         None => {}
         Some([]) => block.push("cache", true, None),
         Some(entries) => block.push("cache", Value::Table(entries.to_vec()), None),
+    }
+    if let Some(mirror) = draft.mirror.clone().filter(|_| draft.goes_to_pool()) {
+        block.push("mirror", mirror, None);
     }
     if !draft.error_pages.is_empty() {
         block.push("error_pages", error_pages(&draft.error_pages), None);

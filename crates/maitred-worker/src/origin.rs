@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use maitred_handoff::HeadPart;
 use maitred_http::claims::starts_alike;
-use maitred_http::fields::FieldLines;
+use maitred_http::fields::{FieldEdits, FieldLines};
 use maitred_http::forwarded::{self, Hop};
 use maitred_http::request::Request;
 
@@ -235,6 +235,15 @@ pub(super) struct Arrival<'a> {
     pub id: u128,
     /// When its first byte was here: Unix time in microseconds.
     pub began_unix_us: u64,
+    /// The rules of the route: what they set or remove goes on from no proxy.
+    pub rules: &'a FieldEdits,
+}
+
+impl Arrival<'_> {
+    /// Whether the route sets the field, or removes it.
+    fn is_said_by_rules(&self, name: &str) -> bool {
+        !self.rules.is_empty() && self.rules.drops(&name.to_ascii_lowercase())
+    }
 }
 
 /// Writes the fields about a request's past. Each thread has its own.
@@ -258,7 +267,7 @@ impl ForwardedHeaders {
     /// Appends the fields to an application's request head.
     pub(super) fn tell(&mut self, head: &mut impl PutField, request: &Request<'_, '_>, arrival: Arrival<'_>) {
         if arrival.client.proxied {
-            pass_on(head, request, arrival.peer.secure);
+            pass_on(head, request, &arrival);
         }
         let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
         if missing(Told::Proto) {
@@ -339,11 +348,12 @@ impl ForwardedHeaders {
 }
 
 /// Fields of a trusted proxy that are sent on as they are. The fields about TLS are replaced if the proxy itself uses TLS here.
-fn pass_on(head: &mut impl PutField, request: &Request<'_, '_>, secure: bool) {
+fn pass_on(head: &mut impl PutField, request: &Request<'_, '_>, arrival: &Arrival<'_>) {
     for field in request.fields {
         match told(field.name) {
+            Some(Told::Other) if arrival.is_said_by_rules(field.name) => {}
             Some(Told::Proto | Told::Host | Told::Other) => head.field(field.name, field.value),
-            Some(Told::Tls) if !secure => head.field(field.name, field.value),
+            Some(Told::Tls) if !arrival.peer.secure => head.field(field.name, field.value),
             _ => {}
         }
     }

@@ -60,7 +60,9 @@ pub(super) fn of_responses(section: &Section<'_>) -> ResponseHeaders {
 /// `request_headers`
 pub(super) fn of_requests(section: &Section<'_>) -> RequestHeaderRules {
     let set = pairs(section, "set", |section, name| {
-        if !name.value.eq_ignore_ascii_case("host") {
+        if is_left_to_operators(&name.value) {
+            check_name(section, name);
+        } else if !name.value.eq_ignore_ascii_case("host") {
             check_request_name(section, name);
         }
     });
@@ -98,6 +100,15 @@ fn values(section: &Section<'_>, key: &str, pairs: Vec<(String, At<String>)>) ->
 
 fn named<V>(pairs: &[(String, V)]) -> Vec<&str> {
     pairs.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Fields about the client that Maitred does not write itself, and that trusted proxies alone may send: what a configuration says
+/// in them takes the place of that.
+fn is_left_to_operators(name: &str) -> bool {
+    const WRITTEN: [&str; 3] = ["for", "proto", "host"];
+    let lower = name.to_ascii_lowercase();
+    let of_hops = lower.strip_prefix("x-forwarded-").filter(|rest| !rest.contains(['_', '.']));
+    lower == "x-real-ip" || of_hops.is_some_and(|rest| !rest.is_empty() && !WRITTEN.contains(&rest))
 }
 
 /// Names that are Maitred's own towards pools, in whatever spelling: for applications that see fields as variables (RFC 3875

@@ -339,6 +339,9 @@ fn values_of_fields_have_known_placeholders() {
         ),
         ("request_headers = { set = { Host = \"{host}\" } }", "`Host` cannot be \"{host}\""),
         ("request_headers = { set = { X-Forwarded-For = \"{client}\" } }", "says who the client is"),
+        ("request_headers = { set = { X-Forwarded-Proto = \"https\" } }", "says who the client is"),
+        ("request_headers = { set = { X_Real_IP = \"{client}\" } }", "says who the client is"),
+        ("request_headers = { remove = [\"X-Real-IP\"] }", "says who the client is"),
         (
             "request_headers = { set = { X-A = \"{client}\" }, remove = [\"x-a\"] }",
             "`x-a` is both set and removed",
@@ -347,6 +350,13 @@ fn values_of_fields_have_known_placeholders() {
         let found = brief(&of(keys));
         assert!(found.len() == 1 && found[0].contains(why), "{keys}: {found:?}");
     }
+    assert!(
+        read_as(
+            &of("request_headers = { set = { X-Real-IP = \"{client}\", X-Forwarded-Port = \"{port}\" } }"),
+            false
+        )
+        .is_ok()
+    );
     let warned = |keys: &str| {
         let (_, warnings) = read_as(&of(keys), false).unwrap();
         warnings.iter().any(|warning| one_line(&warning.0).contains("the pool gets who asks"))

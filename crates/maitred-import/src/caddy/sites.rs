@@ -249,6 +249,8 @@ fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Si
         origin: (directive.place.clone(), directive.shown()),
         notes: Vec::new(),
         hosts,
+        listen: Vec::new(),
+        off: None,
         certificates,
         error_pages: Vec::new(),
         error_root: None,

@@ -8,6 +8,8 @@ pub(crate) struct Scope<'a> {
     levels: Vec<&'a [Directive]>,
     name: Option<String>,
     captures: Vec<String>,
+    /// Variables that have this value where the scope is looked at.
+    values: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Scope<'a> {
@@ -16,6 +18,14 @@ impl<'a> Scope<'a> {
     pub(crate) fn within(&self, inside: &'a [Directive]) -> Scope<'a> {
         let mut scope = self.clone();
         scope.levels.push(inside);
+        scope
+    }
+
+    /// The same where a variable, which has one of several values, has this one.
+    #[must_use]
+    pub(crate) fn with_value(&self, variable: &'a str, value: &'a str) -> Scope<'a> {
+        let mut scope = self.clone();
+        scope.values.push((variable, value));
         scope
     }
 
@@ -91,6 +101,9 @@ impl<'a> Scope<'a> {
 
     /// What a variable is set to, if that is always the same.
     pub(crate) fn constant(&self, variable: &str) -> Option<&'a str> {
+        if let Some((_, value)) = self.values.iter().find(|(name, _)| *name == variable) {
+            return Some(value);
+        }
         let is = |directive: &&&Directive| directive.arg(0).strip_prefix('$') == Some(variable);
         let mut sets = self.everywhere("set");
         let conditional = self.everywhere("if").into_iter().flat_map(|directive| directive.inside());

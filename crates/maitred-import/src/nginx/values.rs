@@ -149,6 +149,78 @@ pub(crate) fn template(text: &str, scope: &Scope<'_>) -> Result<String, String> 
     Ok(out)
 }
 
+/// Whether clients of the server in a scope name no port in `Host`.
+pub(crate) fn usual_ports(scope: &Scope<'_>) -> bool {
+    let server = scope.of_server();
+    let on = server.last("ssl").is_some_and(|ssl| ssl.arg(0) == "on");
+    server.own().iter().filter(|own| own.name == "listen").all(|listen| {
+        let tls = on || listen.args.iter().any(|arg| arg == "ssl" || arg == "quic");
+        let address = listen.arg(0);
+        let port = match address.rsplit_once(':') {
+            Some((_, port)) if !port.contains(']') => port.parse::<u16>().ok(),
+            _ => address.parse::<u16>().ok(),
+        };
+        address.starts_with("unix:") || port.unwrap_or(80) == if tls { 443 } else { 80 }
+    })
+}
+
+/// A value of a field, with the placeholders that fields have.
+///
+/// # Errors
+/// The variable that has no counterpart.
+pub(crate) fn filled(text: &str, scope: &Scope<'_>) -> Result<String, String> {
+    let found = parts(text, scope);
+    let names: Vec<Option<&str>> = found
+        .iter()
+        .map(|part| match part {
+            Part::Variable(name) => Some(name.as_str()),
+            Part::Text(_) => None,
+        })
+        .collect();
+    let (mut out, mut at) = (String::new(), 0);
+    while let Some(part) = found.get(at) {
+        at += 1;
+        let name = match part {
+            Part::Text(text) => {
+                out.push_str(text);
+                continue;
+            }
+            Part::Variable(name) => name.as_str(),
+        };
+        let rest = names.get(at..).unwrap_or_default();
+        let query = ["args", "query_string"].map(Some);
+        if let ("uri" | "document_uri", [Some("is_args"), args, ..]) = (name, rest)
+            && query.contains(args)
+        {
+            at += 2;
+            out.push_str(&crate::drafts::placeholder("uri"));
+            continue;
+        }
+        out.push_str(&of_field(name, scope)?);
+    }
+    Ok(out)
+}
+
+/// What stands for a variable in the value of a field.
+fn of_field(name: &str, scope: &Scope<'_>) -> Result<String, String> {
+    let [host, port] = ["host", "port"].map(crate::drafts::placeholder);
+    Ok(match name {
+        "request_uri" => crate::drafts::placeholder("uri"),
+        "remote_addr" | "realip_remote_addr" => crate::drafts::placeholder("client"),
+        "scheme" | "request_id" => crate::drafts::placeholder(name),
+        "host" => host,
+        "http_host" if usual_ports(scope) => host,
+        "http_host" => format!("{host}:{port}"),
+        "server_port" => port,
+        "server_name" => scope.server_name().unwrap_or_default().to_owned(),
+        "remote_user" if scope.last("auth_basic").is_some_and(|asked| asked.arg(0) != "off") => {
+            crate::drafts::placeholder("user")
+        }
+        "remote_user" => return Err("a user is one whom the server has asked for a password".into()),
+        name => return Err(format!("no placeholder of a field stands for the variable `${name}`")),
+    })
+}
+
 fn placeholder(name: &str, scope: &Scope<'_>) -> Result<String, String> {
     Ok(match name {
         "uri" | "document_uri" | "fastcgi_script_name" => "{path}".into(),

@@ -52,6 +52,8 @@ pub(crate) fn listener(
             origin: (cx.place(path), path.to_owned()),
             notes: Vec::new(),
             hosts: Vec::new(),
+            listen: Vec::new(),
+            off: None,
             certificates: Vec::new(),
             error_pages: Vec::new(),
             error_root: None,

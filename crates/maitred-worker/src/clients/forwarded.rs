@@ -89,7 +89,7 @@ impl Clients {
         }
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
-        self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+        self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us, rules: &rules.fields });
         handshake
     }
 

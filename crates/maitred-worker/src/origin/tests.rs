@@ -26,8 +26,22 @@ fn told_of_client_in(field: Option<&str>, peer: &str, fields: &[&str]) -> (Strin
     told_by(&proxies(field), peer, fields)
 }
 
+/// The same where routes say this of fields.
+fn told_with(rules: &FieldEdits, peer: &str, fields: &[&str]) -> Vec<String> {
+    told_by_rules(rules, &proxies(None), peer, fields).1
+}
+
 /// The same where these are trusted; a peer that is no address is one on a Unix socket.
 fn told_by(proxies: &TrustedProxies, peer: &str, fields: &[&str]) -> (String, Vec<String>) {
+    told_by_rules(FieldEdits::NONE, proxies, peer, fields)
+}
+
+fn told_by_rules(
+    rules: &FieldEdits,
+    proxies: &TrustedProxies,
+    peer: &str,
+    fields: &[&str],
+) -> (String, Vec<String>) {
     let head = format!("GET / HTTP/1.1\r\nHost: example.com:8080\r\n{}\r\n", lines(fields));
     let mut room = request::field_room();
     let (request, _) = request::parse(head.as_bytes(), &mut room, &LIMITS).unwrap().unwrap();
@@ -37,7 +51,7 @@ fn told_by(proxies: &TrustedProxies, peer: &str, fields: &[&str]) -> (String, Ve
     let flags = RequestFlags::default();
     let mut written = maitred_handoff::begin_request(&mut out, 1, 1, flags, 0).head("GET", "/");
     let began_unix_us = 1_512_379_167_005_999;
-    let arrival = Arrival { peer: &peer, client: &client, id: 0xabc, began_unix_us };
+    let arrival = Arrival { peer: &peer, client: &client, id: 0xabc, began_unix_us, rules };
     ForwardedHeaders::default().tell(&mut written, &request, arrival);
     assert!(written.body(None).finish(PAYLOAD_BYTES_MAX));
     let Ok(Some((FromServer::Request(frame), _))) = FromServer::decode(&out, PAYLOAD_BYTES_MAX) else {
@@ -51,6 +65,17 @@ fn told_by(proxies: &TrustedProxies, peer: &str, fields: &[&str]) -> (String, Ve
 
 fn lines(fields: &[&str]) -> String {
     fields.iter().map(|field| format!("{field}\r\n")).collect()
+}
+
+#[test]
+fn what_a_route_sets_does_not_come_from_a_proxy_as_well() {
+    let mut rules = FieldEdits::default();
+    rules.set("X-Real-IP", b"192.0.2.7");
+    let sent = ["X-Real-IP: 192.0.2.1", "x-real-ip: 192.0.2.2", "X-Forwarded-Port: 443"];
+    let told = told_with(&rules, PROXY, &sent).join("\n").to_ascii_lowercase();
+    assert!(!told.contains("x-real-ip") && told.contains("x-forwarded-port: 443"), "{told}");
+    let told = told_with(FieldEdits::NONE, PROXY, &sent).join("\n").to_ascii_lowercase();
+    assert_eq!(told.matches("x-real-ip").count(), 2, "{told}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `proxy_cache` and its relatives: `cache` of a route, and `[cache]`.
 
+use super::conditions::{self, Condition};
 use super::context::Context;
 use super::settings::Settings;
+use crate::drafts::{Match, Route};
 use crate::model::{Block, Value};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -51,6 +53,101 @@ pub(super) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Option<Vec<(String, Val
     }
     not_needed(cx, scope, dialect);
     Some(entries)
+}
+
+/// The routes, with one before each for requests that pass the cache by: `…_cache_bypass` and `…_no_cache`. Where that cannot be
+/// said, nothing is kept.
+pub(super) fn apart(cx: &Context<'_>, scope: &Scope<'_>, routes: Vec<Route>) -> Vec<Route> {
+    let named: Vec<&Directive> = DIALECTS
+        .iter()
+        .filter(|(pass, _)| scope.own().iter().any(|own| own.name == *pass))
+        .flat_map(|(_, dialect)| {
+            ["cache_bypass", "no_cache"].map(|rest| scope.last(&format!("{dialect}_{rest}")))
+        })
+        .flatten()
+        .collect();
+    if named.is_empty() || !routes.iter().any(|route| route.cache.is_some()) {
+        return routes;
+    }
+    let mut conditions: Vec<Condition> = Vec::new();
+    let mut wrong = None;
+    for directive in &named {
+        for arg in &directive.args {
+            match conditions::of_value(cx, scope, arg) {
+                Ok(found) => found.into_iter().for_each(|one| {
+                    if !conditions.contains(&one) {
+                        conditions.push(one);
+                    }
+                }),
+                Err(why) => wrong = wrong.or(Some(why)),
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for mut route in routes {
+        let found = match (&route.cache, &wrong) {
+            (None, _) => Some(Vec::new()),
+            (Some(_), Some(_)) => None,
+            (Some(_), None) => passing_by(&route, &conditions),
+        };
+        match found {
+            Some(found) => {
+                if let Some(entries) =
+                    route.cache.as_mut().filter(|_| !found.is_empty() || conditions.is_empty())
+                {
+                    let lives = entries.iter().any(|(key, _)| key == "ttl" || key == "ttl_by_status");
+                    // Clients with other cookies share what is kept.
+                    if lives && !entries.iter().any(|(key, _)| key == "cookies") {
+                        entries.push(("cookies".to_owned(), true.into()));
+                    }
+                }
+                all.extend(found);
+            }
+            None => {
+                wrong.get_or_insert_with(|| "one route cannot say both".to_owned());
+                route.cache = None;
+            }
+        }
+        all.push(route);
+    }
+    for directive in named {
+        match &wrong {
+            Some(why) => cx.not_possible(directive, format!("{why}: nothing is kept there")),
+            None => cx.translated(directive),
+        }
+    }
+    all
+}
+
+/// A route for each condition, without the cache.
+fn passing_by(route: &Route, conditions: &[Condition]) -> Option<Vec<Route>> {
+    let mut all = Vec::new();
+    for condition in conditions {
+        let plain = |table: &Match| {
+            let condition = route.condition.and(table)?;
+            Some(Route { condition, cache: None, ..route.clone() })
+        };
+        match condition {
+            Condition::Match(table) => all.push(plain(table)?),
+            Condition::Several(tables) => {
+                for table in tables {
+                    all.push(plain(table)?);
+                }
+            }
+            // Nothing else is kept than answers to these.
+            Condition::Methods(methods)
+                if !methods.iter().any(|method| method == "GET" || method == "HEAD") => {}
+            Condition::Path(_, Some(regex)) if route.regex.is_none() => {
+                all.push(Route { regex: Some(regex.clone()), cache: None, ..route.clone() });
+            }
+            Condition::Path(paths, None) => {
+                let set = Match { paths: paths.clone(), ..Match::default() };
+                all.push(plain(&Match { any: vec![set], ..Match::default() })?);
+            }
+            _ => return None,
+        }
+    }
+    Some(all)
 }
 
 /// What needs no key here, or has none.

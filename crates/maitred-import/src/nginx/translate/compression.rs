@@ -31,24 +31,23 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Option<Vec<(String, Val
         settings.on(coding).into_iter().for_each(|directive| cx.translated(directive));
     }
     let mut entries = Vec::new();
-    let mut others: Vec<String> = Vec::new();
+    // `text/html` is always one of them.
+    let mut types: Vec<String> = vec!["text/*".to_owned()];
+    let mut others = false;
     for directive in scope.all(&format!("{coding}_types")) {
         for kind in directive.args.iter().map(|kind| kind.to_ascii_lowercase()) {
-            if !is_usual(&kind) && kind.contains('/') && !others.contains(&kind) {
-                others.push(kind);
+            others |= !is_usual(&kind) && kind.contains('/');
+            let kind = general(&kind);
+            if kind.contains('/') && !COMPRESSED.contains(&kind) && !types.iter().any(|known| known == kind) {
+                types.push(kind.to_owned());
             }
         }
-        match others.is_empty() {
-            true => cx.not_needed(directive, "these types are compressed anyway"),
-            false => cx.translated(directive),
+        match others {
+            false => cx.not_needed(directive, "these types are compressed anyway"),
+            true => cx.translated(directive),
         }
     }
-    if !others.is_empty() {
-        let usual =
-            ["text/*", "*+json", "*+xml", "application/javascript", "application/json", "application/xml"];
-        let fonts = ["application/wasm", "font/otf", "font/ttf"];
-        let mut types: Vec<String> = usual.into_iter().chain(fonts).map(str::to_owned).collect();
-        types.append(&mut others);
+    if others {
         entries.push(("types".to_owned(), Value::texts(&types)));
     }
     if let Some((directive, bytes)) = settings.size(&format!("{coding}_min_length")) {
@@ -58,6 +57,16 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Option<Vec<(String, Val
         }
     }
     Some(entries)
+}
+
+/// A pattern for a type and those of its form.
+fn general(kind: &str) -> &str {
+    match kind {
+        _ if kind.starts_with("text/") => "text/*",
+        _ if kind.ends_with("+json") => "*+json",
+        _ if kind.ends_with("+xml") => "*+xml",
+        _ => kind,
+    }
 }
 
 fn is_usual(kind: &str) -> bool {

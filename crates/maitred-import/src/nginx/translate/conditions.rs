@@ -2,8 +2,9 @@
 
 use super::context::Context;
 use crate::drafts::Match;
+use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
-use crate::nginx::values;
+use crate::nginx::values::{self, Part};
 
 /// What a condition asks.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,11 +24,28 @@ pub(crate) enum Condition {
 /// Methods that a list leaves out, where a condition names those that are meant not.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What an `if` asks.
+/// What an `if` asks. One that nothing can say, and that refuses requests, is met by all of them: what it guards is closed.
 ///
 /// # Errors
 /// Why there is no counterpart.
-pub(crate) fn of(cx: &Context<'_>, directive: &Directive) -> Result<Condition, String> {
+pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Condition, String> {
+    read(cx, scope, directive).or_else(|why| {
+        let refusals = ["401", "403", "410", "444"];
+        let refuses = |inside: &Directive| inside.name == "return" && refusals.contains(&inside.arg(0));
+        match directive.inside().iter().any(refuses) {
+            true => {
+                cx.not_possible(
+                    directive,
+                    format!("{why}: all requests are refused as it would refuse some"),
+                );
+                Ok(Condition::Match(Match::default()))
+            }
+            false => Err(why),
+        }
+    })
+}
+
+fn read(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Condition, String> {
     let text = directive.args.join(" ");
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
     // A `)` of a regular expression may have been at the end.
@@ -47,6 +65,7 @@ pub(crate) fn of(cx: &Context<'_>, directive: &Directive) -> Result<Condition, S
     }
     let Some(variable) = first.strip_prefix('$') else { return Err("this is no condition of nginx".into()) };
     match sign {
+        None if variable == "invalid_referer" => referer(cx, scope),
         None => match mapped(cx, variable, |value| !["", "0"].contains(&value)) {
             Some(found) => found,
             None => truthy(variable),
@@ -64,6 +83,97 @@ pub(crate) fn of(cx: &Context<'_>, directive: &Directive) -> Result<Condition, S
         Some("!~*") => matching(variable, value, (true, true)),
         Some(_) => Err("this is no condition of nginx".into()),
     }
+}
+
+/// What a request has to have so that a value is neither empty nor `0`.
+///
+/// # Errors
+/// Why there is no counterpart.
+pub(crate) fn of_value(cx: &Context<'_>, scope: &Scope<'_>, text: &str) -> Result<Vec<Condition>, String> {
+    let mut all = Vec::new();
+    for part in values::parts(text, scope) {
+        let name = match part {
+            Part::Text(text) if ["", "0"].contains(&text.trim()) => continue,
+            Part::Text(_) => return Err("it is always there".into()),
+            Part::Variable(name) => name,
+        };
+        match of_sets(cx, scope, &name)? {
+            Some(mut found) => all.append(&mut found),
+            None => match mapped(cx, &name, |value| !["", "0"].contains(&value)) {
+                Some(found) => all.push(found?),
+                None => all.push(truthy(&name)?),
+            },
+        }
+    }
+    Ok(all)
+}
+
+/// `set $name 0;` and then `if (…) { set $name 1; }`: the conditions; `None` for a variable that is not set like that.
+fn of_sets(cx: &Context<'_>, scope: &Scope<'_>, name: &str) -> Result<Option<Vec<Condition>>, String> {
+    let is = |set: &&Directive| set.name == "set" && set.arg(0).strip_prefix('$') == Some(name);
+    let is_off = |set: &Directive| ["", "0"].contains(&set.arg(1));
+    let plain = scope.everywhere("set").into_iter().filter(|set| is(set)).all(is_off);
+    let (mut found, mut any) = (Vec::new(), false);
+    for directive in scope.everywhere("if") {
+        let Some(set) = directive.inside().iter().find(is) else { continue };
+        any = true;
+        if !plain || is_off(set) {
+            return Err(format!("`${name}` is set by one `if`, and taken back by another one"));
+        }
+        found.push(read(cx, scope, directive)?);
+    }
+    Ok(any.then_some(found))
+}
+
+/// `$invalid_referer`: a `Referer` that `valid_referers` does not name.
+fn referer(cx: &Context<'_>, scope: &Scope<'_>) -> Result<Condition, String> {
+    let directive = scope.last("valid_referers").ok_or("no `valid_referers` says which are")?;
+    let has = |word: &str| directive.args.iter().any(|arg| arg == word);
+    let (none, blocked) = (has("none"), has("blocked"));
+    let mut names: Vec<&str> = Vec::new();
+    for word in directive.args.iter().map(String::as_str).filter(|word| !["none", "blocked"].contains(word)) {
+        let own = scope.of_server().own();
+        match word {
+            "server_names" => {
+                let given = own.iter().filter(|own| own.name == "server_name");
+                names.extend(given.flat_map(|own| &own.args).map(String::as_str).filter(|name| *name != "_"));
+            }
+            word => names.push(word),
+        }
+    }
+    let valid = names.into_iter().map(of_referer).collect::<Result<Vec<_>, _>>()?;
+    let field = |value: String| Match { header: vec![("Referer".into(), value)], ..Match::default() };
+    let not: Vec<Match> = match valid.is_empty() {
+        true => Vec::new(),
+        false => vec![field(format!("~(?i)^https?://({})", valid.join("|")))],
+    };
+    // Without a scheme, some firewall has blanked the field.
+    let found = match (none, blocked) {
+        (true, true) => Match { not, ..field("~(?i)^https?://".to_owned()) },
+        (true, false) => Match { not, ..field("~.".to_owned()) },
+        (false, false) => Match { not, ..Match::default() },
+        (false, true) => {
+            return Err("a request without `Referer` is told from one whose `Referer` was blanked".into());
+        }
+    };
+    cx.translated(directive);
+    Ok(Condition::Match(found))
+}
+
+/// A word of `valid_referers` as what follows the scheme.
+fn of_referer(word: &str) -> Result<String, String> {
+    if let Some(regex) = word.strip_prefix('~') {
+        return values::regex(&format!(".*{regex}"), true);
+    }
+    let (host, path) = word.find('/').map_or((word, ""), |at| word.split_at(at));
+    let host = match (host.strip_prefix("*."), host.strip_suffix(".*"), host.strip_prefix('.')) {
+        (Some(below), ..) => format!(r"[^/]*\.{}", escaped(below)),
+        (_, Some(before), _) => format!(r"{}\.[^/]*", escaped(before)),
+        (_, _, Some(below)) => format!(r"([^/]*\.)?{}", escaped(below)),
+        _ => escaped(host),
+    };
+    let end = if path.is_empty() { "(/|$)".to_owned() } else { escaped(path) };
+    Ok(format!("{host}(:[0-9]+)?{end}"))
 }
 
 /// What a variable of a `map` or a `geo` asks, where its value is one of those that are wanted; `None`, if it is none of these.
@@ -122,6 +232,46 @@ fn of_map(map: &Directive, wanted: impl Fn(&str) -> bool) -> Result<Condition, S
         }
         (false, true, _) | (true, true, true) => Err("the map has no row with this value".into()),
         _ => Err("the first row of a map that matches counts, and conditions have no order".into()),
+    }
+}
+
+/// The values of a variable that a `map` sets, each with what a request has to have for it, in the order in which they are looked
+/// for; the last one is for all others.
+///
+/// # Errors
+/// Why no conditions say that.
+pub(crate) fn rows(map: &Directive) -> Result<Vec<(Option<Match>, &str)>, String> {
+    let source = map.arg(0).strip_prefix('$').ok_or("a map is of one variable here")?;
+    let source = source.trim_start_matches('{').trim_end_matches('}');
+    let (mut exact, mut by_regex, mut default) = (Vec::new(), Vec::new(), "");
+    let hosts = map.inside().iter().any(|row| row.name == "hostnames");
+    for row in map.inside() {
+        match row.name.as_str() {
+            "default" => default = row.arg(0),
+            "hostnames" | "volatile" => {}
+            "include" => return Err("the map includes a file".into()),
+            name if hosts && (name.contains('*') || name.starts_with('.')) => {
+                by_regex.push((Some(of_hosts(source, name)?), row.arg(0)));
+            }
+            name if name.starts_with('~') => by_regex.push((Some(of_row(source, name)?), row.arg(0))),
+            name => exact.push((Some(of_row(source, name)?), row.arg(0))),
+        }
+    }
+    exact.append(&mut by_regex);
+    exact.push((None, default));
+    Ok(exact)
+}
+
+/// A row of a map with `hostnames`.
+fn of_hosts(source: &str, name: &str) -> Result<Match, String> {
+    let patterns = match name.strip_prefix('.') {
+        Some(below) => vec![below.to_owned(), format!("*.{below}")],
+        None => vec![name.to_owned()],
+    };
+    let of = |pattern: &String| value_of(source, pattern).ok_or_else(|| no_counterpart(source));
+    match either(patterns.iter().map(of).collect::<Result<Vec<_>, _>>()?) {
+        Condition::Match(table) => Ok(table),
+        _ => Err(no_counterpart(source)),
     }
 }
 
@@ -212,6 +362,13 @@ fn equal(variable: &str, value: &str, not: bool) -> Result<Condition, String> {
         ("scheme", "https") | ("https", "on") | ("server_port", "443") => {
             Ok(scheme(if not { "http" } else { "https" }))
         }
+        // What TLS has found, and not what a client writes.
+        ("ssl_client_verify", "SUCCESS") => {
+            Ok(negated(Match { client_certificate: Some(true), ..Match::default() }, not))
+        }
+        ("ssl_client_verify", "NONE") => {
+            Ok(negated(Match { client_certificate: Some(true), ..Match::default() }, !not))
+        }
         ("request_method", method) if !not => Ok(Condition::Methods(vec![method.to_owned()])),
         ("request_method", method) => Ok(all_but(&[method])),
         ("remote_addr", address) => {
@@ -293,7 +450,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Condition, String> {
         let found = crate::nginx::tree::parse(&"x".into(), &format!("if {text} {{ }}")).unwrap();
-        of(&Context::new(crate::report::Report::default(), &[]), &found[0])
+        of(&Context::new(crate::report::Report::default(), &[]), &Scope::default(), &found[0])
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub(crate) struct Context<'a> {
     pub(crate) upstreams: HashMap<&'a str, &'a Directive>,
     /// `map`, by the variable that it sets.
     maps: HashMap<&'a str, &'a Directive>,
+    /// `split_clients`, by the variable that it sets.
+    splits: HashMap<&'a str, &'a Directive>,
     /// `geo`, by the variable that it sets.
     geos: HashMap<&'a str, &'a Directive>,
     /// `limit_req_zone`, by name.
@@ -44,6 +46,7 @@ impl<'a> Context<'a> {
     pub(crate) fn new(report: Report, http: &'a [Directive]) -> Context<'a> {
         let named = http.iter().filter(|directive| directive.name == "upstream");
         let maps = http.iter().filter(|directive| directive.name == "map");
+        let splits = http.iter().filter(|directive| directive.name == "split_clients");
         let geos = http.iter().filter(|directive| directive.name == "geo");
         let is_zone = |name: &str| ["limit_req_zone", "limit_conn_zone"].contains(&name);
         let zones = http.iter().filter(|directive| is_zone(&directive.name));
@@ -55,6 +58,7 @@ impl<'a> Context<'a> {
             shared: Shared::new(report),
             upstreams: named.map(|directive| (directive.arg(0), directive)).collect(),
             maps: maps.map(|directive| (directive.arg(1), directive)).collect(),
+            splits: splits.map(|directive| (directive.arg(1), directive)).collect(),
             geos: geos.filter_map(|directive| Some((of_clients(directive)?, directive))).collect(),
             zones: zones.filter_map(zone).collect(),
             caches: http.iter().any(caches),
@@ -65,6 +69,12 @@ impl<'a> Context<'a> {
     pub(crate) fn geo(&self, value: &str) -> Option<&'a Directive> {
         let name = value.strip_prefix('$')?.trim_start_matches('{').trim_end_matches('}');
         self.geos.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name)).map(|(_, geo)| *geo)
+    }
+
+    /// The `map` or the `split_clients` that sets a variable, by its name.
+    pub(crate) fn finite(&self, name: &str) -> Option<&'a Directive> {
+        let split = self.splits.iter().find(|(variable, _)| variable.strip_prefix('$') == Some(name));
+        split.map(|(_, split)| *split).or_else(|| self.map(&format!("${name}")))
     }
 
     /// The zone of `limit_req` or `limit_conn` with this name.

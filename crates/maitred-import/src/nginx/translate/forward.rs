@@ -1,7 +1,7 @@
 //! `auth_request`: another server that is asked whether a client may.
 
 use super::context::{self, Context};
-use super::headers;
+use super::fields;
 use super::settings::Settings;
 use super::upstreams;
 use crate::model::Value;
@@ -37,6 +37,8 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
             format!("{to}{}", path.strip_prefix(prefix).unwrap_or_default())
         }
     };
+    let described =
+        DESCRIBED.iter().any(|(by_nginx, _)| target.ends_with(by_nginx)) || target.contains("/oauth2/");
     let (target, why) = match DESCRIBED.iter().find(|(by_nginx, _)| target.ends_with(by_nginx)) {
         Some((by_nginx, here)) => {
             let begin = target.strip_suffix(by_nginx).unwrap_or_default();
@@ -47,7 +49,8 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
         }
         None => (target, String::new()),
     };
-    let block = upstreams::block(cx, &inner, &destination.servers, handler, "proxy");
+    let mut block = upstreams::block(cx, &inner, &destination.servers, handler, "proxy");
+    upstreams::push_host(cx, &destination.servers, fields::host_of(cx, &inner), &mut block);
     let pool = cx.pool(&destination.servers.name, block);
     let mut table = vec![("pool".to_owned(), pool.into()), ("path".to_owned(), target.into())];
     let copied = copied(cx, scope);
@@ -74,7 +77,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     cx.say(directive, Kind::Translated, why);
     cx.translated(location);
     cx.translated(handler);
-    sent(cx, location);
+    sent(cx, &inner, location, described);
     Ok(Value::Table(table))
 }
 
@@ -135,24 +138,19 @@ pub(crate) fn is_cookie(scope: &Scope<'_>, field: &Directive) -> bool {
             .any(|(variable, upstream, _)| *variable == field.arg(1) && *upstream == "set_cookie")
 }
 
-/// Fields that the other server gets; what is not among those that it always gets is not possible.
-fn sent(cx: &Context<'_>, location: &Directive) {
+/// What stands in the location of the question besides where it leads.
+fn sent(cx: &Context<'_>, scope: &Scope<'_>, location: &Directive, described: bool) {
     for inside in location.inside() {
         match inside.name.as_str() {
             "internal" => cx.translated(inside),
             "proxy_pass_request_body" => cx.not_needed(inside, "the question has no body"),
-            "proxy_set_header" if headers::is_sent(inside) => {
-                cx.not_needed(
-                    inside,
-                    "the request is described in `X-Forwarded-Method`, `-Uri`, `-Host`, `-Proto` and `-For`",
-                );
-            }
-            "proxy_set_header" => {
-                cx.not_possible(inside, "the other server gets the request's own fields, and those about it");
-            }
             _ => {}
         }
     }
+    scope
+        .all("proxy_set_header")
+        .into_iter()
+        .for_each(|field| fields::of_question(cx, scope, field, described));
 }
 
 /// Variables of `auth_request_set` that stand for a field of the answer, with the field's name as variables have it.

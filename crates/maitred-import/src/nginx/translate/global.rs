@@ -1,11 +1,12 @@
 //! What holds for the whole server: accounts, addresses, limits, trusted proxies, the log.
 
 use super::caching;
-use super::context::{Context, in_conf};
-use super::listens::Listen;
+use super::context::Context;
+use super::listeners::Listener;
 use super::logs;
-use super::servers::{self, Server};
+use super::servers::Server;
 use super::settings::Settings;
+use super::shown;
 use crate::drafts::Site;
 use crate::model::{Block, Value};
 use crate::nginx::scope::Scope;
@@ -18,11 +19,11 @@ use maitred_config::{Lookup as _, System};
 pub(crate) fn blocks<'a>(
     cx: &Context<'a>,
     scope: &Scope<'a>,
-    servers: &[Server<'a>],
+    (servers, listeners): (&[Server<'a>], &[Listener<'_, 'a>]),
     sites: &[Site],
 ) -> Vec<Block> {
     let mut blocks = vec![server(cx, scope, servers)];
-    blocks.extend(listens(cx, servers, sites));
+    blocks.extend(listens(cx, listeners, sites));
     blocks.push(limits(cx, scope, servers, sites));
     blocks.push(logs::table_of_all(cx, scope));
     blocks.push(caching::store(cx, scope));
@@ -95,55 +96,31 @@ fn trusted(cx: &Context<'_>, directive: &Directive, proxies: &mut Vec<String>) {
     }
 }
 
-fn listens(cx: &Context<'_>, servers: &[Server<'_>], sites: &[Site]) -> Vec<Block> {
+fn listens(cx: &Context<'_>, listeners: &[Listener<'_, '_>], sites: &[Site]) -> Vec<Block> {
     let certified = sites.iter().flat_map(|site| &site.certificates).any(|(_, _, there, _)| *there);
-    let tls_there = servers.iter().flat_map(|server| &server.listens).any(|listen| listen.tls);
-    let mut addresses: Vec<(&Listen<'_>, &Server<'_>)> = Vec::new();
-    for server in servers {
-        for listen in &server.listens {
-            if !addresses.iter().any(|(known, _)| known.address == listen.address) {
-                addresses.push((listen, server));
-            }
-        }
-    }
-    // An address of IPv6 takes the clients of IPv4 as well.
-    let both = |port: u16| {
-        let v6 = format!("[::]:{port}");
-        addresses.iter().any(|(listen, _)| listen.address == v6)
-    };
-    let needed = |listen: &Listen<'_>| listen.address != format!(":{}", listen.port) || !both(listen.port);
     let mut blocks = Vec::new();
-    for (listen, server) in addresses.iter().filter(|(listen, _)| needed(listen)) {
+    for listener in listeners {
         let mut block = Block::new("[[listen]]");
-        block = match listen.directive {
+        block = match listener.listen.directive {
             Some(directive) => block.from(&directive.place, &directive.shown()),
-            None => block.from(&server.directive.place, "a server without `listen`"),
+            None => block.from(&listener.default.directive.place, "a server without `listen`"),
         };
-        block.push("address", listen.address.as_str(), None);
-        if listen.is_unix() {
+        block.push("address", listener.address.as_str(), None);
+        if listener.listen.is_unix() {
             block.push("unix_mode", "0666", None);
         }
-        let same = servers.iter().flat_map(|server| &server.listens).filter(|other| {
-            other.class() == listen.class()
-                && (other.is_unix() == listen.is_unix() || other.address == listen.address)
-        });
-        if same.clone().any(|other| other.proxy) {
+        if listener.proxy {
             block.push("proxy_protocol", true, None);
         }
-        if listen.tls {
-            block.push("tls", tls(cx, servers, listen), None);
-            // What takes the place of an address of IPv4 has its clients.
-            let is_here = |other: &Listen<'_>| {
-                other.address == listen.address
-                    || listen.address.starts_with("[::]") && other.address.starts_with(':')
-            };
-            if same.clone().any(|other| other.http3 && is_here(other)) {
+        if listener.tls {
+            block.push("tls", tls(cx, listener), None);
+            if listener.http3 {
                 block.push("http3", true, None);
             }
             if !certified {
                 block.off = Some("no site has a certificate on this machine: see the comments there".into());
             }
-        } else if servers::is_redirected(servers, listen.class(), tls_there) {
+        } else if listener.redirects {
             match certified {
                 true => block.push("redirect_http", true, None),
                 false => block.push_off("redirect_http", true, None, "there is an address with `tls`"),
@@ -155,54 +132,25 @@ fn listens(cx: &Context<'_>, servers: &[Server<'_>], sites: &[Site]) -> Vec<Bloc
 }
 
 /// The keys of `tls`, of the first server of the address.
-fn tls(cx: &Context<'_>, servers: &[Server<'_>], listen: &Listen<'_>) -> Value {
+fn tls(cx: &Context<'_>, listener: &Listener<'_, '_>) -> Value {
     let mut entries = Vec::new();
-    let of =
-        servers.iter().filter(|server| server.listens.iter().any(|other| other.class() == listen.class()));
-    for server in of {
-        if let Some(directive) = server.scope.last("ssl_protocols") {
-            let known: Vec<&str> = [("TLSv1.2", "1.2"), ("TLSv1.3", "1.3")]
-                .into_iter()
-                .filter(|(name, _)| directive.args.iter().any(|arg| arg == name))
-                .map(|(_, version)| version)
-                .collect();
-            match directive.args.iter().any(|arg| !["TLSv1.2", "TLSv1.3"].contains(&arg.as_str())) {
-                true => {
-                    cx.say(directive, Kind::Better, "TLS before 1.2 is not safe any more, and is not there")
-                }
-                false => cx.translated(directive),
-            }
-            if known.len() == 1 && entries.is_empty() {
-                entries.push(("versions".to_owned(), Value::texts(&known)));
-            }
+    for server in &listener.servers {
+        let Some(directive) = server.scope.last("ssl_protocols") else { continue };
+        let known: Vec<&str> = [("TLSv1.2", "1.2"), ("TLSv1.3", "1.3")]
+            .into_iter()
+            .filter(|(name, _)| directive.args.iter().any(|arg| arg == name))
+            .map(|(_, version)| version)
+            .collect();
+        match directive.args.iter().any(|arg| !["TLSv1.2", "TLSv1.3"].contains(&arg.as_str())) {
+            true => cx.say(directive, Kind::Better, "TLS before 1.2 is not safe any more, and is not there"),
+            false => cx.translated(directive),
         }
-        client_auth(cx, &server.scope, &mut entries);
+        if known.len() == 1 && entries.is_empty() {
+            entries.push(("versions".to_owned(), Value::texts(&known)));
+        }
     }
+    shown::of_listener(cx, listener, &mut entries);
     Value::Table(entries)
-}
-
-fn client_auth(cx: &Context<'_>, scope: &Scope<'_>, entries: &mut Vec<(String, Value)>) {
-    let Some(directive) = scope.last("ssl_verify_client").filter(|directive| directive.arg(0) != "off")
-    else {
-        return;
-    };
-    let authority =
-        scope.last("ssl_client_certificate").map(|directive| (directive, in_conf(directive.arg(0))));
-    let wanted = match directive.arg(0) {
-        "on" => "required",
-        "optional" => "optional",
-        _ => return cx.not_possible(directive, "certificates of clients are verified by the server"),
-    };
-    match authority.filter(|(_, file)| cx.machine.has_file(file)) {
-        Some((given, file)) if !entries.iter().any(|(key, _)| key == "client_auth") => {
-            cx.translated(directive);
-            cx.translated(given);
-            entries.push(("client_auth".to_owned(), wanted.into()));
-            entries.push(("client_ca".to_owned(), file.into()));
-        }
-        Some(_) => {}
-        None => cx.not_possible(directive, "the certificate of the authority is not there on this machine"),
-    }
 }
 
 fn limits(cx: &Context<'_>, scope: &Scope<'_>, servers: &[Server<'_>], sites: &[Site]) -> Block {

@@ -1,9 +1,8 @@
-//! `add_header`, `expires`, `proxy_set_header`, `proxy_hide_header`.
+//! `add_header`, `expires`, `proxy_hide_header`.
 
 use super::context::Context;
 use super::forward;
-use super::tokens;
-use crate::drafts::{Header, How};
+use crate::drafts::{BRACES, Header, How};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::nginx::values::{self, Part};
@@ -21,8 +20,6 @@ pub(crate) struct Responses {
     pub(crate) expires: Vec<(String, String)>,
 }
 
-/// Fields of which a response may have several.
-const BESIDE: &[&str] = &["set-cookie", "link", "vary", "via", "www-authenticate"];
 /// Fields about a response that exists.
 const OF_FILES: &[&str] =
     &["cache-control", "expires", "pragma", "content-type", "accept-ranges", "content-disposition"];
@@ -65,12 +62,45 @@ pub(crate) fn of_responses(cx: &Context<'_>, scope: &Scope<'_>) -> Responses {
             found.expires.push(("default".to_owned(), control.join(", ")));
         }
     }
-    // What is set replaces what was there: nothing has to be removed first.
-    let set: Vec<String> =
-        found.rules.iter().filter(|rule| rule.how == How::Set).map(|rule| rule.name.clone()).collect();
-    let is_set = |name: &str| set.iter().any(|set| set.eq_ignore_ascii_case(name));
-    found.rules.retain(|rule| rule.how != How::Remove || !is_set(&rule.name));
+    settled(&mut found.rules);
     found
+}
+
+/// What is added where nothing else is left of its name is set.
+fn settled(rules: &mut Vec<Header>) {
+    let names = |how: How| -> Vec<String> {
+        rules.iter().filter(|rule| rule.how == how).map(|rule| rule.name.to_ascii_lowercase()).collect()
+    };
+    let (removed, set, added) = (names(How::Remove), names(How::Set), names(How::Add));
+    for rule in rules.iter_mut().filter(|rule| rule.how == How::Add) {
+        let lower = rule.name.to_ascii_lowercase();
+        if removed.contains(&lower) && !set.contains(&lower) {
+            rule.how = How::Set;
+        }
+    }
+    rules.retain(|rule| {
+        let lower = rule.name.to_ascii_lowercase();
+        rule.how != How::Remove || !set.contains(&lower) && !added.contains(&lower)
+    });
+}
+
+/// A field beside those of the application. Two of a name are one with both values (RFC 9110 section 5.3); a table has each name
+/// once.
+fn beside(cx: &Context<'_>, directive: &Directive, rules: &mut Vec<Header>, (name, value): (&str, String)) {
+    let known = |rule: &&mut Header| rule.how == How::Add && rule.name.eq_ignore_ascii_case(name);
+    match rules.iter_mut().find(known) {
+        None => rules.push(Header { how: How::Add, name: name.to_owned(), value }),
+        Some(_) if name.eq_ignore_ascii_case("set-cookie") => {
+            return cx.not_possible(directive, "one cookie is added: a field has one value in a table");
+        }
+        Some(rule) if rule.value == value => {}
+        Some(rule) => rule.value = format!("{}, {value}", rule.value),
+    }
+    let always = directive.args.get(2).is_some_and(|arg| arg == "always");
+    match always {
+        true => cx.translated(directive),
+        false => cx.say(directive, Kind::Better, "errors have the field, too, as with `always`"),
+    }
 }
 
 /// The fields that a directive names: `add_header NAME VALUE`, `more_set_headers "NAME: VALUE" …`.
@@ -107,21 +137,27 @@ fn add(
         let of_it = forward::answers(scope).into_iter().filter(|(variable, ..)| *variable == value);
         return of_it.for_each(|(.., set)| cx.translated(set));
     }
-    let Some(value) = header_value(scope, value) else {
-        let Some(value) = default_of(cx, name, value) else { return variable(cx, scope, directive, value) };
-        cx.translated(directive);
-        return found.rules.push(Header { how: How::IfAbsent, name: name.to_owned(), value });
+    let value = match header_value(scope, value) {
+        Ok(value) => value,
+        Err(why) => {
+            let Some(value) = default_of(cx, name, value) else {
+                return variable(cx, scope, directive, value, why);
+            };
+            cx.translated(directive);
+            return found.rules.push(Header { how: How::IfAbsent, name: name.to_owned(), value });
+        }
     };
-    cx.translated(directive);
     let rule = |how| Header { how, name: name.to_owned(), value: value.clone() };
+    let plain = !value.contains(BRACES);
     match lower.as_str() {
         _ if value.is_empty() && directive.name != "add_header" => found.rules.push(rule(How::Remove)),
-        _ if value.is_empty() => {}
-        "cache-control" => control.push(value),
-        lower if OF_FILES.contains(&lower) => found.files.push((name.to_owned(), value)),
-        lower if BESIDE.contains(&lower) => found.rules.push(rule(How::Add)),
+        _ if value.is_empty() => return cx.not_needed(directive, "a field without a value is not sent"),
+        "cache-control" if plain => control.push(value),
+        lower if OF_FILES.contains(&lower) && plain => found.files.push((name.to_owned(), value)),
+        _ if directive.name == "add_header" => return beside(cx, directive, &mut found.rules, (name, value)),
         _ => found.rules.push(rule(How::Set)),
     }
+    cx.translated(directive);
 }
 
 /// `map $upstream_http_NAME $value { '' DEFAULT; }`: what the field is where the application sends none.
@@ -136,12 +172,12 @@ fn default_of(cx: &Context<'_>, name: &str, value: &str) -> Option<String> {
 }
 
 /// A value without line breaks; of several lines one is made, as old configurations have them.
-fn header_value(scope: &Scope<'_>, value: &str) -> Option<String> {
-    let fixed = values::fixed(value, scope)?;
-    Some(fixed.split_whitespace().collect::<Vec<_>>().join(" "))
+fn header_value(scope: &Scope<'_>, value: &str) -> Result<String, String> {
+    let filled = values::filled(value, scope)?;
+    Ok(filled.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &str) {
+fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &str, why: String) {
     let about_cache = |part: &Part| {
         let Part::Variable(name) = part else { return false };
         name.starts_with("upstream_")
@@ -149,7 +185,7 @@ fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &
     };
     match values::parts(value, scope).iter().any(about_cache) {
         true => cx.say(directive, Kind::Choice, "it tells of nginx's own cache and servers, for debugging"),
-        false => cx.not_possible(directive, "values of fields are fixed here, without variables"),
+        false => cx.not_possible(directive, why),
     }
 }
 
@@ -227,70 +263,4 @@ fn family(regex: &str) -> Option<String> {
     let (kind, rest) = bare.split_once('/')?;
     let plain = !kind.is_empty() && kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     (plain && ["", ".*", ".+", "*"].contains(&rest)).then(|| format!("{}/*", kind.to_ascii_lowercase()))
-}
-
-/// Fields of requests that every pool gets, or that make no sense here.
-const SENT: &str = "x-real-ip proxy x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded-port x-forwarded-server \
-                    x-forwarded-scheme x-scheme x-forwarded-protocol forwarded upgrade connection x-forwarded-ssl \
-                    x-original-uri x-original-url x-original-forwarded-for x-request-id x-url-scheme remote-host \
-                    x-nginx-proxy x-request-start front-end-https x-forwarded-uri early-data x-forwarded-method x-client-ip \
-                    client-ip sec-websocket-extensions sec-websocket-key sec-websocket-version te keep-alive \
-                    proxy-connection x-forwarded-path content-length transfer-encoding x-original-host x-forwarded-by x-original-method x-auth-request-redirect";
-
-/// Whether a `proxy_set_header` names such a field, or the host.
-pub(crate) fn is_sent(directive: &Directive) -> bool {
-    let lower = directive.arg(0).to_ascii_lowercase();
-    lower == "host" || SENT.split_whitespace().any(|sent| sent == lower)
-}
-
-/// Whether a value is the client's address and nothing else.
-fn is_client(value: &str) -> bool {
-    let bare = value.trim_start_matches("${").trim_start_matches('$').trim_end_matches('}');
-    ["remote_addr", "proxy_add_x_forwarded_for", "realip_remote_addr"].contains(&bare)
-}
-
-/// Whether a `proxy_set_header` gives the server the host that `proxy_pass` names.
-pub(crate) fn names_server(directive: &Directive) -> bool {
-    let named = ["$proxy_host", "${proxy_host}", "$proxy_host:$proxy_port"].contains(&directive.arg(1));
-    named && directive.arg(0).eq_ignore_ascii_case("host")
-}
-
-/// What `proxy_set_header` says.
-pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>, named: &str) -> Vec<Header> {
-    let mut rules = Vec::new();
-    for directive in scope.all(named) {
-        let (name, value) = (directive.arg(0), directive.arg(1));
-        let lower = name.to_ascii_lowercase();
-        let same = format!("$http_{}", lower.replace('-', "_"));
-        let rule = |how, value: &str| Header { how, name: name.to_owned(), value: value.to_owned() };
-        match values::fixed(value, scope) {
-            // `forward_auth` has it.
-            _ if forward::is_copied(scope, name, value) => {}
-            // `jwt` has it.
-            _ if tokens::is_claim(scope, value) => {}
-            _ if value == same => cx.not_needed(directive, "fields of requests are passed on"),
-            _ if SENT.split_whitespace().any(|sent| sent == lower) => {
-                cx.not_needed(directive, "applications get who the client is, and WebSockets are passed on");
-            }
-            None if names_server(directive) => cx.translated(directive),
-            None if lower == "host" => cx.not_needed(directive, "applications get the client's `Host`"),
-            Some(fixed) if fixed.is_empty() => {
-                cx.translated(directive);
-                rules.push(rule(How::Remove, ""));
-            }
-            Some(fixed) => {
-                cx.translated(directive);
-                rules.push(rule(How::Set, &fixed));
-            }
-            None if is_client(value) => {
-                let why = "the client's address is in `X-Forwarded-For`, and for FastCGI and processes in `REMOTE_ADDR`";
-                cx.say(directive, Kind::Worse, why);
-            }
-            None if value.contains("$ssl_client") => {
-                cx.not_needed(directive, "applications get the client's certificate in `X-SSL-Client-*`");
-            }
-            None => cx.not_possible(directive, "values of fields are fixed here, without variables"),
-        }
-    }
-    rules
 }

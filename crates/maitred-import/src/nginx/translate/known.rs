@@ -65,14 +65,14 @@ const GROUPS: &[Group] = &[
     (
         NotNeeded,
         "applications get the variables of CGI, and scripts are found",
-        "fastcgi_split_path_info fastcgi_catch_stderr fastcgi_pass_header fastcgi_pass_request_headers fastcgi_pass_request_body",
+        "fastcgi_split_path_info fastcgi_catch_stderr fastcgi_pass_header",
     ),
     (
         NotNeeded,
         "of several servers the one with the fewest requests gets the next; connections are kept, and requests retried",
         "least_conn random keepalive keepalive_requests keepalive_time proxy_next_upstream proxy_next_upstream_tries \
          proxy_next_upstream_timeout fastcgi_next_upstream fastcgi_next_upstream_tries fastcgi_next_upstream_timeout \
-         proxy_pass_header proxy_pass_request_headers",
+         proxy_pass_header",
     ),
     (
         Choice,
@@ -179,7 +179,11 @@ const GROUPS: &[Group] = &[
          passenger_ruby passenger_app_root echo vhost_traffic_status vhost_traffic_status_zone \
          vhost_traffic_status_display geoip2 geoip_country geoip_city geoip_org fancyindex upload_pass rtmp",
     ),
-    (NotPossible, "only HTTP is served", "stream mail imap ssl_preread protocol"),
+    (
+        NotPossible,
+        "only HTTP is served: HAProxy passes other protocols on",
+        "stream mail imap ssl_preread protocol",
+    ),
     (
         NotPossible,
         "there is no directory that clients write to",
@@ -198,8 +202,7 @@ const GROUPS: &[Group] = &[
         NotNeeded,
         "nothing that is in the output uses it",
         "satisfy auth_delay set break upstream map geo limit_req_zone limit_conn_zone limit_zone auth_basic_user_file auth_request_set \
-         auth_jwt_key_file auth_jwt_key_request auth_jwt_key_cache auth_jwt_claim_set auth_jwt_leeway auth_jwt_type \
-         proxy_pass_request_body",
+         auth_jwt_key_file auth_jwt_key_request auth_jwt_key_cache auth_jwt_claim_set auth_jwt_leeway auth_jwt_type",
     ),
     (
         NotPossible,
@@ -220,6 +223,7 @@ const GROUPS: &[Group] = &[
          grpc_set_header grpc_read_timeout grpc_connect_timeout grpc_ssl_verify grpc_ssl_name \
          grpc_ssl_protocols grpc_ssl_session_reuse grpc_ssl_trusted_certificate grpc_ssl_verify_depth grpc_ssl_ciphers \
          grpc_ssl_certificate grpc_ssl_certificate_key \
+         proxy_pass_request_body proxy_pass_request_headers fastcgi_pass_request_headers fastcgi_pass_request_body \
          proxy_pass fastcgi_pass uwsgi_pass scgi_pass grpc_pass memcached_pass ssl_reject_handshake ssl_password_file server_name listen return rewrite if alias server location limit_except",
     ),
 ];

@@ -11,8 +11,6 @@ use crate::report::Kind;
 pub(crate) struct Listen<'a> {
     /// As `address` takes it.
     pub(crate) address: String,
-    /// The port of the address; for a Unix socket the usual one, as routes see it.
-    pub(crate) port: u16,
     /// Whether it has TLS.
     pub(crate) tls: bool,
     /// Whether its server takes what no other one names.
@@ -25,20 +23,7 @@ pub(crate) struct Listen<'a> {
     pub(crate) directive: Option<&'a Directive>,
 }
 
-/// The port and the kind of an address: what servers are chosen by, besides names.
-pub(crate) type Class = (u16, bool);
-
 impl Listen<'_> {
-    /// What it is chosen by.
-    pub(crate) fn class(&self) -> Class {
-        (self.port, self.tls)
-    }
-
-    /// Whether only this machine can connect.
-    pub(crate) fn is_loopback(&self) -> bool {
-        self.address.starts_with("127.") || self.address.starts_with("[::1]") || self.is_unix()
-    }
-
     /// Whether it is a Unix socket.
     pub(crate) fn is_unix(&self) -> bool {
         self.address.starts_with("unix:")
@@ -59,12 +44,11 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
             continue;
         }
         let has = |name: &str| directive.args.iter().skip(1).any(|arg| arg == name);
-        match address(directive.arg(0), ssl || has("ssl")) {
-            Ok((address, port)) => {
+        match address(directive.arg(0)) {
+            Ok(address) => {
                 cx.translated(directive);
                 found.push(Listen {
                     address,
-                    port,
                     tls: ssl || has("ssl"),
                     default: has("default_server") || has("default"),
                     proxy: has("proxy_protocol"),
@@ -76,10 +60,8 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
         }
     }
     if !given {
-        let (port, address) = if ssl { (443, ":443") } else { (80, ":80") };
         found.push(Listen {
-            address: address.into(),
-            port,
+            address: if ssl { ":443" } else { ":80" }.into(),
             tls: ssl,
             default: false,
             proxy: false,
@@ -98,10 +80,9 @@ fn http3(cx: &Context<'_>, scope: &Scope<'_>, quic: &[&Directive], found: &mut [
         cx.translated(switch);
     }
     for directive in quic {
-        let at =
-            address(directive.arg(0), true).ok().filter(|_| switch.is_none_or(|one| one.arg(0) != "off"));
+        let at = address(directive.arg(0)).ok().filter(|_| switch.is_none_or(|one| one.arg(0) != "off"));
         let beside = |listen: &&mut Listen<'_>| {
-            listen.tls && !listen.proxy && at.as_ref().is_some_and(|(address, _)| *address == listen.address)
+            listen.tls && !listen.proxy && at.as_ref().is_some_and(|address| *address == listen.address)
         };
         match found.iter_mut().find(beside) {
             Some(listen) => {
@@ -113,15 +94,15 @@ fn http3(cx: &Context<'_>, scope: &Scope<'_>, quic: &[&Directive], found: &mut [
     }
 }
 
-fn address(text: &str, tls: bool) -> Result<(String, u16), String> {
+fn address(text: &str) -> Result<String, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return match path.starts_with('/') {
-            true => Ok((text.to_owned(), if tls { 443 } else { 80 })),
+            true => Ok(text.to_owned()),
             false => Err("a Unix socket has an absolute path".into()),
         };
     }
     if let Ok(port) = text.parse::<u16>() {
-        return Ok((format!(":{port}"), port));
+        return Ok(format!(":{port}"));
     }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && !port.contains(']') => {
@@ -130,10 +111,10 @@ fn address(text: &str, tls: bool) -> Result<(String, u16), String> {
         _ => (text, 80),
     };
     match host {
-        "*" | "0.0.0.0" => Ok((format!(":{port}"), port)),
-        "localhost" => Ok((format!("127.0.0.1:{port}"), port)),
+        "*" | "0.0.0.0" => Ok(format!(":{port}")),
+        "localhost" => Ok(format!("127.0.0.1:{port}")),
         host if host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>().is_ok() => {
-            Ok((format!("{host}:{port}"), port))
+            Ok(format!("{host}:{port}"))
         }
         _ => Err("an address to listen on is a number, and no name".into()),
     }

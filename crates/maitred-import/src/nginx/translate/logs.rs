@@ -26,7 +26,7 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Log {
     for other in others {
         cx.say(other, Kind::Choice, "a request is in one log, that of the first `access_log`");
     }
-    if first.arg(0) == "off" {
+    if is_off(first) {
         cx.translated(first);
         // Of all sites, `[log]` says it.
         return if scope.outermost("access_log") { Log::Default } else { Log::Off };
@@ -39,6 +39,11 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>) -> Log {
         Some(name) => Log::Named(name),
         None => Log::Default,
     }
+}
+
+/// What is written there is gone.
+fn is_off(directive: &Directive) -> bool {
+    ["off", "/dev/null"].contains(&directive.arg(0))
 }
 
 /// What a scope's `access_log` says, for a route in it.
@@ -54,7 +59,7 @@ pub(crate) fn decorate(cx: &Context<'_>, scope: &Scope<'_>, route: &mut Route) {
 pub(crate) fn table_of_all(cx: &Context<'_>, scope: &Scope<'_>) -> Block {
     let mut block = Block::new("[log]");
     let Some(directive) = scope.last("access_log") else { return block };
-    if directive.arg(0) == "off" {
+    if is_off(directive) {
         cx.translated(directive);
         block.push("access", "off", Some(&directive.place));
         return block;

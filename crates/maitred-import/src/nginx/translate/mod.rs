@@ -7,14 +7,18 @@ mod compression;
 mod conditions;
 mod context;
 mod errors;
+mod fields;
 mod files;
+mod finite;
 mod forward;
 mod global;
 mod headers;
 mod known;
 mod limits;
+mod listeners;
 mod listens;
 mod logs;
+mod mirror;
 mod proofs;
 mod redirects;
 mod rewriting;
@@ -22,9 +26,11 @@ mod routes;
 mod selectors;
 mod servers;
 mod settings;
+mod shown;
 mod targets;
 mod tokens;
 mod upstreams;
+mod variables;
 
 use super::scope::Scope;
 use super::tree::Directive;
@@ -67,9 +73,12 @@ pub(crate) fn document(directives: Vec<Directive>, report: Report) -> (Document,
         .filter(|directive| directive.name == "server")
         .map(|directive| servers::read(&cx, &scope, directive))
         .collect();
-    let sites = servers::sites(&cx, &servers);
-    let mut blocks = global::blocks(&cx, &scope, &servers, &sites);
-    blocks.extend(sites.into_iter().flat_map(write::site));
+    let mut listeners = listeners::of(&servers);
+    let sites = servers::sites(&cx, &servers, &mut listeners);
+    let mut blocks = global::blocks(&cx, &scope, (&servers, &listeners), &sites);
+    let mut sites: Vec<_> = sites.into_iter().flat_map(write::site).collect();
+    blocks.extend(write::defaults(&mut sites));
+    blocks.extend(sites);
     blocks.extend(cx.blocks());
     leftovers(&cx, &http, &mut Vec::new());
     (Document { blocks, ..Document::default() }, cx.into_report())

@@ -24,10 +24,10 @@ pub(super) fn map(cx: &Context<'_>, scope: &Scope<'_>, block: &mut Block) {
     for directive in &redirects {
         match directive.arg(0) {
             "off" => {
-                cx.not_needed(
-                    directive,
-                    "redirects are passed on, but for those to the server's own address",
-                );
+                cx.translated(directive);
+                if redirects.len() == 1 {
+                    block.push("map_redirects", false, None);
+                }
             }
             "default" => {
                 cx.not_needed(directive, "redirects to the server itself are mapped (`map_redirects`)")
@@ -82,6 +82,9 @@ fn pair(directive: &Directive, scope: &Scope<'_>) -> Option<(String, String)> {
     let from = values::fixed(directive.arg(0), scope).filter(|from| !from.is_empty())?;
     let to = directive.arg(1);
     let path = CLIENT.iter().find_map(|client| to.strip_prefix(client)).filter(|path| path.starts_with('/'));
-    let to = values::fixed(path.unwrap_or(to), scope).filter(|to| !to.is_empty())?;
+    let rest = to.strip_prefix("$scheme://").or(to.strip_prefix("${scheme}://"));
+    let absolute = rest.and_then(|rest| Some(format!("{}://{rest}", super::fields::scheme(scope)?)));
+    let to = path.or(absolute.as_deref()).unwrap_or(to);
+    let to = values::fixed(to, scope).filter(|to| !to.is_empty())?;
     Some((from, to))
 }

@@ -88,7 +88,7 @@ fn condition<'a>(
     (selector, server): (&Selector, bool),
     found: &mut Rewriting<'a>,
 ) {
-    let condition = match conditions::of(cx, directive) {
+    let condition = match conditions::of(cx, scope, directive) {
         Ok(Condition::Missing) => {
             cx.translated(directive);
             found.missing = Some(directive);

@@ -1,10 +1,12 @@
-//! Servers become sites: nginx chooses by address and name, Maitred by name alone.
+//! Servers become sites: both choose by the address that a connection has come in by, and then by name.
 
 use super::context::{Context, in_conf};
 use super::errors;
-use super::listens::{self, Class, Listen};
+use super::listeners::Listener;
+use super::listens::{self, Listen};
 use super::logs;
 use super::routes;
+use super::shown;
 use crate::drafts::{Match, Route, Site, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -101,83 +103,203 @@ fn redirects(scope: &Scope<'_>) -> bool {
         }
 }
 
-/// The servers of one site, each with what its requests have in common.
-struct Group<'s, 'a> {
+/// Names of a server, and the addresses at which it answers for them.
+#[derive(Clone)]
+struct Part<'s, 'a> {
+    server: &'s Server<'a>,
     hosts: Vec<String>,
-    by_class: Vec<Option<&'s Server<'a>>>,
+    at: Vec<usize>,
 }
 
-/// A condition about addresses is met by no client of a Unix socket.
-fn say_unmatched(cx: &Context<'_>, server: &Server<'_>) {
-    for directive in server.listens.iter().filter(|one| one.is_unix()).filter_map(|one| one.directive) {
-        let why =
-            "sites are not chosen by the socket of a client: this one is for clients of loopback addresses";
-        cx.not_possible(directive, why);
+/// The sites of these servers. The first one of an address takes what no other one there names.
+pub(crate) fn sites<'a>(
+    cx: &Context<'a>,
+    servers: &[Server<'a>],
+    listeners: &mut [Listener<'_, 'a>],
+) -> Vec<Site> {
+    let certified = is_certified(cx, servers);
+    let mut open = open(listeners);
+    let mut all = parts(cx, servers, listeners, &open);
+    let are_everywhere =
+        |all: &[Part<'_, '_>], open: &[usize]| all.iter().all(|part| part.at.len() == open.len());
+    if !certified && !are_everywhere(&all, &open) {
+        // Without certificates nothing is redirected, and each site stays at its own addresses.
+        listeners.iter_mut().for_each(|listener| listener.redirects = false);
+        open = self::open(listeners);
+        all = parts(cx, servers, listeners, &open);
     }
-}
-
-/// The sites of these servers, the one that takes all other hosts first.
-pub(crate) fn sites<'a>(cx: &Context<'a>, servers: &[Server<'a>]) -> Vec<Site> {
-    let tls_there = servers.iter().any(|server| server.listens.iter().any(|listen| listen.tls));
-    let mut classes: Vec<Class> = Vec::new();
-    for class in servers.iter().flat_map(|server| &server.listens).map(Listen::class) {
-        if !classes.contains(&class) && !is_redirected(servers, class, tls_there) {
-            classes.push(class);
+    let bound = !are_everywhere(&all, &open);
+    let listeners = &*listeners;
+    for server in servers {
+        let mut at = listeners.iter().filter(|listener| has(listener, server)).peekable();
+        if at.peek().is_some() && at.all(|listener| listener.redirects) {
+            redirected(cx, server);
         }
     }
-    for server in servers.iter().filter(|server| {
-        server.listens.iter().all(|listen| is_redirected(servers, listen.class(), tls_there))
-    }) {
-        redirected(cx, server);
+    let mut sites: Vec<Site> = all.iter().map(|part| site(cx, part, listeners)).collect();
+    for (part, site) in all.iter().zip(&mut sites).filter(|_| bound) {
+        let there = |at: &&usize| listeners.get(**at).is_some_and(|listener| !listener.tls || certified);
+        let address = |at: &usize| listeners.get(*at).map(|listener| listener.address.clone());
+        site.listen = part.at.iter().filter(there).filter_map(address).collect();
+        if site.listen.is_empty() {
+            site.off = Some("its addresses need a certificate, and none is there on this machine".into());
+        }
     }
-    let groups = groups(servers, &classes);
-    let by_pattern = by_pattern(cx, servers, groups.first());
-    let outside = servers.iter().flat_map(|server| &server.listens).any(|listen| !listen.is_loopback());
-    let mut sites: Vec<Site> = groups.iter().filter_map(|group| site(cx, group, &classes, outside)).collect();
-    if let Some(first) = sites.first_mut() {
-        first.routes.splice(0..0, by_pattern);
+    for server in servers.iter().filter(|server| !server.patterns.is_empty() && !server.redirects) {
+        by_pattern(cx, server, listeners, &all, &mut sites);
     }
     sites
 }
 
-/// The routes of servers with names such as `app.*`: the first site takes requests for them, as for all names that no site has.
-fn by_pattern(cx: &Context<'_>, servers: &[Server<'_>], first: Option<&Group<'_, '_>>) -> Vec<Route> {
-    let is_default = |server: &Server<'_>| {
-        first.is_some_and(|group| group.by_class.iter().flatten().all(|other| std::ptr::eq(*other, server)))
-    };
-    let mut all = Vec::new();
-    for server in servers
-        .iter()
-        .filter(|server| !server.patterns.is_empty() && !server.redirects && !is_default(server))
-    {
-        cx.translated(server.directive);
-        let host =
-            |pattern: &String| Match { header: vec![("Host".into(), pattern.clone())], ..Match::default() };
-        let condition = match server.patterns.as_slice() {
-            [one] => host(one),
-            several => Match { any: several.iter().map(host).collect(), ..Match::default() },
+/// The listeners that need sites.
+fn open(listeners: &[Listener<'_, '_>]) -> Vec<usize> {
+    (0..listeners.len()).filter(|at| listeners.get(*at).is_some_and(|listener| !listener.redirects)).collect()
+}
+
+fn has(listener: &Listener<'_, '_>, server: &Server<'_>) -> bool {
+    listener.servers.iter().any(|known| is_same(known, server))
+}
+
+fn is_same(one: &Server<'_>, other: &Server<'_>) -> bool {
+    std::ptr::eq(one.directive, other.directive)
+}
+
+/// Whether a certificate of some server is there.
+pub(crate) fn is_certified(cx: &Context<'_>, servers: &[Server<'_>]) -> bool {
+    servers.iter().any(|server| {
+        let (all, keys) = (server.scope.all("ssl_certificate"), server.scope.all("ssl_certificate_key"));
+        let there = |directive: &Directive| cx.machine.has_file(&in_conf(directive.arg(0)));
+        all.iter().zip(&keys).any(|(certificate, key)| there(certificate) && there(key))
+    })
+}
+
+/// The parts, in an order in which the first one of each address is its default.
+fn parts<'s, 'a>(
+    cx: &Context<'a>,
+    servers: &'s [Server<'a>],
+    listeners: &[Listener<'_, 'a>],
+    open: &[usize],
+) -> Vec<Part<'s, 'a>> {
+    let mut left: Vec<Part<'s, 'a>> =
+        servers.iter().flat_map(|server| of_server(cx, server, listeners, open)).collect();
+    let same = |server: &Server<'a>| servers.iter().find(|known| is_same(known, server));
+    let (mut ordered, mut opened): (Vec<Part<'s, 'a>>, Vec<usize>) = (Vec::new(), Vec::new());
+    while !left.is_empty() || open.iter().any(|at| !opened.contains(at)) {
+        let is_default = |part: &Part<'_, '_>, at: &usize| {
+            listeners.get(*at).is_some_and(|one| is_same(one.default, part.server))
         };
-        let mut routes = routes::of(cx, &server.scope, server.directive);
-        if !routes.last().is_some_and(Route::takes_all) {
-            let nothing = Target::Respond { status: 404, body: None };
-            routes.push(Route::new(&server.directive.place, "what this server does not answer", nothing));
+        let next =
+            left.iter().position(|part| part.at.iter().all(|at| opened.contains(at) || is_default(part, at)));
+        let part = match next {
+            Some(next) => left.remove(next),
+            None => {
+                // Another server is the default there: it has a site for that alone.
+                let Some(at) = open.iter().copied().find(|at| !opened.contains(at)) else { break };
+                let Some(server) = listeners.get(at).and_then(|listener| same(listener.default)) else {
+                    break;
+                };
+                Part { server, hosts: Vec::new(), at: vec![at] }
+            }
+        };
+        opened.extend(&part.at);
+        ordered.push(part);
+    }
+    ordered
+}
+
+/// The names of a server, by the addresses at which no server before it has them.
+fn of_server<'s, 'a>(
+    cx: &Context<'a>,
+    server: &'s Server<'a>,
+    listeners: &[Listener<'_, 'a>],
+    open: &[usize],
+) -> Vec<Part<'s, 'a>> {
+    let here: Vec<usize> =
+        open.iter().copied().filter(|at| listeners.get(*at).is_some_and(|one| has(one, server))).collect();
+    let mut all: Vec<Part<'s, 'a>> = Vec::new();
+    for name in &server.names {
+        let first = |at: &usize| {
+            let mut own = listeners.get(*at).into_iter().flat_map(|listener| &listener.servers);
+            own.find(|other| other.names.contains(name)).is_some_and(|other| is_same(other, server))
+        };
+        let at: Vec<usize> = here.iter().copied().filter(first).collect();
+        match all.iter_mut().find(|part| part.at == at) {
+            _ if at.is_empty() => {}
+            Some(part) => part.hosts.push(name.clone()),
+            None => all.push(Part { server, hosts: vec![name.clone()], at }),
         }
-        all.extend(conditional(cx, server, routes, &condition));
+    }
+    if server.names.is_empty() {
+        let is_default =
+            |at: &usize| listeners.get(*at).is_some_and(|listener| is_same(listener.default, server));
+        let at: Vec<usize> = here.iter().copied().filter(is_default).collect();
+        match at.is_empty() {
+            false => all.push(Part { server, hosts: Vec::new(), at }),
+            true if !here.is_empty() && server.patterns.is_empty() => {
+                cx.not_needed(server.directive, "another server of its address takes what has no name");
+            }
+            true => {}
+        }
     }
     all
 }
 
-/// Whether all servers of an address do no more than to redirect to https.
-pub(crate) fn is_redirected(servers: &[Server<'_>], class: Class, tls_there: bool) -> bool {
-    let mut there = servers
-        .iter()
-        .filter(|server| server.listens.iter().any(|listen| listen.class() == class))
-        .peekable();
-    tls_there && !class.1 && there.peek().is_some() && there.all(|server| server.redirects)
+/// The routes of a server with names such as `app.*`: the first site of an address takes requests for them, as for all names that
+/// no site has.
+fn by_pattern<'a>(
+    cx: &Context<'a>,
+    server: &Server<'a>,
+    listeners: &[Listener<'_, 'a>],
+    parts: &[Part<'_, 'a>],
+    sites: &mut [Site],
+) {
+    let host =
+        |pattern: &String| Match { header: vec![("Host".into(), pattern.clone())], ..Match::default() };
+    let named = match server.patterns.as_slice() {
+        [one] => host(one),
+        several => Match { any: several.iter().map(host).collect(), ..Match::default() },
+    };
+    let mut seen: Vec<usize> = Vec::new();
+    for (part, site) in parts.iter().zip(sites) {
+        let opens: Vec<usize> = part.at.iter().copied().filter(|at| !seen.contains(at)).collect();
+        seen.extend(&opens);
+        let of_server = |at: &&usize| listeners.get(**at).is_some_and(|listener| has(listener, server));
+        let here: Vec<usize> = opens.iter().filter(of_server).copied().collect();
+        if here.is_empty() || is_same(part.server, server) {
+            continue;
+        }
+        cx.translated(server.directive);
+        let mut condition = named.clone();
+        if here.len() < part.at.len() {
+            let address = |at: &usize| listeners.get(*at).map(|listener| listener.address.clone());
+            condition.listener = here.iter().filter_map(address).collect();
+        }
+        let mut routes = guarded(cx, server, listeners, &here);
+        if !routes.last().is_some_and(Route::takes_all) {
+            let nothing = Target::Respond { status: 404, body: None };
+            routes.push(Route::new(&server.directive.place, "what this server does not answer", nothing));
+        }
+        site.routes.splice(0..0, conditional(cx, server, routes, &condition));
+    }
+}
+
+/// The routes of a server at these addresses.
+fn guarded<'a>(
+    cx: &Context<'a>,
+    server: &Server<'a>,
+    listeners: &[Listener<'_, 'a>],
+    at: &[usize],
+) -> Vec<Route> {
+    let own: Vec<&Listener<'_, '_>> = at.iter().filter_map(|at| listeners.get(*at)).collect();
+    shown::guard(cx, server, &own, routes::of(cx, &server.scope, server.directive))
 }
 
 fn redirected(cx: &Context<'_>, server: &Server<'_>) {
-    cx.say(server.directive, Kind::Translated, "`redirect_http = true` at the address");
+    cx.say(
+        server.directive,
+        Kind::Better,
+        "`redirect_http = true` at the address: for all hosts, with 308, which keeps the method",
+    );
     fn all(cx: &Context<'_>, directives: &[Directive]) {
         for directive in directives {
             if ["return", "rewrite", "location", "if", "root", "index"].contains(&directive.name.as_str()) {
@@ -189,127 +311,23 @@ fn redirected(cx: &Context<'_>, server: &Server<'_>) {
     all(cx, server.directive.inside());
 }
 
-fn groups<'s, 'a>(servers: &'s [Server<'a>], classes: &[Class]) -> Vec<Group<'s, 'a>> {
-    let at = |class: &Class| {
-        let class = *class;
-        servers.iter().filter(move |server| server.listens.iter().any(|listen| listen.class() == class))
-    };
-    let default_of = |class: &Class| {
-        let marked = |server: &&Server<'_>| {
-            server.listens.iter().any(|listen| listen.class() == *class && listen.default)
-        };
-        at(class).find(marked).or_else(|| at(class).next())
-    };
-    let mut groups: Vec<Group<'_, '_>> =
-        vec![Group { hosts: Vec::new(), by_class: classes.iter().map(default_of).collect() }];
-    let mut seen: Vec<&str> = Vec::new();
-    for name in servers.iter().flat_map(|server| &server.names) {
-        if seen.contains(&name.as_str()) {
-            continue;
-        }
-        seen.push(name);
-        let by_class: Vec<Option<&Server<'_>>> =
-            classes.iter().map(|class| at(class).find(|server| server.names.contains(name))).collect();
-        let compatible = |group: &&mut Group<'_, '_>| {
-            let mut pairs = group.by_class.iter().zip(&by_class);
-            // The site of all other hosts can be that of a name, where nothing else is said of the name.
-            let first = group.hosts.is_empty();
-            pairs.all(|pair| match pair {
-                (Some(ours), Some(theirs)) => std::ptr::eq(*ours, *theirs),
-                (_, None) => first || pair.0.is_none(),
-                (None, Some(_)) => false,
-            }) && by_class.iter().any(Option::is_some)
-        };
-        match groups.iter_mut().find(compatible) {
-            Some(group) => group.hosts.push(name.clone()),
-            None if by_class.iter().all(Option::is_none) => {}
-            None => groups.push(Group { hosts: vec![name.clone()], by_class }),
-        }
-    }
-    groups
-}
-
-fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class], outside: bool) -> Option<Site> {
-    // Servers with the addresses at which they answer.
-    let mut members: Vec<(&Server<'a>, Vec<Class>)> = Vec::new();
-    for (class, server) in
-        classes.iter().zip(&group.by_class).filter_map(|(class, server)| Some((*class, (*server)?)))
-    {
-        match members.iter_mut().find(|(known, _)| std::ptr::eq(*known, server)) {
-            Some((_, classes)) => classes.push(class),
-            None => members.push((server, vec![class])),
-        }
-    }
-    // The one with most to say comes last, without a condition.
-    members.sort_by_key(|(server, classes)| {
-        (classes.iter().any(|(_, tls)| *tls), server.directive.inside().len())
-    });
-    let main = members.last()?.0;
-    let mut routes = Vec::new();
-    let count = members.len();
-    for (at, (server, own)) in members.iter().enumerate() {
-        cx.translated(server.directive);
-        let mut found = routes::of(cx, &server.scope, server.directive);
-        if outside && server.listens.iter().all(Listen::is_loopback) {
-            say_unmatched(cx, server);
-            let here = Match { client: vec!["127.0.0.0/8".into(), "::1/128".into()], ..Match::default() };
-            found = conditional(cx, server, found, &here);
-        }
-        if at + 1 < count {
-            let condition = apart(
-                own,
-                &members[at + 1..].iter().flat_map(|(_, classes)| classes).copied().collect::<Vec<_>>(),
-            );
-            if !found.last().is_some_and(Route::takes_all) {
-                let nothing = Target::Respond { status: 404, body: None };
-                found.push(Route::new(&server.directive.place, "what this server does not answer", nothing));
-            }
-            found = conditional(cx, server, found, &condition);
-        }
-        routes.extend(found);
-    }
-    let names = if group.hosts.is_empty() { String::new() } else { format!(" {}", group.hosts.join(" ")) };
-    let mut all = Vec::new();
-    for certificate in members.iter().flat_map(|(server, _)| certificates(cx, &server.scope)) {
-        if !all.contains(&certificate) {
-            all.push(certificate);
-        }
-    }
-    Some(Site {
-        origin: (main.directive.place.clone(), format!("server{names}")),
+fn site<'a>(cx: &Context<'a>, part: &Part<'_, 'a>, listeners: &[Listener<'_, 'a>]) -> Site {
+    let Part { server, hosts, at } = part;
+    cx.translated(server.directive);
+    let names = if hosts.is_empty() { String::new() } else { format!(" {}", hosts.join(" ")) };
+    Site {
+        origin: (server.directive.place.clone(), format!("server{names}")),
         notes: Vec::new(),
-        hosts: group.hosts.clone(),
-        certificates: all,
-        error_pages: errors::of(cx, &main.scope),
-        error_root: super::files::root(cx, &main.scope)
+        hosts: hosts.clone(),
+        listen: Vec::new(),
+        off: None,
+        certificates: certificates(cx, &server.scope),
+        error_pages: errors::of(cx, &server.scope),
+        error_root: super::files::root(cx, &server.scope)
             .filter(|files| !files.missing)
             .and_then(|files| Some((files.root, files.place?))),
-        log: logs::of_site(cx, &main.scope),
-        routes,
-    })
-}
-
-/// What requests for one server have that those for the others have not.
-fn apart(own: &[Class], others: &[Class]) -> Match {
-    let all_plain = own.iter().all(|(_, tls)| !tls) && others.iter().all(|(_, tls)| *tls);
-    let all_tls = own.iter().all(|(_, tls)| *tls) && others.iter().all(|(_, tls)| !tls);
-    match (all_plain, all_tls) {
-        (true, _) => Match { scheme: Some("http"), ..Match::default() },
-        (_, true) => Match { scheme: Some("https"), ..Match::default() },
-        _ => {
-            let port = |class: &Class| Match {
-                header: vec![("Host".into(), format!("*:{}", class.0))],
-                ..Match::default()
-            };
-            let sets: Vec<Match> =
-                own.iter().filter(|(port, _)| *port != 80 && *port != 443).map(port).collect();
-            match sets.as_slice() {
-                [one] => one.clone(),
-                // The port that no `Host` names: none of those of the others.
-                [] => Match { not: others.iter().map(port).collect(), ..Match::default() },
-                _ => Match { any: sets, ..Match::default() },
-            }
-        }
+        log: logs::of_site(cx, &server.scope),
+        routes: guarded(cx, server, listeners, at),
     }
 }
 

@@ -4,21 +4,22 @@ use super::caching;
 use super::compression;
 use super::context::Context;
 use super::errors;
+use super::fields;
 use super::files::{self, Last};
-use super::forward;
+use super::finite;
 use super::headers;
 use super::limits;
 use super::logs;
+use super::mirror;
 use super::redirects;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
-use super::tokens;
 use super::upstreams::{self, Destination};
+use super::variables;
 use crate::drafts::{Files, Header, How, Route, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
-use crate::nginx::values;
 use crate::report::Kind;
 
 /// A server, while its locations are translated.
@@ -59,6 +60,19 @@ const HANDLERS: &[&str] =
 
 /// The routes of a location's content; several, if some paths are rewritten.
 pub(crate) fn content<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    selector: &Selector,
+    rewriting: &Rewriting<'a>,
+) -> Vec<Route> {
+    if let Some(routes) = finite::content(cx, spot, selector, rewriting) {
+        return routes;
+    }
+    caching::apart(cx, passing(spot, spot.own(&["try_files"])), plain(cx, spot, selector, rewriting))
+}
+
+/// The same, where no request passes a cache by.
+fn plain<'a>(
     cx: &Context<'a>,
     spot: &Spot<'_, 'a>,
     selector: &Selector,
@@ -106,6 +120,7 @@ fn one<'a>(
     finish(cx, &spot.scope, &mut route);
     if route.goes_to_pool() {
         route.cache = caching::of(cx, passing(spot, tries));
+        route.mirror = mirror::of(cx, &spot.scope);
     }
     of_page(cx, spot, &mut route);
     route
@@ -236,7 +251,10 @@ fn handled<'a>(
             Err(why) => why,
         },
         "fastcgi_pass" => match fastcgi(cx, spot, handler) {
-            Ok(target) => return target,
+            Ok(target) => {
+                *request = variables::fields(cx, &spot.scope);
+                return target;
+            }
             Err(why) => why,
         },
         "grpc_pass" => match grpc(cx, spot, handler, request) {
@@ -262,8 +280,10 @@ fn grpc<'a>(
 ) -> Result<Target, String> {
     let servers = upstreams::grpc(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    *request = headers::of_requests(cx, &spot.scope, "grpc_set_header");
-    let block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
+    let (fields, host) = fields::of_requests(cx, &spot.scope, "grpc_set_header");
+    *request = fields;
+    let mut block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
+    upstreams::push_host(cx, &servers, host, &mut block);
     let pool = cx.pool(&servers.name, block);
     Ok(Target::Pool { name: pool, strip: None, rewrite: None })
 }
@@ -277,23 +297,44 @@ fn proxy<'a>(
 ) -> Result<Target, String> {
     let destination = upstreams::proxy(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    *request = headers::of_requests(cx, &spot.scope, "proxy_set_header");
-    let fields = spot.scope.all("proxy_set_header");
-    let set_host = fields.iter().any(|header| header.arg(0).eq_ignore_ascii_case("host"));
-    let servers = &destination.servers;
-    let host = match fields.iter().any(|header| headers::names_server(header)) {
-        true => Some(&servers.proxy_host),
-        // Without the directive it is that as well; an application on the same machine is better off with the client's.
-        false => servers.host.as_ref().filter(|_| !set_host),
-    };
-    if let Some(host) = host {
-        request.push(Header { how: How::Set, name: "Host".into(), value: host.clone() });
-    }
+    let (fields, host) = fields::of_requests(cx, &spot.scope, "proxy_set_header");
+    *request = fields;
     intercepted(cx, &spot.scope, "proxy_intercept_errors");
+    not_passed(cx, spot);
     let mut block = upstreams::block(cx, &spot.scope, &destination.servers, handler, "proxy");
+    upstreams::push_host(cx, &destination.servers, host, &mut block);
+    if destination.as_sent {
+        block.push("target", "as_sent", None);
+    }
     redirects::map(cx, &spot.scope, &mut block);
     let name = cx.pool(&destination.servers.name, block);
     path(name, &destination, selector)
+}
+
+/// Requests that go on without a part of them.
+fn not_passed(cx: &Context<'_>, spot: &Spot<'_, '_>) {
+    let path = spot.directive.args.last().map_or("", String::as_str);
+    for name in ["proxy_pass_request_body", "proxy_pass_request_headers"] {
+        match spot.scope.last(name).map(|given| (given, given.arg(0))) {
+            Some((given, "off")) if name.ends_with("body") && asks(spot.server.scope.own(), path) => {
+                cx.say(
+                    given,
+                    Kind::Choice,
+                    "a client that asks for this path itself is passed on with its body",
+                );
+            }
+            Some((given, "off")) => cx.not_possible(given, "requests go on with their fields and bodies"),
+            Some((given, _)) => cx.not_needed(given, "requests go on with their fields and bodies"),
+            None => {}
+        }
+    }
+}
+
+/// Whether an `auth_request` names a path.
+fn asks(directives: &[Directive], path: &str) -> bool {
+    directives
+        .iter()
+        .any(|one| (one.name == "auth_request" && one.arg(0).starts_with(path)) || asks(one.inside(), path))
 }
 
 fn intercepted(cx: &Context<'_>, scope: &Scope<'_>, name: &str) {
@@ -336,48 +377,16 @@ fn path(name: String, destination: &Destination, selector: &mut Selector) -> Res
     Ok(Target::Pool { name, strip: None, rewrite: Some(format!("{to}{{capture.1}}")) })
 }
 
-/// Variables that every FastCGI application gets.
-const VARIABLES: &str = "QUERY_STRING REQUEST_METHOD CONTENT_TYPE CONTENT_LENGTH SCRIPT_NAME REQUEST_URI DOCUMENT_URI \
-                         DOCUMENT_ROOT SERVER_PROTOCOL REQUEST_SCHEME HTTPS GATEWAY_INTERFACE SERVER_SOFTWARE REMOTE_ADDR \
-                         REMOTE_PORT SERVER_ADDR SERVER_PORT SERVER_NAME REDIRECT_STATUS PATH_INFO PATH_TRANSLATED HTTP_PROXY \
-                         ORIG_PATH_INFO HTTP_HOST HTTP_X_FORWARDED_FOR HTTP_X_FORWARDED_PROTO HTTP_X_REAL_IP";
-
-/// What `fastcgi_param` says; the directory of scripts, if it names one.
-fn variables(cx: &Context<'_>, scope: &Scope<'_>) -> Option<String> {
-    let mut script_root = None;
-    for directive in scope.all("fastcgi_param") {
-        let (name, value) = (directive.arg(0), directive.arg(1));
-        match name {
-            "SCRIPT_FILENAME" => {
-                cx.translated(directive);
-                script_root =
-                    value.strip_suffix("$fastcgi_script_name").and_then(|root| values::fixed(root, scope));
-            }
-            // `forward_auth` has it.
-            _ if forward::is_copied(scope, name.strip_prefix("HTTP_").unwrap_or("-"), value) => {}
-            // `jwt` has it.
-            _ if (name == "REMOTE_USER" || name.starts_with("HTTP_")) && tokens::is_claim(scope, value) => {}
-            _ if VARIABLES.split_whitespace().any(|known| known == name) => {
-                cx.not_needed(directive, "applications get this variable");
-            }
-            _ => cx.not_possible(
-                directive,
-                "the variables are fixed; php-fpm sets others: `env[NAME] = value` in its pool",
-            ),
-        }
-    }
-    script_root
-}
-
 fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) -> Result<Target, String> {
     let scope = &spot.scope;
     let servers = upstreams::fastcgi(cx, scope, handler)?;
     cx.translated(handler);
     let mut block = upstreams::block(cx, scope, &servers, handler, "fastcgi");
-    let script_root = variables(cx, scope);
+    let given = variables::of(cx, scope, spot.server.front.is_some());
     intercepted(cx, scope, "fastcgi_intercept_errors");
     let scripts = is_script(spot) || spot.server.front.is_some();
-    if !scripts {
+    if given.script.is_some() || !scripts {
+        given.program(&mut block);
         let name = cx.pool(&servers.name, block);
         return Ok(Target::Pool { name, strip: None, rewrite: None });
     }
@@ -386,16 +395,12 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
     };
     let missing = format!("{} is there on this machine", files.root);
     let mut keys: Vec<(&str, crate::model::Value)> = vec![("root", files.root.as_str().into())];
-    if let Some(elsewhere) =
-        script_root.filter(|root| root.starts_with('/') && root.trim_end_matches('/') != files.root)
-    {
-        keys.push(("script_root", elsewhere.trim_end_matches('/').into()));
+    let elsewhere = given.script_root.as_ref().map(|root| root.trim_end_matches('/'));
+    if let Some(elsewhere) = elsewhere.filter(|root| root.starts_with('/') && *root != files.root) {
+        keys.push(("script_root", elsewhere.into()));
     }
-    let index = spot.server.front.clone().or_else(|| {
-        let directive = scope.last("fastcgi_index")?;
-        cx.translated(directive);
-        Some(directive.arg(0).to_owned())
-    });
+    let named = scope.last("fastcgi_index").inspect(|given| cx.translated(given));
+    let index = spot.server.front.clone().or_else(|| named.map(|given| given.arg(0).to_owned()));
     if let Some(index) = index.filter(|index| index != "index.php") {
         keys.push(("index", index.into()));
     }
@@ -408,6 +413,7 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
             false => block.push(key, value, if key == "root" { files.place.as_ref() } else { None }),
         }
     }
+    given.push(&mut block);
     let name = cx.pool(&servers.name, block);
     Ok(Target::Pool { name, strip: None, rewrite: None })
 }
@@ -603,6 +609,9 @@ fn path_item<'a>(
     if path.ends_with(".php") {
         return match php_pool(cx, spot) {
             Some(name) if path.rfind('/') == Some(0) => {
+                if let Some(location) = spot.server.locations.iter().find(|location| is_php(location)) {
+                    request.extend(variables::fields(cx, &location.scope));
+                }
                 Ok(Item::Whole(Box::new(Target::Pool { name, strip: None, rewrite: None })))
             }
             Some(_) => Err(

@@ -1,6 +1,7 @@
 //! `proxy_pass`, `fastcgi_pass`, `grpc_pass` and `upstream`: pools.
 
 use super::context::Context;
+use super::fields::Host;
 use super::settings::Settings;
 use crate::model::{Block, Value};
 use crate::nginx::scope::Scope;
@@ -26,8 +27,6 @@ pub(crate) struct Servers {
     pub(crate) unknown: Option<String>,
     /// Names are resolved again and again.
     pub(crate) resolve: bool,
-    /// The host that such a server is asked for without `proxy_set_header Host`: that of a server on the Internet.
-    pub(crate) host: Option<String>,
     /// What `$proxy_host` stands for: the host in `proxy_pass`, or the name of the `upstream`.
     pub(crate) proxy_host: String,
 }
@@ -80,6 +79,8 @@ pub(crate) struct Destination {
     pub(crate) path: Option<String>,
     /// The whole target, if it has variables.
     pub(crate) rewrite: Option<String>,
+    /// The target goes on as the client has sent it.
+    pub(crate) as_sent: bool,
 }
 
 /// What `proxy_pass` names.
@@ -109,7 +110,8 @@ pub(crate) fn proxy(
         return Err("servers on Unix sockets are spoken to in cleartext".into());
     }
     if !directive.arg(0).contains('$') {
-        return Ok(Destination { servers, path: path.map(str::to_owned), rewrite: None });
+        let path = path.map(str::to_owned);
+        return Ok(Destination { servers, as_sent: path.is_none(), path, rewrite: None });
     }
     // With variables, what follows the host is the whole target.
     let written = path.unwrap_or_default().to_owned() + &text_of(behind);
@@ -119,10 +121,13 @@ pub(crate) fn proxy(
         _ if host_goes_on => {
             Err("the server is fixed here, and this one is known only when a request is there".into())
         }
-        "" | "/" | "{uri}" | "{path}" | "{path}?{query}" => {
-            Ok(Destination { servers, path: None, rewrite: None })
+        "" => Ok(Destination { servers, path: None, rewrite: None, as_sent: true }),
+        "{uri}" => {
+            let as_sent = written == "${request_uri}";
+            Ok(Destination { servers, path: None, rewrite: None, as_sent })
         }
-        _ => Ok(Destination { servers, path: None, rewrite: Some(target) }),
+        "{path}" | "{path}?{query}" => Ok(Destination { servers, path: None, rewrite: None, as_sent: false }),
+        _ => Ok(Destination { servers, path: None, rewrite: Some(target), as_sent: false }),
     }
 }
 
@@ -187,15 +192,11 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
     }
     let Some(upstream) = cx.upstreams.get(host) else {
         let (connect, unknown) = connect(cx, host, scheme);
-        let bare = without_port(host);
-        let named = bare.contains('.') && bare.parse::<std::net::IpAddr>().is_err();
         let proxy_host = if host.starts_with("unix:") { "localhost" } else { host }.to_owned();
-        let host =
-            (scheme.starts_with("http") && named && !host.starts_with("unix:")).then(|| host.to_owned());
         let (name, said) = (name_of(&connect), vec![Said::default()]);
         let connect = vec![connect];
         let (balance, cookie, resolve) = (None, None, false);
-        return Ok(Servers { name, connect, said, balance, cookie, unknown, resolve, host, proxy_host });
+        return Ok(Servers { name, connect, said, balance, cookie, unknown, resolve, proxy_host });
     };
     cx.translated(upstream);
     let (mut all, mut unknown, mut said_of, mut balance) = (Vec::new(), None, Vec::new(), None);
@@ -228,7 +229,6 @@ fn servers(cx: &Context<'_>, host: &str, scheme: &str) -> Result<Servers, String
             cookie,
             unknown,
             resolve: false,
-            host: None,
             proxy_host: host.to_owned(),
         }),
     }
@@ -489,6 +489,23 @@ pub(crate) fn block(
         );
     }
     block
+}
+
+/// `host` of a pool: the client's is the default there, and the server's in nginx.
+pub(crate) fn push_host(cx: &Context<'_>, servers: &Servers, host: Host, block: &mut Block) {
+    let own = &servers.proxy_host;
+    let value = match host {
+        Host::Client => return,
+        Host::Named(name) => name,
+        Host::Server
+            if cx.upstreams.contains_key(own.as_str()) || own.ends_with(":80") || own.ends_with(":443") =>
+        {
+            let https = servers.connect.iter().any(|one| one.starts_with("https"));
+            own.strip_suffix(if https { ":443" } else { ":80" }).unwrap_or(own).to_owned()
+        }
+        Host::Server => "server".to_owned(),
+    };
+    block.push("host", value, None);
 }
 
 /// `connect` and `resolve` of a pool.

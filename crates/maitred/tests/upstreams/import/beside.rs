@@ -20,7 +20,6 @@ const SAMPLES: &[&str] = &[
     "debian-default",
     "discourse",
     "django",
-    "django-full",
     "docker",
     "downloads",
     "expires-map",
@@ -28,11 +27,13 @@ const SAMPLES: &[&str] = &[
     "gitea",
     "grafana",
     "headers-inherited",
+    "hotlinks",
     "ifs",
     "immich",
     "internal-networks",
     "jenkins",
     "locations-order",
+    "map-of-variables",
     "methods",
     "minio",
     "multi-tenant",
@@ -43,6 +44,7 @@ const SAMPLES: &[&str] = &[
     "phoenix",
     "prefixes",
     "proxy",
+    "proxy-fields",
     "quoted",
     "rails",
     "real-ip",
@@ -55,6 +57,8 @@ const SAMPLES: &[&str] = &[
     "sse-gzip-static",
     "static",
     "subpath-apps",
+    "targets",
+    "tenants",
     "three-hosts",
     "uploads",
 ];
@@ -78,9 +82,31 @@ const PATHS: &[&str] = &[
     "/.git/config",
     "/x.php",
     "/a%20b/c?d=e%2Ff",
+    "/x%2Fy//z",
+    "/a;b+c,d%2Be?f=g+h%20i;j",
+    "/%7Eu/./v/../w",
+    "/tier?tier=gold",
+    "/tier?tier=silver&x",
 ];
 /// What is asked below a location.
-const BELOW: &[&str] = &["", "x", "x/y.html", "index.html", "a.txt?q=1", "7"];
+const BELOW: &[&str] = &["", "x", "x/y.html", "index.html", "a.txt?q=1", "7", "a%2Fb//c;d+e%20f"];
+
+/// What configurations with these words are asked with besides.
+const FIELDS: &[(&str, &[&str])] = &[
+    (
+        "valid_referers",
+        &[
+            "Referer: http://pics.example.com/a\r\n",
+            "Referer: https://x.example.net\r\n",
+            "Referer: https://www.google.com/search\r\n",
+            "Referer: http://partner.example/pics/1\r\n",
+            "Referer: http://partner.example/other\r\n",
+            "Referer: https://example.net.evil.example/\r\n",
+            "Referer: -blanked-\r\n",
+        ],
+    ),
+    ("$arg_tier", &["Cookie: tier=gold\r\n"]),
+];
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,6 +114,8 @@ struct Asked {
     method: &'static str,
     host: String,
     target: String,
+    /// Further lines of the head.
+    fields: &'static str,
 }
 
 /// The names of the servers, and the paths of their locations.
@@ -100,12 +128,18 @@ fn asked(tree: &Value, text: &str) -> BTreeSet<Asked> {
     if ["request_method", "limit_except"].iter().any(|word| text.contains(word)) {
         methods.extend(["OPTIONS", "DELETE"]);
     }
-    for host in hosts {
+    let mut further = vec![""];
+    for (word, fields) in FIELDS {
+        if text.contains(word) {
+            further.extend(*fields);
+        }
+    }
+    for (host, fields) in hosts.iter().flat_map(|host| further.iter().map(move |fields| (host, *fields))) {
         for target in &paths {
             for &method in &methods {
                 // Whether a directory or a file is there does not depend on the method.
                 if method == "GET" || target.len() < 12 {
-                    all.insert(Asked { method, host: host.clone(), target: target.clone() });
+                    all.insert(Asked { method, host: host.clone(), target: target.clone(), fields });
                 }
             }
         }
@@ -151,9 +185,9 @@ fn compare(name: &str) -> Vec<String> {
     for asked in asked(&tree, &text) {
         let (there, here) = (Answer::ask(theirs.address, &asked), Answer::ask(ours.address, &asked));
         if let Some(why) = differences::between(&asked, &there, &here) {
-            let Asked { method, host, target } = asked;
+            let Asked { method, host, target, fields } = asked;
             wrong.push(format!(
-                "{name}: {method} {target} of {host}: {why}\n  nginx   {there:?}\n  maitred {here:?}"
+                "{name}: {method} {target} of {host}, {fields:?}: {why}\n  nginx   {there:?}\n  maitred {here:?}"
             ));
         }
     }

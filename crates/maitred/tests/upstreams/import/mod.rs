@@ -10,6 +10,7 @@
 mod apache;
 mod beside;
 mod broken;
+mod meanings;
 mod oracle;
 mod outputs;
 mod rows;

@@ -18,8 +18,11 @@ use crate::support::{binary, eventually};
 
 /// How long a response may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Fields of requests that the server behind both shows: those that configurations set.
-const SHOWN: &[&str] = &["accept-encoding", "cookie", "x-site", "x-tenant", "x-custom", "authorization"];
+/// Fields of requests that the server behind both does not show: those of the connection to it.
+const HIDDEN: &[&str] = &["connection", "keep-alive", "te", "transfer-encoding"];
+
+/// A file that configurations include.
+const PROXY_PARAMS: &str = "proxy_set_header Host $http_host;\n";
 
 /// A response as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,12 +36,17 @@ impl Answer {
     pub(super) fn ask(address: SocketAddr, asked: &Asked) -> Answer {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        let Asked { method, host, target } = asked;
-        write!(stream, "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let Asked { method, host, target, fields } = asked;
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
         let mut bytes = Vec::new();
         // nginx resets a connection of which it has not read everything.
         let _ = stream.read_to_end(&mut bytes);
-        Answer::read(&String::from_utf8_lossy(&bytes))
+        // What differs from one server, or one request, to the next.
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = text.replace(&address.port().to_string(), "PORT");
+        let text = expression(r"[0-9a-f]{32}").replace_all(&text, "ID");
+        Answer::read(&expression(r"t=[0-9]+\.[0-9]+").replace_all(&text, "TIME"))
     }
 
     fn read(text: &str) -> Answer {
@@ -106,14 +114,14 @@ fn serve(mut stream: TcpStream) {
     let mut shown: Vec<String> = lines
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.trim()))
-        .filter(|(name, _)| SHOWN.contains(&name.as_str()))
+        .filter(|(name, _)| !HIDDEN.contains(&name.as_str()))
         .map(|(name, value)| format!("{name}: {value}\n"))
         .collect();
     shown.sort();
     let body = format!("{method} {target}\n{}", shown.concat());
     let sent = if method == "HEAD" { "" } else { &body };
     let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Powered-By: stub\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Powered-By: stub\r\nX-Frame-Options: DENY\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let _ = stream.write_all(format!("{head}{sent}").as_bytes());
@@ -227,7 +235,7 @@ pub(super) fn nginx(program: &Nginx, world: &World, text: &str) -> Running {
     let logs = expression(r"((access_log|error_log)[ \t\n]+/|brotli_static)[^;]*;");
     let text = logs.replace_all(&text, "");
     fs::write(directory.path().join("site.conf"), text.as_bytes()).unwrap();
-    fs::write(directory.path().join("proxy_params"), "proxy_set_header Host $http_host;\n").unwrap();
+    fs::write(directory.path().join("proxy_params"), PROXY_PARAMS).unwrap();
     let account = if rustix::process::geteuid().is_root() { "user nobody nogroup;" } else { "" };
     let whole = format!(
         "{account} daemon off; worker_processes 1; pid nginx.pid; error_log error.log;\nevents {{ }}\nhttp {{\n\
@@ -245,6 +253,7 @@ pub(super) fn maitred(text: &str) -> Running {
     let directory = directory();
     let (socket, address) = reserved_address();
     let source = directory.path().join("site.conf");
+    fs::write(directory.path().join("proxy_params"), PROXY_PARAMS).unwrap();
     fs::write(&source, listening(text, address)).unwrap();
     let imported = crate::import::maitred(&["import", "nginx", source.to_str().unwrap()]);
     let toml = crate::import::text(&imported.stdout);
