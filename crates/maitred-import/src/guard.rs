@@ -151,7 +151,12 @@ fn switch_off(
             place
         }
         None => {
-            block.off = Some(why.to_owned());
+            let answers = ["redirect", "respond", "reroute", "rewrite"];
+            let key = entry.and_then(|number| block.entries.get(number)).map(|entry| entry.key.as_str());
+            match block.header == "[[site.route]]" && key.is_some_and(|key| answers.contains(&key)) {
+                true => close(block, why),
+                false => block.off = Some(why.to_owned()),
+            }
             None
         }
     };
@@ -169,6 +174,15 @@ fn switch_off(
         }
     }
     true
+}
+
+/// The requests of a route whose answer cannot be said are not left to a later one, which would mean something else.
+fn close(block: &mut Block, why: &str) {
+    let kept = ["path", "path_regex", "match", "methods"];
+    for entry in block.entries.iter_mut().filter(|entry| !kept.contains(&entry.key.as_str())) {
+        entry.off.get_or_insert_with(|| format!("this is mended, instead of 403: {why}"));
+    }
+    block.push("respond", Value::Table(vec![("status".into(), 403.into())]), None);
 }
 
 /// When all else fails: everything is a comment, and a site answers 404.

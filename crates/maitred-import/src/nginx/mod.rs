@@ -3,6 +3,7 @@
 mod include;
 mod lexer;
 mod scope;
+mod shipped;
 mod translate;
 mod tree;
 mod values;

@@ -180,7 +180,15 @@ fn redirected(cx: &Context<'_>, server: &Server<'_>) {
     cx.say(server.directive, Kind::Translated, "`redirect_http = true` at the address");
     fn all(cx: &Context<'_>, directives: &[Directive]) {
         for directive in directives {
-            if ["return", "rewrite", "location", "if", "root", "index"].contains(&directive.name.as_str()) {
+            let moved = ["return", "rewrite"].contains(&directive.name.as_str());
+            if moved
+                && directive
+                    .args
+                    .iter()
+                    .any(|arg| ["301", "302", "permanent", "redirect"].contains(&arg.as_str()))
+            {
+                cx.say(directive, Kind::Choice, "its status is 308 here, which keeps method and body");
+            } else if moved || ["location", "if", "root", "index"].contains(&directive.name.as_str()) {
                 cx.translated(directive);
             }
             all(cx, directive.inside());
@@ -281,9 +289,10 @@ fn site<'a>(cx: &Context<'a>, group: &Group<'_, 'a>, classes: &[Class], outside:
         hosts: group.hosts.clone(),
         certificates: all,
         error_pages: errors::of(cx, &main.scope),
-        error_root: super::files::root(cx, &main.scope)
-            .filter(|files| !files.missing)
-            .and_then(|files| Some((files.root, files.place?))),
+        error_root: errors::root(cx, &main.scope).map(|(root, place)| {
+            let missing = !cx.machine.has_directory(&root);
+            (root, place, missing)
+        }),
         log: logs::of_site(cx, &main.scope),
         routes,
     })
