@@ -151,12 +151,7 @@ fn switch_off(
             place
         }
         None => {
-            let answers = ["redirect", "respond", "reroute", "rewrite"];
-            let key = entry.and_then(|number| block.entries.get(number)).map(|entry| entry.key.as_str());
-            match block.header == "[[site.route]]" && key.is_some_and(|key| answers.contains(&key)) {
-                true => close(block, why),
-                false => block.off = Some(why.to_owned()),
-            }
+            drop_or_close(block, entry, why);
             None
         }
     };
@@ -177,7 +172,13 @@ fn switch_off(
 }
 
 /// The requests of a route whose answer cannot be said are not left to a later one, which would mean something else.
-fn close(block: &mut Block, why: &str) {
+fn drop_or_close(block: &mut Block, entry: Option<usize>, why: &str) {
+    let answers = ["redirect", "respond", "reroute", "rewrite"];
+    let key = entry.and_then(|number| block.entries.get(number)).map(|entry| entry.key.as_str());
+    if block.header != "[[site.route]]" || !key.is_some_and(|key| answers.contains(&key)) {
+        block.off = Some(why.to_owned());
+        return;
+    }
     let kept = ["path", "path_regex", "match", "methods"];
     for entry in block.entries.iter_mut().filter(|entry| !kept.contains(&entry.key.as_str())) {
         entry.off.get_or_insert_with(|| format!("this is mended, instead of 403: {why}"));

@@ -39,21 +39,12 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
         // Pages are looked for below the root of the site.
         site.routes.iter_mut().for_each(|route| route.error_pages.clear());
     }
-    match pages_root.as_ref().filter(|_| own.is_none()) {
-        Some((root, place, false)) => block.push("root", root.as_str(), Some(place)),
-        Some((root, place, true)) => {
-            let when = format!("{root} is there on this machine, and another route takes everything");
-            block.push_off("root", root.as_str(), Some(place), &when);
-        }
-        None => {}
-    }
-    match (site.error_pages.is_empty(), root || pages_there) {
-        (true, _) => {}
-        (false, true) => block.push("error_pages", error_pages(&site.error_pages), None),
-        (false, false) => {
-            block.push_off("error_pages", error_pages(&site.error_pages), None, "the site has a `root`");
-        }
-    }
+    push_pages(
+        &mut block,
+        &site.error_pages,
+        pages_root.as_ref().filter(|_| own.is_none()),
+        root || pages_there,
+    );
     let inherited = own.as_ref().and_then(|route| match &route.target {
         Target::Files(files) if !files.missing => Some(files.clone()),
         _ => None,
@@ -67,6 +58,30 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
         blocks.push(nothing(missing.map_or(&site.origin.0, |route| &route.origin.0)));
     }
     blocks
+}
+
+/// The pages for errors, and the directory that they are below, if it is not that of the site's files. `there`: it is there.
+fn push_pages(
+    block: &mut Block,
+    pages: &[(u16, String)],
+    pages_root: Option<&(String, Place, bool)>,
+    there: bool,
+) {
+    match pages_root {
+        Some((root, place, false)) => block.push("root", root.as_str(), Some(place)),
+        Some((root, place, true)) => {
+            let when = format!("{root} is there on this machine, and another route takes everything");
+            block.push_off("root", root.as_str(), Some(place), &when);
+        }
+        None => {}
+    }
+    match (pages.is_empty(), there) {
+        (true, _) => {}
+        (false, true) => block.push("error_pages", error_pages(pages), None),
+        (false, false) => {
+            block.push_off("error_pages", error_pages(pages), None, "the site has a `root`");
+        }
+    }
 }
 
 fn error_pages(pages: &[(u16, String)]) -> Value {

@@ -7,7 +7,7 @@ use super::access::{self, Access};
 use super::context::Context;
 use super::headers::{self, Responses};
 use super::selectors::{Location, Modifier, Selector};
-use super::targets::{Server, Spot};
+use super::spot::{Server, Spot};
 use crate::drafts::{Files, Header, How, Route, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -271,6 +271,17 @@ fn say_expires(cx: &Context<'_>, scope: &Scope<'_>, why: &str) {
     }
 }
 
+/// The directory that the paths of a location are in.
+fn directory(selector: &Selector) -> Option<String> {
+    let plain = selector.regex.is_none() && selector.condition.is_empty();
+    match (&selector.prefix, selector.paths.as_slice()) {
+        (Some(prefix), _) if prefix.ends_with('/') => Some(prefix.clone()),
+        (None, [path]) if path.ends_with('/') && !path.contains('*') => Some(path.clone()),
+        _ => None,
+    }
+    .filter(|_| plain)
+}
+
 /// Routes for directories whose index another location answers for: `location ~ \.html$` does for `/` as well.
 pub(super) fn of_directories<'a>(
     cx: &Context<'a>,
@@ -280,15 +291,9 @@ pub(super) fn of_directories<'a>(
     make: &dyn Fn(&Spot<'_, 'a>, Selector) -> Route,
 ) -> Vec<Route> {
     let Target::Files(files) = &main.target else { return Vec::new() };
-    let base = match (&selector.prefix, selector.paths.as_slice()) {
-        (Some(prefix), _) if prefix.ends_with('/') => prefix.clone(),
-        (None, [path]) if path.ends_with('/') && !path.contains('*') => path.clone(),
-        _ => return Vec::new(),
-    };
-    let plain = selector.regex.is_none() && selector.condition.is_empty();
-    if files.no_index || !plain || files.rewrite.is_some() {
+    let Some(base) = directory(selector).filter(|_| !files.no_index && files.rewrite.is_none()) else {
         return Vec::new();
-    }
+    };
     let name = files.index.first().map_or("index.html", String::as_str);
     let mut routes: Vec<Route> = Vec::new();
     let deeper = selector.prefix.is_some();

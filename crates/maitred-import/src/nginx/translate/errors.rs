@@ -2,11 +2,11 @@
 
 use super::answering;
 use super::context::{Context, absolute};
+use super::files;
 use super::forward;
 use super::rewriting;
 use super::selectors::{self, Location, Modifier};
-use super::targets::Server;
-use super::tries;
+use super::spot::Server;
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::nginx::values;
@@ -98,7 +98,7 @@ fn is_end_of_files(server: &Server<'_>, directive: &Directive) -> bool {
     let files = |location: &&Location<'_>| location.modifier != Modifier::Named && !answers(location);
     let scopes = || server.locations.iter().filter(files).map(|location| &location.scope);
     let is = |scope: &Scope<'_>| {
-        tries::page(scope).is_some_and(|(page, _)| std::ptr::eq(page, directive) && ends(scope))
+        files::missing_page(scope).is_some_and(|(page, _)| std::ptr::eq(page, directive) && ends(scope))
     };
     // A location that only answers 404 would have it as well.
     let others = server.locations.iter().any(|location| {
@@ -166,11 +166,7 @@ fn page<'a>(
     };
     let there = found.map_or(scope, |found| &found.scope);
     if let Some(found) = found.filter(|_| named.is_none()) {
-        let other = |one: &&Directive| {
-            let other = ["return", "rewrite", "alias", "if"].contains(&one.name.as_str());
-            other || one.name.ends_with("_pass")
-        };
-        if found.scope.own().iter().any(|one| other(&one)) {
+        if answers_itself(found) {
             let why =
                 format!("error pages are files, and `{}` answers for this one", found.directive.shown());
             return Err((Kind::Worse, format!("{why}: a short text takes its place")));
@@ -182,6 +178,12 @@ fn page<'a>(
     said.push(root);
     let directory = absolute(directory.trim_end_matches('/'));
     Ok(Some(Page { path, root: (directory, root.place.clone()), said }))
+}
+
+/// Whether a location answers with something else than a file below its `root`.
+fn answers_itself(location: &Location<'_>) -> bool {
+    let other = ["return", "rewrite", "alias", "if"];
+    location.scope.own().iter().any(|one| other.contains(&one.name.as_str()) || one.name.ends_with("_pass"))
 }
 
 /// The directive and the path of a location that only names a page; whether it is looked for there.

@@ -157,6 +157,18 @@ pub(crate) fn tries(directive: &Directive, scope: &Scope<'_>) -> Result<(Vec<Str
     Ok((found, last))
 }
 
+/// `error_page 404 = @app` and `error_page 404 =200 /index.html`: what answers for files that are not there.
+pub(super) fn missing_page<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, Last)> {
+    let directive =
+        scope.all("error_page").into_iter().find(|page| page.args.iter().any(|arg| arg == "404"))?;
+    let changed = directive.args.iter().any(|arg| arg == "=" || arg == "=200");
+    let page = directive.args.last().filter(|_| changed)?;
+    match page.strip_prefix('@') {
+        Some(name) => Some((directive, Last::Named(name.to_owned()))),
+        None => page.starts_with('/').then(|| (directive, Last::Path(page.clone()))),
+    }
+}
+
 /// The default is left out: a file, or a directory with its index, or 404.
 pub(crate) fn plain(mut items: Vec<String>) -> Vec<String> {
     let directory = items.iter().any(|item| item == "{path}/");

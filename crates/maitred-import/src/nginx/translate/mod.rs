@@ -25,6 +25,7 @@ mod scripts;
 mod selectors;
 mod servers;
 mod settings;
+mod spot;
 mod targets;
 mod tokens;
 mod tries;

@@ -352,24 +352,13 @@ fn with_query(to: String, dropped: bool) -> String {
     }
 }
 
-fn rewritten(
-    scope: &Scope<'_>,
-    directive: &Directive,
+/// Takes the expression of a `rewrite` into what its route asks. `all`: it matches every path.
+fn narrow_by(
+    pattern: &str,
+    (all, captures): (bool, bool),
     selector: &Selector,
-    server: bool,
-) -> Result<Rewritten, String> {
-    let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
-    let captures = to.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let mut narrow = selector.clone();
-    let all = takes_all(pattern);
-    let ahead = values::without_look_ahead(pattern, selector.paths.iter().all(|path| path.contains(".php")));
-    let pattern = match &ahead {
-        Some((pattern, left)) => {
-            narrow.except.extend(left.iter().cloned());
-            pattern.as_str()
-        }
-        None => pattern,
-    };
+    narrow: &mut Selector,
+) -> Result<(), String> {
     let free = selector.paths.is_empty() || selector.paths == ["/*"];
     match (all && !captures, values::as_patterns(pattern).filter(|_| !captures)) {
         (true, _) => {}
@@ -389,6 +378,28 @@ fn rewritten(
             }
         }
     }
+    Ok(())
+}
+
+fn rewritten(
+    scope: &Scope<'_>,
+    directive: &Directive,
+    selector: &Selector,
+    server: bool,
+) -> Result<Rewritten, String> {
+    let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let captures = to.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let mut narrow = selector.clone();
+    let all = takes_all(pattern);
+    let ahead = values::without_look_ahead(pattern, selector.paths.iter().all(|path| path.contains(".php")));
+    let pattern = match &ahead {
+        Some((pattern, left)) => {
+            narrow.except.extend(left.iter().cloned());
+            pattern.as_str()
+        }
+        None => pattern,
+    };
+    narrow_by(pattern, (all, captures), selector, &mut narrow)?;
     let scope = &scope.clone().with_groups(pattern);
     let no_query = to.ends_with('?');
     let to = to.trim_end_matches('?');

@@ -6,8 +6,8 @@ use super::files::{self, Last};
 use super::headers;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{self, Location, Modifier, Selector, is_php};
-use super::targets::{self, Server, Spot};
-use super::tries;
+use super::spot::{Server, Spot};
+use super::targets;
 use crate::drafts::{Route, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -90,7 +90,7 @@ fn front(scope: &Scope<'_>, locations: &[Location<'_>]) -> Option<String> {
     }
     let tries = own.iter().rfind(|directive| directive.name == "try_files");
     let last = tries.and_then(|directive| files::tries(directive, scope).ok()).map(|(_, last)| last);
-    let page = || tries::page(root.map_or(scope, |location| &location.scope)).map(|(_, last)| last);
+    let page = || files::missing_page(root.map_or(scope, |location| &location.scope)).map(|(_, last)| last);
     let last = match last {
         None | Some(Last::Status(404)) => page(),
         last => last,

@@ -4,9 +4,8 @@ use super::answering;
 use super::context::Context;
 use super::files;
 use super::selectors::{Location, Selector, is_php};
-use super::targets::{self, Spot};
+use super::spot::Spot;
 use crate::drafts::{Route, Target};
-use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 
 /// What `index` says: names of files, and a script.
@@ -44,26 +43,6 @@ pub(super) fn runner<'s, 'a>(locations: &'s [Location<'a>]) -> Option<(&'s Locat
         let handler = location.scope.own().iter().find(|directive| directive.name == "fastcgi_pass")?;
         Some((location, handler))
     })
-}
-
-/// The pool of a location for scripts, and its scope. `all`: whatever is no file goes to the front controller.
-pub(super) fn pool<'a>(
-    cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
-    (location, handler): (&Location<'a>, &'a Directive),
-    all: bool,
-) -> Option<(String, Scope<'a>)> {
-    let there = Spot {
-        server: spot.server,
-        directive: location.directive,
-        modifier: location.modifier,
-        scope: location.scope.clone(),
-        blocks: vec![location.scope.own()],
-    };
-    match targets::fastcgi(cx, &there, handler, all) {
-        Ok(Target::Pool { name, .. }) => Some((name, location.scope.clone())),
-        _ => None,
-    }
 }
 
 /// Whether the location that answers for a path runs scripts.

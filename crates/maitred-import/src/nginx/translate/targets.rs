@@ -16,6 +16,7 @@ use super::rewriting::Rewriting;
 use super::scripts;
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
+use super::spot::{HANDLERS, Spot};
 use super::tokens;
 use super::tries;
 use super::upstreams::{self, Destination};
@@ -24,42 +25,6 @@ use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::nginx::values;
 use crate::report::Kind;
-
-/// A server, while its locations are translated.
-pub(crate) struct Server<'a> {
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// The locations of the server.
-    pub(crate) locations: Vec<Location<'a>>,
-    /// The script that takes what is no file, if there is one: `php = true`.
-    pub(crate) front: Option<String>,
-}
-
-/// The place whose content is wanted.
-pub(crate) struct Spot<'s, 'a> {
-    /// The server.
-    pub(crate) server: &'s Server<'a>,
-    /// The directive of the block.
-    pub(crate) directive: &'a Directive,
-    /// How the location was chosen.
-    pub(crate) modifier: Modifier,
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// Blocks in which a handler may stand, the innermost first.
-    pub(crate) blocks: Vec<&'a [Directive]>,
-}
-
-impl<'a> Spot<'_, 'a> {
-    pub(super) fn own(&self, names: &[&str]) -> Option<&'a Directive> {
-        let of = |block: &&'a [Directive]| {
-            block.iter().rfind(|directive| names.contains(&directive.name.as_str()))
-        };
-        self.blocks.iter().find_map(of)
-    }
-}
-
-pub(super) const HANDLERS: &[&str] =
-    &["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// The routes of a location's content; several, if some paths are rewritten.
 pub(crate) fn content<'a>(

@@ -6,7 +6,8 @@ use super::files::{self, Last};
 use super::rewriting::{self, Missing, Rewriting};
 use super::scripts::{self, Index};
 use super::selectors::{Location, Modifier, Selector};
-use super::targets::{self, HANDLERS, Spot};
+use super::spot::{HANDLERS, Spot};
+use super::targets;
 use crate::drafts::{Files, Header, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -71,7 +72,7 @@ pub(super) fn target<'a>(
             items.insert(0, "{path}".to_owned());
         }
     } else if last == Last::Status(404)
-        && let Some((page, instead)) = page(&spot.scope)
+        && let Some((page, instead)) = files::missing_page(&spot.scope)
     {
         cx.translated(page);
         (directive, last) = (page, instead);
@@ -155,18 +156,6 @@ fn instead<'a>(
     }
 }
 
-/// `error_page 404 = @app` and `error_page 404 =200 /index.html`: what answers for files that are not there.
-pub(super) fn page<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, Last)> {
-    let directive =
-        scope.all("error_page").into_iter().find(|page| page.args.iter().any(|arg| arg == "404"))?;
-    let changed = directive.args.iter().any(|arg| arg == "=" || arg == "=200");
-    let page = directive.args.last().filter(|_| changed)?;
-    match page.strip_prefix('@') {
-        Some(name) => Some((directive, Last::Named(name.to_owned()))),
-        None => page.starts_with('/').then(|| (directive, Last::Path(page.clone()))),
-    }
-}
-
 /// Puts the last item behind the others.
 fn close<'a>(
     cx: &Context<'a>,
@@ -241,7 +230,7 @@ fn of_status<'a>(
         cx.say(given, Kind::Worse, "an index that some location runs, and others do not, is not run");
     }
     if let (true, Some(runner)) = (below, scripts::runner(&spot.server.locations)) {
-        let Some((name, scope)) = scripts::pool(cx, spot, runner, false) else {
+        let Some((name, scope)) = pool(cx, spot, runner, false) else {
             return Err("its index is a script that no pool runs".into());
         };
         if status != 404 {
@@ -361,6 +350,26 @@ fn path_item<'a>(
     }
 }
 
+/// The pool of a location for scripts, and its scope. `all`: whatever is no file goes to the front controller.
+fn pool<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (location, handler): (&Location<'a>, &'a Directive),
+    all: bool,
+) -> Option<(String, Scope<'a>)> {
+    let there = Spot {
+        server: spot.server,
+        directive: location.directive,
+        modifier: location.modifier,
+        scope: location.scope.clone(),
+        blocks: vec![location.scope.own()],
+    };
+    match targets::fastcgi(cx, &there, handler, all) {
+        Ok(Target::Pool { name, .. }) => Some((name, location.scope.clone())),
+        _ => None,
+    }
+}
+
 /// A script that answers for all that is no file.
 fn script<'a>(
     cx: &Context<'a>,
@@ -380,8 +389,7 @@ fn script<'a>(
         let why = "of directories below the script's own, `index.php` is not run: a route of theirs to its pool does that";
         cx.say(directive, Kind::Worse, why);
     }
-    let (name, scope) =
-        scripts::pool(cx, spot, (location, handler), usual).ok_or("no pool runs this script")?;
+    let (name, scope) = pool(cx, spot, (location, handler), usual).ok_or("no pool runs this script")?;
     (end.ending, end.scripts) = (Some(Ending::Pool(scope)), Some(usual));
     end.front = (!usual || !end.looks_into).then(|| own.to_owned());
     Ok(format!("pool:{name}"))
