@@ -104,5 +104,6 @@ pub(super) const FRONT_CONTROLLER: Key = Key::new(
     Default::Absent("the script that the path names"),
     "With a `pool` of FastCGI that has a `root`: this script answers every request of the route, whatever its path is like: \
      segments that begin with a dot, `.php` in any case, and repeated slashes are data. `REQUEST_URI` is as the client has sent \
-     it, and `PATH_INFO` is empty. No file is served by this route.",
+     it, and `PATH_INFO` is empty. No file is served by this route, unless it has a `root` whose `try` ends in the pool: then \
+     the script answers for what is no file.",
 );

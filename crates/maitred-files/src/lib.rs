@@ -17,7 +17,9 @@ use std::sync::{Mutex, PoisonError};
 
 use maitred_base::clock::Clock;
 
-pub use files::{CachedBytes, Encoding, EncodingPlace, FileServer, FileSet, ScriptRules, Wanted};
+pub use files::{
+    CachedBytes, Encoding, EncodingPlace, FileServer, FileSet, ScriptRules, Wanted, usual_media_type,
+};
 pub use maitred_base::passed::ServedFile;
 pub use maitred_base::residency::OpenFile;
 

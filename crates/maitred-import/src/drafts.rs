@@ -278,6 +278,12 @@ pub(crate) struct Route {
     pub(crate) later: Option<(&'static str, Value, String)>,
     /// `expires`: kinds of responses and what is said of them.
     pub(crate) expires: Vec<(String, String)>,
+    /// `front_controller`
+    pub(crate) front_controller: Option<String>,
+    /// `query`: parameters that are set.
+    pub(crate) query: Vec<(String, String)>,
+    /// What is no file goes to scripts of FastCGI; whether whatever is left goes to the front controller.
+    pub(crate) scripts: Option<bool>,
 }
 
 impl Route {
@@ -307,6 +313,9 @@ impl Route {
             gates: Vec::new(),
             later: None,
             expires: Vec::new(),
+            front_controller: None,
+            query: Vec::new(),
+            scripts: None,
         }
     }
 
@@ -334,8 +343,8 @@ pub(crate) struct Site {
     pub(crate) certificates: Vec<(String, String, bool, Place)>,
     /// `error_pages`
     pub(crate) error_pages: Vec<(u16, String)>,
-    /// The directory of these pages, and where it is named.
-    pub(crate) error_root: Option<(String, Place)>,
+    /// The directory of these pages, where it is named, and whether it is missing.
+    pub(crate) error_root: Option<(String, Place, bool)>,
     /// `access_log`: a name.
     pub(crate) log: Option<String>,
     /// The routes of the site, in their order.

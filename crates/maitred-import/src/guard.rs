@@ -166,7 +166,7 @@ fn switch_off(
             place
         }
         None => {
-            block.off = Some(why.to_owned());
+            drop_or_close(block, entry, why);
             None
         }
     };
@@ -209,6 +209,21 @@ fn refuses_all(block: &mut Block, number: usize, why: &str) -> bool {
         block.push("path", "/*", None);
     }
     true
+}
+
+/// The requests of a route whose answer cannot be said are not left to a later one, which would mean something else.
+fn drop_or_close(block: &mut Block, entry: Option<usize>, why: &str) {
+    let answers = ["redirect", "respond", "reroute", "rewrite"];
+    let key = entry.and_then(|number| block.entries.get(number)).map(|entry| entry.key.as_str());
+    if block.header != "[[site.route]]" || !key.is_some_and(|key| answers.contains(&key)) {
+        block.off = Some(why.to_owned());
+        return;
+    }
+    let kept = ["path", "path_regex", "match", "methods"];
+    for entry in block.entries.iter_mut().filter(|entry| !kept.contains(&entry.key.as_str())) {
+        entry.off.get_or_insert_with(|| format!("this is mended, instead of 403: {why}"));
+    }
+    block.push("respond", Value::Table(vec![("status".into(), 403.into())]), None);
 }
 
 /// When all else fails: everything is a comment, and a site answers 404.

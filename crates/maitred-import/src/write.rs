@@ -15,7 +15,14 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
         block.push("listen", Value::one_or_more(&site.listen), None);
     }
     // The last route of a site that takes everything is the site's own directory, if it is one.
-    let mut own = site.routes.pop_if(is_own);
+    let pages = !site.error_pages.is_empty() || site.routes.iter().any(|route| !route.error_pages.is_empty());
+    let pages_root = site.error_root.take().filter(|_| pages);
+    // Pages are looked for below the root of the site, so that a site with pages elsewhere has only those.
+    let elsewhere = |route: &Route| match (&route.target, &pages_root) {
+        (Target::Files(files), Some((root, _, false))) => files.root != *root || files.missing,
+        _ => false,
+    };
+    let mut own = site.routes.pop_if(|route| is_own(route) && !elsewhere(route));
     let mut shared = Shared::of(&site.routes.iter().chain(&own).collect::<Vec<_>>());
     shared.log = site.log.take();
     // What the site says would hold for its other routes, too.
@@ -30,25 +37,25 @@ pub(crate) fn site(mut site: Site) -> Vec<Block> {
     certificates(&mut block, &site);
     let root =
         own.as_ref().is_some_and(|route| matches!(&route.target, Target::Files(files) if !files.missing));
-    let pages = !site.error_pages.is_empty() || site.routes.iter().any(|route| !route.error_pages.is_empty());
-    let pages_root = site.error_root.as_ref().filter(|_| pages && own.is_none());
-    if !root && pages_root.is_none() {
+    let pages_there = pages_root.as_ref().is_some_and(|(_, _, missing)| !missing);
+    if !root && !pages_there {
         // Pages are looked for below the root of the site.
         site.routes.iter_mut().for_each(|route| route.error_pages.clear());
     }
-    if let Some((root, place)) = pages_root {
-        block.push("root", root.as_str(), Some(place));
-    }
-    if (root || pages_root.is_some()) && !site.error_pages.is_empty() {
-        block.push("error_pages", error_pages(&site.error_pages), None);
-    }
+    push_pages(
+        &mut block,
+        &site.error_pages,
+        pages_root.as_ref().filter(|_| own.is_none()),
+        root || pages_there,
+    );
     let inherited = own.as_ref().and_then(|route| match &route.target {
         Target::Files(files) if !files.missing => Some(files.clone()),
         _ => None,
     });
     let mut blocks = vec![block];
     blocks.extend(site.routes.iter().map(|draft| route(draft, &shared, inherited.as_ref())));
-    let needs_answer = blocks.len() == 1 && !root;
+    let bare = own.is_none() && pages_there && !site.routes.iter().any(Route::takes_all);
+    let needs_answer = blocks.len() == 1 && !root || bare;
     let missing = own.as_ref().filter(|_| !root);
     if needs_answer || missing.is_some() {
         blocks.push(nothing(missing.map_or(&site.origin.0, |route| &route.origin.0)));
@@ -95,6 +102,30 @@ pub(crate) fn defaults(blocks: &mut [Block]) -> Option<Block> {
     Some(block)
 }
 
+/// The pages for errors, and the directory that they are below, if it is not that of the site's files. `there`: it is there.
+fn push_pages(
+    block: &mut Block,
+    pages: &[(u16, String)],
+    pages_root: Option<&(String, Place, bool)>,
+    there: bool,
+) {
+    match pages_root {
+        Some((root, place, false)) => block.push("root", root.as_str(), Some(place)),
+        Some((root, place, true)) => {
+            let when = format!("{root} is there on this machine, and another route takes everything");
+            block.push_off("root", root.as_str(), Some(place), &when);
+        }
+        None => {}
+    }
+    match (pages.is_empty(), there) {
+        (true, _) => {}
+        (false, true) => block.push("error_pages", error_pages(pages), None),
+        (false, false) => {
+            block.push_off("error_pages", error_pages(pages), None, "the site has a `root`");
+        }
+    }
+}
+
 fn error_pages(pages: &[(u16, String)]) -> Value {
     Value::Table(pages.iter().map(|(status, path)| (status.to_string(), path.as_str().into())).collect())
 }
@@ -110,7 +141,8 @@ fn nothing(place: &Place) -> Block {
 fn is_own(route: &mut Route) -> bool {
     let plain =
         matches!(&route.target, Target::Files(files) if files.strip.is_none() && files.rewrite.is_none());
-    let plain = plain && route.later.is_none() && route.error_pages.is_empty();
+    let plain =
+        plain && route.later.is_none() && route.error_pages.is_empty() && route.front_controller.is_none();
     plain && route.takes_all() && !(route.target_is_missing() && route.falls_back().is_some())
 }
 
@@ -306,6 +338,14 @@ impl Route {
         matches!(&self.target, Target::Files(files) if files.missing)
     }
 
+    /// The pool that gets requests of the route.
+    pub(super) fn pool(&self) -> Option<&str> {
+        match &self.target {
+            Target::Pool { name, .. } => Some(name),
+            _ => self.falls_back(),
+        }
+    }
+
     /// The pool that takes what is no file.
     fn falls_back(&self) -> Option<&str> {
         let Target::Files(files) = &self.target else { return None };
@@ -382,6 +422,14 @@ fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
     match &draft.target {
         Target::Files(files) => {
             files_keys(block, files, site);
+            match (&draft.front_controller, files.missing) {
+                (None, _) => {}
+                (Some(script), false) => block.push("front_controller", script.as_str(), None),
+                (Some(script), true) => {
+                    let when = format!("{} is there on this machine", files.root);
+                    block.push_off("front_controller", script.as_str(), None, &when);
+                }
+            }
             match draft.falls_back() {
                 _ if !files.missing => {}
                 Some(pool) => block.push("pool", pool, None),
@@ -398,6 +446,13 @@ fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
             }
             if let Some(rewrite) = rewrite {
                 block.push("rewrite", rewrite.as_str(), None);
+            }
+            if let Some(script) = &draft.front_controller {
+                block.push("front_controller", script.as_str(), None);
+            }
+            if !draft.query.is_empty() {
+                let set = draft.query.iter().map(|(name, value)| (name.clone(), value.as_str().into()));
+                block.push("query", Value::Table(vec![("set".into(), Value::Table(set.collect()))]), None);
             }
         }
         Target::Redirect { to, status } => {

@@ -19,9 +19,12 @@ use maitred_control::servers::{ServerList, ports};
 /// When the kernel has Landlock and refuses the rules.
 pub fn confine(config: &Config, servers: &[ServerList]) -> Result<&'static str, String> {
     let files = config.sites.iter().flat_map(|site| {
-        let routes = site.routes.iter().filter_map(|route| match &route.target {
-            maitred_config::Target::Files(files) => Some(files),
-            _ => route.scripts.as_ref(),
+        let routes = site.routes.iter().flat_map(|route| {
+            let files = match &route.target {
+                maitred_config::Target::Files(files) => Some(files),
+                _ => None,
+            };
+            files.into_iter().chain(&route.scripts)
         });
         routes.chain(&site.files)
     });

@@ -123,7 +123,7 @@ pub(super) fn front_controller(section: &Section<'_>, files: Option<&Files>) -> 
         );
         return None;
     }
-    if section.given("pool").is_some() && files.is_none() {
+    if ["pool", "root"].iter().any(|target| section.given(target).is_some()) && files.is_none() {
         let message = "`front_controller` needs a pool with `connect = \"fastcgi://…\"` and `root`";
         section.cx.error_with(&text.span, message, "set `root` of that pool to the directory of the script");
         return None;

@@ -6,7 +6,7 @@ use super::super::access::KEYS;
 use super::super::cache::Caching;
 use super::super::finding::{At, Span};
 use super::super::headers::RequestHeaderRules;
-use super::super::meaning::{Files, PathPattern, Route, Source, Target};
+use super::super::meaning::{Files, PathPattern, Route, Source, Target, TryItem};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::template::{self, Part};
@@ -190,7 +190,8 @@ fn target(
     }
     only_with(section, chosen, &["redirect"], &["status"]);
     only_with(section, chosen, &["root", "pool"], &["strip_prefix", "rewrite"]);
-    only_with(section, chosen, &["pool"], &["replace_prefix", "query", "front_controller"]);
+    only_with(section, chosen, &["pool"], &["replace_prefix", "query"]);
+    only_with(section, chosen, &["pool", "root"], &["front_controller"]);
     only_with(section, chosen, &["root"], &files::KEYS);
     only_with(section, chosen, &["pool"], &["request_headers"]);
     // Of a request that is routed again, the last route decides.
@@ -321,12 +322,20 @@ impl Known<'_> {
 }
 
 /// The files beside the scripts of a pool. Neither `listing` nor `try` has a meaning there: what is not found is the script's.
-fn scripts(target: &Target, site: &Files, pools: &Known<'_>) -> Option<Files> {
-    let Target::Pool(index) = target else { return None };
+pub(super) fn scripts(target: &Target, site: &Files, pools: &Known<'_>) -> Option<Files> {
+    let (index, options) = match target {
+        Target::Pool(index) => (index, site),
+        // What is not among the files.
+        Target::Files(files) => match files.try_files.last() {
+            Some(TryItem::Pool(index)) => (index, files),
+            _ => return None,
+        },
+        _ => return None,
+    };
     let pool = pools.pools.get(*index)?;
     let root = pool.source.fastcgi()?.root.clone()?;
     let strip_prefix = format!("{}/", pool.mount);
-    Some(Files { root, strip_prefix, listing: false, try_files: Vec::new(), ..site.clone() })
+    Some(Files { root, strip_prefix, listing: false, try_files: Vec::new(), ..options.clone() })
 }
 
 /// A pool that accepts connections by itself takes no requests.

@@ -95,7 +95,8 @@ fn site(
     }
     if let Some(files) = &files {
         let target = Target::Files(files.clone());
-        routes.push(Route::new(PathPattern::All, target));
+        let scripts = routes::scripts(&target, &options, pools);
+        routes.push(Route { scripts, ..Route::new(PathPattern::All, target) });
     }
     let methods = routes::methods(section);
     for route in routes.iter_mut().filter(|route| route.methods.is_empty()) {

@@ -200,6 +200,8 @@ fn a_front_controller_is_a_script_of_the_pool() {
     let found =
         brief(&route("root = \"www\"\n", "respond = { status = 200 }\nfront_controller = \"index.php\""));
     assert!(found[0].contains("`front_controller` goes with `pool`"), "{found:?}");
+    let found = brief(&route("root = \"www\"\n", "root = \"www\"\nfront_controller = \"index.php\""));
+    assert!(found.iter().any(|one| one.contains("`front_controller` needs a pool with")), "{found:?}");
 }
 
 #[test]

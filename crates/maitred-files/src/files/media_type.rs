@@ -5,7 +5,7 @@ use std::path::Path;
 use maitred_config::MediaTypes;
 
 /// Types that are newer than the library's table, or that it names in an obsolete way.
-const NEWER: [(&str, &str); 16] = [
+const NEWER: [(&str, &str); 20] = [
     ("avif", "image/avif"),
     ("cjs", "text/javascript"),
     ("geojson", "application/geo+json"),
@@ -13,14 +13,20 @@ const NEWER: [(&str, &str); 16] = [
     ("js", "text/javascript"),
     ("jsonld", "application/ld+json"),
     ("jxl", "image/jxl"),
+    // RFC 8216 section 10.
+    ("m3u8", "application/vnd.apple.mpegurl"),
     ("map", "application/json"),
     ("md", "text/markdown"),
     ("mjs", "text/javascript"),
     ("opus", "audio/ogg"),
     ("parquet", "application/vnd.apache.parquet"),
+    ("rpm", "application/x-rpm"),
+    // RFC 3555 section 4.2.9, and RFC 8081 section 4.4.5 below.
+    ("ts", "video/mp2t"),
     ("wasm", "application/wasm"),
     ("webmanifest", "application/manifest+json"),
     ("webp", "image/webp"),
+    ("woff", "font/woff"),
     ("zst", "application/zstd"),
 ];
 
@@ -48,10 +54,13 @@ fn ends_with(name: &str, ending: &str) -> bool {
 }
 
 fn built_in(name: &str) -> Option<&'static str> {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default();
-    let newer =
-        NEWER.iter().find(|(known, _)| extension.eq_ignore_ascii_case(known)).map(|(_, media)| *media);
-    newer.or_else(|| mime_guess::from_ext(extension).first_raw())
+    usual(Path::new(name).extension().and_then(|extension| extension.to_str()).unwrap_or_default())
+}
+
+/// The type of names with this ending, unless a configuration says otherwise.
+pub fn usual(ending: &str) -> Option<&'static str> {
+    let newer = NEWER.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known)).map(|(_, media)| *media);
+    newer.or_else(|| mime_guess::from_ext(ending).first_raw())
 }
 
 /// Whether a type gets a `charset`: one that has parameters says for itself what it is.
@@ -73,6 +82,9 @@ mod tests {
             ("index.html", "text/html; charset=utf-8"),
             ("a/b.CSS", "text/css; charset=utf-8"),
             ("app.js", "text/javascript; charset=utf-8"),
+            ("a.woff", "font/woff"),
+            ("live.m3u8", "application/vnd.apple.mpegurl"),
+            ("live.ts", "video/mp2t"),
             ("app.mjs", "text/javascript; charset=utf-8"),
             ("data.json", "application/json"),
             ("module.wasm", "application/wasm"),

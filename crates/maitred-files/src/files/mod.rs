@@ -42,6 +42,7 @@ pub use self::encoding::{Encoding, EncodingPlace};
 pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
 use self::made::Made;
+pub use self::media_type::usual as usual_media_type;
 use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, MayWait, Miss};

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::shipped;
 use super::tree::{Directive, parse};
 use crate::files;
 use crate::report::{Kind, Report};
@@ -12,27 +13,6 @@ const DEPTH_MAX: usize = 12;
 /// Included files, at most, and directives of all files together: what includes two others doubles with each level.
 const FILES_MAX: usize = 2000;
 const DIRECTIVES_MAX: usize = 200_000;
-
-/// Included files whose content Maitred has by itself, by the ends of their names.
-const KNOWN: &[(&str, &str)] = &[
-    ("mime.types", "media types follow from the ends of names"),
-    ("fastcgi_params", "applications get these variables"),
-    ("fastcgi.conf", "applications get these variables"),
-    ("fastcgi-php.conf", "scripts are found, and applications get these variables"),
-    ("proxy_params", "applications get these fields"),
-    ("proxy.conf", "applications get these fields"),
-    ("proxy_pass.conf", "applications get these fields"),
-    ("proxy-headers.conf", "applications get these fields"),
-    ("proxy_headers.conf", "applications get these fields"),
-    ("websocket.conf", "WebSockets are passed on"),
-    ("uwsgi_params", "applications get these variables"),
-    ("scgi_params", "applications get these variables"),
-    ("options-ssl-nginx.conf", "versions and ciphers of TLS are those that are safe today"),
-    ("ssl-params.conf", "versions and ciphers of TLS are those that are safe today"),
-    ("ssl.conf", "versions and ciphers of TLS are those that are safe today"),
-    ("modules-enabled/*.conf", "there are no modules to load"),
-    ("modules/*.conf", "there are no modules to load"),
-];
 
 /// Reads files with their includes.
 pub(crate) struct Loader<'a> {
@@ -91,16 +71,19 @@ impl<'a> Loader<'a> {
         let shown = directive.shown();
         let mut say = |kind, why: &str| report.say(&directive.place, &shown, kind, why);
         let pattern = directive.arg(0);
-        if let Some((_, what)) = KNOWN.iter().find(|(end, _)| known(pattern, end)) {
-            say(Kind::NotNeeded, what);
-            return Vec::new();
-        }
         if depth >= DEPTH_MAX || self.files >= FILES_MAX || self.directives >= DIRECTIVES_MAX {
             say(Kind::NotPossible, "too many files include one another");
             return Vec::new();
         }
         let found = self.find(pattern);
         if found.is_empty() {
+            if let Some(text) = shipped::text(pattern) {
+                say(Kind::Translated, "not there: taken as nginx ships it");
+                self.files += 1;
+                let name: Rc<str> = format!("{pattern} (as shipped)").into();
+                let directives = parse(&name, &text).unwrap_or_default();
+                return self.expand(directives, depth + 1, report);
+            }
             match pattern.contains(['*', '?', '[']) {
                 true => say(Kind::NotNeeded, "no file matches, so that nothing is included"),
                 false => say(Kind::NotPossible, "there is no such file: what it says is not in the output"),
@@ -166,8 +149,4 @@ impl<'a> Loader<'a> {
             None => short.replace("/../", "/"),
         }
     }
-}
-
-fn known(pattern: &str, end: &str) -> bool {
-    pattern.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }

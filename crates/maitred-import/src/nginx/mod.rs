@@ -3,6 +3,7 @@
 mod include;
 mod lexer;
 mod scope;
+mod shipped;
 pub(crate) mod stage;
 mod translate;
 mod tree;

@@ -301,6 +301,113 @@ pub(crate) fn regex(text: &str, any_case: bool) -> Result<String, String> {
     Ok(out)
 }
 
+/// `^/a/(?!b|c)d` as an expression without looking ahead, and patterns of the paths that it leaves out. `loose`: that something
+/// stands where `.+` is makes no difference.
+pub(crate) fn without_look_ahead(text: &str, loose: bool) -> Option<(String, Vec<String>)> {
+    let (before, rest) = text.split_once("(?!")?;
+    let prefix = literal(before.strip_prefix('^')?).filter(|prefix| prefix.starts_with('/'))?;
+    let end = closing(rest)?;
+    let (inside, after) = (&rest[..end], &rest[end + 1..]);
+    let mut left = Vec::new();
+    for one in split_top(inside) {
+        left.extend(beginnings(&prefix, one, loose)?);
+    }
+    (left.len() <= BEGINNINGS_MAX).then(|| (format!("{before}{after}"), left))
+}
+
+/// Patterns that a look-ahead becomes, at most.
+const BEGINNINGS_MAX: usize = 64;
+
+/// A text of an expression that stands for itself.
+fn literal(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => out.push(chars.next().filter(|c| c.is_ascii_punctuation() && !"*?#{}".contains(*c))?),
+            c if c.is_ascii_alphanumeric() || "-_/~%".contains(c) => out.push(c),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+/// Where the group ends that is open.
+fn closing(text: &str) -> Option<usize> {
+    let (mut depth, mut escaped) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => {}
+            '(' => depth += 1,
+            ')' if depth == 0 => return Some(at),
+            ')' => depth -= 1,
+            _ => {}
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    None
+}
+
+/// The alternatives of an expression.
+fn split_top(text: &str) -> Vec<&str> {
+    let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
+        match c {
+            '\\' => at += 1,
+            '(' => at += closing(&text[at + 1..]).map_or(0, |end| end + 1),
+            '|' => {
+                found.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+    }
+    found.push(&text[start.min(text.len())..]);
+    found
+}
+
+/// Patterns of the paths that begin with one of the texts of an expression without repetitions.
+fn beginnings(prefix: &str, text: &str, loose: bool) -> Option<Vec<String>> {
+    let mut all = vec![prefix.to_owned()];
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if rest == "$" {
+            return Some(all);
+        }
+        let (choices, length) = match c {
+            '\\' => {
+                let length = 1 + rest[1..].chars().next()?.len_utf8();
+                (vec![literal(&rest[..length])?], length)
+            }
+            '.' if loose && rest.starts_with(".+") || rest.starts_with(".*") => (vec!["*".to_owned()], 2),
+            '[' => {
+                let end = rest.find(']')?;
+                let inside = rest.get(1..end).filter(|inside| !inside.contains('-'))?;
+                (inside.chars().map(|c| literal(c.encode_utf8(&mut [0; 4]))).collect::<Option<_>>()?, end + 1)
+            }
+            '(' => {
+                let end = closing(&rest[1..])? + 1;
+                let inside = rest[1..end].strip_prefix("?:").unwrap_or(&rest[1..end]);
+                (split_top(inside).into_iter().map(literal).collect::<Option<_>>()?, end + 1)
+            }
+            c => (vec![literal(c.encode_utf8(&mut [0; 4]))?], c.len_utf8()),
+        };
+        rest = &rest[length..];
+        let optional = rest.strip_prefix('?');
+        rest = optional.unwrap_or(rest);
+        if rest.starts_with(['*', '+', '?', '{']) {
+            return None;
+        }
+        let choices = optional.map(|_| String::new()).into_iter().chain(choices);
+        all = choices.flat_map(|one| all.iter().map(move |so_far| format!("{so_far}{one}"))).collect();
+        if all.len() > BEGINNINGS_MAX {
+            return None;
+        }
+    }
+    Some(all.into_iter().map(|one| format!("{}*", one.trim_end_matches('*'))).collect())
+}
+
 /// A regular expression that is no more than a pattern of paths: `\.php$`, `\.(js|css)$`, `^/api/`.
 pub(crate) fn as_patterns(text: &str) -> Option<Vec<String>> {
     let plain = |text: &str| -> Option<String> {
@@ -373,6 +480,19 @@ mod tests {
         assert_eq!(patterns(r"^/a\.txt$"), ["/a.txt"]);
         assert_eq!(patterns(r"/\."), ["*/.*"]);
         assert_eq!(patterns(r"^.+\.php(/|$)"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn looking_ahead_is_a_list_of_what_is_left_out() {
+        let found = |text: &str| without_look_ahead(text, false);
+        let (rest, left) = found(r"^/(?!admin|ocs\/v[12]|a(b|c)?d|x$)").unwrap();
+        assert_eq!(rest, "^/");
+        assert_eq!(left, ["/admin*", "/ocs/v1*", "/ocs/v2*", "/ad*", "/abd*", "/acd*", "/x"]);
+        assert_eq!(found(r"^/a(?!\.b).*$"), Some((r"^/a.*$".into(), vec!["/a.b*".into()])));
+        for text in [r"^/(?!a+)", r"(?!a)", r"^/.*(?!a)", r"^/(?!.+a)", r"^/(?=a)", r"^/(?!a", r"^/(?!\d)"] {
+            assert_eq!(found(text), None, "{text}");
+        }
+        assert_eq!(without_look_ahead("^/(?!u/.+/x)", true), Some(("^/".into(), vec!["/u/*/x*".into()])));
     }
 
     #[test]

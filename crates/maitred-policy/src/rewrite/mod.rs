@@ -40,15 +40,18 @@ impl<'f, 'a> Filling<'f, 'a> {
         Filling { facts, groups: regex.and_then(|regex| regex.captures(facts.path)) }
     }
 
-    /// Appends a template that begins at this place.
+    /// Appends a template that begins at this place. An empty `{query}` at the end takes the `?` or `&` in front of it away.
     fn put(&self, template: &Template, mut place: Place, out: &mut Vec<u8>) {
-        for part in &template.0 {
+        for (at, part) in template.0.iter().enumerate() {
             if let Part::Text(text) = part {
                 place.put_text(text, out);
                 place = place.behind_text(text);
                 continue;
             }
             self.with_value(part, &mut |value| {
+                if (place, value) == (Place::Item, Value::Query(b"")) && at + 1 == template.0.len() {
+                    out.pop_if(|byte| b"?&".contains(byte));
+                }
                 place.put(value, out);
                 place = place.behind(value);
             });
@@ -107,7 +110,10 @@ pub fn target(template: &Template, facts: &Facts<'_>, regex: Option<&Regex>) -> 
         _ => false,
     });
     let rewritten = match text.split_once('?') {
-        Some((path, query)) => Rewritten { path: path.to_owned(), query: Some(query.to_owned()) },
+        Some((path, query)) => {
+            let query = (!query.is_empty()).then(|| query.to_owned());
+            Rewritten { path: path.to_owned(), query }
+        }
         None if own => Rewritten { path: text, query: None },
         None => Rewritten { path: text, query: facts.request.query.map(str::to_owned) },
     };
@@ -258,11 +264,30 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_query_leaves_no_sign_behind() {
+        for sent in ["/a", "/a?"] {
+            let head = format!("GET {sent} HTTP/1.1\r\nHost: h\r\n\r\n");
+            let put = |text: &str| with_facts(&head, |facts| location(&template(text, None), facts, None));
+            for (text, expected) in [
+                ("/b?{query}", "/b"),
+                ("/b?c=1&{query}", "/b?c=1"),
+                ("/b?{query}&c=1", "/b?&c=1"),
+                ("/b?c={query}", "/b?c="),
+            ] {
+                assert_eq!(String::from_utf8_lossy(&put(text)), expected, "{sent} {text}");
+            }
+            let to = with_facts(&head, |facts| target(&template("/b?{query}", None), facts, None));
+            assert_eq!(to, Some(Rewritten { path: "/b".into(), query: None }), "{sent}");
+        }
+    }
+
+    #[test]
     fn a_target_keeps_its_query_unless_it_has_one_of_its_own() {
         let regex = config::regex(r"^/user/(\d+)").ok();
         for (text, path, query) in [
             ("/u/{capture.1}", "/u/17", Some("x=1&utm_a=2&y=%26")),
             ("/u?id={capture.1}", "/u", Some("id=17")),
+            ("/u?", "/u", None),
             ("/u?id={capture.1}&{query}", "/u", Some("id=17&x=1&utm_a=2&y=%26")),
             ("/u{uri}", "/u/user/17/a%20b", Some("x=1&utm_a=2&y=%26")),
         ] {

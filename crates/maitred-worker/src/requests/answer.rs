@@ -61,10 +61,7 @@ impl Requests {
             Choice::Files(set) => self.answer_files(index, set, &context, given),
             Choice::Pool(pool) => match self.ask_cache(index, pool, &context, given) {
                 Some(step) => step,
-                None => match given.routed.plan.script_set {
-                    None => self.send_to_pool(index, pool, &context, given),
-                    Some(set) => self.send_to_script(index, (pool, set), &context, given),
-                },
+                None => self.send_to_application(index, pool, &context, given),
             },
             Choice::Modules => self.answer_by_modules(index, request, given),
             Choice::NamedFile(set) => self.answer_named_file(index, set, &context, given),
@@ -83,6 +80,20 @@ impl Requests {
                 let allow = Field::of("Allow", methods.join(", "));
                 self.site_error(index, request, given, (405, &[allow]))
             }
+        }
+    }
+
+    /// Sends a request to a pool, or to one of its scripts.
+    fn send_to_application(
+        &mut self,
+        index: u32,
+        pool: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        match given.routed.plan.script_set {
+            None => self.send_to_pool(index, pool, context, given),
+            Some(set) => self.send_to_script(index, (pool, set), context, given),
         }
     }
 
@@ -142,7 +153,7 @@ impl Requests {
                 None => {
                     return match self.ask_cache(index, pool, context, given) {
                         Some(step) => step,
-                        None => self.send_to_pool(index, pool, context, given),
+                        None => self.send_to_application(index, pool, context, given),
                     };
                 }
             },

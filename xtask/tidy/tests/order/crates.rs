@@ -11,8 +11,9 @@ use crate::packages;
 pub(crate) const LINES: &[(&[&str], &str)] = &[
     (&["maitred"], ""),
     (&["master", "worker"], "the two processes; they know each other by `control` only"),
+    (&["import"], "the table of media types is that of `files`"),
     (&["agents", "files", "status"], ""),
-    (&["cache", "control", "import", "log", "policy", "tls"], ""),
+    (&["cache", "control", "log", "policy", "tls"], ""),
     (&["config"], "parsed once, read by all above"),
     (&["base", "handoff"], ""),
     (&["http", "sys"], ""),

@@ -41,7 +41,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["files", "machine", "report"],
             &["model", "page"],
             &["drafts", "guard"],
-            &["shared", "write"],
+            &["page", "shared", "write"],
             &["caddy", "nginx", "unit"],
             &["fuzzing"],
         ],

@@ -2,6 +2,7 @@
 
 use super::context::{Context, absolute};
 use super::selectors::{Modifier, Selector};
+use super::types;
 use crate::drafts::{Files, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -50,7 +51,6 @@ pub(crate) fn of(
         Some(directive) => alias(cx, scope, directive, selector, modifier)?,
         None => root(cx, scope)?,
     };
-    index(cx, scope, &mut files);
     if let Some(directive) = scope.last("autoindex") {
         cx.translated(directive);
         files.listing = directive.arg(0) == "on";
@@ -61,65 +61,8 @@ pub(crate) fn of(
             files.precompressed.push(coding.to_owned());
         }
     }
-    types(cx, scope, &mut files);
+    types::of(cx, scope, &mut files);
     Some(files)
-}
-
-/// Endings that a block `types` may name for `types`; one with more is a copy of `mime.types`.
-const TYPES_MAX: usize = 40;
-
-/// `types`, `default_type` and `charset`.
-fn types(cx: &Context<'_>, scope: &Scope<'_>, files: &mut Files) {
-    let given = scope.last("types");
-    let rows = given.map_or(&[][..], |given| given.inside());
-    let endings: usize = rows.iter().map(|row| row.args.len()).sum();
-    if let Some(given) = given.filter(|_| endings <= TYPES_MAX && endings > 0) {
-        cx.translated(given);
-        for row in rows {
-            for ending in &row.args {
-                files.types.push((ending.trim_start_matches('.').to_ascii_lowercase(), row.name.clone()));
-            }
-        }
-    }
-    if let Some(default) =
-        scope.last("default_type").filter(|default| default.arg(0) != "application/octet-stream")
-    {
-        cx.translated(default);
-        match (given, endings) {
-            // Without any other type this one is that of all files.
-            (Some(given), 0) => {
-                cx.translated(given);
-                files.headers.push(("Content-Type".into(), default.arg(0).to_owned()));
-            }
-            _ => files.types.push(("default".into(), default.arg(0).to_owned())),
-        }
-    }
-    if let Some(charset) =
-        scope.last("charset").filter(|charset| !charset.arg(0).eq_ignore_ascii_case("utf-8"))
-    {
-        match charset.arg(0).contains(['$', '/']) {
-            true => cx.not_possible(charset, "the character encoding is fixed here, without variables"),
-            false => {
-                cx.translated(charset);
-                files.charset = Some(charset.arg(0).to_ascii_lowercase());
-            }
-        }
-    }
-}
-
-fn index(cx: &Context<'_>, scope: &Scope<'_>, files: &mut Files) {
-    let Some(directive) = scope.last("index") else { return };
-    let names = directive.args.iter().filter(|name| !name.contains('$'));
-    let plain: Vec<String> =
-        names.filter(|name| !name.contains('/') && !name.ends_with(".php")).cloned().collect();
-    let later = directive.args.iter().any(|name| name.contains(['$', '/']));
-    match later {
-        true => cx.say(directive, Kind::Worse, "an index is a name in the same directory"),
-        false => cx.translated(directive),
-    }
-    if !plain.is_empty() && plain != ["index.html"] {
-        files.index = plain;
-    }
 }
 
 fn alias(
@@ -212,6 +155,18 @@ pub(crate) fn tries(directive: &Directive, scope: &Scope<'_>) -> Result<(Vec<Str
         _ => Last::Path(last.clone()),
     };
     Ok((found, last))
+}
+
+/// `error_page 404 = @app` and `error_page 404 =200 /index.html`: what answers for files that are not there.
+pub(super) fn missing_page<'a>(scope: &Scope<'a>) -> Option<(&'a Directive, Last)> {
+    let directive =
+        scope.all("error_page").into_iter().find(|page| page.args.iter().any(|arg| arg == "404"))?;
+    let changed = directive.args.iter().any(|arg| arg == "=" || arg == "=200");
+    let page = directive.args.last().filter(|_| changed)?;
+    match page.strip_prefix('@') {
+        Some(name) => Some((directive, Last::Named(name.to_owned()))),
+        None => page.starts_with('/').then(|| (directive, Last::Path(page.clone()))),
+    }
 }
 
 /// The default is left out: a file, or a directory with its index, or 404.

@@ -125,6 +125,9 @@ fn listens(cx: &Context<'_>, listeners: &[Listener<'_, '_>], sites: &[Site]) -> 
                 true => block.push("redirect_http", true, None),
                 false => block.push_off("redirect_http", true, None, "there is an address with `tls`"),
             }
+            if let Some(status) = listener.redirect_status().filter(|status| certified && *status != 308) {
+                block.push("redirect_status", u64::from(status), None);
+            }
         }
         blocks.push(block);
     }

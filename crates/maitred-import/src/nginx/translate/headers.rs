@@ -190,7 +190,7 @@ fn variable(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive, value: &
 }
 
 /// What a time says as a directive of `Cache-Control`.
-fn directives(value: &str) -> String {
+pub(super) fn directives(value: &str) -> String {
     match values::millis(value) {
         Some(millis) => format!("max-age={}", millis / 1000),
         None => value.to_owned(),

@@ -38,6 +38,11 @@ const GROUPS: &[Group] = &[
         "merge_slashes",
     ),
     (
+        Choice,
+        "listings are pages of the server's own: sizes are rounded, and dates are in UTC",
+        "autoindex_exact_size autoindex_localtime",
+    ),
+    (
         NotNeeded,
         "heads and buffers have bounds of their own",
         "large_client_header_buffers client_header_buffer_size ignore_invalid_headers client_body_buffer_size \
@@ -207,7 +212,7 @@ const GROUPS: &[Group] = &[
     (
         NotPossible,
         "the output has nothing of it",
-        "internal root index try_files autoindex autoindex_exact_size autoindex_localtime autoindex_format add_header expires \
+        "internal root index try_files autoindex autoindex_format add_header expires \
          client_max_body_size gzip gzip_static brotli brotli_static zstd zstd_static proxy_set_header proxy_hide_header \
          proxy_redirect proxy_read_timeout proxy_connect_timeout proxy_intercept_errors fastcgi_param fastcgi_index \
          fastcgi_read_timeout fastcgi_connect_timeout fastcgi_intercept_errors fastcgi_hide_header keepalive_timeout user http \

@@ -2,7 +2,7 @@
 //! name: a site here names the addresses at which it answers, and is not there at others.
 
 use super::listens::Listen;
-use super::servers::Server;
+use super::servers::{Server, redirect_status};
 
 /// An address, or the two of IPv4 and IPv6 with one port.
 pub(crate) struct Listener<'s, 'a> {
@@ -22,6 +22,15 @@ pub(crate) struct Listener<'s, 'a> {
     pub(crate) http3: bool,
     /// Its servers do no more than to redirect to https, which is at another address.
     pub(crate) redirects: bool,
+}
+
+impl Listener<'_, '_> {
+    /// The status with which all of its servers redirect.
+    pub(crate) fn redirect_status(&self) -> Option<u16> {
+        let mut all = self.servers.iter().map(|server| redirect_status(server.directive.inside()));
+        let first = all.next()??;
+        all.all(|other| other == Some(first)).then_some(first)
+    }
 }
 
 /// All addresses, in the order in which they are named.
@@ -49,7 +58,8 @@ pub(crate) fn of<'s, 'a>(servers: &'s [Server<'a>]) -> Vec<Listener<'s, 'a>> {
     let mut all = joined(all);
     if all.iter().any(|listener| listener.tls) {
         for listener in all.iter_mut().filter(|listener| !listener.tls) {
-            listener.redirects = listener.servers.iter().all(|server| server.redirects);
+            let status = listener.redirect_status();
+            listener.redirects = status.is_some() && listener.servers.iter().all(|server| server.redirects);
         }
     }
     all

@@ -1,6 +1,7 @@
 //! What a configuration of nginx means here.
 
 mod access;
+mod answering;
 mod balancing;
 mod caching;
 mod compression;
@@ -23,12 +24,16 @@ mod proofs;
 mod redirects;
 mod rewriting;
 mod routes;
+mod scripts;
 mod selectors;
 mod servers;
 mod settings;
 mod shown;
+mod spot;
 mod targets;
 mod tokens;
+mod tries;
+mod types;
 mod upstreams;
 mod variables;
 
@@ -152,7 +157,7 @@ fn leftovers<'a>(cx: &Context<'_>, directives: &'a [Directive], around: &mut Vec
 /// What is not known to have no effect is not possible.
 fn leftover(cx: &Context<'_>, directive: &Directive, around: &proofs::Around<'_>) {
     match (known::directive(&directive.name), proofs::reason(directive, around)) {
-        (Some((Kind::NotPossible, _)), Some(why)) => cx.not_needed(directive, why),
+        (Some((kind, _)), Some(why)) if kind > Kind::Translated => cx.not_needed(directive, why),
         (Some((kind, why)), _) => cx.say(directive, kind, why),
         (None, _) => cx.say(directive, Kind::NotPossible, "this directive is not known"),
     }

@@ -73,6 +73,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("proxy_intercept_errors", "off"),
     ("uwsgi_intercept_errors", "off"),
     ("satisfy", "all"),
+    ("merge_slashes", "on"),
     ("auth_basic", "off"),
     ("auth_request", "off"),
     ("auth_jwt", "off"),

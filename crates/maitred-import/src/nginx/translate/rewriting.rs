@@ -20,8 +20,8 @@ pub(crate) struct Rewriting<'a> {
     pub(crate) ended: bool,
     /// A `return` behind a `rewrite … break`: what takes the place of the content for other paths.
     pub(crate) answer: Option<Route>,
-    /// `rewrite … break`: its expression and the path for the content.
-    pub(crate) within: Vec<(&'a Directive, Option<String>, String)>,
+    /// `rewrite … break`: the requests that it is about, and the path for the content.
+    pub(crate) within: Vec<(&'a Directive, Selector, String)>,
     /// `if (!-e $request_filename)`: what is done if there is no file.
     pub(crate) missing: Option<&'a Directive>,
     /// Other `if` blocks, each with what it asks: their content is that of the location, with what stands in them.
@@ -258,8 +258,16 @@ fn rewrite<'a>(
         return cx.not_needed(directive, "rewritten paths are encoded again, as they were");
     }
     match rewritten(scope, directive, selector, server) {
-        Err(why) => cx.not_possible(directive, why),
-        Ok(Rewritten { selector, target: Some(target), all }) => {
+        Err(why) if server => cx.not_possible(directive, why),
+        Err(why) => {
+            // Without it the location would have another meaning.
+            cx.not_possible(directive, format!("{why}: what it is about answers 403 instead"));
+            let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
+            route.notes.push("closed, because there is no counterpart".into());
+            found.routes.push(route);
+            found.ended = true;
+        }
+        Ok(Rewritten { selector, target: Some(target), all, .. }) => {
             cx.translated(directive);
             let mut route = selector.route(directive, target);
             if !matches!(route.target, Target::Reroute(_)) {
@@ -268,10 +276,9 @@ fn rewrite<'a>(
             found.routes.push(route);
             found.ended = all;
         }
-        Ok(Rewritten { selector, target: None, .. }) => {
+        Ok(Rewritten { selector, target: None, to, .. }) => {
             cx.translated(directive);
-            let to = values::template(directive.arg(1).trim_end_matches('?'), scope).unwrap_or_default();
-            found.within.push((directive, selector.regex, to));
+            found.within.push((directive, selector, to));
         }
     }
 }
@@ -292,30 +299,76 @@ fn implies(narrow: &str, wide: &str) -> bool {
         && narrow.starts_with(&open(wide))
 }
 
+/// A path begins with a slash; where that is in a group of the expression, it is taken out of it.
+fn rooted(to: String, narrow: &mut Selector) -> Result<String, String> {
+    if !to.starts_with("{capture.1}") {
+        let begins = to.starts_with('/') || to.starts_with("{path}") || to.starts_with("{uri}");
+        return if begins { Ok(to) } else { Err("a path begins with `/`".into()) };
+    }
+    let whole = ["^(.*)$", "^(.*)", "(.*)", "^(.+)$"];
+    match narrow.regex.as_deref() {
+        Some(regex) if whole.contains(&regex) => {
+            if !to[1..].contains("{capture.") {
+                narrow.regex = None;
+            }
+            Ok(to.replace("{capture.1}", "{path}"))
+        }
+        Some(regex) => match regex.strip_prefix("^(/") {
+            Some(rest) => {
+                narrow.regex = Some(format!("^/({rest}"));
+                Ok(to.replace("{capture.1}", "/{capture.1}"))
+            }
+            None => Err("a path begins with `/`".into()),
+        },
+        None => Err("a path begins with `/`".into()),
+    }
+}
+
 struct Rewritten {
     selector: Selector,
     /// `None`: `break`, the content of the location with another path.
     target: Option<Target>,
+    /// The path, with a query if it has one of its own.
+    to: String,
     all: bool,
 }
 
-fn rewritten(
-    scope: &Scope<'_>,
-    directive: &Directive,
+/// Whether a regular expression matches every path.
+pub(crate) fn takes_all(pattern: &str) -> bool {
+    [
+        "^", ".", ".*", "^.*$", "^.*", "^/", "(.*)", "^(.*)$", "^/(.*)$", "^(.*)", "^/(.*)", "/", "^.+$",
+        "^(.+)$",
+    ]
+    .contains(&pattern)
+}
+
+/// A target with the query of the request, which nginx appends unless the replacement ends in `?`.
+fn with_query(to: String, dropped: bool) -> String {
+    match (dropped, to.contains('?')) {
+        (true, true) => to,
+        (true, false) => format!("{to}?"),
+        (false, true) if !to.contains("{query}") => format!("{to}&{{query}}"),
+        _ => to,
+    }
+}
+
+/// Takes the expression of a `rewrite` into what its route asks. `all`: it matches every path.
+fn narrow_by(
+    pattern: &str,
+    (all, captures): (bool, bool),
     selector: &Selector,
-    server: bool,
-) -> Result<Rewritten, String> {
-    let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
-    let everything = ["^", ".*", "^.*$", "^.*", "^/", "(.*)", "^(.*)$", "^/(.*)$", "^(.*)", "^/(.*)"];
-    let captures = to.contains("$1");
-    let mut narrow = selector.clone();
-    let all = everything.contains(&pattern);
-    let patterns =
-        values::as_patterns(pattern).filter(|_| selector.paths.is_empty() || selector.paths == ["/*"]);
-    match (all && !captures, patterns.filter(|_| !captures)) {
+    narrow: &mut Selector,
+) -> Result<(), String> {
+    let free = selector.paths.is_empty() || selector.paths == ["/*"];
+    match (all && !captures, values::as_patterns(pattern).filter(|_| !captures)) {
         (true, _) => {}
-        (false, Some(paths)) => narrow.paths = paths,
-        (false, None) => {
+        (false, Some(paths)) if free => narrow.paths = paths,
+        (false, Some(paths)) if selector.regex.is_some() => {
+            let set = Match { paths, ..Match::default() };
+            let both = narrow.condition.and(&Match { any: vec![set], ..Match::default() });
+            narrow.condition = both.ok_or("a route cannot say this together with what the location asks")?;
+        }
+        (false, _) => {
             let regex = values::regex(pattern, false)?;
             match &selector.regex {
                 Some(other) if *other != regex && !implies(&regex, other) => {
@@ -325,6 +378,28 @@ fn rewritten(
             }
         }
     }
+    Ok(())
+}
+
+fn rewritten(
+    scope: &Scope<'_>,
+    directive: &Directive,
+    selector: &Selector,
+    server: bool,
+) -> Result<Rewritten, String> {
+    let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+    let captures = to.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let mut narrow = selector.clone();
+    let all = takes_all(pattern);
+    let ahead = values::without_look_ahead(pattern, selector.paths.iter().all(|path| path.contains(".php")));
+    let pattern = match &ahead {
+        Some((pattern, left)) => {
+            narrow.except.extend(left.iter().cloned());
+            pattern.as_str()
+        }
+        None => pattern,
+    };
+    narrow_by(pattern, (all, captures), selector, &mut narrow)?;
     let scope = &scope.clone().with_groups(pattern);
     let no_query = to.ends_with('?');
     let to = to.trim_end_matches('?');
@@ -336,18 +411,20 @@ fn rewritten(
         _ => None,
     };
     if let Some(status) = status {
-        let mut to = location(to, scope, Some(pattern))?;
-        if !no_query && !to.contains('?') && !to.contains("{uri}") {
-            to.push_str("?{query}");
-        }
-        return Ok(Rewritten { selector: narrow, target: Some(Target::Redirect { to, status }), all });
+        let to = location(to, scope, Some(pattern))?;
+        let to = match (no_query || to.contains("{uri}"), to.contains('?')) {
+            (true, _) => to,
+            (false, true) if to.contains("{query}") => to,
+            (false, true) => format!("{to}&{{query}}"),
+            (false, false) => format!("{to}?{{query}}"),
+        };
+        let target = Some(Target::Redirect { to: to.clone(), status });
+        return Ok(Rewritten { selector: narrow, target, to, all });
     }
-    let to = values::template(to, scope)?;
-    if !to.starts_with(['/', '{']) {
-        return Err("a path begins with `/`".into());
-    }
+    let to = rooted(values::template(to, scope)?, &mut narrow)?;
+    let with = with_query(to.clone(), no_query);
     if flag == "break" && !server {
-        return Ok(Rewritten { selector: narrow, target: None, all });
+        return Ok(Rewritten { selector: narrow, target: None, to: with, all });
     }
     let path = to.split('?').next().unwrap_or_default().to_owned();
     if server && !path.contains('{') {
@@ -355,9 +432,28 @@ fn rewritten(
     } else if server && all {
         return Err("it would be applied to its own result again and again".into());
     }
-    let to =
-        if to.contains('?') && !no_query && !to.contains("{query}") { format!("{to}&{{query}}") } else { to };
-    Ok(Rewritten { selector: narrow, target: Some(Target::Reroute(to)), all })
+    Ok(Rewritten { selector: narrow, target: Some(Target::Reroute(with.clone())), to: with, all })
+}
+
+/// What an `if` looks for: what is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// Neither a file nor a directory.
+    Any,
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// What an `if (!-e $request_filename)` looks for.
+pub(crate) fn missing(directive: &Directive) -> Missing {
+    let asked = directive.args.join(" ");
+    match asked.trim_start_matches(['(', ' ']).get(..3) {
+        Some("!-f") => Missing::File,
+        Some("!-d") => Missing::Directory,
+        _ => Missing::Any,
+    }
 }
 
 /// What an `if (!-e $request_filename)` does: the target of its `rewrite`, as the end of a `try_files`.

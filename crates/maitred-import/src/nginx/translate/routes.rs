@@ -6,7 +6,8 @@ use super::files::{self, Last};
 use super::headers;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{self, Location, Modifier, Selector, is_php};
-use super::targets::{self, Server, Spot};
+use super::spot::{Server, Spot};
+use super::targets;
 use crate::drafts::{Route, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -80,10 +81,20 @@ fn front(scope: &Scope<'_>, locations: &[Location<'_>]) -> Option<String> {
         let path = text.split(['?', '$']).next()?.strip_prefix('/')?;
         (path.ends_with(".php") && !path.contains('/')).then(|| path.to_owned())
     };
-    let ifs = own.iter().chain(scope.own()).filter(|directive| directive.name == "if");
-    let rewrites = ifs.flat_map(|directive| directive.inside()).filter(|inside| inside.name == "rewrite");
+    let asks = |one: &&Directive| one.name == "if" && one.args.join(" ").contains("!-");
+    let ifs = own.iter().chain(scope.own()).filter(asks);
+    let mut rewrites = ifs.flat_map(|directive| directive.inside()).filter(|inside| inside.name == "rewrite");
+    // The rewrite phase comes first.
+    if let Some(script) = rewrites.find_map(|rewrite| script(rewrite.arg(1))) {
+        return Some(script);
+    }
     let tries = own.iter().rfind(|directive| directive.name == "try_files");
     let last = tries.and_then(|directive| files::tries(directive, scope).ok()).map(|(_, last)| last);
+    let page = || files::missing_page(root.map_or(scope, |location| &location.scope)).map(|(_, last)| last);
+    let last = match last {
+        None | Some(Last::Status(404)) => page(),
+        last => last,
+    };
     match last {
         Some(Last::Path(path)) => script(&path),
         Some(Last::Named(name)) => {
@@ -93,8 +104,7 @@ fn front(scope: &Scope<'_>, locations: &[Location<'_>]) -> Option<String> {
             let rewrite = named.scope.own().iter().find(|directive| directive.name == "rewrite")?;
             script(rewrite.arg(1))
         }
-        Some(Last::Status(_)) => None,
-        None => rewrites.map(|rewrite| rewrite.arg(1)).find_map(script),
+        Some(Last::Status(_)) | None => None,
     }
 }
 
@@ -114,8 +124,8 @@ fn of_location<'a>(
         return internal(cx, server, location, selector);
     }
     let mut rewriting = rewriting::of(cx, &location.scope, selector, false);
-    if rewriting.missing.is_none() && location.pattern == "/" {
-        rewriting.missing = before.missing;
+    if rewriting.missing.is_none() {
+        rewriting.missing = before.missing.filter(|missing| may_be_missing(cx, server, location, missing));
     }
     let mut routes = slash(cx, server, location, selector);
     routes.extend(std::mem::take(&mut rewriting.routes));
@@ -138,7 +148,7 @@ fn of_location<'a>(
     let here = spot(location.directive, location.scope.clone(), vec![own]);
     let mut content = targets::content(cx, &here, selector, &rewriting);
     if let Some(answer) = answer.filter(|_| content.len() > rewriting.within.len()) {
-        content.pop();
+        content.truncate(rewriting.within.len());
         content.push(answer);
     }
     match access::limit_except(cx, &location.scope) {
@@ -151,6 +161,33 @@ fn of_location<'a>(
         None => routes.extend(access::guard(&access, content)),
     }
     routes
+}
+
+/// Whether an `if (!-e $request_filename)` of the server can be asked by this location's own files.
+fn may_be_missing(
+    cx: &Context<'_>,
+    server: &Server<'_>,
+    location: &Location<'_>,
+    missing: &Directive,
+) -> bool {
+    let own = location.scope.own();
+    let has = |name: &str| own.iter().any(|one| one.name == name);
+    let root = |scope: &Scope<'_>| scope.last("root").map(|root| root.args.clone());
+    if own.iter().any(|one| one.name.ends_with("_pass")) {
+        let why = match is_php(location) {
+            true => "a script that is not there is 404, and does not go to what it names",
+            false => {
+                "it is asked before a location passes the request on, and files are looked for by locations of files"
+            }
+        };
+        cx.say(missing, if is_php(location) { Kind::Worse } else { Kind::NotPossible }, why);
+        return false;
+    }
+    let elsewhere = has("alias") || root(&location.scope) != root(&server.scope);
+    if elsewhere && !has("return") {
+        cx.not_possible(missing, "it looks below the server's directory, and a location has another one");
+    }
+    !elsewhere
 }
 
 /// Only other locations lead there: clients get 404.
@@ -252,7 +289,10 @@ fn simplified(mut routes: Vec<Route>) -> Vec<Route> {
     let Some(at) = routes.iter().position(|route| is_script(route) && same(route)) else { return routes };
     // What stands between them is taken from fewer paths then; files that are scripts are withheld anyway.
     let between = routes.get(at + 1..routes.len() - 1).unwrap_or_default();
-    if between.iter().all(|route| matches!(route.target, Target::Respond { .. } | Target::Files(_))) {
+    let leaves = |route: &Route| {
+        route.front_controller.is_some() || matches!(route.target, Target::Respond { .. } | Target::Files(_))
+    };
+    if between.iter().all(leaves) {
         routes.remove(at);
     }
     routes

@@ -179,6 +179,11 @@ fn regex(pattern: &str, any_case: bool) -> Result<Selector, String> {
     if let Some(paths) = php(pattern) {
         return Ok(Selector { paths, ..Selector::default() });
     }
+    if let Some((rest, left)) = values::without_look_ahead(pattern, false).filter(|_| !any_case) {
+        let mut selector = regex(&rest, false)?;
+        selector.except.extend(left);
+        return Ok(selector);
+    }
     let letters = pattern.bytes().any(|byte| byte.is_ascii_alphabetic());
     match values::as_patterns(pattern).filter(|_| !any_case || !letters) {
         Some(paths) => Ok(Selector { paths, ..Selector::default() }),
@@ -222,17 +227,10 @@ fn php(pattern: &str) -> Option<Vec<String>> {
         r"^.+?\.php(/.*)?$",
         r"^.+\.php(?:/|$)",
         r"^(.+?\.php)(/.*)?$",
-    ];
-    let plain = [
-        r"\.php$",
-        r"^.+\.php$",
-        r".+\.php$",
-        r"^(.+\.php)$",
-        r"[^/]\.php$",
-        r".php$",
         r"\.php",
-        r"^(.*)\.php$",
     ];
+    let plain =
+        [r"\.php$", r"^.+\.php$", r".+\.php$", r"^(.+\.php)$", r"[^/]\.php$", r".php$", r"^(.*)\.php$"];
     match (plain.contains(&pattern), with_path.contains(&pattern)) {
         (true, _) => Some(vec!["*.php".into()]),
         (_, true) => Some(vec!["*.php".into(), "*.php/*".into()]),

@@ -294,15 +294,35 @@ fn guarded<'a>(
     shown::guard(cx, server, &own, routes::of(cx, &server.scope, server.directive))
 }
 
+/// The status of the redirects in these blocks, if it is always the same.
+pub(crate) fn redirect_status(directives: &[Directive]) -> Option<u16> {
+    fn gather(directives: &[Directive], found: &mut Vec<u16>) {
+        for directive in directives {
+            match (directive.name.as_str(), directive.arg(2)) {
+                ("return", _) => {
+                    found.extend(directive.arg(0).parse::<u16>().ok().filter(|code| *code < 400))
+                }
+                ("rewrite", "permanent") => found.push(301),
+                ("rewrite", _) => found.push(302),
+                _ => {}
+            }
+            gather(directive.inside(), found);
+        }
+    }
+    let mut found = Vec::new();
+    gather(directives, &mut found);
+    found.dedup();
+    found.first().copied().filter(|_| found.len() == 1)
+}
+
 fn redirected(cx: &Context<'_>, server: &Server<'_>) {
-    cx.say(
-        server.directive,
-        Kind::Better,
-        "`redirect_http = true` at the address: for all hosts, with 308, which keeps the method",
-    );
+    cx.translated(server.directive);
     fn all(cx: &Context<'_>, directives: &[Directive]) {
         for directive in directives {
-            if ["return", "rewrite", "location", "if", "root", "index"].contains(&directive.name.as_str()) {
+            let name = directive.name.as_str();
+            if name == "return" && directive.arg(0) == "404" {
+                cx.say(directive, Kind::Choice, "at this address all hosts are redirected");
+            } else if ["return", "rewrite", "location", "if", "root", "index"].contains(&name) {
                 cx.translated(directive);
             }
             all(cx, directive.inside());
@@ -323,9 +343,10 @@ fn site<'a>(cx: &Context<'a>, part: &Part<'_, 'a>, listeners: &[Listener<'_, 'a>
         off: None,
         certificates: certificates(cx, &server.scope),
         error_pages: errors::of(cx, &server.scope),
-        error_root: super::files::root(cx, &server.scope)
-            .filter(|files| !files.missing)
-            .and_then(|files| Some((files.root, files.place?))),
+        error_root: errors::root(cx, &server.scope).map(|(root, place)| {
+            let missing = !cx.machine.has_directory(&root);
+            (root, place, missing)
+        }),
         log: logs::of_site(cx, &server.scope),
         routes: guarded(cx, server, listeners, at),
     }

@@ -1,62 +1,30 @@
 //! What answers in a location: a pool, or files.
 
+use super::answering;
 use super::caching;
 use super::compression;
 use super::context::Context;
 use super::errors;
 use super::fields;
-use super::files::{self, Last};
+use super::files;
 use super::finite;
 use super::headers;
 use super::limits;
 use super::logs;
 use super::mirror;
 use super::redirects;
-use super::rewriting::{self, Rewriting};
+use super::rewriting::Rewriting;
+use super::scripts;
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
+use super::spot::{HANDLERS, Spot};
+use super::tries;
 use super::upstreams::{self, Destination};
 use super::variables;
-use crate::drafts::{Files, Header, How, Route, Target};
+use crate::drafts::{Header, How, Route, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::report::Kind;
-
-/// A server, while its locations are translated.
-pub(crate) struct Server<'a> {
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// The locations of the server.
-    pub(crate) locations: Vec<Location<'a>>,
-    /// The script that takes what is no file, if there is one: `php = true`.
-    pub(crate) front: Option<String>,
-}
-
-/// The place whose content is wanted.
-pub(crate) struct Spot<'s, 'a> {
-    /// The server.
-    pub(crate) server: &'s Server<'a>,
-    /// The directive of the block.
-    pub(crate) directive: &'a Directive,
-    /// How the location was chosen.
-    pub(crate) modifier: Modifier,
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// Blocks in which a handler may stand, the innermost first.
-    pub(crate) blocks: Vec<&'a [Directive]>,
-}
-
-impl<'a> Spot<'_, 'a> {
-    fn own(&self, names: &[&str]) -> Option<&'a Directive> {
-        let of = |block: &&'a [Directive]| {
-            block.iter().rfind(|directive| names.contains(&directive.name.as_str()))
-        };
-        self.blocks.iter().find_map(of)
-    }
-}
-
-const HANDLERS: &[&str] =
-    &["proxy_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "grpc_pass", "memcached_pass"];
 
 /// The routes of a location's content; several, if some paths are rewritten.
 pub(crate) fn content<'a>(
@@ -79,23 +47,25 @@ fn plain<'a>(
     rewriting: &Rewriting<'a>,
 ) -> Vec<Route> {
     let mut routes = Vec::new();
-    for (directive, regex, to) in &rewriting.within {
-        let mut narrow = selector.clone();
-        narrow.regex.clone_from(regex);
-        let mut route = one(cx, spot, narrow, rewriting);
+    for (directive, narrow, to) in &rewriting.within {
+        let mut route = one(cx, spot, narrow.clone(), rewriting);
         match &mut route.target {
             Target::Pool { strip, rewrite, .. } => (*strip, *rewrite) = (None, Some(to.clone())),
             Target::Files(files) => (files.strip, files.rewrite) = (None, Some(to.clone())),
             _ => {}
         }
         route.origin = (directive.place.clone(), directive.shown());
-        let all = route.takes_all() || regex.is_none();
+        let all = route.takes_all() || narrow == selector;
         routes.push(route);
         if all {
             return routes;
         }
     }
-    routes.push(one(cx, spot, selector.clone(), rewriting));
+    let route = one(cx, spot, selector.clone(), rewriting);
+    let make = |there: &Spot<'_, 'a>, narrow: Selector| one(cx, there, narrow, rewriting);
+    routes.extend(answering::of_directories(cx, spot, selector, &route, &make));
+    routes.extend(scripts::behind(cx, spot, selector, &route));
+    routes.push(route);
     routes
 }
 
@@ -110,19 +80,21 @@ fn one<'a>(
     if let (Some(directive), None) = (spot.own(&["try_files"]), tries) {
         cx.not_needed(directive, "a script that is not there is never run");
     }
-    let mut request = Vec::new();
+    let mut end = tries::End::default();
     let target = match (handler, tries) {
-        (Some(handler), None) => handled(cx, spot, handler, &mut selector, &mut request),
-        _ => with_tries(cx, spot, &mut selector, tries, rewriting, &mut request),
+        (Some(handler), None) => handled(cx, spot, handler, &mut selector, &mut end.request),
+        _ => tries::target(cx, spot, (&mut selector, tries, rewriting), &mut end),
     };
     let mut route = selector.route(spot.directive, target);
-    route.request = request;
+    (route.request, route.scripts, route.front_controller) = (end.request, end.scripts, end.front);
     finish(cx, &spot.scope, &mut route);
+    if let Some(ending) = &end.ending {
+        answering::settle(cx, spot, ending, &mut route);
+    }
     if route.goes_to_pool() {
         route.cache = caching::of(cx, passing(spot, tries));
         route.mirror = mirror::of(cx, &spot.scope);
     }
-    of_page(cx, spot, &mut route);
     route
 }
 
@@ -135,21 +107,6 @@ fn passing<'s, 'a>(spot: &'s Spot<'_, 'a>, tries: Option<&Directive>) -> &'s Sco
         None => php && is_php(location) && location.scope.own().iter().any(|own| own.name == "fastcgi_pass"),
     };
     spot.server.locations.iter().find(leads).map_or(&spot.scope, |location| &location.scope)
-}
-
-/// What `location = /index.html` says of caches: nginx looks the locations up again for an index and for the end of `try_files`.
-fn of_page(cx: &Context<'_>, spot: &Spot<'_, '_>, route: &mut Route) {
-    let Target::Files(files) = &route.target else { return };
-    let page = files.tries.last().filter(|page| page.starts_with('/')).map_or("/index.html", String::as_str);
-    let exact = |location: &&Location<'_>| location.modifier == Modifier::Exact && location.pattern == page;
-    let Some(location) = spot.server.locations.iter().find(exact) else { return };
-    if location.directive.place == spot.directive.place {
-        return;
-    }
-    let told = headers::of_responses(cx, &location.scope).expires;
-    let Some((_, value)) = told.iter().find(|(kind, _)| kind == "default") else { return };
-    let name = page.rsplit('/').next().unwrap_or(page).to_owned();
-    route.expires.insert(0, (name, value.clone()));
 }
 
 /// Whether a `try_files` only looks whether the script is there.
@@ -237,7 +194,7 @@ fn rates(cx: &Context<'_>, scope: &Scope<'_>) -> Vec<(&'static str, u64)> {
     if found.iter().any(|(key, _)| *key == keys[0].1) { found } else { Vec::new() }
 }
 
-fn handled<'a>(
+pub(super) fn handled<'a>(
     cx: &Context<'a>,
     spot: &Spot<'_, 'a>,
     handler: &'a Directive,
@@ -250,7 +207,7 @@ fn handled<'a>(
             Ok(target) => return target,
             Err(why) => why,
         },
-        "fastcgi_pass" => match fastcgi(cx, spot, handler) {
+        "fastcgi_pass" => match fastcgi(cx, spot, handler, spot.server.front.is_some()) {
             Ok(target) => {
                 *request = variables::fields(cx, &spot.scope);
                 return target;
@@ -377,14 +334,20 @@ fn path(name: String, destination: &Destination, selector: &mut Selector) -> Res
     Ok(Target::Pool { name, strip: None, rewrite: Some(format!("{to}{{capture.1}}")) })
 }
 
-fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) -> Result<Target, String> {
+/// `front`: whatever is neither a file nor a script goes to the front controller.
+pub(super) fn fastcgi<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    handler: &'a Directive,
+    front: bool,
+) -> Result<Target, String> {
     let scope = &spot.scope;
     let servers = upstreams::fastcgi(cx, scope, handler)?;
     cx.translated(handler);
     let mut block = upstreams::block(cx, scope, &servers, handler, "fastcgi");
-    let given = variables::of(cx, scope, spot.server.front.is_some());
+    let given = variables::of(cx, scope, front);
     intercepted(cx, scope, "fastcgi_intercept_errors");
-    let scripts = is_script(spot) || spot.server.front.is_some();
+    let scripts = is_script(spot) || front;
     if given.script.is_some() || !scripts {
         given.program(&mut block);
         let name = cx.pool(&servers.name, block);
@@ -400,12 +363,17 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
         keys.push(("script_root", elsewhere.into()));
     }
     let named = scope.last("fastcgi_index").inspect(|given| cx.translated(given));
-    let index = spot.server.front.clone().or_else(|| named.map(|given| given.arg(0).to_owned()));
+    let index = spot.server.front.clone().filter(|_| front);
+    let index = index.or_else(|| named.map(|given| given.arg(0).to_owned()));
     if let Some(index) = index.filter(|index| index != "index.php") {
         keys.push(("index", index.into()));
     }
-    if spot.server.front.is_some() {
+    if front {
         keys.push(("php", true.into()));
+    }
+    if rewrites(spot.server.scope.own()) {
+        // `$request_uri` is what the client has sent.
+        keys.push(("request_uri", "sent".into()));
     }
     for (key, value) in keys {
         match files.missing {
@@ -418,240 +386,15 @@ fn fastcgi<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, handler: &'a Directive) ->
     Ok(Target::Pool { name, strip: None, rewrite: None })
 }
 
+/// Whether something of a server changes paths that are passed on.
+fn rewrites(directives: &[Directive]) -> bool {
+    directives.iter().any(|one| {
+        let redirects = ["redirect", "permanent"].contains(&one.arg(2)) || one.arg(1).contains("://");
+        one.name == "rewrite" && !redirects || rewrites(one.inside())
+    })
+}
+
 fn is_script(spot: &Spot<'_, '_>) -> bool {
     let Some(pattern) = spot.directive.args.last() else { return false };
     pattern.contains("php") || spot.scope.last("fastcgi_param").is_some()
-}
-
-fn with_tries<'a>(
-    cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
-    selector: &mut Selector,
-    tries: Option<&'a Directive>,
-    rewriting: &Rewriting<'a>,
-    request: &mut Vec<Header>,
-) -> Target {
-    let Some(mut found) = files::of(cx, &spot.scope, selector, spot.modifier) else {
-        return files::or_nothing(None);
-    };
-    let listed = match (tries, rewriting.missing) {
-        (Some(directive), _) => {
-            files::tries(directive, &spot.scope).map(|(items, last)| (directive, items, last))
-        }
-        (None, Some(missing)) => match missing_last(cx, spot, missing, selector, request) {
-            Ok((directive, last)) => Ok((directive, vec!["{path}".to_owned()], last)),
-            Err(target) => return with_pool(found, &target),
-        },
-        (None, None) => return without_tries(cx, spot, found),
-    };
-    let (directive, items, last) = match listed {
-        Ok(listed) => listed,
-        Err(why) => {
-            if let Some(directive) = tries {
-                cx.not_possible(directive, why);
-            }
-            return Target::Files(found);
-        }
-    };
-    cx.translated(directive);
-    // Without `$uri/` a directory is not looked into.
-    found.no_index = tries.is_some() && !items.iter().any(|item| item.ends_with('/'));
-    let mut items = files::plain(items);
-    match last {
-        Last::Status(404) if items == ["{path}"] => {}
-        Last::Status(status) => {
-            items.push(format!("={status}"));
-            found.tries = items;
-        }
-        Last::Named(name) => match named(cx, spot, &name, selector, request) {
-            Some(item) => {
-                items.push(item);
-                found.tries = items;
-            }
-            None => cx.not_possible(directive, format!("`@{name}` is neither a pool nor a path")),
-        },
-        Last::Path(path) => match path_item(cx, spot, &path, request) {
-            Ok(Item::Whole(target)) => return *target,
-            Ok(Item::Last(item)) => {
-                items.push(item);
-                found.tries = items;
-            }
-            Err(why) => cx.not_possible(directive, why),
-        },
-    }
-    Target::Files(found)
-}
-
-/// What is not there goes to a pool.
-fn with_pool(mut files: Files, target: &Target) -> Target {
-    if let Target::Pool { name, .. } = target {
-        files.tries = vec!["{path}".to_owned(), format!("pool:{name}")];
-    }
-    Target::Files(files)
-}
-
-/// The end of an `if (!-e $request_filename)`: a path, or a pool.
-fn missing_last<'a>(
-    cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
-    missing: &'a Directive,
-    selector: &mut Selector,
-    request: &mut Vec<Header>,
-) -> Result<(&'a Directive, Last), Box<Target>> {
-    let nothing = Target::Respond { status: 404, body: None };
-    let Some(directive) = rewriting::fallback(cx, missing) else { return Err(Box::new(nothing)) };
-    match directive.name.as_str() {
-        "rewrite" => Ok((directive, Last::Path(directive.arg(1).to_owned()))),
-        "return" => Ok((directive, Last::Status(directive.arg(0).parse().unwrap_or(404)))),
-        _ => Err(Box::new(handled(cx, spot, directive, &mut selector.clone(), request))),
-    }
-}
-
-/// Without `try_files`: an index that is a script goes to its pool.
-fn without_tries<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>, mut files: Files) -> Target {
-    let script = spot
-        .scope
-        .last("index")
-        .is_some_and(|directive| directive.args.iter().any(|name| name.ends_with(".php")));
-    if let (true, Some(pool)) = (script && spot.modifier == Modifier::Prefix, php_pool(cx, spot)) {
-        files.tries = vec!["{path}".to_owned(), format!("pool:{pool}")];
-    }
-    Target::Files(files)
-}
-
-/// The pool of the server's location for scripts.
-fn php_pool<'a>(cx: &Context<'a>, spot: &Spot<'_, 'a>) -> Option<String> {
-    let location = spot.server.locations.iter().find(|location| {
-        is_php(location) && location.scope.own().iter().any(|directive| directive.name == "fastcgi_pass")
-    })?;
-    let handler = location.scope.own().iter().find(|directive| directive.name == "fastcgi_pass")?;
-    let there = Spot {
-        server: spot.server,
-        directive: location.directive,
-        modifier: location.modifier,
-        scope: location.scope.clone(),
-        blocks: vec![location.scope.own()],
-    };
-    match fastcgi(cx, &there, handler) {
-        Ok(Target::Pool { name, .. }) => Some(name),
-        _ => None,
-    }
-}
-
-/// What `@name` is, as the last item of `try`.
-fn named<'a>(
-    cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
-    name: &str,
-    selector: &mut Selector,
-    request: &mut Vec<Header>,
-) -> Option<String> {
-    let is = |location: &&Location<'_>| location.modifier == Modifier::Named && location.pattern == name;
-    let location = spot.server.locations.iter().find(is)?;
-    cx.translated(location.directive);
-    let own = location.scope.own();
-    if let Some(handler) = own.iter().rfind(|directive| HANDLERS.contains(&directive.name.as_str())) {
-        let there = Spot {
-            server: spot.server,
-            directive: location.directive,
-            modifier: Modifier::Named,
-            scope: location.scope.clone(),
-            blocks: vec![own],
-        };
-        return match handled(cx, &there, handler, &mut selector.clone(), request) {
-            Target::Pool { name, rewrite: None, .. } => Some(format!("pool:{name}")),
-            _ => None,
-        };
-    }
-    let ending =
-        own.iter().find(|directive| ["rewrite", "return", "try_files"].contains(&directive.name.as_str()))?;
-    match (ending.name.as_str(), ending.arg(0).parse::<u16>()) {
-        ("return", Ok(status)) if (400..=599).contains(&status) => {
-            cx.translated(ending);
-            Some(format!("={status}"))
-        }
-        ("rewrite", _) => match path_item(cx, spot, ending.arg(1), request) {
-            Ok(Item::Last(item)) => {
-                cx.translated(ending);
-                Some(item)
-            }
-            Ok(Item::Whole(target)) => match *target {
-                Target::Pool { name, .. } => {
-                    cx.translated(ending);
-                    Some(format!("pool:{name}"))
-                }
-                _ => None,
-            },
-            Err(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// What the last path of `try_files` is.
-enum Item {
-    /// An item of `try`.
-    Last(String),
-    /// The whole target: the usual rules of PHP.
-    Whole(Box<Target>),
-}
-
-fn path_item<'a>(
-    cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
-    path: &str,
-    request: &mut Vec<Header>,
-) -> Result<Item, String> {
-    let path = path.split(['?', '$']).next().unwrap_or_default();
-    if !path.starts_with('/') {
-        return Err("the last path begins with a variable".into());
-    }
-    if path.ends_with(".php") {
-        return match php_pool(cx, spot) {
-            Some(name) if path.rfind('/') == Some(0) => {
-                if let Some(location) = spot.server.locations.iter().find(|location| is_php(location)) {
-                    request.extend(variables::fields(cx, &location.scope));
-                }
-                Ok(Item::Whole(Box::new(Target::Pool { name, strip: None, rewrite: None })))
-            }
-            Some(_) => Err(
-                "the front controller is in a directory of its own; `root` in its pool and `mount` say that"
-                    .into(),
-            ),
-            None => Err("no location runs this script".into()),
-        };
-    }
-    // Another location may answer for this path.
-    let locations = &spot.server.locations;
-    let exact =
-        locations.iter().find(|location| location.modifier == Modifier::Exact && location.pattern == path);
-    let longest = || {
-        let prefixes = locations.iter().filter(|location| {
-            matches!(location.modifier, Modifier::Prefix | Modifier::Forced)
-                && path.starts_with(&location.pattern)
-        });
-        prefixes.max_by_key(|location| location.pattern.len())
-    };
-    let Some(location) = exact.or_else(longest) else { return Ok(Item::Last(path.to_owned())) };
-    let own = location.scope.own();
-    let Some(handler) = own.iter().rfind(|directive| HANDLERS.contains(&directive.name.as_str())) else {
-        return Ok(Item::Last(path.to_owned()));
-    };
-    let there = Spot {
-        server: spot.server,
-        directive: location.directive,
-        modifier: location.modifier,
-        scope: location.scope.clone(),
-        blocks: vec![own],
-    };
-    match handled(
-        cx,
-        &there,
-        handler,
-        &mut Selector { paths: vec![path.to_owned()], ..Selector::default() },
-        request,
-    ) {
-        Target::Pool { name, strip: None, rewrite: None } => Ok(Item::Last(format!("pool:{name}"))),
-        _ => Err("another location answers for this path, with another one".into()),
-    }
 }

@@ -84,6 +84,35 @@ fn every_path_below_a_front_controller_is_data() {
 }
 
 #[test]
+fn files_come_before_the_scripts_of_a_pool() {
+    let Some(php) = Php::fpm(2) else { return };
+    let files = "root = \"root\"\ntry = [\"{path}\", \"pool:php\"]\nheaders = { set = { X-File = \"1\" } }";
+    let front = format!("{files}\nfront_controller = \"sub/index.php\"");
+    let server = start(&php, "", &[("/shop/*", files), ("/upload/*", files), ("/sub/*", &front)]);
+    let mut client = server.connect();
+    let is_file = |response: &crate::support::Response| response.field("x-file").is_some();
+    let image = client.get("/upload/evil.jpg");
+    assert!(image.status == 200 && is_file(&image), "{image:?}");
+    let script = client.get("/shop/app.php/item");
+    assert!(!is_file(&script));
+    let found = json(&script);
+    assert_eq!(variable(&found, "SCRIPT_NAME"), Some("/shop/app.php"));
+    assert_eq!(variable(&found, "PATH_INFO"), Some("/item"));
+    for (path, expected) in [
+        ("/shop/nothing", "index.php of root: GET /shop/nothing"),
+        ("/sub/", "index.php of sub: GET /sub/"),
+        ("/sub/.x/index.php/y", "index.php of sub: GET /sub/.x/index.php/y"),
+        ("/sub//z?a", "index.php of sub: GET /sub//z?a"),
+    ] {
+        let response = client.get(path);
+        assert_eq!((response.status, response.text(), is_file(&response)), (200, expected, false), "{path}");
+    }
+    assert_eq!(client.post("/shop/nothing", b"a=b").text(), "index.php of root: POST /shop/nothing");
+    assert_eq!(client.get("/upload/evil.jpg/x.php").status, 404);
+    server.stop();
+}
+
+#[test]
 fn request_uri_can_be_what_was_sent_whatever_a_route_makes_of_it() {
     let Some(php) = Php::fpm(1) else { return };
     let rewritten = "path_regex = '^/r/(.*)$'\nrewrite = \"/vars.php?title={capture.1}\"\npool = \"php\"";

@@ -36,6 +36,77 @@ fn a_proxy_is_a_route_and_a_pool() {
 }
 
 #[test]
+fn an_included_file_counts_whatever_its_name_is() {
+    let world = World::new();
+    for name in [
+        "ssl.conf",
+        "proxy.conf",
+        "fastcgi-php.conf",
+        "fastcgi_params",
+        "mime.types",
+        "options-ssl-nginx.conf",
+    ] {
+        std::fs::write(world.directory.path().join(name), "deny all;").unwrap();
+        let source =
+            format!("server {{ listen 80; location / {{ include {name}; root /srv/import/www; }} }}");
+        let output = imported(&world, "nginx", &source);
+        assert!(output.contains("respond = { status = 403 }"), "{name}\n{output}");
+    }
+}
+
+#[test]
+fn what_is_not_a_file_is_answered_by_its_own_location() {
+    let world = World::new();
+    let source = "upstream app { server 127.0.0.1:9; }\nserver { listen 80; root /srv/import/www; \
+                  location / { try_files $uri @app; expires max; add_header X-A 1; } \
+                  location @app { proxy_pass http://app; add_header X-B 2; } }";
+    let output = imported(&world, "nginx", source);
+    let headers = "headers = { set = { X-A = \"1\", Cache-Control = \"max-age=315360000\" } }";
+    assert!(output.contains(headers) && !output.contains("expires"), "{output}");
+    let source = "server { listen 80; root /srv/import/www; location / { try_files $uri /index.html; } \
+                  location ~ \\.html$ { add_header Cache-Control no-store; } }";
+    let output = imported(&world, "nginx", source);
+    assert!(output.contains("expires = { \"index.html\" = \"no-store\" }"), "{output}");
+}
+
+#[test]
+fn a_rewrite_that_is_not_possible_closes_its_location() {
+    let world = World::new();
+    for rewrite in ["rewrite ^/a/(?<!x)b /c break;", "rewrite (?=x) /c last;"] {
+        let source = format!("server {{ listen 80; location /a/ {{ {rewrite} root /srv/import/www; }} }}");
+        let output = imported(&world, "nginx", &source);
+        assert!(output.contains("respond = { status = 403 }") && !output.contains("root ="), "{output}");
+    }
+}
+
+#[test]
+fn what_stands_behind_the_name_of_a_script_runs_none() {
+    let world = World::new();
+    let php = |index: &str, tries: &str, regex: &str| {
+        let source = format!(
+            "server {{ listen 80; root /srv/import/www; {index} location / {{ {tries} }} \
+             location ~ {regex} {{ fastcgi_pass 127.0.0.1:9; }} }}"
+        );
+        imported(&world, "nginx", &source)
+    };
+    let front = "try_files $uri $uri/ /index.php?$args;";
+    let output = php("index index.php;", front, r"\.php$");
+    assert!(
+        output.contains("path = \"*.php/*\"\npool = \"php\"\nfront_controller = \"index.php\""),
+        "{output}"
+    );
+    let output = php("index index.php;", front, r"\.php(/|$)");
+    assert!(!output.contains("front_controller"), "{output}");
+    // An index that is a script, without a front controller.
+    let output = php("index index.php index.html;", "try_files $uri $uri/ =404;", r"\.php$");
+    assert!(output.contains("path = \"*.php/*\"\nrespond = { status = 404 }"), "{output}");
+    assert!(output.contains("try = [\"{path}\", \"pool:php\"]"), "{output}");
+    // Without a location that runs it, it is a file.
+    let output = imported(&world, "nginx", "server { listen 80; root /srv/import/www; index index.php; }");
+    assert!(output.contains("index = [\"index.php\"]"), "{output}");
+}
+
+#[test]
 fn an_address_of_both_families_is_listed_once() {
     let world = World::new();
     let output = imported(&world, "nginx", "server { listen 80; listen [::]:80; return 204; }");

@@ -134,7 +134,8 @@ const DIFFERENCES: &[(&str, Is)] = &[
         "what `location = /index.html` says of caches holds for that file in every directory",
         |asked, there, here| {
             let told = |answer: &Answer| answer.fields.iter().any(|(name, _)| name == "cache-control");
-            asked.target.ends_with("s/") && there.body == here.body && told(here) && !told(there)
+            let other = asked.target.ends_with("s/") || asked.target.ends_with("s/index.html");
+            other && there.body == here.body && told(here) && !told(there)
         },
     ),
     ("listings are pages of the server's own", |_, there, here| {

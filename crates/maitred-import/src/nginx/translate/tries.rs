@@ -1,0 +1,446 @@
+//! `try_files`, `if (!-e $request_filename)` and `error_page 404 =200`: what answers for what is no file.
+
+use super::answering::{self, Ending};
+use super::context::Context;
+use super::files::{self, Last};
+use super::rewriting::{self, Missing, Rewriting};
+use super::scripts::{self, Index};
+use super::selectors::{Location, Modifier, Selector};
+use super::spot::{HANDLERS, Spot};
+use super::targets;
+use super::variables;
+use crate::drafts::{Files, Header, Target};
+use crate::nginx::scope::Scope;
+use crate::nginx::tree::Directive;
+use crate::report::Kind;
+
+/// What is found out beside the target.
+#[derive(Default)]
+pub(super) struct End<'a> {
+    /// Fields of requests to the pool.
+    pub(super) request: Vec<Header>,
+    /// Which location answers for what is no file.
+    pub(super) ending: Option<Ending<'a>>,
+    /// [`crate::drafts::Route::scripts`]
+    pub(super) scripts: Option<bool>,
+    /// `front_controller`
+    pub(super) front: Option<String>,
+    /// Whether directories have an index.
+    looks_into: bool,
+    /// What the paths of the location begin with.
+    prefix: String,
+}
+
+/// The files of a location, and what comes after them.
+pub(super) fn target<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (selector, tries, rewriting): (&mut Selector, Option<&'a Directive>, &Rewriting<'a>),
+    end: &mut End<'a>,
+) -> Target {
+    let Some(mut found) = files::of(cx, &spot.scope, selector, spot.modifier) else {
+        return files::or_nothing(None);
+    };
+    let first = selector.paths.first().and_then(|path| path.split('*').next());
+    let prefix = selector.prefix.as_deref().or(first).filter(|prefix| prefix.starts_with('/'));
+    prefix.unwrap_or("/").clone_into(&mut end.prefix);
+    let index = index(cx, spot, &mut found);
+    let (mut items, mut directive, mut last) =
+        match tries.map(|tries| (tries, files::tries(tries, &spot.scope))) {
+            None => (vec!["{path}".to_owned(), "{path}/".to_owned()], spot.directive, Last::Status(404)),
+            Some((tries, Ok((items, last)))) => {
+                cx.translated(tries);
+                (items, tries, last)
+            }
+            Some((tries, Err(why))) => {
+                cx.not_possible(tries, format!("{why}: what it is about answers 403 instead"));
+                return Target::Respond { status: 403, body: None };
+            }
+        };
+    if let Some(missing) = rewriting.missing {
+        // The rewrite phase comes first: what is there is left to `try_files`.
+        match instead(cx, spot, missing, (&mut found, &*selector), end) {
+            Ok(Instead::Last(then, instead)) => (directive, last) = (then, instead),
+            Ok(Instead::Target(target)) => return target,
+            Err(why) => {
+                // What is there is left; what is not may not have another meaning.
+                cx.not_possible(missing, format!("{why}: what is not there answers 403 instead"));
+                (directive, last) = (missing, Last::Status(403));
+                found.no_index = true;
+            }
+        }
+        if !items.iter().any(|item| item == "{path}") {
+            items.insert(0, "{path}".to_owned());
+        }
+    } else if last == Last::Status(404)
+        && let Some((page, instead)) = files::missing_page(&spot.scope)
+    {
+        cx.translated(page);
+        (directive, last) = (page, instead);
+    }
+    // Without `$uri/` a directory is not looked into.
+    end.looks_into = items.iter().any(|item| item.ends_with('/'));
+    found.no_index |= !end.looks_into;
+    let items = files::plain(items);
+    close(cx, spot, (directive, last), (found, items), (&*selector, &index), end)
+}
+
+/// The names of the index: those of files are written, and a script is left to its pool.
+fn index(cx: &Context<'_>, spot: &Spot<'_, '_>, files: &mut Files) -> Index {
+    let Some(directive) = spot.scope.last("index") else { return Index::default() };
+    let index = scripts::index(directive, scripts::runner(&spot.server.locations).is_some());
+    match (index.elsewhere, index.script.is_some(), index.files.is_empty(), index.first) {
+        (true, ..) => cx.say(directive, Kind::Worse, "an index is a name in the same directory"),
+        (_, true, false, true) => {
+            cx.say(
+                directive,
+                Kind::Choice,
+                "of a directory that has both, the page answers and not the script",
+            );
+        }
+        _ => cx.translated(directive),
+    }
+    if !index.files.is_empty() && index.files != ["index.html"] {
+        files.index.clone_from(&index.files);
+    }
+    files.no_index = index.files.is_empty() && index.script.is_some();
+    index
+}
+
+enum Instead<'a> {
+    Last(&'a Directive, Last),
+    Target(Target),
+}
+
+/// The end of an `if (!-e $request_filename)`: a path, or a pool.
+fn instead<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    missing: &'a Directive,
+    (found, selector): (&mut Files, &Selector),
+    end: &mut End<'a>,
+) -> Result<Instead<'a>, String> {
+    match rewriting::missing(missing) {
+        Missing::Any => {}
+        Missing::File => found.no_index = true,
+        Missing::Directory => return Err("files that are there are left out by it as well".into()),
+    }
+    let Some(directive) = rewriting::fallback(cx, missing) else {
+        return Err("nothing in it says what answers".into());
+    };
+    match directive.name.as_str() {
+        "rewrite" => {
+            let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
+            if !rewriting::takes_all(pattern)
+                || ["redirect", "permanent"].contains(&flag)
+                || to.contains("://")
+            {
+                return Err("it is about some of the paths that are not there".into());
+            }
+            cx.translated(directive);
+            Ok(Instead::Last(directive, Last::Path(to.to_owned())))
+        }
+        "return" => match directive.arg(0).parse() {
+            Ok(status) if directive.args.len() == 1 => {
+                cx.translated(directive);
+                Ok(Instead::Last(directive, Last::Status(status)))
+            }
+            _ => Err("what is not there gets a status, a path or a pool here".into()),
+        },
+        _ => match targets::handled(cx, spot, directive, &mut selector.clone(), &mut end.request) {
+            Target::Pool { name, strip: None, rewrite: None } => {
+                found.tries = vec!["{path}".to_owned(), format!("pool:{name}")];
+                Ok(Instead::Target(Target::Files(found.clone())))
+            }
+            _ => Err("what is not there goes to a pool as it is".into()),
+        },
+    }
+}
+
+/// Puts the last item behind the others.
+fn close<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (directive, last): (&'a Directive, Last),
+    (mut found, mut items): (Files, Vec<String>),
+    (selector, index): (&Selector, &Index),
+    end: &mut End<'a>,
+) -> Target {
+    let item = match last {
+        Last::Status(status) => of_status(cx, spot, (directive, status), (index, &items), end),
+        Last::Named(name) => named(cx, spot, &name, selector, end),
+        Last::Path(path) => path_item(cx, spot, (directive, &path), end),
+    };
+    match item {
+        Ok(None) => {}
+        Ok(Some(item)) => {
+            if end.scripts == Some(true) && is_whole(cx, spot, (&found, index, &items), end) {
+                end.ending = None;
+                let name = item.trim_start_matches("pool:").to_owned();
+                return Target::Pool { name, strip: None, rewrite: None };
+            }
+            items.push(item);
+            found.tries = items;
+        }
+        Err(why) => {
+            cx.not_possible(directive, format!("{why}: what is not there answers 403 instead"));
+            (end.ending, end.scripts, end.front) = (None, None, None);
+            items.push("=403".to_owned());
+            found.tries = items;
+        }
+    }
+    Target::Files(found)
+}
+
+/// Whether the usual rules of PHP say all: files, indexes, and a front controller for the rest.
+fn is_whole(
+    cx: &Context<'_>,
+    spot: &Spot<'_, '_>,
+    (found, index, items): (&Files, &Index, &[String]),
+    end: &End<'_>,
+) -> bool {
+    let usual = found.index.is_empty() && (index.first || index.script.is_none());
+    let Some(Ending::Pool(scope)) = &end.ending else { return false };
+    if end.front.is_some() {
+        return false;
+    }
+    let plain = Files {
+        root: found.root.clone(),
+        missing: found.missing,
+        place: found.place.clone(),
+        no_index: found.no_index,
+        ..Files::default()
+    };
+    let bare = items == ["{path}"] && *found == plain;
+    usual && bare && answering::says_the_same(cx, &spot.scope, scope)
+}
+
+/// `=404`: an index that is a script goes to its pool.
+fn of_status<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (directive, status): (&Directive, u16),
+    (index, items): (&Index, &[String]),
+    end: &mut End<'a>,
+) -> Result<Option<String>, String> {
+    let prefixed = matches!(spot.modifier, Modifier::Prefix | Modifier::Forced);
+    let script = index.script.as_deref().filter(|_| end.looks_into && prefixed);
+    let below = script.is_some_and(|script| scripts::run_below(spot, &end.prefix, script));
+    let some = script.is_some_and(|script| scripts::run_some(spot, &end.prefix, script));
+    if let (true, false, Some(given)) = (some, below, spot.scope.last("index")) {
+        cx.say(given, Kind::Worse, "an index that some location runs, and others do not, is not run");
+    }
+    if let (true, Some(runner)) = (below, scripts::runner(&spot.server.locations)) {
+        let Some((name, scope)) = pool(cx, spot, runner, false) else {
+            return Err("its index is a script that no pool runs".into());
+        };
+        if status != 404 {
+            cx.say(directive, Kind::Choice, "what is not there gets 404");
+        }
+        (end.ending, end.scripts) = (Some(Ending::Pool(scope)), Some(false));
+        return Ok(Some(format!("pool:{name}")));
+    }
+    match status {
+        404 if items == ["{path}"] => Ok(None),
+        400..=599 => Ok(Some(format!("={status}"))),
+        _ => Err("what is not there gets an error".into()),
+    }
+}
+
+/// What `@name` is, as the last item of `try`.
+fn named<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    name: &str,
+    selector: &Selector,
+    end: &mut End<'a>,
+) -> Result<Option<String>, String> {
+    let is = |location: &&Location<'_>| location.modifier == Modifier::Named && location.pattern == name;
+    let location = spot.server.locations.iter().find(is).ok_or_else(|| format!("there is no `@{name}`"))?;
+    cx.translated(location.directive);
+    let own = location.scope.own();
+    let changes = ["rewrite", "return", "if", "try_files"];
+    let mut changing = own.iter().filter(|one| changes.contains(&one.name.as_str()));
+    if let Some(handler) = own.iter().rfind(|one| HANDLERS.contains(&one.name.as_str())) {
+        if changing.next().is_some() {
+            return Err(format!("`@{name}` changes what it passes on"));
+        }
+        let there = Spot {
+            server: spot.server,
+            directive: location.directive,
+            modifier: Modifier::Named,
+            scope: location.scope.clone(),
+            blocks: vec![own],
+        };
+        let target = targets::handled(cx, &there, handler, &mut selector.clone(), &mut end.request);
+        end.ending = Some(Ending::Pool(location.scope.clone()));
+        return match target {
+            Target::Pool { name, strip: None, rewrite: None } => Ok(Some(format!("pool:{name}"))),
+            _ => Err(format!("`@{name}` is no pool that gets requests as they are")),
+        };
+    }
+    let only = changing.next().filter(|_| changing.next().is_none());
+    let neither = || format!("`@{name}` is neither a pool nor a path");
+    let only = only.ok_or_else(neither)?;
+    match (only.name.as_str(), only.arg(0).parse::<u16>()) {
+        ("return", Ok(status)) if (400..=599).contains(&status) && only.args.len() == 1 => {
+            cx.translated(only);
+            Ok(Some(format!("={status}")))
+        }
+        ("rewrite", _) if rewriting::takes_all(only.arg(0)) && only.arg(2) != "break" => {
+            cx.translated(only);
+            path_item(cx, spot, (only, only.arg(1)), end)
+        }
+        _ => Err(neither()),
+    }
+}
+
+/// What a script is told besides its path: nothing, or the request's own query.
+const QUERIES: [&str; 8] = [
+    "",
+    "?",
+    "$is_args$args",
+    "$is_args$query_string",
+    "?$args",
+    "?$query_string",
+    "?$is_args$args",
+    "?&$args",
+];
+
+/// What the last path of `try_files` is.
+fn path_item<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (directive, full): (&Directive, &str),
+    end: &mut End<'a>,
+) -> Result<Option<String>, String> {
+    let path = full.split(['?', '$']).next().unwrap_or_default();
+    let query = &full[path.len()..];
+    if !path.starts_with('/') {
+        return Err("the last path begins with a variable".into());
+    }
+    let found = answering::location(spot.server, path)?;
+    let Some(location) = found else { return of_server(spot, path, end).map(Some) };
+    let own = location.scope.own();
+    let handler = own.iter().rfind(|directive| HANDLERS.contains(&directive.name.as_str()));
+    match handler {
+        Some(handler) if handler.name == "fastcgi_pass" && path.ends_with(".php") => {
+            script(cx, spot, (location, handler), (directive, path, query), end).map(Some)
+        }
+        Some(handler) => {
+            let there = Spot {
+                server: spot.server,
+                directive: location.directive,
+                modifier: location.modifier,
+                scope: location.scope.clone(),
+                blocks: vec![own],
+            };
+            let mut exact = Selector { paths: vec![path.to_owned()], ..Selector::default() };
+            let target = targets::handled(cx, &there, handler, &mut exact, &mut end.request);
+            end.ending = Some(Ending::Pool(location.scope.clone()));
+            match target {
+                Target::Pool { name, strip: None, rewrite: None } => {
+                    let why = "the pool gets the path that was asked for, and not that of the last argument";
+                    cx.say(location.directive, Kind::Choice, why);
+                    Ok(Some(format!("pool:{name}")))
+                }
+                _ => Err("another location answers for this path, with another one".into()),
+            }
+        }
+        None => of_file(cx, spot, location, path, end).map(Some),
+    }
+}
+
+/// The pool of a location for scripts, and its scope. `all`: whatever is no file goes to the front controller.
+fn pool<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (location, handler): (&Location<'a>, &'a Directive),
+    all: bool,
+) -> Option<(String, Scope<'a>)> {
+    let there = Spot {
+        server: spot.server,
+        directive: location.directive,
+        modifier: location.modifier,
+        scope: location.scope.clone(),
+        blocks: vec![location.scope.own()],
+    };
+    match targets::fastcgi(cx, &there, handler, all) {
+        Ok(Target::Pool { name, .. }) => Some((name, location.scope.clone())),
+        _ => None,
+    }
+}
+
+/// A script that answers for all that is no file.
+fn script<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (location, handler): (&Location<'a>, &'a Directive),
+    (directive, path, query): (&Directive, &str, &str),
+    end: &mut End<'a>,
+) -> Result<String, String> {
+    let own = path.strip_prefix('/').unwrap_or(path);
+    let below = scripts::run_below(spot, &end.prefix, own);
+    let usual = spot.server.front.as_deref() == Some(own) && below;
+    if !QUERIES.contains(&query) {
+        let why = "the script gets the path in `REQUEST_URI`, and no parameter or `PATH_INFO` of it";
+        cx.say(directive, Kind::Worse, why);
+    }
+    if !usual && below && end.looks_into {
+        let why = "of directories below the script's own, `index.php` is not run: a route of theirs to its pool does that";
+        cx.say(directive, Kind::Worse, why);
+    }
+    let (name, scope) = pool(cx, spot, (location, handler), usual).ok_or("no pool runs this script")?;
+    end.request.extend(variables::fields(cx, &scope));
+    (end.ending, end.scripts) = (Some(Ending::Pool(scope)), Some(usual));
+    end.front = (!usual || !end.looks_into).then(|| own.to_owned());
+    Ok(format!("pool:{name}"))
+}
+
+/// A file of the server's own directory, which no location is about.
+fn of_server<'a>(spot: &Spot<'_, 'a>, path: &str, end: &mut End<'a>) -> Result<String, String> {
+    if !same_root(&spot.scope, &spot.server.scope) {
+        return Err("the file at its end is below another directory".into());
+    }
+    end.ending = Some(Ending::File(path.to_owned(), spot.server.scope.clone(), None));
+    Ok(path.to_owned())
+}
+
+fn same_root(one: &Scope<'_>, other: &Scope<'_>) -> bool {
+    let root = |scope: &Scope<'_>| scope.last("root").map(|root| root.args.clone());
+    root(one) == root(other)
+}
+
+/// A file that a location answers with.
+fn of_file<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    location: &Location<'a>,
+    path: &str,
+    end: &mut End<'a>,
+) -> Result<String, String> {
+    let own = location.scope.own();
+    let answer = own.iter().find(|one| one.name == "return");
+    if let Some(answer) = answer {
+        let status = answer.arg(0).parse::<u16>().ok().filter(|status| (400..=599).contains(status));
+        return match status.filter(|_| answer.args.len() == 1) {
+            Some(status) => {
+                cx.translated(answer);
+                Ok(format!("={status}"))
+            }
+            None => Err("another location answers for the path at its end".into()),
+        };
+    }
+    let here = std::ptr::eq(location.directive, spot.directive);
+    // What an `if (!-e …)` does is not done with a file that is there.
+    let asks = |one: &Directive| one.name == "if" && !one.args.join(" ").contains("!-");
+    let changes = own.iter().any(|one| ["rewrite", "alias"].contains(&one.name.as_str()) || asks(one));
+    if !here && changes {
+        return Err("another location changes the path at its end".into());
+    }
+    if !same_root(&spot.scope, &location.scope) {
+        return Err("the file at its end is below another directory".into());
+    }
+    end.ending = Some(Ending::File(path.to_owned(), location.scope.clone(), Some(location.directive)));
+    Ok(path.to_owned())
+}
