@@ -1,8 +1,7 @@
 //! Addresses with the servers behind them. nginx chooses a server by the address that a connection has come in by, and then by
 //! name: a site here names the addresses at which it answers, and is not there at others.
 
-use super::listens::Listen;
-use super::servers::Server;
+use super::listens::{Listen, Server};
 
 /// An address, or the two of IPv4 and IPv6 with one port.
 pub(crate) struct Listener<'s, 'a> {

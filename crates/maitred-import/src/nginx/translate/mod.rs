@@ -21,6 +21,7 @@ mod logs;
 mod mirror;
 mod proofs;
 mod redirects;
+mod requests;
 mod rewriting;
 mod routes;
 mod selectors;

@@ -3,7 +3,7 @@
 use super::context::{Context, in_conf};
 use super::errors;
 use super::listeners::Listener;
-use super::listens::{self, Listen};
+use super::listens::{self, Server};
 use super::logs;
 use super::routes;
 use super::shown;
@@ -11,22 +11,6 @@ use crate::drafts::{Match, Route, Site, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::report::Kind;
-
-/// A server block.
-pub(crate) struct Server<'a> {
-    /// The directive.
-    pub(crate) directive: &'a Directive,
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// The addresses of the server.
-    pub(crate) listens: Vec<Listen<'a>>,
-    /// The names of the server.
-    pub(crate) names: Vec<String>,
-    /// The server's names that only a condition can say.
-    pub(crate) patterns: Vec<String>,
-    /// Whether the server does no more than to redirect to https, at the same host.
-    pub(crate) redirects: bool,
-}
 
 /// Reads a server block.
 pub(crate) fn read<'a>(cx: &Context<'a>, http: &Scope<'a>, directive: &'a Directive) -> Server<'a> {

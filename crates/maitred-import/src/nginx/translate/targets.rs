@@ -4,7 +4,6 @@ use super::caching;
 use super::compression;
 use super::context::Context;
 use super::errors;
-use super::fields;
 use super::files::{self, Last};
 use super::finite;
 use super::headers;
@@ -12,6 +11,7 @@ use super::limits;
 use super::logs;
 use super::mirror;
 use super::redirects;
+use super::requests;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{Location, Modifier, Selector, is_php};
 use super::settings::Settings;
@@ -280,7 +280,7 @@ fn grpc<'a>(
 ) -> Result<Target, String> {
     let servers = upstreams::grpc(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    let (fields, host) = fields::of_requests(cx, &spot.scope, "grpc_set_header");
+    let (fields, host) = requests::of(cx, &spot.scope, "grpc_set_header");
     *request = fields;
     let mut block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
     upstreams::push_host(cx, &servers, host, &mut block);
@@ -297,7 +297,7 @@ fn proxy<'a>(
 ) -> Result<Target, String> {
     let destination = upstreams::proxy(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    let (fields, host) = fields::of_requests(cx, &spot.scope, "proxy_set_header");
+    let (fields, host) = requests::of(cx, &spot.scope, "proxy_set_header");
     *request = fields;
     intercepted(cx, &spot.scope, "proxy_intercept_errors");
     not_passed(cx, spot);
