@@ -112,6 +112,20 @@ fn answers(document: &mut Document) {
     }
 }
 
+/// Without these keys the whole table means nothing, or something else.
+const VITAL: &[&str] = &[
+    "path",
+    "path_regex",
+    "match",
+    "methods",
+    "redirect",
+    "respond",
+    "reroute",
+    "rewrite",
+    "connect",
+    "command",
+];
+
 fn switch_off(
     document: &mut Document,
     report: &mut Report,
@@ -119,13 +133,7 @@ fn switch_off(
     why: &str,
 ) -> bool {
     let Some(block) = document.blocks.get_mut(at).filter(|block| block.off.is_none()) else { return false };
-    if let Some(number) = entry
-        && refuses_all(block, number, why)
-    {
-        let origin = block.origin.clone();
-        if let Some((place, what)) = origin {
-            report.say(&place, &what, Kind::NotPossible, format!("{why}: all requests are refused"));
-        }
+    if entry.is_some_and(|number| refuses_all(block, report, number, why)) {
         return true;
     }
     // An address without its TLS, and a site at all addresses, would be open to others.
@@ -134,22 +142,9 @@ fn switch_off(
         "[[site]]" => "listen",
         _ => "",
     };
-    // Without these keys the whole table means nothing, or something else.
-    let vital = [
-        "path",
-        "path_regex",
-        "match",
-        "methods",
-        "redirect",
-        "respond",
-        "reroute",
-        "rewrite",
-        "connect",
-        "command",
-    ];
     let kept = entry
         .and_then(|number| block.entries.get_mut(number))
-        .filter(|entry| !vital.contains(&entry.key.as_str()) && entry.key != of_connection);
+        .filter(|entry| !VITAL.contains(&entry.key.as_str()) && entry.key != of_connection);
     let place = match kept {
         Some(entry) if entry.off.is_some() => return false,
         Some(entry) => {
@@ -186,9 +181,9 @@ fn switch_off(
     true
 }
 
-/// A condition of a refusal that cannot be used: without it, everything is refused that the route's path takes, and nothing is open
-/// that was not.
-fn refuses_all(block: &mut Block, number: usize, why: &str) -> bool {
+/// A condition of a refusal that cannot be used: without it, everything is refused that the route's path takes, and nothing is
+/// open that was not.
+fn refuses_all(block: &mut Block, report: &mut Report, number: usize, why: &str) -> bool {
     let refuses = block.entries.iter().any(|entry| match (&*entry.key, &entry.value) {
         ("respond", Value::Table(table)) => {
             let status =
@@ -207,6 +202,9 @@ fn refuses_all(block: &mut Block, number: usize, why: &str) -> bool {
     }
     if !block.has("path") && !block.has("path_regex") {
         block.push("path", "/*", None);
+    }
+    if let Some((place, what)) = &block.origin {
+        report.say(place, what, Kind::NotPossible, format!("{why}: all requests are refused"));
     }
     true
 }

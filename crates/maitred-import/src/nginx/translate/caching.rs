@@ -69,20 +69,7 @@ pub(super) fn apart(cx: &Context<'_>, scope: &Scope<'_>, routes: Vec<Route>) -> 
     if named.is_empty() || !routes.iter().any(|route| route.cache.is_some()) {
         return routes;
     }
-    let mut conditions: Vec<Condition> = Vec::new();
-    let mut wrong = None;
-    for directive in &named {
-        for arg in &directive.args {
-            match conditions::of_value(cx, scope, arg) {
-                Ok(found) => found.into_iter().for_each(|one| {
-                    if !conditions.contains(&one) {
-                        conditions.push(one);
-                    }
-                }),
-                Err(why) => wrong = wrong.or(Some(why)),
-            }
-        }
-    }
+    let (conditions, mut wrong) = asked(cx, scope, &named);
     let mut all = Vec::new();
     for mut route in routes {
         let found = match (&route.cache, &wrong) {
@@ -117,6 +104,25 @@ pub(super) fn apart(cx: &Context<'_>, scope: &Scope<'_>, routes: Vec<Route>) -> 
         }
     }
     all
+}
+
+/// What these directives ask, and why not all of it can be said.
+fn asked(cx: &Context<'_>, scope: &Scope<'_>, named: &[&Directive]) -> (Vec<Condition>, Option<String>) {
+    let mut conditions: Vec<Condition> = Vec::new();
+    let mut wrong = None;
+    for directive in named {
+        for arg in &directive.args {
+            match conditions::of_value(cx, scope, arg) {
+                Ok(found) => found.into_iter().for_each(|one| {
+                    if !conditions.contains(&one) {
+                        conditions.push(one);
+                    }
+                }),
+                Err(why) => wrong = wrong.or(Some(why)),
+            }
+        }
+    }
+    (conditions, wrong)
 }
 
 /// A route for each condition, without the cache.

@@ -153,7 +153,7 @@ fn referer(cx: &Context<'_>, scope: &Scope<'_>) -> Result<Condition, String> {
         (true, false) => Match { not, ..field("~.".to_owned()) },
         (false, false) => Match { not, ..Match::default() },
         (false, true) => {
-            return Err("a request without `Referer` is told from one whose `Referer` was blanked".into());
+            return Err("a request without `Referer` differs from one whose `Referer` was blanked".into());
         }
     };
     cx.translated(directive);

@@ -4,8 +4,6 @@
 //! directive says: the same value, a truer one, or another one that the application may miss.
 
 use super::context::Context;
-use super::forward;
-use super::tokens;
 use crate::drafts::{Header, How};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
@@ -41,6 +39,14 @@ struct Server {
 }
 
 impl Server {
+    /// What becomes of a field that says what the request says.
+    fn passed(self) -> (Kind, &'static str) {
+        match self.trusts {
+            true => (Kind::NotNeeded, "what trusted proxies say goes on"),
+            false => (Kind::Worse, NAME_THE_PROXY),
+        }
+    }
+
     fn of(scope: &Scope<'_>) -> Server {
         let server = scope.of_server();
         let ssl = server.last("ssl").is_some_and(|ssl| ssl.arg(0) == "on");
@@ -80,54 +86,11 @@ const NAME_THE_PROXY: &str =
 fn told(cx: &Context<'_>, scope: &Scope<'_>, lower: &str, value: &str) -> Option<(Kind, &'static str)> {
     let server = Server::of(scope);
     let from_request = is_field_of_request(cx, lower, value);
-    let passed = if server.trusts {
-        (Kind::NotNeeded, "what trusted proxies say goes on")
-    } else {
-        (Kind::Worse, NAME_THE_PROXY)
-    };
+    let passed = server.passed();
     Some(match lower {
-        "x-forwarded-for" => match value {
-            _ if is(value, &["proxy_add_x_forwarded_for"]) && !server.trusts => (
-                Kind::Better,
-                "it is the address of the connection alone: what a client writes there itself is dropped",
-            ),
-            _ if is(value, &["remote_addr", "realip_remote_addr"]) && !server.trusts => {
-                (Kind::NotNeeded, "`X-Forwarded-For` is this address")
-            }
-            _ if is(
-                value,
-                &["remote_addr", "realip_remote_addr", "proxy_add_x_forwarded_for", "http_x_forwarded_for"],
-            ) && server.trusts =>
-            {
-                (Kind::Choice, "it is what trusted proxies say, and the address of the proxy behind it")
-            }
-            "" => (Kind::Choice, "the field is always there, and true"),
-            _ => (Kind::Worse, NAME_THE_PROXY),
-        },
-        "x-forwarded-proto" => match value {
-            _ if is(value, &["scheme"]) && !server.trusts => {
-                (Kind::NotNeeded, "`X-Forwarded-Proto` is the scheme")
-            }
-            _ if is(value, &["scheme"]) => {
-                (Kind::Better, "it is the scheme that the client has used, by trusted proxies")
-            }
-            _ if Some(value) == server.scheme => (Kind::NotNeeded, "`X-Forwarded-Proto` is the scheme"),
-            _ if from_request => passed,
-            _ => (
-                Kind::Worse,
-                "it is the scheme of the connection, or what `trusted_proxies` say: name the proxy in front there",
-            ),
-        },
-        "x-forwarded-host" => match value {
-            _ if from_request => passed,
-            _ if is(value, &["http_host"]) || server.usual_ports && is(value, &["host"]) => {
-                (Kind::NotNeeded, "`X-Forwarded-Host` is the host of the request")
-            }
-            _ if value.contains("host") || is(value, &["server_name"]) => {
-                (Kind::Choice, "it is what the client has written in `Host`, with the port that it has named")
-            }
-            _ => (Kind::Worse, "it is what the client has written in `Host`"),
-        },
+        "x-forwarded-for" => forwarded_for(server, value),
+        "x-forwarded-proto" => forwarded_proto(server, value, from_request),
+        "x-forwarded-host" => forwarded_host(server, value, from_request),
         "forwarded" => match value.is_empty() {
             true => (Kind::Choice, "the field is always there, and true"),
             false => (Kind::Better, "it is by RFC 7239, and what a client writes there itself is dropped"),
@@ -158,6 +121,60 @@ fn told(cx: &Context<'_>, scope: &Scope<'_>, lower: &str, value: &str) -> Option
         _ if maitred_own(lower) => (Kind::Worse, "the field is Maitred's own"),
         _ => return None,
     })
+}
+
+/// `X-Forwarded-For`
+fn forwarded_for(server: Server, value: &str) -> (Kind, &'static str) {
+    match value {
+        _ if is(value, &["proxy_add_x_forwarded_for"]) && !server.trusts => (
+            Kind::Better,
+            "it is the address of the connection alone: what a client writes there itself is dropped",
+        ),
+        _ if is(value, &["remote_addr", "realip_remote_addr"]) && !server.trusts => {
+            (Kind::NotNeeded, "`X-Forwarded-For` is this address")
+        }
+        _ if is(
+            value,
+            &["remote_addr", "realip_remote_addr", "proxy_add_x_forwarded_for", "http_x_forwarded_for"],
+        ) && server.trusts =>
+        {
+            (Kind::Choice, "it is what trusted proxies say, and the address of the proxy behind it")
+        }
+        "" => (Kind::Choice, "the field is always there, and true"),
+        _ => (Kind::Worse, NAME_THE_PROXY),
+    }
+}
+
+/// `X-Forwarded-Proto`
+fn forwarded_proto(server: Server, value: &str, from_request: bool) -> (Kind, &'static str) {
+    match value {
+        _ if is(value, &["scheme"]) && !server.trusts => {
+            (Kind::NotNeeded, "`X-Forwarded-Proto` is the scheme")
+        }
+        _ if is(value, &["scheme"]) => {
+            (Kind::Better, "it is the scheme that the client has used, by trusted proxies")
+        }
+        _ if Some(value) == server.scheme => (Kind::NotNeeded, "`X-Forwarded-Proto` is the scheme"),
+        _ if from_request => server.passed(),
+        _ => (
+            Kind::Worse,
+            "it is the scheme of the connection, or what `trusted_proxies` say: name the proxy in front there",
+        ),
+    }
+}
+
+/// `X-Forwarded-Host`
+fn forwarded_host(server: Server, value: &str, from_request: bool) -> (Kind, &'static str) {
+    match value {
+        _ if from_request => server.passed(),
+        _ if is(value, &["http_host"]) || server.usual_ports && is(value, &["host"]) => {
+            (Kind::NotNeeded, "`X-Forwarded-Host` is the host of the request")
+        }
+        _ if value.contains("host") || is(value, &["server_name"]) => {
+            (Kind::Choice, "it is what the client has written in `Host`, with the port that it has named")
+        }
+        _ => (Kind::Worse, "it is what the client has written in `Host`"),
+    }
 }
 
 fn maitred_own(lower: &str) -> bool {
@@ -200,7 +217,7 @@ pub(crate) enum Host {
 }
 
 /// What `proxy_set_header` says of `Host`; that of the server, if it says nothing.
-fn host(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Host {
+pub(crate) fn host(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Host {
     let value = directive.arg(1);
     if names_server(directive) {
         cx.translated(directive);
@@ -229,18 +246,6 @@ fn host(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Host {
 
 fn is_authority(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte))
-}
-
-/// What `proxy_set_header` or `grpc_set_header` says: rules, and the host.
-pub(crate) fn of_requests(cx: &Context<'_>, scope: &Scope<'_>, named: &str) -> (Vec<Header>, Host) {
-    let (mut rules, mut target) = (Vec::new(), Host::Server);
-    for directive in scope.all(named) {
-        match directive.arg(0).eq_ignore_ascii_case("host") {
-            true => target = host(cx, scope, directive),
-            false => field(cx, scope, directive, (directive.arg(0), directive.arg(1)), &mut rules),
-        }
-    }
-    (rules, target)
 }
 
 /// What `proxy_set_header` says of `Host` alone.
@@ -290,10 +295,6 @@ pub(crate) fn field(
     rules: &mut Vec<Header>,
 ) {
     let lower = name.to_ascii_lowercase();
-    if forward::is_copied(scope, name, value) || tokens::is_claim(scope, value) {
-        // `forward_auth`, or `jwt`, has it.
-        return;
-    }
     if OF_HOP.contains(&lower.as_str()) {
         return cx.not_needed(
             directive,

@@ -62,7 +62,7 @@ fn rows(map: &Directive) -> Result<Vec<(Option<Match>, &str)>, String> {
         other => match other.split_once('_') {
             Some(("cookie", name)) => Some(format!("cookie:{name}")),
             Some(("http", name)) => Some(format!("header:{}", values::field_name(name))),
-            _ => return Err("clients are told apart by address, cookie or field".into()),
+            _ => return Err("clients differ by address, cookie or field".into()),
         },
     };
     for row in map.inside() {

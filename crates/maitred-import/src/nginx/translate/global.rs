@@ -3,8 +3,8 @@
 use super::caching;
 use super::context::Context;
 use super::listeners::Listener;
+use super::listens::Server;
 use super::logs;
-use super::servers::Server;
 use super::settings::Settings;
 use super::shown;
 use crate::drafts::Site;

@@ -1,8 +1,8 @@
 //! Addresses with the servers behind them. nginx chooses a server by the address that a connection has come in by, and then by
 //! name: a site here names the addresses at which it answers, and is not there at others.
 
-use super::listens::Listen;
-use super::servers::{Server, redirect_status};
+use super::listens::{Listen, Server};
+use crate::nginx::tree::Directive;
 
 /// An address, or the two of IPv4 and IPv6 with one port.
 pub(crate) struct Listener<'s, 'a> {
@@ -31,6 +31,27 @@ impl Listener<'_, '_> {
         let first = all.next()??;
         all.all(|other| other == Some(first)).then_some(first)
     }
+}
+
+/// The status of the redirects in these blocks, if it is always the same.
+fn redirect_status(directives: &[Directive]) -> Option<u16> {
+    fn gather(directives: &[Directive], found: &mut Vec<u16>) {
+        for directive in directives {
+            match (directive.name.as_str(), directive.arg(2)) {
+                ("return", _) => {
+                    found.extend(directive.arg(0).parse::<u16>().ok().filter(|code| *code < 400))
+                }
+                ("rewrite", "permanent") => found.push(301),
+                ("rewrite", _) => found.push(302),
+                _ => {}
+            }
+            gather(directive.inside(), found);
+        }
+    }
+    let mut found = Vec::new();
+    gather(directives, &mut found);
+    found.dedup();
+    found.first().copied().filter(|_| found.len() == 1)
 }
 
 /// All addresses, in the order in which they are named.

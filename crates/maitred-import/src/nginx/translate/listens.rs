@@ -30,6 +30,22 @@ impl Listen<'_> {
     }
 }
 
+/// A server block.
+pub(crate) struct Server<'a> {
+    /// The directive.
+    pub(crate) directive: &'a Directive,
+    /// What holds in it.
+    pub(crate) scope: Scope<'a>,
+    /// The addresses of the server.
+    pub(crate) listens: Vec<Listen<'a>>,
+    /// The names of the server.
+    pub(crate) names: Vec<String>,
+    /// The server's names that only a condition can say.
+    pub(crate) patterns: Vec<String>,
+    /// Whether the server does no more than to redirect to https, at the same host.
+    pub(crate) redirects: bool,
+}
+
 /// The addresses of a server block.
 pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>) -> Vec<Listen<'a>> {
     let own = scope.own();

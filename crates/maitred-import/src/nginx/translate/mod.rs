@@ -22,6 +22,7 @@ mod logs;
 mod mirror;
 mod proofs;
 mod redirects;
+mod requests;
 mod rewriting;
 mod routes;
 mod scripts;

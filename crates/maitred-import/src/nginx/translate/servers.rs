@@ -3,7 +3,7 @@
 use super::context::{Context, in_conf};
 use super::errors;
 use super::listeners::Listener;
-use super::listens::{self, Listen};
+use super::listens::{self, Server};
 use super::logs;
 use super::routes;
 use super::shown;
@@ -11,22 +11,6 @@ use crate::drafts::{Match, Route, Site, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::report::Kind;
-
-/// A server block.
-pub(crate) struct Server<'a> {
-    /// The directive.
-    pub(crate) directive: &'a Directive,
-    /// What holds in it.
-    pub(crate) scope: Scope<'a>,
-    /// The addresses of the server.
-    pub(crate) listens: Vec<Listen<'a>>,
-    /// The names of the server.
-    pub(crate) names: Vec<String>,
-    /// The server's names that only a condition can say.
-    pub(crate) patterns: Vec<String>,
-    /// Whether the server does no more than to redirect to https, at the same host.
-    pub(crate) redirects: bool,
-}
 
 /// Reads a server block.
 pub(crate) fn read<'a>(cx: &Context<'a>, http: &Scope<'a>, directive: &'a Directive) -> Server<'a> {
@@ -292,27 +276,6 @@ fn guarded<'a>(
 ) -> Vec<Route> {
     let own: Vec<&Listener<'_, '_>> = at.iter().filter_map(|at| listeners.get(*at)).collect();
     shown::guard(cx, server, &own, routes::of(cx, &server.scope, server.directive))
-}
-
-/// The status of the redirects in these blocks, if it is always the same.
-pub(crate) fn redirect_status(directives: &[Directive]) -> Option<u16> {
-    fn gather(directives: &[Directive], found: &mut Vec<u16>) {
-        for directive in directives {
-            match (directive.name.as_str(), directive.arg(2)) {
-                ("return", _) => {
-                    found.extend(directive.arg(0).parse::<u16>().ok().filter(|code| *code < 400))
-                }
-                ("rewrite", "permanent") => found.push(301),
-                ("rewrite", _) => found.push(302),
-                _ => {}
-            }
-            gather(directive.inside(), found);
-        }
-    }
-    let mut found = Vec::new();
-    gather(directives, &mut found);
-    found.dedup();
-    found.first().copied().filter(|_| found.len() == 1)
 }
 
 fn redirected(cx: &Context<'_>, server: &Server<'_>) {

@@ -1,10 +1,10 @@
-//! `ssl_verify_client`: certificates that clients show. They belong to an address here, and to a server there: where the servers of
-//! an address differ, the address asks for one, and the site refuses those without.
+//! `ssl_verify_client`: certificates that clients show. They belong to an address here, and to a server there: where the servers
+//! of an address differ, the address asks for one, and the site refuses those without.
 
 use super::access::{self, Access};
 use super::context::{Context, in_conf};
 use super::listeners::Listener;
-use super::servers::Server;
+use super::listens::Server;
 use crate::drafts::{Match, Route, Target};
 use crate::model::Value;
 use crate::nginx::scope::Scope;

@@ -5,7 +5,6 @@ use super::caching;
 use super::compression;
 use super::context::Context;
 use super::errors;
-use super::fields;
 use super::files;
 use super::finite;
 use super::headers;
@@ -13,6 +12,7 @@ use super::limits;
 use super::logs;
 use super::mirror;
 use super::redirects;
+use super::requests;
 use super::rewriting::Rewriting;
 use super::scripts;
 use super::selectors::{Location, Modifier, Selector, is_php};
@@ -237,7 +237,7 @@ fn grpc<'a>(
 ) -> Result<Target, String> {
     let servers = upstreams::grpc(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    let (fields, host) = fields::of_requests(cx, &spot.scope, "grpc_set_header");
+    let (fields, host) = requests::of(cx, &spot.scope, "grpc_set_header");
     *request = fields;
     let mut block = upstreams::block(cx, &spot.scope, &servers, handler, "grpc");
     upstreams::push_host(cx, &servers, host, &mut block);
@@ -254,7 +254,7 @@ fn proxy<'a>(
 ) -> Result<Target, String> {
     let destination = upstreams::proxy(cx, &spot.scope, handler)?;
     cx.translated(handler);
-    let (fields, host) = fields::of_requests(cx, &spot.scope, "proxy_set_header");
+    let (fields, host) = requests::of(cx, &spot.scope, "proxy_set_header");
     *request = fields;
     intercepted(cx, &spot.scope, "proxy_intercept_errors");
     not_passed(cx, spot);
@@ -371,10 +371,6 @@ pub(super) fn fastcgi<'a>(
     if front {
         keys.push(("php", true.into()));
     }
-    if rewrites(spot.server.scope.own()) {
-        // `$request_uri` is what the client has sent.
-        keys.push(("request_uri", "sent".into()));
-    }
     for (key, value) in keys {
         match files.missing {
             true => block.push_off(key, value, files.place.as_ref(), &missing),
@@ -384,14 +380,6 @@ pub(super) fn fastcgi<'a>(
     given.push(&mut block);
     let name = cx.pool(&servers.name, block);
     Ok(Target::Pool { name, strip: None, rewrite: None })
-}
-
-/// Whether something of a server changes paths that are passed on.
-fn rewrites(directives: &[Directive]) -> bool {
-    directives.iter().any(|one| {
-        let redirects = ["redirect", "permanent"].contains(&one.arg(2)) || one.arg(1).contains("://");
-        one.name == "rewrite" && !redirects || rewrites(one.inside())
-    })
 }
 
 fn is_script(spot: &Spot<'_, '_>) -> bool {
