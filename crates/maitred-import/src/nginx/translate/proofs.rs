@@ -12,7 +12,7 @@ pub(crate) fn reason(directive: &Directive, around: &Around<'_>) -> Option<&'sta
     let name = directive.name.as_str();
     let own = around.last().copied().unwrap_or_default();
     if has(own, "stub_status") && ["allow", "deny", "satisfy", "auth_basic"].contains(&name) {
-        return Some("nobody gets an answer there: `maitred status` shows what the page would");
+        return Some("no client gets an answer there: `maitred status` shows what the page would");
     }
     if is_default(directive, around) {
         return Some("nginx does that without the directive, too, and nothing around it says otherwise");
