@@ -165,12 +165,9 @@ fn page<'a>(
         None => answering::location(server, &path).map_err(|why| (Kind::NotPossible, why))?,
     };
     let there = found.map_or(scope, |found| &found.scope);
-    if let Some(found) = found.filter(|_| named.is_none()) {
-        if answers_itself(found) {
-            let why =
-                format!("error pages are files, and `{}` answers for this one", found.directive.shown());
-            return Err((Kind::Worse, format!("{why}: a short text takes its place")));
-        }
+    if let Some(found) = found.filter(|found| named.is_none() && answers_itself(found)) {
+        let why = format!("error pages are files, and `{}` answers for this one", found.directive.shown());
+        return Err((Kind::Worse, format!("{why}: a short text takes its place")));
     }
     let root = there.last("root").ok_or_else(|| impossible("there is no `root` that the page is below"))?;
     let directory = values::fixed(root.arg(0), there)

@@ -61,7 +61,7 @@ pub(super) fn target<'a>(
         // The rewrite phase comes first: what is there is left to `try_files`.
         match instead(cx, spot, missing, (&mut found, &*selector), end) {
             Ok(Instead::Last(then, instead)) => (directive, last) = (then, instead),
-            Ok(Instead::Target(target)) => return target,
+            Ok(Instead::Target(target)) => return *target,
             Err(why) => {
                 // What is there is left; what is not may not have another meaning.
                 cx.not_possible(missing, format!("{why}: what is not there answers 403 instead"));
@@ -109,7 +109,7 @@ fn index(cx: &Context<'_>, spot: &Spot<'_, '_>, files: &mut Files) -> Index {
 
 enum Instead<'a> {
     Last(&'a Directive, Last),
-    Target(Target),
+    Target(Box<Target>),
 }
 
 /// The end of an `if (!-e $request_filename)`: a path, or a pool.
@@ -150,7 +150,7 @@ fn instead<'a>(
         _ => match targets::handled(cx, spot, directive, &mut selector.clone(), &mut end.request) {
             Target::Pool { name, strip: None, rewrite: None } => {
                 found.tries = vec!["{path}".to_owned(), format!("pool:{name}")];
-                Ok(Instead::Target(Target::Files(found.clone())))
+                Ok(Instead::Target(Box::new(Target::Files(found.clone()))))
             }
             _ => Err("what is not there goes to a pool as it is".into()),
         },
