@@ -60,7 +60,24 @@ pub(crate) fn http(files: &[PathBuf], root: Option<&Path>) -> Result<Vec<tree::D
     for file in files {
         all.extend(include::Loader::new(file, root).load(file, &mut report)?);
     }
-    Ok(translate::in_context(all))
+    let is_whole = all.iter().any(|directive| directive.name == "http");
+    let mut http = translate::in_context(all);
+    let has_types = http.iter().any(|directive| directive.name == "types");
+    if let Some(first) = http.first().filter(|_| !is_whole && !has_types) {
+        // A site stands in an `nginx.conf`, which has these in every distribution.
+        let directive = |name: &str, arg: &str| tree::Directive {
+            name: name.to_owned(),
+            args: vec![arg.to_owned()],
+            block: None,
+            place: first.place.clone(),
+        };
+        let types = [
+            directive("include", "/etc/nginx/mime.types"),
+            directive("default_type", "application/octet-stream"),
+        ];
+        http.splice(0..0, types);
+    }
+    Ok(http)
 }
 
 /// Reads configurations of nginx, whole ones or parts, and says what they mean here.

@@ -140,15 +140,17 @@ fn content(response: &Response, max: usize) -> Result<Vec<u8>, String> {
         .filter(|boundary| (1..=70).contains(&boundary.len()));
     let Some(boundary) = boundary else { return Ok(body) };
     // Before the first part and behind the last one, an empty line means nothing (RFC 2046 section 5.1.1).
-    Ok(replaced(&body, boundary.as_bytes()).trim_ascii().to_vec())
+    let body = replaced(&body, boundary.as_bytes(), b"(boundary)");
+    // A charset that one side adds is told of the whole already.
+    Ok(replaced(&body, b"; charset=utf-8", b"").trim_ascii().to_vec())
 }
 
-/// Without a text that each side makes up.
-fn replaced(body: &[u8], text: &[u8]) -> Vec<u8> {
+/// With another text in the place of one that each side makes up.
+fn replaced(body: &[u8], text: &[u8], by: &[u8]) -> Vec<u8> {
     let (mut out, mut from) = (Vec::with_capacity(body.len()), 0);
     for at in memchr::memmem::find_iter(body, text) {
         out.extend_from_slice(body.get(from..at).unwrap_or_default());
-        out.extend_from_slice(b"(boundary)");
+        out.extend_from_slice(by);
         from = at + text.len();
     }
     out.extend_from_slice(body.get(from..).unwrap_or_default());

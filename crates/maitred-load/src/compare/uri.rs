@@ -28,8 +28,10 @@ impl Own {
         }
         let (host, port) = split_port(text);
         let (asked, asked_port) = split_port(&self.asked);
-        let host = host.to_ascii_lowercase();
-        let host = if host == self.host { asked.to_ascii_lowercase() } else { host };
+        // A last dot names the same host (RFC 1034 section 3.1).
+        let canonical = |host: &str| host.trim_end_matches('.').to_ascii_lowercase();
+        let host = canonical(host);
+        let host = if host == canonical(&self.host) { canonical(asked) } else { host };
         let port = port.map(|port| self.ports.get(&port).copied().unwrap_or(port));
         let port = port.filter(|port| *port != port_default(scheme));
         // A server that does not know the port that it is asked for by, and one that does: the same, if the asked one is there.

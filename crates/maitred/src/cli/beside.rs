@@ -48,6 +48,11 @@ pub(super) fn compare(files: &[PathBuf], root: Option<&Path>) -> Result<Found, E
     let (left, right) = (Side::new("nginx", &directory, &ports)?, Side::new("maitred", &directory, &ports)?);
     let copies = [&left, &right].map(|side| import::nginx_copy(files, root, &side.stage));
     let [left_copy, right_copy] = copies;
+    // What is asked is made from the configured ports.
+    let configured =
+        import::Stage { ports: ports.keys().map(|port| (*port, *port)).collect(), ..left.stage.clone() };
+    let asked = import::nginx_copy(files, root, &configured).map_err(unreadable)?;
+    write(&left.file("asked.conf"), &asked)?;
     write(&left.file("nginx.conf"), &as_root(&left_copy.map_err(unreadable)?))?;
     write(&right.file("nginx.conf"), &right_copy.map_err(unreadable)?)?;
     let imported = import::nginx(&[right.file("nginx.conf")], None).map_err(unreadable)?;
@@ -238,10 +243,10 @@ fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> R
     command.args(["--echo-right", &right.stage.application.to_string()]);
     let allowed = left.file("allowed");
     write(&allowed, &allowances())?;
-    command.arg("--allow").arg(allowed).arg("--from").arg(left.file("nginx.conf"));
+    command.arg("--allow").arg(allowed).arg("--from").arg(left.file("asked.conf"));
     for port in ports.keys() {
         let (left, right) = (here(left, *port), here(right, *port));
-        command.arg("--map-port").arg(format!("{left}={left},{right}"));
+        command.arg("--map-port").arg(format!("{port}={left},{right}"));
     }
     let output = command
         .output()

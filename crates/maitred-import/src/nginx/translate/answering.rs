@@ -1,7 +1,7 @@
 //! Locations that nginx looks up again: for the index of a directory, for the end of `try_files`, for a page of an error. Header
 //! fields, access and the directory are those of the location that answers in the end.
 
-use regex::Regex;
+use regex::bytes::RegexBuilder;
 
 use super::access::{self, Access};
 use super::context::Context;
@@ -51,18 +51,20 @@ fn matches(location: &Location<'_>, path: &str) -> Result<bool, String> {
     let any_case = location.modifier == Modifier::AnyCase;
     let compiled = |text: &str| {
         let text = values::regex(text, any_case)?;
-        Regex::new(&text).map_err(|_| format!("`{}` is no expression here", location.directive.shown()))
+        // As routes match: bytes, and only letters of ASCII without case.
+        let built = RegexBuilder::new(&text).unicode(false).build();
+        built.map_err(|_| format!("`{}` is no expression here", location.directive.shown()))
     };
     match values::without_look_ahead(&location.pattern, false) {
         Some((rest, left)) => {
             let is_left = left.iter().map(|pattern| {
                 let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
-                compiled(&format!("^{}$", parts.join(".*"))).map(|left| left.is_match(path))
+                compiled(&format!("^{}$", parts.join(".*"))).map(|left| left.is_match(path.as_bytes()))
             });
             let is_left = is_left.collect::<Result<Vec<bool>, String>>()?.contains(&true);
-            Ok(!is_left && compiled(&rest)?.is_match(path))
+            Ok(!is_left && compiled(&rest)?.is_match(path.as_bytes()))
         }
-        None => Ok(compiled(&location.pattern)?.is_match(path)),
+        None => Ok(compiled(&location.pattern)?.is_match(path.as_bytes())),
     }
 }
 
