@@ -192,7 +192,14 @@ fn media_type(text: &str) -> String {
         Some((name, value)) => format!("{}={}", name.trim(), value.trim().trim_matches('"')),
         None => part.trim().to_owned(),
     });
-    parts.collect::<Vec<_>>().join("; ").to_ascii_lowercase()
+    let named = parts.collect::<Vec<_>>().join("; ").to_ascii_lowercase();
+    // Older names of the same type (RFC 9239 section 6).
+    let old =
+        ["application/javascript", "application/x-javascript", "text/x-javascript", "application/ecmascript"];
+    match old.iter().find_map(|old| named.strip_prefix(old)) {
+        Some(rest) if rest.is_empty() || rest.starts_with(';') => format!("text/javascript{rest}"),
+        _ => named,
+    }
 }
 
 #[cfg(test)]
@@ -278,6 +285,8 @@ mod tests {
         let with = "text/html; charset=utf-8";
         assert_eq!(kinds("text/html", with), ["field content-type without a charset on the left"]);
         assert_eq!(kinds(with, "text/html"), ["field content-type without a charset on the right"]);
+        let (old, new) = ("application/javascript", "text/javascript; charset=utf-8");
+        assert_eq!(kinds(old, new), ["field content-type without a charset on the left"]);
         for (left, right) in [("text/plain", with), (with, "text/html; charset=latin1"), ("a/b; c=d", "a/b")]
         {
             assert_eq!(kinds(left, right), ["field content-type differs"], "{left} {right}");
