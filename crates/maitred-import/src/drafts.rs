@@ -22,6 +22,8 @@ pub(crate) struct Match {
     pub(crate) any: Vec<Match>,
     /// None of them.
     pub(crate) not: Vec<Match>,
+    /// Other keys.
+    pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
 impl Match {
@@ -64,6 +66,13 @@ impl Match {
             (false, true) => {}
             (false, false) => return None,
         }
+        for (name, value) in &other.keys {
+            match both.keys.iter().find(|(known, _)| known == name) {
+                Some((_, known)) if known == value => {}
+                Some(_) => return None,
+                None => both.keys.push((name, value.clone())),
+            }
+        }
         both.not.extend(other.not.iter().filter(|set| !self.not.contains(set)).cloned());
         Some(both)
     }
@@ -86,6 +95,7 @@ impl Match {
         if !self.client.is_empty() {
             entries.push(("client".into(), Value::texts(&self.client)));
         }
+        entries.extend(self.keys.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
         for (key, sets) in [("any", &self.any), ("not", &self.not)] {
             if !sets.is_empty() {
                 entries.push((key.into(), Value::List(sets.iter().map(Match::value).collect())));
@@ -231,6 +241,8 @@ pub(crate) struct Route {
     pub(crate) later: Option<(&'static str, Value, String)>,
     /// `expires`: kinds of responses and what is said of them.
     pub(crate) expires: Vec<(String, String)>,
+    /// Other keys.
+    pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
 impl Route {
@@ -259,6 +271,7 @@ impl Route {
             gates: Vec::new(),
             later: None,
             expires: Vec::new(),
+            keys: Vec::new(),
         }
     }
 

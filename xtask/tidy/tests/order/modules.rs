@@ -42,7 +42,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
             &["model"],
             &["drafts", "guard"],
             &["shared", "write"],
-            &["caddy", "nginx", "unit"],
+            &["apache", "caddy", "nginx", "unit"],
             &["fuzzing"],
         ],
     ),

@@ -1,4 +1,4 @@
-//! The table of docs/from-apache.md. There is no import of Apache's configuration: what stands on the left has to be a directive
+//! The table of docs/from-apache.md: what stands on the left has to be a directive
 //! of Apache's, by its own list, and what stands on the right keys of the configuration here, with values that are accepted.
 
 use std::path::{Path, PathBuf};
