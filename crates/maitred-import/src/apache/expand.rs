@@ -137,25 +137,37 @@ impl<'a> Loader<'a> {
                     continue;
                 }
             };
-            let Some(holds) = holds else {
-                report.say(&one.place, &one.shown, Kind::NotPossible, "this comparison is not known");
-                continue;
-            };
-            let negated = one.arg(0).starts_with('!');
-            match holds != negated {
-                true => {
-                    report.say(&one.place, &one.shown, Kind::Translated, "what is in it holds");
-                    found.extend(self.expand(one.block.unwrap_or_default(), depth + 1, report));
-                }
-                // Whether a module that is not there matters, is known only with the rest.
-                false if one.name == "ifmodule" && !negated => found.push(one),
-                false => {
-                    report.say(&one.place, &one.shown, Kind::NotNeeded, "the condition does not hold");
-                    without(&one, report, "the condition around it does not hold");
-                }
-            }
+            found.extend(self.decided(one, holds, depth, report));
         }
         found
+    }
+
+    /// What is in a section whose condition holds.
+    fn decided(
+        &mut self,
+        one: Directive,
+        holds: Option<bool>,
+        depth: usize,
+        report: &mut Report,
+    ) -> Vec<Directive> {
+        let Some(holds) = holds else {
+            report.say(&one.place, &one.shown, Kind::NotPossible, "this comparison is not known");
+            return Vec::new();
+        };
+        let negated = one.arg(0).starts_with('!');
+        match holds != negated {
+            true => {
+                report.say(&one.place, &one.shown, Kind::Translated, "what is in it holds");
+                self.expand(one.block.unwrap_or_default(), depth + 1, report)
+            }
+            // Whether a module that is not there matters, is known only with the rest.
+            false if one.name == "ifmodule" && !negated => vec![one],
+            false => {
+                report.say(&one.place, &one.shown, Kind::NotNeeded, "the condition does not hold");
+                without(&one, report, "the condition around it does not hold");
+                Vec::new()
+            }
+        }
     }
 
     fn is_defined(&self, name: &str) -> bool {

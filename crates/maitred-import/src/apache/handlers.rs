@@ -60,32 +60,71 @@ impl<'d> Content<'_, '_, 'd> {
                 Action::Proxy(url) => routes.push(self.proxied(&both, scope, draft.directive, &url)),
             }
         }
-        for layer in scope.layers.iter().skip(1).rev() {
-            let here = layer.origin.filter(|one| one.name == "location").map(|one| one.arg(0));
-            for one in layer.own.iter().copied().filter(|one| one.name.starts_with("redirect")) {
-                if layer.origin.is_some_and(|one| one.name == "location") {
-                    continue;
-                }
-                if let Some(found) = self.work.redirect(one, here)
-                    && let Ok(Some(both)) = selector.and(&found.selector)
-                {
-                    let target = match found.what {
-                        What::Redirect(to, status) => Target::Redirect { to, status },
-                        What::Status(status) => Target::Respond { status, body: None },
-                        _ => continue,
-                    };
-                    routes.push(both.route(one, target));
-                }
-            }
-        }
+        routes.extend(self.redirects(selector, scope));
         routes.extend(self.answer(selector, scope, &rules, origin));
         for route in routes.iter_mut().filter(|route| !matches!(route.target, Target::Reroute(_))) {
             if !rules.methods.is_empty() && route.methods.is_empty() {
                 route.methods.clone_from(&rules.methods);
             }
             self.work.decorate(route, scope);
+            self.of_other_files(route);
         }
         routes
+    }
+
+    /// `Redirect` in directories; those of a `<Location>` are looked at before.
+    fn redirects(&self, selector: &Selector, scope: &Scope<'_, 'd>) -> Vec<Route> {
+        let in_location = |layer: &&&Layer<'d>| layer.origin.is_some_and(|one| one.name == "location");
+        let layers = scope.layers.iter().skip(1).rev().filter(|layer| !in_location(layer));
+        let all =
+            layers.flat_map(|layer| layer.own.iter().copied().filter(|one| one.name.starts_with("redirect")));
+        let route = |one: &'d Directive| {
+            let found = self.work.redirect(one, None)?;
+            let both = selector.and(&found.selector).ok().flatten()?;
+            let target = match found.what {
+                What::Redirect(to, status) => Target::Redirect { to, status },
+                What::Status(status) => Target::Respond { status, body: None },
+                _ => return None,
+            };
+            Some(both.route(one, target))
+        };
+        all.filter_map(route).collect()
+    }
+
+    /// What caches are told of files that are sent for other paths: an index, or what answers for what is no file.
+    fn of_other_files(&self, route: &mut Route) {
+        let Target::Files(files) = &route.target else { return };
+        let last = files
+            .tries
+            .iter()
+            .filter_map(|item| item.strip_prefix('/'))
+            .filter(|item| !item.contains(['{', '/']));
+        let names: Vec<String> =
+            files.index.iter().map(String::as_str).chain(last).map(str::to_owned).collect();
+        for name in names {
+            let path = format!("/{name}");
+            let fits = |section: &&Section<'d>| {
+                let selector = &section.selector;
+                let by_path = selector.paths.iter().any(|glob| glob.fits(&path));
+                by_path
+                    && selector.regex.is_none()
+                    && selector.condition.is_empty()
+                    && selector.methods.is_empty()
+            };
+            let within = self.sections.iter().filter(fits).map(|section| &section.layer);
+            let scope = Scope { layers: std::iter::once(self.work.base).chain(within).collect() };
+            let rules = fields::of(self.work.cx, &scope, self.work.site.tls).response;
+            let told = rules.iter().rfind(|rule| rule.name.eq_ignore_ascii_case("cache-control"));
+            let known = route.expires.iter().any(|(known, _)| *known == name);
+            let same = |files: &Files| {
+                told.is_some_and(|told| files.headers.iter().any(|(_, value)| *value == told.value))
+            };
+            if let Some(told) =
+                told.filter(|_| !known && !matches!(&route.target, Target::Files(files) if same(files)))
+            {
+                route.expires.push((name, told.value.clone()));
+            }
+        }
     }
 
     /// The rules of the innermost place that has some.
@@ -261,18 +300,9 @@ impl<'d> Content<'_, '_, 'd> {
         let mut files = self.plain(path, scope);
         let php = self.php();
         let mut routes = Vec::new();
-        if let Some(php) = php.as_ref().filter(|php| php.unknown) {
-            let scripts = Selector::paths(
-                [".php", ".phtml", ".phar", ".inc"]
-                    .iter()
-                    .map(|end| Glob::between("", end))
-                    .chain([Glob::containing(".php/")])
-                    .collect(),
-            );
-            if let Ok(Some(both)) = selector.and(&scripts) {
-                routes.push(self.script(&both, php, php.origin));
-            }
-        }
+        routes.extend(
+            php.as_ref().filter(|php| php.unknown).and_then(|php| self.closed_scripts(selector, php)),
+        );
         let index = php::index(self.work.cx, scope);
         files.index.clone_from(&index.pages);
         files.no_index = index.pages.is_empty();
@@ -291,14 +321,9 @@ impl<'d> Content<'_, '_, 'd> {
                 self.work.cx.not_possible(directive, php::WHO);
             }
             (Some((_, Fallback::Tries(paths))), _) => tries.extend(paths),
-            (Some((directive, Fallback::Proxy(url))), _) => match self.to_server(scope, directive, &url) {
-                Ok(Target::Pool { name, rewrite: None, .. }) => tries.push(format!("pool:{name}")),
-                Ok(_) => self
-                    .work
-                    .cx
-                    .not_possible(directive, "what is no file goes to the other server with its path"),
-                Err(why) => self.work.cx.not_possible(directive, why),
-            },
+            (Some((directive, Fallback::Proxy(url))), _) => {
+                tries.extend(self.to_other(scope, directive, &url))
+            }
             (None, Some(php)) if index.has_script => {
                 routes.extend(self.directories(selector, &php, &index, &files, origin))
             }
@@ -310,6 +335,25 @@ impl<'d> Content<'_, '_, 'd> {
         }
         routes.push(selector.route(origin, Target::Files(files)));
         routes
+    }
+
+    /// The end of `try` for another server.
+    fn to_other(&self, scope: &Scope<'_, 'd>, directive: &'d Directive, url: &str) -> Option<String> {
+        let why = match self.to_server(scope, directive, url) {
+            Ok(Target::Pool { name, rewrite: None, .. }) => return Some(format!("pool:{name}")),
+            Ok(_) => "what is no file goes to the other server with its path".to_owned(),
+            Err(why) => why,
+        };
+        self.work.cx.not_possible(directive, why);
+        None
+    }
+
+    /// Scripts that nobody is known to run are not sent.
+    fn closed_scripts(&self, selector: &Selector, php: &Php<'d>) -> Option<Route> {
+        let ends = [".php", ".phtml", ".phar", ".inc"].iter().map(|end| Glob::between("", end));
+        let scripts = Selector::paths(ends.chain([Glob::containing(".php/")]).collect());
+        let both = selector.and(&scripts).ok().flatten()?;
+        Some(self.script(&both, php, php.origin))
     }
 
     /// All that is no file goes to one script.

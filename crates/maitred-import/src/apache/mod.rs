@@ -6,6 +6,7 @@ mod context;
 mod decoration;
 mod expand;
 mod fields;
+mod flags;
 mod globs;
 mod handlers;
 mod htaccess;

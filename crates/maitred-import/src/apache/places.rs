@@ -54,6 +54,8 @@ pub(crate) enum What {
     Redirect(String, u16),
     /// A fixed status.
     Status(u16),
+    /// What stands behind all other servers.
+    Others,
 }
 
 /// A beginning of URLs, or an expression, and what answers there.
@@ -243,7 +245,7 @@ impl<'d> Work<'_, 'd> {
             let what = What::Files(root.clone());
             mounts.push(Mount { selector: Selector::default(), url: "/".into(), what, directive });
         }
-        mounts
+        with_others(mounts)
     }
 
     fn mount(
@@ -300,13 +302,9 @@ impl<'d> Work<'_, 'd> {
         }
     }
 
-    /// `ProxyPass PATH !`: what would answer otherwise.
+    /// `ProxyPass PATH !`: stands for what would answer otherwise.
     fn not_proxied(&self, one: &'d Directive, selector: Selector) -> Mount<'d> {
-        let what = match &self.site.root {
-            Some((root, _)) => What::Files(root.clone()),
-            None => What::Status(404),
-        };
-        Mount { selector, url: "/".into(), what, directive: one }
+        Mount { selector, url: String::new(), what: What::Others, directive: one }
     }
 
     fn proxied_match(
@@ -394,6 +392,7 @@ impl<'d> Work<'_, 'd> {
                 Ground { url: here(), directory: None },
                 Some(Target::Redirect { to: to.clone(), status: *status }),
             ),
+            What::Others => return Vec::new(),
             What::Status(status) => (
                 Ground { url: here(), directory: None },
                 Some(Target::Respond { status: *status, body: None }),
@@ -483,6 +482,26 @@ impl<'d> Work<'_, 'd> {
     }
 }
 
+/// Puts what is no other server in the place of what stands for it.
+fn with_others(mounts: Vec<Mount<'_>>) -> Vec<Mount<'_>> {
+    let is_other = |mount: &&Mount<'_>| !matches!(mount.what, What::Proxy(_) | What::Others);
+    let others: Vec<Mount<'_>> = mounts.iter().filter(is_other).cloned().collect();
+    let mut all = Vec::new();
+    for mount in mounts {
+        if !matches!(mount.what, What::Others) {
+            all.push(mount);
+            continue;
+        }
+        for other in &others {
+            if let Ok(Some(selector)) = mount.selector.and(&other.selector) {
+                all.push(Mount { selector, ..other.clone() });
+            }
+        }
+        all.push(Mount { what: What::Status(404), ..mount });
+    }
+    all
+}
+
 fn shut(selector: &Selector, directive: &Directive, why: &str) -> Route {
     let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
     if why != "nobody may" {
@@ -540,28 +559,26 @@ fn redirected(one: &Directive, location: Option<&str>) -> Result<(Selector, What
         let to = templates::redirect(&to.replace('%', "%25").replace("%25{", "%{"), &groups)?;
         return Ok((selector, What::Redirect(with_query(to), status)));
     }
-    let to = maitred_config::Template::escape(to);
-    // What stands behind the path is put behind the target.
-    let selector =
-        Selector { regex: Some(format!("^{}(.*)$", patterns::escaped(path))), ..Selector::default() };
-    if path == "/" {
-        return Ok((
-            Selector::default(),
-            What::Redirect(format!("{}{{uri}}", to.trim_end_matches('/')), status),
-        ));
-    }
-    if location.is_some()
+    let bare = location.is_some()
         && words.len() == 2
         && one.args.len() < 3
-        && !path.ends_with('/')
-        && !one.args.iter().any(|word| word == path)
-    {
-        return Ok((Selector::paths(globs::below(path)), What::Redirect(to, status)));
+        && !one.args.iter().any(|word| word == path);
+    Ok(by_beginning(path, to, status, bare))
+}
+
+/// What stands behind the path is put behind the target, unless the place names the path.
+fn by_beginning(path: &str, to: &str, status: u16, bare: bool) -> (Selector, What) {
+    let to = maitred_config::Template::escape(to);
+    if path == "/" {
+        return (Selector::default(), What::Redirect(format!("{}{{uri}}", to.trim_end_matches('/')), status));
     }
-    let whole = format!("^{}(/.*)?$", patterns::escaped(path));
-    let selector =
-        if path.ends_with('/') { selector } else { Selector { regex: Some(whole), ..Selector::default() } };
-    Ok((selector, What::Redirect(format!("{to}{{capture.1}}?{{query}}"), status)))
+    if bare && !path.ends_with('/') {
+        return (Selector::paths(globs::below(path)), What::Redirect(to, status));
+    }
+    let end = if path.ends_with('/') { "(.*)$" } else { "(/.*)?$" };
+    let regex = Some(format!("^{}{end}", patterns::escaped(path)));
+    let selector = Selector { regex, ..Selector::default() };
+    (selector, What::Redirect(format!("{to}{{capture.1}}?{{query}}"), status))
 }
 
 /// The client's query stays, unless the target has one.

@@ -138,17 +138,7 @@ pub(crate) fn pool(
         }
         None => (vec![Value::from(found.connect.as_str())], name_of(&found.connect), found.unknown.clone()),
     };
-    let urls: Vec<String> = connect
-        .iter()
-        .filter_map(|value| match value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Table(entries) => entries.iter().find_map(|(key, value)| match (key.as_str(), value) {
-                ("url", Value::Text(text)) => Some(text.clone()),
-                _ => None,
-            }),
-            _ => None,
-        })
-        .collect();
+    let urls: Vec<String> = connect.iter().filter_map(url_of).collect();
     for (name, value) in parameters(directive) {
         of_parameter(cx, directive, (&name, &value), &mut settings);
     }
@@ -185,6 +175,17 @@ pub(crate) fn pool(
         }
     }
     Ok(cx.shared.pool(&wanted, block))
+}
+
+/// The URL in an item of `connect`.
+fn url_of(item: &Value) -> Option<String> {
+    match item {
+        Value::Text(text) => Some(text.clone()),
+        Value::Table(entries) => {
+            entries.iter().find(|(key, _)| key == "url").and_then(|(_, value)| url_of(value))
+        }
+        _ => None,
+    }
 }
 
 fn of_parameter(

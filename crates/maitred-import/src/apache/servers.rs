@@ -265,11 +265,8 @@ fn site(
     tls::once(cx, &host.scope_layer());
     let largest = routes.iter().filter_map(|route| route.body_max).max();
     if !routes.iter().any(Route::takes_all) {
-        routes.push(Route::new(
-            &host.origin.place,
-            "what nothing else answers",
-            Target::Respond { status: 404, body: None },
-        ));
+        let nothing = Target::Respond { status: 404, body: None };
+        routes.push(Route::new(&host.origin.place, "what nothing else answers", nothing));
     }
     let pages: Vec<(u16, String)> = common_pages(&mut routes);
     let all = host.scope_layer();
@@ -298,32 +295,33 @@ fn site(
         if links && has_files {
             first.push("symlinks", "anywhere", None);
         }
-        if let Some(one) = host.last("allowencodedslashes") {
-            cx.translated(one);
-            let how = match one.arg(0).to_ascii_lowercase().as_str() {
-                "nodecode" => "keep",
-                "on" => "decode",
-                _ => "reject",
-            };
-            first.push("encoded_slashes", how, None);
-        }
-        let everywhere = (0..listens.len()).all(|number| host.at.contains(&number));
-        let at = |numbers: &[usize]| -> Vec<&str> {
-            numbers
-                .iter()
-                .filter_map(|number| listens.get(*number))
-                .map(|listen| listen.address.as_str())
-                .collect()
-        };
-        if !everywhere && !host.at.is_empty() {
-            first.push("listen", Value::one_or_more(&at(if lit.is_empty() { &host.at } else { lit })), None);
-        }
+        own_keys(cx, host, (listens, lit), first);
     }
     if lit.is_empty() && !host.at.is_empty() {
         // Without its address the site would answer at others.
         blocks.iter_mut().for_each(|block| block.off = Some(NO_CERTIFICATE.into()));
     }
     (blocks, largest)
+}
+
+/// `encoded_slashes` and `listen`.
+fn own_keys(cx: &Cx<'_>, host: &Host<'_>, (listens, lit): (&[Listen<'_>], &[usize]), block: &mut Block) {
+    if let Some(one) = host.last("allowencodedslashes") {
+        cx.translated(one);
+        let how = match one.arg(0).to_ascii_lowercase().as_str() {
+            "nodecode" => "keep",
+            "on" => "decode",
+            _ => "reject",
+        };
+        block.push("encoded_slashes", how, None);
+    }
+    let everywhere = (0..listens.len()).all(|number| host.at.contains(&number));
+    let numbers = if lit.is_empty() { &host.at } else { lit };
+    if !everywhere && !host.at.is_empty() {
+        let found = numbers.iter().filter_map(|number| listens.get(*number));
+        let addresses: Vec<&str> = found.map(|listen| listen.address.as_str()).collect();
+        block.push("listen", Value::one_or_more(&addresses), None);
+    }
 }
 
 /// Pages for errors that all routes have are those of the site.

@@ -31,7 +31,11 @@ fn directive(text: &str) -> &str {
 }
 
 /// What is no directive of Apache's own modules: other modules, `.htaccess`, the second word of `Options`.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 12] = [
+    // Its list has them in small letters.
+    "Order",
+    "Allow",
+    "Deny",
     ".htaccess",
     "FollowSymLinks",
     "XSendFile",

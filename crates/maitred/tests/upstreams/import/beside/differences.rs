@@ -23,7 +23,9 @@ const FIELDS: &[(&str, &str)] = &[
 /// Media types that are the same under two names (RFC 9239), and parameters that Maitred adds.
 fn media_type(value: &str) -> String {
     let value = value.to_ascii_lowercase().replace("; charset=utf-8", "");
-    value.replace("application/javascript", "text/javascript")
+    value
+        .replace("application/javascript", "text/javascript")
+        .replace("image/vnd.microsoft.icon", "image/x-icon")
 }
 
 fn field(asked: &Asked, (name, value): &(String, String)) -> (String, String) {
