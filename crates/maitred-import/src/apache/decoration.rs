@@ -2,8 +2,8 @@
 
 use super::context::Scope;
 use super::fields;
+use super::mounts::Work;
 use super::php;
-use super::places::Work;
 use super::tree::Directive;
 use crate::drafts::{How, Route, Target};
 use crate::report::Kind;
@@ -92,8 +92,8 @@ impl<'d> Work<'_, 'd> {
     /// The pool that runs the scripts of `DocumentRoot`.
     pub(crate) fn root_pool(&self) -> Option<String> {
         let (root, directive) = self.site.root.as_ref()?;
-        let what = super::places::What::Files(root.clone());
-        let mount = super::places::Mount {
+        let what = super::mounts::What::Files(root.clone());
+        let mount = super::mounts::Mount {
             selector: super::selectors::Selector::default(),
             url: "/".into(),
             what,

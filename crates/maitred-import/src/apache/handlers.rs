@@ -3,8 +3,8 @@
 use super::context::{Layer, Scope};
 use super::fields;
 use super::globs::{self, Glob};
+use super::mounts::{Mount, What, Work};
 use super::php::{self, Handler, Php};
-use super::places::{Mount, What, Work};
 use super::proxy;
 use super::rewriting::{self, Action, Fallback, Rules};
 use super::sections::{Ground, Section};
@@ -438,6 +438,10 @@ impl<'d> Content<'_, '_, 'd> {
             routes.extend(part(Glob::exact("/")).map(|root| to_pool(&root)));
         }
         if let Some(below) = part(Glob::between("", "/")) {
+            if !index.pages.iter().any(|page| self.is_there(page)) {
+                routes.push(to_pool(&below));
+                return routes;
+            }
             let mut files = files.clone();
             files.tries = vec!["{path}".to_owned(), format!("pool:{pool}")];
             routes.push(below.route(origin, Target::Files(files)));

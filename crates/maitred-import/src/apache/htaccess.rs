@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::context::Cx;
 use super::expand::Loader;
-use super::places::Htaccess;
+use super::mounts::Htaccess;
 use super::tree::{Directive, parse};
 use crate::files;
 use crate::report::{Kind, Place, Report};

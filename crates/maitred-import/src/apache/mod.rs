@@ -13,6 +13,7 @@ mod htaccess;
 mod known;
 mod logs;
 mod modules;
+mod mounts;
 mod patterns;
 mod php;
 mod places;

@@ -1,7 +1,7 @@
 //! Who runs the scripts of a place, and what its directories show.
 
 use super::context::{Cx, Scope};
-use super::places::{Mount, What, Work};
+use super::mounts::{Mount, What, Work};
 use super::proxy::{self, Server};
 use super::sections::{Ground, Section};
 use super::tree::Directive;

@@ -5,6 +5,7 @@ use super::conditions;
 use super::context::{Cx, Layer, Scope, Variable};
 use super::globs::{self, Glob};
 use super::handlers::Content;
+use super::mounts::{Mount, Site, What, Work};
 use super::patterns;
 use super::proxy;
 use super::rewriting::{self, Action, Draft};
@@ -13,59 +14,6 @@ use super::selectors::{self, Selector};
 use super::templates::{self, Groups};
 use super::tree::Directive;
 use crate::drafts::{Match, Route, Target};
-
-/// A `.htaccess` file.
-#[derive(Debug)]
-pub(crate) struct Htaccess {
-    /// The directory, as the configuration names it.
-    pub(crate) directory: String,
-    /// What stands in it.
-    pub(crate) directives: Vec<Directive>,
-}
-
-/// A server of httpd, and what is known of it.
-pub(crate) struct Site<'d> {
-    /// The `<VirtualHost>`, or the first directive of the main server.
-    pub(crate) origin: &'d Directive,
-    /// What the main server says.
-    pub(crate) main: Vec<&'d Directive>,
-    /// What the virtual host says; for the main server itself the same.
-    pub(crate) own: Vec<&'d Directive>,
-    /// All names.
-    pub(crate) names: Vec<String>,
-    /// Whether connections use TLS.
-    pub(crate) tls: bool,
-    /// `DocumentRoot`
-    pub(crate) root: Option<(String, &'d Directive)>,
-    /// The files with rules in the directories of this site.
-    pub(crate) htaccess: &'d [Htaccess],
-    /// What is below `root`, if that is known.
-    pub(crate) files: Option<Vec<(String, bool)>>,
-}
-
-/// What answers.
-#[derive(Debug, Clone)]
-pub(crate) enum What {
-    /// A directory, or a file.
-    Files(String),
-    /// Another server: its URL.
-    Proxy(String),
-    /// A redirect.
-    Redirect(String, u16),
-    /// A fixed status.
-    Status(u16),
-    /// What stands behind all other servers.
-    Others,
-}
-
-/// A beginning of URLs, or an expression, and what answers there.
-#[derive(Debug, Clone)]
-pub(crate) struct Mount<'d> {
-    pub(crate) selector: Selector,
-    pub(crate) url: String,
-    pub(crate) what: What,
-    pub(crate) directive: &'d Directive,
-}
 
 impl<'d> Site<'d> {
     /// The directives of both, the virtual host's last.
@@ -76,6 +24,7 @@ impl<'d> Site<'d> {
         }
     }
 
+    /// Whether it is no virtual host.
     fn is_main(&self) -> bool {
         self.origin.name != "virtualhost"
     }
@@ -142,14 +91,6 @@ fn variables<'d>(cx: &Cx<'_>, base: &Layer<'d>) -> Vec<Variable<'d>> {
     }
     let _ = cx;
     all
-}
-
-/// A translation of one site.
-pub(crate) struct Work<'c, 'd> {
-    pub(crate) cx: &'c Cx<'c>,
-    pub(crate) site: &'c Site<'d>,
-    pub(crate) base: &'c Layer<'d>,
-    pub(crate) variables: Vec<Variable<'d>>,
 }
 
 impl<'d> Work<'_, 'd> {

@@ -3,8 +3,9 @@
 use super::context::{Cx, Scope};
 use super::htaccess;
 use super::logs;
+use super::mounts::{Htaccess, Site};
 use super::php;
-use super::places::{self, Htaccess, Site};
+use super::places;
 use super::sections;
 use super::tls;
 use super::tree::Directive;

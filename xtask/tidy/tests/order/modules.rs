@@ -40,7 +40,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         &[
             &["files", "machine", "report"],
             &["model"],
-            &["drafts", "guard"],
+            &["drafts", "guard", "page"],
             &["shared", "write"],
             &["apache", "caddy", "nginx", "unit"],
             &["fuzzing"],
