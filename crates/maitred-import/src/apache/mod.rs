@@ -18,6 +18,7 @@ mod patterns;
 mod php;
 mod places;
 mod proxy;
+mod redirects;
 mod rewriting;
 mod sections;
 mod selectors;

@@ -64,3 +64,18 @@ pub(crate) struct Work<'c, 'd> {
     pub(crate) base: &'c Layer<'d>,
     pub(crate) variables: Vec<Variable<'d>>,
 }
+
+impl<'d> Site<'d> {
+    /// The directives of both, the virtual host's last.
+    pub(crate) fn all(&self) -> Vec<&'d Directive> {
+        match std::ptr::eq(self.main.as_ptr(), self.own.as_ptr()) || self.is_main() {
+            true => self.own.clone(),
+            false => self.main.iter().chain(&self.own).copied().collect(),
+        }
+    }
+
+    /// Whether it is no virtual host.
+    pub(crate) fn is_main(&self) -> bool {
+        self.origin.name != "virtualhost"
+    }
+}

@@ -197,7 +197,7 @@ const DIFFERENCES: &[(&str, Is)] = &[
         |asked, there, here| {
             let directory = asked.target.split('?').next().unwrap_or_default();
             let is_one = directory.ends_with('/') || there.status == 301;
-            is_one && [301, 403, 404].contains(&there.status) && [200, 404].contains(&here.status)
+            is_one && [301, 403, 404, 405].contains(&there.status) && [200, 404].contains(&here.status)
         },
     ),
     ("what is not there, or is no file, has no methods: 404 or 405", |asked, there, here| {
