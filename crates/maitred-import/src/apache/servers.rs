@@ -247,10 +247,7 @@ fn site(
     (listens, lit): (&[Listen<'_>], &[usize]),
     htaccess: &[Htaccess],
 ) -> (Vec<Block>, Option<u64>) {
-    let root = host
-        .last("documentroot")
-        .map(|one| (cx.loader.absolute(one.arg(0)).trim_end_matches('/').to_owned(), one));
-    let root = root.map(|(path, one)| (if path.is_empty() { "/".to_owned() } else { path }, one));
+    let root = root_of(cx, host);
     let files = root.as_ref().and_then(|(path, _)| htaccess::listing(cx, path));
     let place = Site {
         origin: host.origin,
@@ -303,6 +300,13 @@ fn site(
         blocks.iter_mut().for_each(|block| block.off = Some(NO_CERTIFICATE.into()));
     }
     (blocks, largest)
+}
+
+/// `DocumentRoot`, without a slash at its end.
+fn root_of<'d>(cx: &Cx<'_>, host: &Host<'d>) -> Option<(String, &'d Directive)> {
+    let one = host.last("documentroot")?;
+    let path = cx.loader.absolute(one.arg(0)).trim_end_matches('/').to_owned();
+    Some((if path.is_empty() { "/".to_owned() } else { path }, one))
 }
 
 /// `encoded_slashes` and `listen`.

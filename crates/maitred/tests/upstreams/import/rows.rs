@@ -1,5 +1,5 @@
-//! The tables of docs/from-nginx.md, from-caddy.md, from-unit.md and from-apache.md: what stands on their left is in a sample that is imported,
-//! and became something there.
+//! The tables of docs/from-nginx.md, from-caddy.md, from-unit.md and from-apache.md: what stands on their left is in a
+//! sample that is imported, and became something there.
 
 use std::path::Path;
 
