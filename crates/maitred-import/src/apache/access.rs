@@ -1,6 +1,6 @@
 //! Who gets an answer: `Require`, `Order`, `Allow`, `Deny`, `Satisfy`, `AuthType`.
 //!
-//! What cannot be said admits nobody.
+//! What cannot be said admits no client.
 
 use super::conditions;
 use super::context::{Cx, Scope, Variable};
@@ -13,7 +13,7 @@ use crate::report::Kind;
 /// Who gets an answer in a place.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Gate {
-    /// Nobody, for this reason.
+    /// No client, for this reason.
     pub(crate) closed: Option<String>,
     /// Requests that get none, before anything else is looked at.
     pub(crate) refused: Vec<Match>,
@@ -385,7 +385,7 @@ impl Asked<'_, '_, '_> {
         };
         self.of_tls(&mut gate)?;
         if rules.denied {
-            gate.closed = Some("nobody may".into());
+            gate.closed = Some("no client may".into());
             return Ok(gate);
         }
         for (key, networks) in [("allow", &rules.allow), ("deny", &rules.deny)] {

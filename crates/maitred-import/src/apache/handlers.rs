@@ -208,7 +208,7 @@ impl<'d> Content<'_, '_, 'd> {
             None => {
                 let mut route = selector.route(origin, Target::Respond { status: 403, body: None });
                 route.notes.push(
-                    "closed until somebody says who runs PHP: a pool with `php = true` (docs/php.md)".into(),
+                    "closed until a pool says who runs PHP: a pool with `php = true` (docs/php.md)".into(),
                 );
                 route
             }
@@ -348,7 +348,7 @@ impl<'d> Content<'_, '_, 'd> {
         None
     }
 
-    /// Scripts that nobody is known to run are not sent.
+    /// Scripts that no pool is known to run are not sent.
     fn closed_scripts(&self, selector: &Selector, php: &Php<'d>) -> Option<Route> {
         let ends = [".php", ".phtml", ".phar", ".inc"].iter().map(|end| Glob::between("", end));
         let scripts = Selector::paths(ends.chain([Glob::containing(".php/")]).collect());

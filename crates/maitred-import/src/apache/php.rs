@@ -53,7 +53,7 @@ pub(crate) fn handler<'d>(cx: &Cx<'_>, scope: &Scope<'_, 'd>) -> Handler<'d> {
 /// Who runs the scripts of a mount.
 #[derive(Debug, Clone)]
 pub(crate) struct Php<'d> {
-    /// The pool; nobody, if it is not known.
+    /// The pool; no pool, if it is not known.
     pub(crate) pool: Option<String>,
     /// Where that is said.
     pub(crate) origin: &'d Directive,

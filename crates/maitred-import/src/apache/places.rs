@@ -416,7 +416,7 @@ fn with_others(mounts: Vec<Mount<'_>>) -> Vec<Mount<'_>> {
 
 fn shut(selector: &Selector, directive: &Directive, why: &str) -> Route {
     let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
-    if why != "nobody may" {
+    if why != "no client may" {
         route.notes.push(format!("closed, because of `{}`", crate::report::shorten(why)));
     }
     route

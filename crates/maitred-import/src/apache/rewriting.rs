@@ -55,7 +55,7 @@ pub(crate) struct Rules<'d> {
     pub(crate) tries: Vec<String>,
     /// The methods that get an answer.
     pub(crate) methods: Vec<String>,
-    /// Nobody gets an answer, for this reason.
+    /// No client gets an answer, for this reason.
     pub(crate) closed: Option<String>,
 }
 
@@ -239,7 +239,7 @@ impl<'d> Reading<'_, '_, 'd> {
         }
     }
 
-    /// What cannot be said admits nobody.
+    /// What cannot be said admits no client.
     fn close(&mut self, rule: &'d Directive, all: bool) {
         match self.pattern(rule, &Flags::of(rule.arg(2)), false) {
             Ok(found) if !all => {

@@ -167,7 +167,7 @@ pub(crate) const REGIONS_MAX: usize = 160;
 pub(crate) type Region = (Selector, Vec<usize>);
 
 /// Divides a place by sections in their order: each part has the sections that hold there, and an earlier part comes before what
-/// it is cut out of. `failed` is told of a section that cannot be divided by.
+/// it is cut out of. `failed` gets a section that cannot be divided by.
 pub(crate) fn divided(
     place: &Selector,
     sections: &[(Selector, bool)],
