@@ -9,6 +9,9 @@ use super::tree::Directive;
 use crate::report::Kind;
 use crate::shared::{Said, Shared};
 
+/// Paths below a directory, and whether they are directories.
+pub(crate) type Listing = Vec<(String, bool)>;
+
 /// A translation.
 pub(crate) struct Cx<'a> {
     /// The report, and the tables with names.
@@ -20,7 +23,7 @@ pub(crate) struct Cx<'a> {
     /// Whether PHP runs behind FastCGI somewhere, and so not in httpd.
     pub(crate) php_outside: Cell<bool>,
     /// What is below directories.
-    pub(crate) listings: RefCell<HashMap<String, Option<Vec<(String, bool)>>>>,
+    pub(crate) listings: RefCell<HashMap<String, Option<Listing>>>,
 }
 
 impl Cx<'_> {

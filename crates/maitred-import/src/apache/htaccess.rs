@@ -78,10 +78,11 @@ pub(crate) fn of(
     let mut seen = 0;
     while let Some((path, directory, depth)) = open.pop() {
         let own = path.join(&name);
-        if own.is_file() && !name.contains('/') {
-            if let Some(file) = read(loader, all, (&own, &directory), report) {
-                found.push(file);
-            }
+        if own.is_file()
+            && !name.contains('/')
+            && let Some(file) = read(loader, all, (&own, &directory), report)
+        {
+            found.push(file);
         }
         if found.len() >= FILES_MAX || depth >= DEPTH_MAX {
             report.say(

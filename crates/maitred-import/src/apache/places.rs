@@ -1,5 +1,8 @@
 //! What answers for a path: redirects, other servers, directories, in httpd's order; and the sections that hold there.
 
+// What is wrong comes with the paths that are closed for it; once for a directive.
+#![allow(clippy::result_large_err)]
+
 use super::access;
 use super::conditions;
 use super::context::{Cx, Layer, Scope, Variable};

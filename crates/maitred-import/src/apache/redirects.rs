@@ -42,14 +42,8 @@ fn redirected(one: &Directive, location: Option<&str>) -> Result<(Selector, What
         "redirectpermanent" => 301,
         _ => given.unwrap_or(302),
     };
-    if let Some(path) = location {
-        if words.len() < 2
-            && !words
-                .first()
-                .is_some_and(|word| word.starts_with('/') && (300..400).contains(&status) && words.len() > 1)
-        {
-            words.insert(0, path);
-        }
+    if let Some(path) = location.filter(|_| words.len() < 2) {
+        words.insert(0, path);
     }
     let expression = one.name == "redirectmatch";
     let path = words.first().copied().ok_or("it names no path")?;

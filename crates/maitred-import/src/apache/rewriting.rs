@@ -296,7 +296,7 @@ impl<'d> Reading<'_, '_, 'd> {
             Groups { regex: groups, whole: whole && all, cond: conds.group.take(), base: self.base_path() };
         if to == "-"
             && !flags.has(&["f", "forbidden", "g", "gone"])
-            && !status_of(flags).is_some_and(|status| status >= 400)
+            && status_of(flags).is_none_or(|status| status < 400)
         {
             return self.pass(rule, flags, &conds, all);
         }

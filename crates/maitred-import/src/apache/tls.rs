@@ -104,7 +104,7 @@ fn versions(cx: &Cx<'_>, one: &Directive) -> Option<Vec<&'static str>> {
             "all" => (old, two, three) = (on, on, on),
             "tlsv1.2" => two = on,
             "tlsv1.3" => three = on,
-            "tlsv1" | "tlsv1.1" => old = on && word.starts_with('+') || old && on,
+            "tlsv1" | "tlsv1.1" => old = on && (word.starts_with('+') || old),
             _ => {}
         }
     }
