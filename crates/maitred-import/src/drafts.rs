@@ -30,6 +30,8 @@ pub(crate) struct Match {
     pub(crate) any: Vec<Match>,
     /// None of them.
     pub(crate) not: Vec<Match>,
+    /// Other keys.
+    pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
 impl Match {
@@ -88,6 +90,13 @@ impl Match {
             (false, true) => {}
             (false, false) => return None,
         }
+        for (name, value) in &other.keys {
+            match both.keys.iter().find(|(known, _)| known == name) {
+                Some((_, known)) if known == value => {}
+                Some(_) => return None,
+                None => both.keys.push((name, value.clone())),
+            }
+        }
         both.not.extend(other.not.iter().filter(|set| !self.not.contains(set)).cloned());
         Some(both)
     }
@@ -121,6 +130,7 @@ impl Match {
             entries.push(("share".into(), share.as_str().into()));
             entries.extend(by.as_ref().map(|by| ("share_by".to_owned(), by.as_str().into())));
         }
+        entries.extend(self.keys.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
         for (key, sets) in [("any", &self.any), ("not", &self.not)] {
             if !sets.is_empty() {
                 entries.push((key.into(), Value::List(sets.iter().map(Match::value).collect())));
@@ -284,6 +294,8 @@ pub(crate) struct Route {
     pub(crate) query: Vec<(String, String)>,
     /// What is no file goes to scripts of FastCGI; whether whatever is left goes to the front controller.
     pub(crate) scripts: Option<bool>,
+    /// Other keys.
+    pub(crate) keys: Vec<(&'static str, Value)>,
 }
 
 impl Route {
@@ -316,6 +328,7 @@ impl Route {
             front_controller: None,
             query: Vec::new(),
             scripts: None,
+            keys: Vec::new(),
         }
     }
 

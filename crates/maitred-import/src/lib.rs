@@ -3,6 +3,7 @@
 //! Each importer reads its own language into [`model::Document`], with the place that each part comes from, and says in a
 //! [`report::Report`] what became of each directive. [`guard`] makes sure that the text passes `maitred check`.
 
+mod apache;
 mod caddy;
 mod drafts;
 mod files;
@@ -104,6 +105,14 @@ pub fn unit(files: &[PathBuf]) -> Result<Imported, String> {
 /// A file cannot be read, or is none of Caddy.
 pub fn caddy(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String> {
     caddy::import(files, root).map(|(document, report)| finished(document, report, files))
+}
+
+/// Imports configurations of Apache httpd; `defined` are names for `<IfDefine>`.
+///
+/// # Errors
+/// A file cannot be read, or is none of httpd.
+pub fn apache(files: &[PathBuf], root: Option<&Path>, defined: &[String]) -> Result<Imported, String> {
+    apache::import(files, root, defined).map(|(document, report)| finished(document, report, files))
 }
 
 fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]) -> Imported {

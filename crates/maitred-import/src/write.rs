@@ -143,6 +143,7 @@ fn is_own(route: &mut Route) -> bool {
         matches!(&route.target, Target::Files(files) if files.strip.is_none() && files.rewrite.is_none());
     let plain =
         plain && route.later.is_none() && route.error_pages.is_empty() && route.front_controller.is_none();
+    let plain = plain && route.keys.is_empty();
     plain && route.takes_all() && !(route.target_is_missing() && route.falls_back().is_some())
 }
 
@@ -401,6 +402,7 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
     if !draft.error_pages.is_empty() {
         block.push("error_pages", error_pages(&draft.error_pages), None);
     }
+    draft.keys.iter().for_each(|(key, value)| block.push(key, value.clone(), None));
     gates(&mut block, draft);
     block
 }

@@ -15,6 +15,7 @@ pub fn run(arguments: &Import) -> ExitCode {
         Foreign::Nginx => import::nginx(&arguments.files, root),
         Foreign::Unit => import::unit(&arguments.files),
         Foreign::Caddy => import::caddy(&arguments.files, root),
+        Foreign::Apache => import::apache(&arguments.files, root, &arguments.defined),
     };
     match imported {
         Ok(imported) => {

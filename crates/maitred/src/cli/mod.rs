@@ -266,6 +266,9 @@ pub struct Import {
     /// Look up included files below this directory instead of /: for a copy of another machine's files
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// A name that `httpd -D NAME` would have, for `<IfDefine NAME>`
+    #[arg(long, value_name = "NAME")]
+    pub defined: Vec<String>,
     /// Write a page with the whole table, beside both files
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -286,6 +289,8 @@ pub enum Foreign {
     Unit,
     /// A Caddyfile
     Caddy,
+    /// httpd.conf or apache2.conf of Apache httpd, parts of them, or a .htaccess file
+    Apache,
 }
 
 /// Selects a running server.

@@ -1,4 +1,4 @@
-//! The table of docs/from-apache.md. There is no import of Apache's configuration: what stands on the left has to be a directive
+//! The table of docs/from-apache.md: what stands on the left has to be a directive
 //! of Apache's, by its own list, and what stands on the right keys of the configuration here, with values that are accepted.
 
 use std::path::{Path, PathBuf};
@@ -31,7 +31,11 @@ fn directive(text: &str) -> &str {
 }
 
 /// What is no directive of Apache's own modules: other modules, `.htaccess`, the second word of `Options`.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 12] = [
+    // Its list has them in small letters.
+    "Order",
+    "Allow",
+    "Deny",
     ".htaccess",
     "FollowSymLinks",
     "XSendFile",

@@ -3,6 +3,7 @@
 //! The URLs are made from the locations, and from a list of names that regular expressions of such configurations ask for; one
 //! server of the test stands for all upstreams.
 
+mod apache;
 mod differences;
 mod servers;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::import::World;
+use differences::Is;
 use servers::{Answer, Nginx, Stub};
 
 /// Configurations that both are given: without TLS, and without applications that are no HTTP servers.

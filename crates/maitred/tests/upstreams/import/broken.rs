@@ -122,6 +122,19 @@ const WORDS: &[&str] = &[
     "internal",
     "limit_except",
     "GET",
+    "<Directory /tmp>\n",
+    "</Directory>\n",
+    "<VirtualHost *:80>\n",
+    "</VirtualHost>\n",
+    "<If \"%{HTTP_HOST} == 'a'\">\n",
+    "</If>\n",
+    "\nDocumentRoot /tmp\n",
+    "\nRewriteEngine On\n",
+    "\nRewriteRule ^(.*)$ /x/$1 [L]\n",
+    "\nRewriteCond %{HTTPS} off [OR]\n",
+    "\nProxyPass / http://127.0.0.1:1/\n",
+    "\nRequire all denied\n",
+    "\nHeader set A b\n",
 ];
 
 proptest! {
@@ -142,7 +155,7 @@ proptest! {
 #[test]
 fn truncated_files_are_no_reason_to_panic() {
     let samples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstreams/import");
-    for server in ["nginx", "unit", "caddy"] {
+    for server in ["nginx", "unit", "caddy", "apache"] {
         for entry in std::fs::read_dir(samples.join(server)).unwrap() {
             let path = entry.unwrap().path();
             let Ok(text) = std::fs::read(&path) else { continue };
@@ -152,6 +165,7 @@ fn truncated_files_are_no_reason_to_panic() {
                 let _ = match server {
                     "nginx" => import::nginx(&files, None),
                     "unit" => import::unit(&files),
+                    "apache" => import::apache(&files, Some(directory.path()), &[]),
                     _ => import::caddy(&files, None),
                 };
             }
@@ -164,6 +178,21 @@ fn deep_nesting_and_sheer_size_are_bounded() {
     all("location / {".repeat(20_000));
     all("{\"a\":".repeat(20_000));
     all("a {\n".repeat(20_000));
+    all("<Directory /a>\n".repeat(20_000));
+    all("<IfDefine A>\n".repeat(40) + &"</IfDefine>\n".repeat(40));
+    all("Define A ${A}${A}${A}x\n".repeat(64));
+    all("<Macro A $b>\nUse A $b$b\nUse A $b\n</Macro>\nUse A bb\n");
+    let sections = |n: usize| format!("<LocationMatch x{n}>\nHeader set A {n}\n</LocationMatch>\n");
+    all("DocumentRoot /tmp\n".to_owned() + &(0..300).map(sections).collect::<String>());
+    let files =
+        |n: usize| format!("<FilesMatch \"(a|b)[{}]x\">\nRequire all denied\n</FilesMatch>\n", n % 10);
+    all("DocumentRoot /tmp\n".to_owned() + &(0..200).map(files).collect::<String>());
+    let rules = |n: usize| {
+        format!(
+            "RewriteCond %{{HTTP_HOST}} a{n} [OR]\nRewriteCond %{{HTTPS}} on\nRewriteRule ^{n}(.*)*$ /y/$1\n"
+        )
+    };
+    all("DocumentRoot /tmp\nRewriteEngine On\n".to_owned() + &(0..400).map(rules).collect::<String>());
     all(format!("server {{ {} }}", "location /a { return 200; } ".repeat(800)));
     let mut sets: String = (0..60).map(|n| format!("set $a{} $a{n}$a{n};", n + 1)).collect();
     sets.push_str("set $a0 x; proxy_pass http://$a60;");

@@ -1,5 +1,5 @@
-//! `maitred import`: each configuration of `nginx/`, `unit/` and `caddy/` is imported by the real binary, passes `maitred check`,
-//! and has what its first lines say:
+//! `maitred import`: each configuration of `nginx/`, `unit/`, `caddy/` and `apache/` is imported by the real binary, passes
+//! `maitred check`, and has what its first lines say:
 //!
 //! - `# not possible: DIRECTIVE`: the beginning of a directive that is not possible; these are all.
 //! - `# worse: DIRECTIVE`: the same of one that differs, and is worse. Without such lines the import is complete: at least 70 %
@@ -21,6 +21,9 @@ use std::process::{Command, Output};
 /// A set of public keys for tokens: that of RFC 8037, appendix A.2.
 const KEYS: &str =
     r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+
+/// Users for `basic_auth`: ann, whose password is `secret` (crypt(3) with SHA-512, which httpd takes as well).
+const USERS: &str = "ann:$6$saltsalt$TVLlQcbpFVof5W3Yz4DTP6gRstiNuHwwTt6GLc1E5n0U0aDehy0S5knV8wiOQSpT0Y77vwPZN.Pq.H91p5hVO1\n";
 
 /// What a configuration is about.
 struct Sample {
@@ -78,6 +81,8 @@ impl World {
             ("static/sub/x.txt", "x\n"),
             ("media/m.txt", "m\n"),
             ("people/ann/public/page.html", "ann\n"),
+            ("users", USERS),
+            ("groups", "staff: ann bob\nothers: eve\n"),
         ] {
             std::fs::write(root.join("srv").join(name), text).unwrap();
         }
@@ -89,11 +94,21 @@ impl World {
         text.replace("/srv/import", self.directory.path().join("srv").to_str().unwrap())
     }
 
+    /// The directories of sites that have `.htaccess` files, and what a whole server includes.
+    fn sites(&self) {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstreams/import");
+        copy(self, &from.join("apache-sites"), &self.directory.path().join("srv/sites"));
+        copy(self, &from.join("apache-parts"), &self.directory.path().join("srv/apache-parts"));
+    }
+
     /// The samples of a server, written where their includes are found.
     fn samples(&self, server: &str) -> Vec<Sample> {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstreams/import").join(server);
         let to = self.directory.path().join(server);
         copy(self, &from, &to);
+        if server == "apache" {
+            self.sites();
+        }
         let mut samples: Vec<Sample> = std::fs::read_dir(&to)
             .unwrap()
             .map(|entry| entry.unwrap().path())
@@ -209,6 +224,11 @@ fn configurations_of_unit_become_configurations_that_pass_the_check() {
 #[test]
 fn caddyfiles_become_configurations_that_pass_the_check() {
     try_all("caddy", 12);
+}
+
+#[test]
+fn configurations_of_apache_become_configurations_that_pass_the_check() {
+    try_all("apache", 40);
 }
 
 #[test]

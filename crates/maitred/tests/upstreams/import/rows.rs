@@ -1,5 +1,5 @@
-//! The tables of docs/from-nginx.md, from-caddy.md and from-unit.md: what stands on their left is in a sample that is imported,
-//! and became something there.
+//! The tables of docs/from-nginx.md, from-caddy.md, from-unit.md and from-apache.md: what stands on their left is in a
+//! sample that is imported, and became something there.
 
 use std::path::Path;
 
@@ -30,6 +30,7 @@ fn rows(server: &str) -> Vec<String> {
         let imported = match server {
             "nginx" => maitred_import::nginx(&[sample.path], None),
             "caddy" => maitred_import::caddy(&[sample.path], None),
+            "apache" => maitred_import::apache(&[sample.path], None, &[]),
             _ => maitred_import::unit(&[sample.path]),
         };
         let lines = imported.unwrap().report.lines();
@@ -89,5 +90,27 @@ fn each_row_about_unit_has_a_sample() {
     try_rows("unit", "from-unit.md", &others, |row, name| {
         let path = row.split("  ").next().unwrap_or_default();
         path.split('/').any(|part| name.split('.').any(|word| part == word))
+    });
+}
+
+#[test]
+fn each_row_about_apache_has_a_sample() {
+    // Modules, words of others, fields, and what is not possible.
+    let others = [
+        "FollowSymLinks",
+        "WSGIScriptAlias",
+        "WSGIDaemonProcess",
+        "XSendFile",
+        "mod_security",
+        "mod_dav",
+        "mod_include",
+        "mod_cache",
+        "mod_php",
+        "CacheEnable",
+        "CacheRoot",
+    ];
+    try_rows("apache", "from-apache.md", &others, |row, name| {
+        let first = row.trim_start_matches('<').split([' ', '…', '>']).next().unwrap_or_default();
+        first.eq_ignore_ascii_case(name.trim_matches(['<', '>']))
     });
 }

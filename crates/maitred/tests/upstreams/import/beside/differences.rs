@@ -23,12 +23,16 @@ const FIELDS: &[(&str, &str)] = &[
 /// Media types that are the same under two names (RFC 9239), and parameters that Maitred adds.
 fn media_type(value: &str) -> String {
     let value = value.to_ascii_lowercase().replace("; charset=utf-8", "");
-    value.replace("application/javascript", "text/javascript")
+    value
+        .replace("application/javascript", "text/javascript")
+        .replace("image/vnd.microsoft.icon", "image/x-icon")
 }
 
 fn field(asked: &Asked, (name, value): &(String, String)) -> (String, String) {
     let value = match name.as_str() {
         "content-type" => media_type(value),
+        // The parameter says what browsers do anyway (RFC 7617 section 2.1).
+        "www-authenticate" => value.replace(", charset=\"UTF-8\"", ""),
         // nginx makes them absolute (`absolute_redirect`), with the port that it listens on.
         "location" => relative(asked, value),
         _ => value.clone(),
@@ -85,11 +89,12 @@ fn with_body(answer: &Answer, body: String) -> Answer {
 
 /// A text that a server makes up for an error or a redirect.
 fn is_made_up(answer: &Answer) -> bool {
-    answer.body.contains("<hr><center>nginx") || answer.status >= 300 && answer.body.len() < 80
+    let by_name = ["<hr><center>nginx", "<!DOCTYPE HTML PUBLIC \"-//"];
+    by_name.iter().any(|text| answer.body.contains(text)) || answer.status >= 300 && answer.body.len() < 80
 }
 
-/// Whether two responses, that of nginx first, differ in this way.
-type Is = fn(&Asked, &Answer, &Answer) -> bool;
+/// Whether two responses, that of the other server first, differ in this way.
+pub(super) type Is = fn(&Asked, &Answer, &Answer) -> bool;
 
 /// Responses that differ on purpose, each with the reason and how it is known.
 const DIFFERENCES: &[(&str, Is)] = &[
@@ -145,8 +150,13 @@ const DIFFERENCES: &[(&str, Is)] = &[
 
 /// What is different, if it may not be.
 pub(super) fn between(asked: &Asked, there: &Answer, here: &Answer) -> Option<String> {
+    beside(DIFFERENCES, asked, there, here)
+}
+
+/// The same with another list.
+pub(super) fn beside(list: &[(&str, Is)], asked: &Asked, there: &Answer, here: &Answer) -> Option<String> {
     let found = difference(asked, there, here)?;
-    (!DIFFERENCES.iter().any(|(_, is)| is(asked, there, here))).then_some(found)
+    (!list.iter().any(|(_, is)| is(asked, there, here))).then_some(found)
 }
 
 fn difference(asked: &Asked, there: &Answer, here: &Answer) -> Option<String> {
