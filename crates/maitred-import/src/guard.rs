@@ -121,6 +121,7 @@ fn switch_off(
     let Some(block) = document.blocks.get_mut(at).filter(|block| block.off.is_none()) else { return false };
     // Without these keys the whole table means nothing, or something else.
     let vital = [
+        "listen",
         "path",
         "path_regex",
         "match",

@@ -225,6 +225,11 @@ fn common(block: &mut Block, keys: &Shared) {
     }
 }
 
+/// What stands for the braces of a placeholder in the value of a [`Header`], whose own braces are no such.
+pub(crate) const OPEN: char = '\u{1}';
+/// The brace at its end.
+pub(crate) const CLOSE: char = '\u{2}';
+
 fn rules(headers: &[Header]) -> Option<Value> {
     let of = |how| {
         let mut pairs: Vec<(String, Value)> = Vec::new();
@@ -232,7 +237,8 @@ fn rules(headers: &[Header]) -> Option<Value> {
             // The last one counts: a table has each name once.
             pairs.retain(|(name, _)| !name.eq_ignore_ascii_case(&header.name));
             // A brace that begins no placeholder is written twice.
-            pairs.push((header.name.clone(), maitred_config::Template::escape(&header.value).into()));
+            let value = maitred_config::Template::escape(&header.value);
+            pairs.push((header.name.clone(), value.replace(OPEN, "{").replace(CLOSE, "}").into()));
         }
         pairs
     };
@@ -251,7 +257,7 @@ fn rules(headers: &[Header]) -> Option<Value> {
 }
 
 impl Route {
-    pub(super) fn goes_to_pool(&self) -> bool {
+    pub(crate) fn goes_to_pool(&self) -> bool {
         matches!(&self.target, Target::Pool { .. }) || self.falls_back().is_some()
     }
 
