@@ -18,6 +18,10 @@ const (
 	queuedBytesMax = 1 << 20
 	queuedFilesMax = descriptorsMax / 2
 
+	// crowdedWait is when reports are tried again for which more descriptors of this user are under way than it may have open:
+	// nothing reports that there is room (PROTOCOL.md section 2).
+	crowdedWait = 5 * time.Millisecond
+
 	noFile = -1
 )
 
@@ -31,6 +35,7 @@ type reports struct {
 	patient bool
 	err     error
 	write   func(fd uintptr) bool // trySend, made once
+	call    func(fd int, data, rights []byte) (int, error)
 
 	mu      sync.Mutex
 	changed *sync.Cond // less is queued, or sending has ended
@@ -46,7 +51,7 @@ type reports struct {
 }
 
 func newReports(raw syscall.RawConn) *reports {
-	r := &reports{raw: raw}
+	r := &reports{raw: raw, call: sendmsg}
 	r.changed = sync.NewCond(&r.mu)
 	r.write = r.trySend
 	return r
@@ -123,11 +128,14 @@ func (r *reports) send(patient bool) {
 			files = nil
 		}
 		switch {
-		case err == syscall.EAGAIN:
+		case err == syscall.EAGAIN || err == syscall.ETOOMANYREFS:
 			// What was added meanwhile comes behind it.
 			r.queued = append(append(make([]byte, 0, len(rest)+len(r.queued)), rest...), r.queued...)
 			r.files = append(files, r.files...)
 			go func() {
+				if err == syscall.ETOOMANYREFS {
+					time.Sleep(crowdedWait)
+				}
 				r.mu.Lock()
 				r.send(true)
 			}()
@@ -166,7 +174,7 @@ func (r *reports) sendmsg(data []byte, files []int, patient bool) (rest []byte, 
 // trySend is called again when there is room, if it returns false.
 func (r *reports) trySend(fd uintptr) bool {
 	for len(r.rest) > 0 {
-		n, err := sendmsg(int(fd), r.rest, r.rights)
+		n, err := r.call(int(fd), r.rest, r.rights)
 		if err == syscall.EINTR {
 			continue
 		}

@@ -221,7 +221,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__import)
-            opts="-h --root --report --help nginx unit caddy"
+            opts="-h --root --report --compare --help nginx unit caddy"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -72,6 +72,7 @@ complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand import" -l root -d 'Look up included files below this directory instead of /: for a copy of another machine\'s files' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand import" -l report -d 'Write a page with the whole table, beside both files' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand import" -l compare -d 'Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs'
 complete -c maitred -n "__fish_maitred_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r

@@ -96,6 +96,7 @@ _arguments "${_arguments_options[@]}" : \
 _arguments "${_arguments_options[@]}" : \
 '--root=[Look up included files below this directory instead of /\: for a copy of another machine'\''s files]:DIR:_files' \
 '--report=[Write a page with the whole table, beside both files]:FILE.html:_files' \
+'--compare[Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':server -- The server that the configuration is for:((nginx\:"nginx.conf, or parts of it"

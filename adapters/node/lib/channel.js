@@ -8,7 +8,7 @@ const frames = require('./frames');
 const { channelHandle, fileHandle, writeWith } = require('./handles');
 const { Link, parseMeta } = require('./link');
 const { Outbox } = require('./outbox');
-const { Writer, restOf } = require('./writer');
+const { Writer, restsOf } = require('./writer');
 
 const { KIND } = frames;
 const RECEIVE_BYTES = 256 * 1024;
@@ -245,7 +245,10 @@ class Channel {
   }
 
   tail(connection, request, data) {
-    this.say(frames.tails(connection, request, data));
+    // There is no reader.
+    if (this.abandoned) return;
+    this.speaks();
+    this.out.tails(connection, request, data);
   }
 
   /** Passes a part of a file, and takes its descriptor over. Throws, without having done so, if that is not possible. */
@@ -324,9 +327,19 @@ class Channel {
     } catch (error) {
       if (error.code !== 'EAGAIN') return void this.socket.destroy(error);
     }
-    if (written === pieces.reduce((sum, { length }) => sum + length, 0)) return void this.out.reuse();
+    if (written === pieces.reduce((sum, { length }) => sum + length, 0)) {
+      this.out.giveBack(pieces);
+      return void this.out.reuse();
+    }
     this.out.leave();
-    this.socket.write(restOf(pieces, written), () => this.flush());
+    const rests = restsOf(pieces, written);
+    this.socket.cork();
+    for (const rest of rests.slice(0, -1)) this.socket.write(rest);
+    this.socket.write(rests.at(-1), () => {
+      this.out.giveBack(pieces);
+      this.flush();
+    });
+    this.socket.uncork();
     return undefined;
   }
 

@@ -249,16 +249,19 @@ function streams() {
   return header(KIND.STREAMS, OPTIONAL, 0, 0, 0);
 }
 
-/** Bytes of the response that Maitred delivers; cut into as many frames as it takes. */
-function tails(connection, request, data) {
-  const frames = [];
+/** Bytes of the response that Maitred delivers, cut into as many frames as it takes, at the beginning of `buffer`. */
+function tails(connection, request, data, buffer) {
+  let to = 0;
   for (let at = 0; at < data.length; at += TAIL_BYTES_MAX) {
-    const piece = data.subarray(at, at + TAIL_BYTES_MAX);
-    const head = header(KIND.TAIL, 0, connection, request, 0);
-    head.writeUInt32LE(piece.length, 0);
-    frames.push(head, piece);
+    const bytes = Math.min(TAIL_BYTES_MAX, data.length - at);
+    buffer.writeUInt32LE(bytes, to);
+    buffer.writeUInt32LE(KIND.TAIL, to + 4);
+    buffer.writeUInt32LE(connection, to + 8);
+    buffer.writeUInt32LE(request, to + 12);
+    data.copy(buffer, to + HEADER_BYTES, at, at + bytes);
+    to += HEADER_BYTES + bytes;
   }
-  return Buffer.concat(frames);
+  return buffer.subarray(0, to);
 }
 
 /** A part of a file that Maitred delivers; the descriptor is passed with the frame. */

@@ -47,17 +47,37 @@ function fileHandle(fd) {
   return open(fd, SOCKET);
 }
 
+/** libuv's status for ETOOMANYREFS of Linux, which it has no name for. */
+const TOO_MANY_REFS = -109;
+/** When it is tried again, in milliseconds: nothing reports that there is room. */
+const AGAIN_MS = 5;
+
 /**
  * Writes bytes to a socket over a channel's handle, whose queue is empty, and `passed` with the first of them. Only the
- * writing of strings passes handles, and net.Socket has no parameter for that.
+ * writing of strings passes handles, and net.Socket has no parameter for that. Where more descriptors of this user are under
+ * way than it may have open, nothing was written, and it is tried again (PROTOCOL.md section 2).
  */
 function writeWith(socket, handle, passed, bytes, callback) {
   handle.writeLatin1String = (request, text) => {
     delete handle.writeLatin1String;
-    const status = handle.writeLatin1String(request, text, passed);
-    // It is set to what is passed, to keep that alive; the callback at the end takes it for what was written to.
-    request.handle = handle;
-    return status;
+    const attempt = (one) => {
+      const status = handle.writeLatin1String(one, text, passed);
+      // It is set to what is passed, to keep that alive; the callback at the end takes it for what was written to.
+      one.handle = handle;
+      return status;
+    };
+    const { oncomplete } = request;
+    const complete = (status, ...rest) => {
+      if (status !== TOO_MANY_REFS || socket.destroyed) return void oncomplete.call(request, status, ...rest);
+      setTimeout(() => {
+        const again = new request.constructor();
+        again.oncomplete = complete;
+        const failed = socket.destroyed ? TOO_MANY_REFS : attempt(again);
+        if (failed) oncomplete.call(request, failed, ...rest);
+      }, AGAIN_MS);
+    };
+    request.oncomplete = complete;
+    return attempt(request);
   };
   socket.write(bytes.latin1Slice(), 'latin1', callback);
 }

@@ -8,10 +8,9 @@ const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
 const { openBelow } = require('./file');
 const { Fields } = require('./requests');
 const { BadResponse, Response } = require('./response');
+const { kept, startOver } = require('./texts');
 const { wholeOf } = require('./whole');
 
-/** From so many characters on, a text is not joined with its head. */
-const APART_BYTES_MIN = 16 * 1024;
 /** The last line of a meta. */
 const QUEUE = 'queue_us=';
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
@@ -58,14 +57,6 @@ function parseMeta(text) {
     serverHeader: values.get('server_header') !== '0',
     identity: identityOf(values),
   };
-}
-
-/** A head with a large text behind it, which need not be copied as often as a head is: one behind the other. */
-function apart(piece, exchange) {
-  const { chunk, encoding } = piece;
-  if (typeof chunk !== 'string' || chunk.length < APART_BYTES_MIN || !exchange.isFresh) return [piece];
-  const head = chunk.indexOf('\r\n\r\n') + 4;
-  return head < 4 ? [piece] : [{ chunk: chunk.slice(0, head), encoding }, { chunk: chunk.slice(head), encoding }];
 }
 
 const NO_META = parseMeta('');
@@ -321,13 +312,12 @@ class Link {
     if (!exchange) return void callback();
     const pieces = [];
     let bytes = 0;
+    startOver();
     try {
-      for (const piece of chunks) {
-        for (const { chunk, encoding } of apart(piece, exchange)) {
-          const data = exchange.response.feed(chunk, encoding);
-          if (data.length) pieces.push(data);
-          bytes += data.length;
-        }
+      for (const { chunk, encoding } of chunks) {
+        const data = exchange.response.feed(chunk, encoding);
+        if (data.length) pieces.push(data);
+        bytes += data.length;
       }
     } catch (error) {
       return this.refuse(exchange, error, callback);
@@ -350,9 +340,9 @@ class Link {
     }
     if (exchange.response.begun && (rest === null || rest.length < bytes)) exchange.written = true;
     if (rest === null) return this.afterWrite(exchange, callback);
-    if (!exchange.response.complete) return this.wait(exchange, rest, () => this.afterWrite(exchange, callback), callback);
+    if (!exchange.response.complete) return this.wait(exchange, kept(rest), () => this.afterWrite(exchange, callback), callback);
     const inTail = Math.min(rest.length, TAIL_TOTAL_BYTES_MAX);
-    const tail = rest.subarray(rest.length - inTail);
+    let tail = rest.subarray(rest.length - inTail);
     const leave = () => {
       exchange.written = true;
       this.channel.tail(this.number, exchange.number, tail);
@@ -360,7 +350,9 @@ class Link {
     };
     if (inTail === rest.length) return leave();
     // More than Maitred keeps: the client has to take that first.
-    return this.wait(exchange, rest.subarray(0, rest.length - inTail), leave, callback);
+    const all = kept(rest);
+    tail = all.subarray(all.length - inTail);
+    return this.wait(exchange, all.subarray(0, all.length - inTail), leave, callback);
   }
 
   /** What the application's socket says that it has written. */

@@ -2,10 +2,14 @@
 // What waits to be written to the channel: frames one after another in blocks of memory, so that a turn of the event loop costs
 // one system call, whatever it says.
 
-const { HEADER_BYTES, KIND, SERVICE_US_MAX } = require('./frames');
+const { HEADER_BYTES, KIND, SERVICE_US_MAX, TAIL_BYTES_MAX, TAIL_TOTAL_BYTES_MAX, tails } = require('./frames');
 
 const BLOCK_BYTES = 128 * 1024;
 const DONE_BYTES = 16;
+/** A buffer has room for all that is left of one response. */
+const TAILS_BYTES = TAIL_TOTAL_BYTES_MAX + HEADER_BYTES * TAIL_TOTAL_BYTES_MAX / TAIL_BYTES_MAX;
+/** How many such buffers are kept to be used again. */
+const SPARE_MAX = 4;
 
 class Outbox {
   constructor() {
@@ -17,6 +21,9 @@ class Outbox {
     this.to = 0;
     /** Bytes in all. */
     this.bytes = 0;
+    /** Buffers for TAILs that may be used again, and those, by their memory, that are in use. */
+    this.spare = [];
+    this.lent = new Map();
   }
 
   /** Where so many bytes may be written, in `block`. */
@@ -83,6 +90,31 @@ class Outbox {
     }
   }
 
+  /** What is left of a response, of at most TAIL_TOTAL_BYTES_MAX, in as many TAILs as it takes. */
+  tails(connection, request, data) {
+    if (data.length <= BLOCK_BYTES / 2) {
+      for (let at = 0; at < data.length; at += TAIL_BYTES_MAX) {
+        const piece = data.subarray(at, at + TAIL_BYTES_MAX);
+        // The block may be another one afterwards.
+        const to = this.header(KIND.TAIL, 0, connection, request, piece.length);
+        this.block.set(piece, to);
+      }
+      return;
+    }
+    const buffer = this.spare.pop() ?? Buffer.allocUnsafeSlow(TAILS_BYTES);
+    this.lent.set(buffer.buffer, buffer);
+    this.push(tails(connection, request, data, buffer));
+  }
+
+  /** These pieces have left. */
+  giveBack(pieces) {
+    if (this.lent.size === 0) return;
+    for (const { buffer: memory } of pieces) {
+      const buffer = this.lent.get(memory);
+      if (buffer && this.lent.delete(memory) && this.spare.length < SPARE_MAX) this.spare.push(buffer);
+    }
+  }
+
   /** The first `count` pieces. */
   take(count) {
     const pieces = this.pieces.splice(0, count);
@@ -103,6 +135,7 @@ class Outbox {
   }
 
   clear() {
+    this.lent.clear();
     this.pieces = [];
     this.block = null;
     this.from = 0;

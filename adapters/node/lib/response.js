@@ -6,6 +6,7 @@
 const { debuglog } = require('node:util');
 
 const { FLAG, TRAILERS_MAX, TRAILER_BYTES_MAX } = require('./frames');
+const { encoded } = require('./texts');
 
 /** `NODE_DEBUG=maitred` shows it. */
 const debug = debuglog('maitred');
@@ -209,11 +210,10 @@ class Response {
     return this.mode === 'head' && this.head === '';
   }
 
-  /** Takes what was written, and returns what is to be sent of it. */
+  /** Takes what was written, and returns what is to be sent of it: of a text, only until `startOver` (texts.js) is called. */
   feed(chunk, encoding) {
     if (this.mode === 'head') return this.feedHead(chunk, encoding);
-    const data = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
-    return this.body(data);
+    return this.body(typeof chunk === 'string' ? encoded(chunk, encoding) : chunk);
   }
 
   feedHead(chunk, encoding) {

@@ -7,6 +7,7 @@ const net = require('node:net');
 
 const { EXCHANGE } = require('./file');
 const { IDENTITY, Requests, identify } = require('./requests');
+const { setTextsApart } = require('./texts');
 
 /** Whether this is a server whose requests can come from Maitred. */
 function isServer(app) {
@@ -72,6 +73,7 @@ class Serving {
     /** https.Server takes connections whose TLS is done; here that is Maitred's. */
     this.event = server instanceof https.Server ? 'secureConnection' : 'connection';
     identify();
+    setTextsApart();
     watch(server);
     this.requests = new Requests(server, this.event);
     const own = (name, value) => Object.defineProperty(server, name, { value, writable: true, configurable: true });

@@ -6,16 +6,22 @@ const net = require('node:net');
 
 const EMPTY = Buffer.alloc(0);
 
-/** What is left of pieces behind so many bytes: mostly a part of the last one, which is not copied. */
-function restOf(pieces, written) {
+/** What is left of pieces behind so many bytes, as pieces. */
+function restsOf(pieces, written) {
   let [at, before] = [0, written];
   while (before >= pieces[at].length) {
     before -= pieces[at].length;
     at += 1;
   }
-  const [first, ...others] = pieces.slice(at);
-  const rest = first.subarray(before);
-  return others.length === 0 ? rest : Buffer.concat([rest, ...others]);
+  const rests = pieces.slice(at);
+  rests[0] = rests[0].subarray(before);
+  return rests;
+}
+
+/** The same as one: mostly it is a part of the last piece, which is not copied. */
+function restOf(pieces, written) {
+  const rests = restsOf(pieces, written);
+  return rests.length === 1 ? rests[0] : Buffer.concat(rests);
 }
 
 /**
@@ -84,4 +90,4 @@ class Writer {
   }
 }
 
-module.exports = { Writer, restOf };
+module.exports = { Writer, restOf, restsOf };

@@ -4,10 +4,12 @@ const assert = require('node:assert/strict');
 const { test } = require('node:test');
 
 const { inChunks } = require('../lib/chunks');
-const { Decoder, FLAG, KIND, Violation, tails } = require('../lib/frames');
+const { Decoder, FLAG, KIND, Violation } = require('../lib/frames');
+const { writeWith } = require('../lib/handles');
 const { Outbox } = require('../lib/outbox');
 const { Fields } = require('../lib/requests');
 const { BadResponse, Response } = require('../lib/response');
+const { encoded, kept, startOver } = require('../lib/texts');
 const { wholeOf } = require('../lib/whole');
 const { restOf } = require('../lib/writer');
 
@@ -126,7 +128,7 @@ test('frames leave in the order in which they were said, however large', () => {
     out.done(n, n, 1, 200, 0, 0);
     said.push(n);
     if (n % 7 === 0) {
-      out.push(tails(n, n, Buffer.alloc(1)));
+      out.tails(n, n, Buffer.alloc(1));
       said.push(n);
     }
     const pieces = [Buffer.alloc(n * 7, 'x'), 'latin1', '\xe9'.repeat(n), 'utf8'];
@@ -246,9 +248,54 @@ test('what a socket has not taken is what follows', () => {
   assert.equal(restOf([Buffer.from('head'), large], 5).buffer, large.buffer);
 });
 
-test('tails are cut at 64 KiB', () => {
-  const data = tails(1, 2, Buffer.alloc(150_000, 'x'));
-  assert.deepEqual([data.readUInt32LE(0), data.readUInt32LE(16 + 65536), data.length], [65536, 65536, 150_000 + 48]);
+test('large texts are encoded as Buffer.from encodes them, and stay where they are kept', () => {
+  const texts = ['x', '\xe9x', '\u0141', '\u20acuro', '\ud83d\ude00', '\ud83dx'].flatMap((text) => [
+    text.repeat(20_000), `${'a'.repeat(30_000)}${text}`, text,
+  ]);
+  texts.push('z'.repeat(3 << 20));
+  const lasting = [];
+  for (const encoding of ['utf8', 'utf-8', 'latin1', 'binary', 'ascii', 'utf16le', 'hex', 'base64']) {
+    for (const text of texts) {
+      const given = ['hex', 'base64'].includes(encoding) ? Buffer.from(text).toString(encoding) : text;
+      const wanted = Buffer.from(given, encoding);
+      startOver();
+      // Several may be there at the same time, also more than there is room for.
+      const found = Array.from({ length: 3 }, () => encoded(given, encoding));
+      for (const one of found) assert.ok(one.equals(wanted), `${encoding} ${text.slice(0, 3)}`);
+      lasting.push([kept(found[2]), wanted]);
+    }
+  }
+  for (const [one, wanted] of lasting) assert.ok(one.equals(wanted));
+  const own = Buffer.from('own');
+  assert.equal(kept(own), own);
+});
+
+test('tails are cut at 64 KiB, and their memory is used again once it has left', () => {
+  const out = new Outbox();
+  const left = (bytes, character) => {
+    out.tails(1, 2, Buffer.alloc(bytes, character));
+    out.seal();
+    return out.take(out.pieces.length);
+  };
+  for (const bytes of [1, 65536, 65537, 150_000, 1024 * 1024]) {
+    const pieces = left(bytes, 'x');
+    const data = Buffer.concat(pieces);
+    let body = '';
+    for (let at = 0; at < data.length; at += 16 + data.readUInt32LE(at)) {
+      assert.deepEqual([data.readUInt32LE(at + 4), data.readUInt32LE(at + 8), data.readUInt32LE(at + 12)], [KIND.TAIL, 1, 2]);
+      assert.ok(data.readUInt32LE(at) <= 65536);
+      body += data.latin1Slice(at + 16, at + 16 + data.readUInt32LE(at));
+    }
+    assert.equal(body, 'x'.repeat(bytes));
+    assert.equal(data.length, bytes + 16 * Math.ceil(bytes / 65536));
+    out.giveBack(pieces);
+  }
+  const [first, second] = [left(200_000, 'a'), left(200_000, 'b')];
+  assert.notEqual(first[0].buffer, second[0].buffer);
+  assert.equal(first[0][16], 97);
+  out.giveBack(first);
+  assert.equal(left(200_000, 'c')[0].buffer, first[0].buffer);
+  assert.equal(second[0][16], 98);
 });
 
 /** What is sent of pieces of a response, cut at every place. */
@@ -366,4 +413,50 @@ test('X-Sendfile means something only where there is a root', () => {
   const response = new Response(FLAG.KEEP, { sendfileRoot: '/srv' });
   assert.equal(response.feed(text, 'latin1').length, 0);
   assert.equal(response.named, '/etc/passwd');
+});
+
+/** A handle that refuses so many writes, and a socket that writes to it as net.Socket does. */
+function crowded(refusals) {
+  const seen = [];
+  class Request {}
+  const handle = {
+    writeLatin1String: undefined,
+  };
+  Object.setPrototypeOf(handle, {
+    writeLatin1String(request, text, passed) {
+      seen.push([text, passed]);
+      const status = seen.length <= refusals ? -109 : 0;
+      setImmediate(() => request.oncomplete(status, handle));
+      return 0;
+    },
+  });
+  const socket = {
+    destroyed: false,
+    write(text, encoding, callback) {
+      const request = new Request();
+      request.oncomplete = (status) => callback(status);
+      handle.writeLatin1String(request, text);
+    },
+  };
+  delete handle.writeLatin1String;
+  return { handle, socket, seen };
+}
+
+test('what more descriptors are under way for than may be is tried again', async () => {
+  const { handle, socket, seen } = crowded(2);
+  const status = await new Promise((resolve) => {
+    writeWith(socket, handle, 'passed', Buffer.from('text'), resolve);
+  });
+  assert.equal(status, 0);
+  assert.deepEqual(seen, Array(3).fill(['text', 'passed']));
+});
+
+test('what is tried again ends with its socket', async () => {
+  const { handle, socket, seen } = crowded(Infinity);
+  const ended = new Promise((resolve) => {
+    writeWith(socket, handle, 'passed', Buffer.from('text'), resolve);
+  });
+  setImmediate(() => setImmediate(() => { socket.destroyed = true; }));
+  assert.equal(await ended, -109);
+  assert.ok(seen.length >= 1);
 });

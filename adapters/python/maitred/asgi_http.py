@@ -104,10 +104,10 @@ class Writer(Response):
         else:
             self._collected.append(data)
 
-    def _send_vector(self, pieces):
+    def _send_vector(self, pieces, last=False):
         if self._collected is None:
             unsent, self._unsent = self._unsent, b""
-            super()._send_vector([unsent, *pieces] if unsent else pieces)
+            super()._send_vector([unsent, *pieces] if unsent else pieces, last)
         else:
             self._collected += pieces
 

@@ -1,10 +1,11 @@
 """The channel of a worker that answers many requests at a time, on an event loop."""
 
+import asyncio
 import os
 import socket
 
 from . import frames
-from .channel import receive_message, send_message
+from .channel import RETRY_S, receive_message, send_message, will_take_descriptors
 
 # The kernel takes at most 253 descriptors with one message.
 _RIGHTS_AT_ONCE = 200
@@ -22,6 +23,8 @@ class AsyncChannel:
         self._rights = []
         self._flushing = False
         self._blocked = False
+        # The timer at whose end what is blocked is tried again, because nothing reports that there is room for descriptors.
+        self._retry = None
         self._closed = False
         sock.setblocking(False)
         # Its result is None at the end of the channel; it has an exception if the server broke the protocol.
@@ -91,6 +94,8 @@ class AsyncChannel:
             return
         self._closed = True
         self._out.clear()
+        if self._retry is not None:
+            self._retry.cancel()
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         for descriptor in self._rights:
@@ -100,6 +105,10 @@ class AsyncChannel:
         self._sock.close()
 
     async def _drained(self):
+        if self._retry is not None:
+            await asyncio.sleep(RETRY_S)
+            self._unblock()
+            return
         future = self._loop.create_future()
         self._loop.add_writer(self._sock, lambda: future.done() or future.set_result(None))
         await future
@@ -133,7 +142,11 @@ class AsyncChannel:
                 self._blocked = True
                 self._loop.add_writer(self._sock, self._unblock)
                 return
-            except OSError:
+            except OSError as error:
+                if will_take_descriptors(error, self._sock, 0):
+                    self._blocked = True
+                    self._retry = self._loop.call_later(RETRY_S, self._unblock)
+                    return
                 # Maitred is gone; the reader says so.
                 sent, rights = sum(map(len, self._out)), self._rights
                 self._out = []
@@ -145,6 +158,9 @@ class AsyncChannel:
                 self._out = [rest] if rest else []
 
     def _unblock(self):
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
         self._loop.remove_writer(self._sock)
         self._blocked = False
         self._flush()

@@ -1,8 +1,11 @@
 """The channel of a worker that answers one request after another: waits for frames, reports in batches."""
 
 import array
+import errno
 import os
+import select
 import socket
+import threading
 from collections import deque
 from time import monotonic
 
@@ -13,9 +16,9 @@ from .recovery import Recoverable
 # Below the size from which malloc maps and unmaps memory for each buffer.
 _RECEIVE_BYTES = 64 * 1024
 _RECEIVE_BYTES_MAX = 1024 * 1024
-# The kernel passes at most this many descriptors in one message (SCM_MAX_FD).
-_RIGHTS_MAX = 253
-_ANCILLARY_BYTES = socket.CMSG_SPACE(_RIGHTS_MAX * 4)
+_ANCILLARY_BYTES = socket.CMSG_SPACE(frames.RIGHTS_MAX * 4)
+# How long frames wait whose descriptors the kernel does not take, before they are tried again: nothing reports that it would.
+RETRY_S = 0.005
 
 # Reports wait for company this long at most: half of what the protocol allows, because a request that is running
 # cannot be interrupted.
@@ -53,6 +56,17 @@ def send_message(sock, data, rights):
     return sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", rights))])
 
 
+def will_take_descriptors(error, sock, wait_s):
+    """Whether `error` says that too many descriptors are under way (PROTOCOL.md, section 2), and the other side is still there,
+    also after `wait_s`: the same message may be sent again then."""
+    if error.errno != errno.ETOOMANYREFS:
+        return False
+    poll = select.poll()
+    # That the other side has gone is reported unasked.
+    poll.register(sock, 0)
+    return not poll.poll(wait_s * 1000)
+
+
 class Channel(Recoverable):
     """One channel. ``requests()`` yields what is to be answered, ``done()`` reports it.
 
@@ -66,6 +80,8 @@ class Channel(Recoverable):
         self._recovery = recovery
         self._leaving = False
         self._queue = deque()
+        # Guards reports, and what is written to the channel: threads of an application may write its response.
+        self._lock = threading.RLock()
         self._reports = []
         self._rights = []
         self._report_at_once = 0
@@ -142,11 +158,11 @@ class Channel(Recoverable):
         now = monotonic()
         service = now - self._began
         self._began = now
-        if not self._reports:
-            self._first_report = now
-        self._reports.append(
-            frames.done(connection, request, flags, status, int(service * 1_000_000), body_bytes)
-        )
+        report = frames.done(connection, request, flags, status, int(service * 1_000_000), body_bytes)
+        with self._lock:
+            if not self._reports:
+                self._first_report = now
+            self._reports.append(report)
         if service > _SLOW_S:
             self._report_at_once = _SLOW_REQUESTS
         if self._report_at_once:
@@ -159,8 +175,9 @@ class Channel(Recoverable):
         """Reports that the connection of the request that was yielded last is the application's from now on."""
         self._began = monotonic()
         self._forget(connection)
-        self._reports.append(frames.detach(connection, request))
-        self.report()
+        with self._lock:
+            self._reports.append(frames.detach(connection, request))
+            self.report()
 
     def tail(self, connection, request, data):
         """Leaves bytes of the response that was yielded last to Maitred."""
@@ -168,12 +185,15 @@ class Channel(Recoverable):
 
     def tail_file(self, connection, request, descriptor, offset, length):
         """Leaves a part of a file to Maitred; the caller may close its descriptor. Raises OSError if there is no free one."""
-        self._rights.append(os.dup(descriptor))
-        self._wait_with([frames.tail_file(connection, request, offset, length)], 0)
+        with self._lock:
+            self._rights.append(os.dup(descriptor))
+            self._wait_with([frames.tail_file(connection, request, offset, length)], 0)
 
     def report(self):
         """Sends all reports that wait."""
-        if self._reports:
+        with self._lock:
+            if not self._reports:
+                return
             data, rights = b"".join(self._reports), self._rights
             self._reports.clear()
             self._rights = []
@@ -202,30 +222,48 @@ class Channel(Recoverable):
         self._sock.close()
 
     def _wait_with(self, pieces, waiting_bytes):
-        if not self._reports:
-            self._first_report = monotonic()
-        self._reports += pieces
-        self._waiting_bytes += waiting_bytes
-        if self._waiting_bytes > _WAITING_BYTES_MAX or len(self._rights) >= _WAITING_RIGHTS_MAX:
-            self.report()
+        with self._lock:
+            if not self._reports:
+                self._first_report = monotonic()
+            self._reports += pieces
+            self._waiting_bytes += waiting_bytes
+            if self._waiting_bytes > _WAITING_BYTES_MAX or len(self._rights) >= _WAITING_RIGHTS_MAX:
+                self.report()
 
     def _send(self, data, rights):
         try:
-            sent = send_message(self._sock, data, rights)
+            sent = self._send_first(data, rights)
             if sent < len(data):
                 self._sock.sendall(memoryview(data)[sent:])
         except OSError:
             pass  # Maitred is gone; the next receive says so.
 
+    def _send_first(self, data, rights):
+        """How many bytes were taken, with all descriptors. Raises OSError."""
+        while True:
+            try:
+                return send_message(self._sock, data, rights)
+            except OSError as error:
+                if not will_take_descriptors(error, self._sock, RETRY_S):
+                    raise
+            try:
+                # Those that wait here count as well: of one user there is one number.
+                self._peek()
+            except ProtocolError as error:
+                self._violation = error
+
     def _fill(self):
         """Puts at least one more entry into the queue; False at the end of the channel."""
-        while not self._decode():
+        while not self._decode() and not self._queue:
             if self._violation is not None:
                 self.report()
                 raise self._violation
             if self._ended:
                 return False
             self.report()
+            if self._queue or self._ended or self._violation is not None:
+                # What has come while the reports left.
+                continue
             self._wait()
             if not receive_message(self._sock, self._decoder):
                 # A frame that is not complete is dropped.
@@ -238,12 +276,13 @@ class Channel(Recoverable):
 
     def _peek(self):
         """Takes what has come in the meantime, without waiting."""
-        try:
-            while not self._ended and self._violation is None:
-                self._ended = not receive_message(self._sock, self._decoder, socket.MSG_DONTWAIT)
-                self._decode()
-        except BlockingIOError:
-            pass
+        with self._lock:
+            try:
+                while not self._ended and self._violation is None:
+                    self._ended = not receive_message(self._sock, self._decoder, socket.MSG_DONTWAIT)
+                    self._decode()
+            except BlockingIOError:
+                pass
 
     def _decode(self):
         """Moves every complete frame into the queue; whether there was one."""
@@ -279,8 +318,9 @@ class Channel(Recoverable):
         if kind == FORGET:
             self._forget(connection)
         elif kind == PING:
-            self._reports.append(frames.pong(request))
-            self.report()
+            with self._lock:
+                self._reports.append(frames.pong(request))
+                self.report()
 
     def _forget(self, connection):
         descriptor = self.descriptors.pop(connection, None)

@@ -25,6 +25,9 @@ TAIL_TOTAL_BYTES_MAX = 1024 * 1024
 TAILS_MAX = 1024
 TAIL_FILES_MAX = 8
 TRAILER_BYTES_MAX = 8190
+# The kernel passes at most this many descriptors in one message (SCM_MAX_FD); so many may wait for their frames.
+RIGHTS_MAX = 253
+_FRAME_RIGHTS_MAX = 2
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME, TRAILERS = 1, 2, 3, 4, 5, 6, 7
 HELLO, DONE, TAIL, PONG, DETACH, LIMITS, STREAMS = 65, 66, 67, 68, 69, 70, 71
@@ -131,6 +134,12 @@ class Decoder:
 
     def next(self):
         """The next entry; None if no frame is complete. Raises ProtocolError."""
+        entry = self._next()
+        if entry is None and len(self._arrived) > RIGHTS_MAX:
+            raise ProtocolError(f"{len(self._arrived)} descriptors have come that belong to no frame")
+        return entry
+
+    def _next(self):
         while self.missing <= 0:
             if self._pieces:
                 self._data = b"".join((self._data[self._at :], *self._pieces))
@@ -210,8 +219,8 @@ class Decoder:
             if payload or not plain:
                 raise ProtocolError(f"a frame of kind {kind} has a payload, descriptors or flags")
             return True
-        if not flags & OPTIONAL or kind == WELCOME:
-            raise ProtocolError(f"a frame of unknown kind {kind}")
+        if not flags & OPTIONAL or kind == WELCOME or count > _FRAME_RIGHTS_MAX:
+            raise ProtocolError(f"a frame of unknown kind {kind} with flags {flags:#x}, {count} descriptors")
         for _ in range(count):
             os.close(self._take())
         return False

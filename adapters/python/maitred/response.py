@@ -122,7 +122,7 @@ class Response:
         if body_bytes <= _JOIN_BYTES_MAX:
             self._send(lines + body)
         else:
-            self._send_vector([lines, body])
+            self._send_vector([lines, body], last=True)
         self.body_bytes = min(body_bytes, length)
         if body_bytes < length:
             raise ValueError(f"the application wrote {body_bytes} bytes of the {length} that it stated")
@@ -144,7 +144,7 @@ class Response:
         data = read_all(descriptor, offset, length) if length <= INLINE_BYTES_MAX else None
         lines = self._begin_head(b"Content-Length: %d\r\n" % length)
         if data is not None:
-            self._send_vector([lines, data])
+            self._send_vector([lines, data], last=True)
         else:
             self._send(lines)
             self._ensure_tail().file(descriptor, offset, length)
@@ -262,7 +262,8 @@ class Response:
             data = memoryview(data)[sent:]
         self._ensure_tail().write(data)
 
-    def _send_vector(self, pieces):
+    def _send_vector(self, pieces, last=False):
+        """`last` says that nothing follows."""
         total = sum(map(len, pieces))
         if total <= _JOIN_BYTES_MAX:
             self._send(b"".join(pieces))
@@ -280,7 +281,10 @@ class Response:
         tail = self._ensure_tail()
         for piece in pieces:
             if sent < len(piece):
-                tail.write(memoryview(piece)[sent:])
+                if last and piece is pieces[-1]:
+                    tail.last(piece, sent, len(piece))
+                else:
+                    tail.write(memoryview(piece)[sent:])
                 sent = 0
             else:
                 sent -= len(piece)
@@ -301,6 +305,9 @@ class _Nowhere:
     """Stands for a Tail, and forgets everything."""
 
     def write(self, data):
+        pass
+
+    def last(self, data, start, end):
         pass
 
     def file(self, descriptor, offset, length):

@@ -7,7 +7,7 @@ import threading
 from time import monotonic
 
 from . import frames
-from .channel import receive_message, send_message
+from .channel import RETRY_S, receive_message, send_message, will_take_descriptors
 from .connections import Connections
 from .environ import EnvironBuilder
 from .frames import CANCEL, MAY_DETACH, PING, SHUTDOWN, ProtocolError
@@ -74,6 +74,8 @@ class Session:
         # When each of those that run began.
         self._began = {}
         self._lost = False
+        # The same, for threads that wait.
+        self._dropped = threading.Event()
         # What a thread of the crew found wrong with what Maitred said.
         self._violation = None
 
@@ -102,13 +104,23 @@ class Session:
 
     def send(self, data, rights=()):
         """One or more frames. What is sent on a channel that is lost is dropped."""
+        while not self._try_to_send(data, rights):
+            # Others may send in the meantime, and what has come is received.
+            self._dropped.wait(RETRY_S)
+
+    def _try_to_send(self, data, rights):
+        """False if that has to be tried again."""
         with self._lock:
+            if self._lost:
+                return True
             try:
-                sent = 0 if self._lost else send_message(self._sock, data, rights)
-                if not self._lost and sent < len(data):
+                sent = send_message(self._sock, data, rights)
+                if sent < len(data):
                     self._sock.sendall(memoryview(data)[sent:])
-            except OSError:
-                pass  # Maitred is gone; the next receive says so.
+            except OSError as error:
+                # If not, Maitred is gone; the next receive says so.
+                return not will_take_descriptors(error, self._sock, 0)
+            return True
 
     def is_cancelled(self, connection, request):
         """Whether a request that runs was cancelled."""
@@ -147,6 +159,7 @@ class Session:
         """The channel is lost: what no thread has begun with never will be, and what runs is not reported."""
         with self._lock:
             self._lost = True
+            self._dropped.set()
             self._connections.drop_waiting()
             for key in self._cancelled:
                 self._cancelled[key] = True

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import unittest
+from unittest import mock
 
 from maitred import tail
 from maitred.wsgi import Channel
@@ -29,6 +30,23 @@ class Heard(logging.Handler):
     def emit(self, record):
         self.lines.append(record.getMessage())
         self.event.set()
+
+
+class WholeBodies(unittest.TestCase):
+    """A body that is one piece is in the application's memory already."""
+
+    def test_its_rest_goes_to_a_file_without_a_copy(self):
+        body, given = os.urandom(1_000_000), []
+        spool = tail.Tail._put_away
+
+        def put_away(self, rest):
+            given.append(rest.obj)
+            spool(self, rest)
+
+        with mock.patch.object(tail.Tail, "_put_away", put_away):
+            found = Exchange(answering([body]), reads=False)
+        self.assertEqual((found.body, found.done.flags), (body, CLEAN))
+        self.assertEqual([piece is body for piece in given], [True])
 
 
 class KeptForSlowClients(unittest.TestCase):

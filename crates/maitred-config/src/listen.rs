@@ -35,6 +35,8 @@ pub struct Listen {
     /// `redirect_http`: answer everything with a redirect to `https`. Only of a cleartext listener, and only if there is
     /// one with TLS.
     pub redirect_http: bool,
+    /// `redirect_status`: the status of these redirects.
+    pub redirect_status: u16,
     /// `http3`: QUIC at the UDP port of the same number. Only of an IP address with TLS 1.3.
     pub http3: bool,
     /// `misdirected`: what is asked over TLS for a site that answers elsewhere only.

@@ -280,8 +280,15 @@ pub(crate) const LISTEN: Table = Table {
             "redirect_http",
             Kind::Flag,
             Default::Flag(false),
-            "Answer every request with a redirect (308, which keeps the method) to `https` at the same host, and to the port \
+            "Answer every request with a redirect (308, which keeps the method, unless `redirect_status` says otherwise) to `https` at the same host, and to the port \
              of the first address with `tls`. Challenges of ACME (`/.well-known/acme-challenge/`) are still answered.",
+        ),
+        Key::new(
+            "redirect_status",
+            Kind::Whole { min: 301, max: 308 },
+            Default::Whole(308),
+            "With `redirect_http`: 301, 302, 307 or 308. Clients may turn a POST into a GET with 301 and 302 (RFC 9110 section \
+             15.4).",
         ),
         arrivals::MISDIRECTED,
     ],

@@ -17,8 +17,10 @@ mod shared;
 mod unit;
 mod write;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use nginx::stage::Stage;
 use report::Report;
 pub use report::Verdict;
 
@@ -34,7 +36,7 @@ pub struct Imported {
 impl Imported {
     /// A page of HTML with the whole table, the imported files and the configuration.
     pub fn page(&self) -> String {
-        page::of(self)
+        page::of(&self.text, &self.report)
     }
 }
 
@@ -53,6 +55,26 @@ pub fn nginx(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String>
 /// What cannot be read, with its line.
 pub fn nginx_directives(text: &str) -> Result<serde_json::Value, String> {
     nginx::directives(text)
+}
+
+/// The ports that a configuration of nginx listens on, and whether each has TLS.
+///
+/// # Errors
+/// A file cannot be read, or is none of nginx.
+pub fn nginx_ports(files: &[PathBuf], root: Option<&Path>) -> Result<BTreeMap<u16, bool>, String> {
+    nginx::http(files, root).map(|http| nginx::stage::ports(&http))
+}
+
+/// A copy of a configuration of nginx that runs on loopback, and the files that it needs.
+///
+/// # Errors
+/// A file cannot be read, or is none of nginx; what the copy needs cannot be written.
+pub fn nginx_copy(files: &[PathBuf], root: Option<&Path>, stage: &Stage) -> Result<String, String> {
+    let http = nginx::http(files, root)?;
+    let directories = nginx::stage::directories(&http, stage);
+    nginx::stage::populate(&directories, stage)
+        .map_err(|error| format!("the copy cannot be written: {error}"))?;
+    Ok(nginx::stage::copy(&http, stage))
 }
 
 /// Imports configurations of NGINX Unit.

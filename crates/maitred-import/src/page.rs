@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Imported;
-use super::report::{Kind, Row};
+use super::report::{Kind, Report, Row};
 
 const STYLE: &str = "body{font:14px/1.45 system-ui,sans-serif;margin:1.5rem;color:#1b1f24;background:#fff}\
 h1{font-size:1.3rem}h2{font-size:1.05rem;margin-top:1.5rem}table{border-collapse:collapse;width:100%}\
@@ -15,9 +14,9 @@ code,pre{font:12px/1.5 ui-monospace,monospace}pre{margin:0;white-space:pre-wrap;
 .k4{border-color:#2e9e5b}.k5{border-color:#c3c8ce}td.k0,td.k1{font-weight:600}\
 td.w{border-left-width:4px;border-left-style:solid;white-space:nowrap}:target{background:#fff6cf}";
 
-/// The page.
-pub(crate) fn of(imported: &Imported) -> String {
-    let rows = imported.report.rows();
+/// The page about this configuration.
+pub(crate) fn of(output: &str, report: &Report) -> String {
+    let rows = report.rows();
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>maitred import</title><style>{STYLE}</style>\n\
          <h1>What became of each directive</h1>\n<p>"
@@ -27,12 +26,12 @@ pub(crate) fn of(imported: &Imported) -> String {
         let _ = write!(page, "<span class=\"l k{number}\">{count} {}</span>", kind.words());
     }
     page.push_str("</p>\n<table><tr><th>where<th>directive<th>what<th>why\n");
-    let files = files_of(imported);
+    let files: Vec<&str> = report.sources().iter().map(|(name, _)| &**name).collect();
     for (number, kind) in Kind::BY_WEIGHT.iter().enumerate() {
         rows.iter().filter(|row| row.kind == *kind).for_each(|found| row(&mut page, number, found, &files));
     }
     page.push_str("</table>\n<h2>Both, side by side</h2>\n<div class=\"beside\"><div>\n");
-    for (number, (name, text)) in imported.report.sources().iter().enumerate() {
+    for (number, (name, text)) in report.sources().iter().enumerate() {
         let _ = writeln!(page, "<h2><code>{}</code></h2>", escaped(name));
         let kind_of = |line: usize| {
             let here = rows.iter().filter(|row| *row.place.file == **name && row.place.line == line);
@@ -41,13 +40,9 @@ pub(crate) fn of(imported: &Imported) -> String {
         lines(&mut page, text, &format!("f{number}"), kind_of);
     }
     page.push_str("</div><div>\n<h2><code>maitred.toml</code></h2>\n");
-    lines(&mut page, &imported.text, "out", |_| None);
+    lines(&mut page, output, "out", |_| None);
     page.push_str("</div></div></html>\n");
     page
-}
-
-fn files_of(imported: &Imported) -> Vec<&str> {
-    imported.report.sources().iter().map(|(name, _)| &**name).collect()
 }
 
 fn row(page: &mut String, number: usize, row: &Row, files: &[&str]) {
@@ -108,7 +103,7 @@ mod tests {
         report.read(&name.into(), "a '<script>';\nb;\n");
         let place = Place { file: name.into(), line: 1 };
         report.say(&place, "a '<script>'", Kind::NotPossible, "\"why\" & <i>");
-        let page = crate::Imported { text: "# <u>\n".into(), report }.page();
+        let page = super::of("# <u>\n", &report);
         for markup in ["<script>", "<b>", "<i>", "<u>"] {
             assert!(!page.contains(markup), "{markup}: {page}");
         }

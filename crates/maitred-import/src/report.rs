@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Translated,
     /// They see something else, which is better for them.
     Better,
-    /// They see something else, which is as good; or somebody has to choose.
+    /// They see something else, which is as good; or an operator has to choose.
     Choice,
     /// They see something else, and something is lost.
     Worse,

@@ -83,6 +83,7 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
         tls: None,
         http2: false,
         redirect_http: false,
+        redirect_status: 308,
         http3: false,
         misdirected: Misdirected::default(),
     };

@@ -7,10 +7,6 @@ use maitred_http::uri;
 /// (RFC 8555 section 8.3).
 pub const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
-/// The status: it keeps the method and the body (RFC 9110 section 15.4.9), which 301 does not, and every client that speaks
-/// TLS 1.2 knows it.
-pub const STATUS: u16 = 308;
-
 /// The port that clients are sent to: where the first listener with TLS is bound. `bound` gives that port by the number of the
 /// listener. Where all of these are Unix sockets, the proxy before them is taken to have the usual one.
 pub fn port(listens: &[Listen], bound: impl Fn(usize) -> Option<u16>) -> Option<u16> {

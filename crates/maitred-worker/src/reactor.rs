@@ -27,10 +27,11 @@ use maitred_log::thread_logs::ThreadLogs;
 use maitred_status::scoreboard::ThreadRow;
 
 /// What is done in each turn after its events, in this order.
-const ONCE_PER_TURN: [fn(&mut Reactor); 13] = [
+const ONCE_PER_TURN: [fn(&mut Reactor); 14] = [
     |thread| thread.retry_disk(),
     |thread| thread.watch_relays(),
     |thread| thread.sweep_relays(),
+    |thread| thread.retry_crowded(),
     |thread| thread.sweep_upstreams(),
     |thread| thread.tell_watchers(),
     |thread| thread.check_health(),
@@ -346,6 +347,7 @@ impl Reactor {
             self.reclaim.next_scan(),
             self.next_look(),
             self.next_relay_sweep(),
+            self.crowded.next(),
             drain,
             self.next_watch(),
             self.upstreams.next_sweep(),

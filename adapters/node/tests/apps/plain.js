@@ -1,6 +1,7 @@
 'use strict';
 // node:http with what needs care: streams, aborted requests, upgrades, bodies that are not read.
 
+const fs = require('node:fs');
 const http = require('node:http');
 const { Readable } = require('node:stream');
 const timers = require('node:timers/promises');
@@ -13,6 +14,9 @@ let produced = 0;
 let closed = 0;
 let told = [];
 const asked = [];
+let answered = 0;
+const waiting = [];
+const texts = [];
 const piece = Buffer.alloc(64 * 1024, 'z');
 
 /** Endless, and counts what was asked of it. */
@@ -21,6 +25,14 @@ function* pieces() {
     produced += piece.length;
     yield piece;
   }
+}
+
+function answerText({ character, encoding, times, parts, response }) {
+  response.setHeader('X-Character', character);
+  if (parts === 1) return void response.end(character.repeat(times), encoding);
+  response.setHeader('Content-Length', Buffer.byteLength(character, encoding) * times);
+  response.write(character.repeat(times / 2), encoding);
+  return void setImmediate(() => response.end(character.repeat(times / 2), encoding));
 }
 
 const ROUTES = {
@@ -104,6 +116,26 @@ const ROUTES = {
   },
   '/timeout'(request, response) {
     response.setTimeout(100, () => response.end('timed out'));
+  },
+  // Large texts, all of them in one turn of the event loop.
+  '/text'(request, response) {
+    const asking = JSON.parse(request.headers['x-text']);
+    texts.push({ ...asking, response });
+    if (texts.length === asking.together) texts.splice(0).forEach(answerText);
+  },
+  // Answers eight requests in one turn of the event loop, and before each waits, as everything else does, until the client has
+  // noted the responses before it in a file: a byte for each.
+  '/noted'(request, response) {
+    waiting.push(response);
+    if (waiting.length < 8) return;
+    const latest = performance.now() + 250;
+    for (const one of waiting.splice(0)) {
+      let isNoted;
+      do isNoted = fs.statSync(request.headers['x-file']).size >= answered;
+      while (!isNoted && performance.now() < latest);
+      one.end(String(isNoted));
+      answered += 1;
+    }
   },
   '/slow'(request, response) {
     setTimeout(() => response.end('slow'), 300);

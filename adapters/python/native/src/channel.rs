@@ -16,7 +16,10 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::environ::Environs;
 use crate::names;
 use crate::response::answer;
-use crate::wire::{Entry, Frame, Received, Violation, Wire, send_what_fits, wait_for_room};
+use crate::turnstile::Turnstile;
+use crate::wire::{
+    Entry, Frame, Full, Received, Violation, Wire, send_what_fits, wait_for_descriptors, wait_for_room,
+};
 
 /// Reports wait for company this long at most: half of what the protocol allows, because a request that is running cannot be
 /// interrupted.
@@ -44,6 +47,7 @@ pub(crate) struct Channel {
     cancelled: HashSet<(u32, u32)>,
     reports: Vec<u8>,
     rights: Vec<OwnedFd>,
+    turnstile: Arc<Turnstile>,
     waiting_bytes: usize,
     first_report: Instant,
     began: Instant,
@@ -67,6 +71,7 @@ impl Channel {
             cancelled: HashSet::default(),
             reports: Vec::new(),
             rights: Vec::new(),
+            turnstile: Arc::default(),
             waiting_bytes: 0,
             first_report: now,
             began: now,
@@ -90,7 +95,7 @@ impl Channel {
     fn send_now(slf: &Bound<'_, Self>, data: &[u8]) {
         let sock = slf.borrow().sock.clone();
         if let Some(sock) = sock {
-            send(slf.py(), &sock, data, &[]);
+            Self::send(slf, &sock, data, &[]);
         }
     }
 
@@ -218,6 +223,8 @@ impl Channel {
 
     /// Sends all reports that wait.
     fn report(slf: &Bound<'_, Self>) {
+        let turnstile = Arc::clone(&slf.borrow().turnstile);
+        let _turn = turnstile.enter(slf.py());
         let mut this = slf.borrow_mut();
         if this.reports.is_empty() {
             return;
@@ -226,7 +233,7 @@ impl Channel {
         this.waiting_bytes = 0;
         let Some(sock) = this.sock.clone() else { return };
         drop(this);
-        send(slf.py(), &sock, &reports, &rights);
+        Self::send(slf, &sock, &reports, &rights);
         reports.clear();
         rights.clear();
         let mut this = slf.borrow_mut();
@@ -272,9 +279,15 @@ impl Channel {
             if let Some(frame) = this.wire.as_mut().and_then(|wire| wire.queue.pop_front()) {
                 return Ok(Some(frame));
             }
-            let ended = this.ended;
             drop(this);
             Self::report(slf);
+            let this = slf.borrow();
+            if this.wire.as_ref().is_some_and(|wire| !wire.queue.is_empty()) {
+                // What has come while the reports left.
+                continue;
+            }
+            let ended = this.ended;
+            drop(this);
             if ended {
                 return Ok(None);
             }
@@ -323,6 +336,36 @@ impl Channel {
             }
         }
         Ok(())
+    }
+
+    /// Sends all of it; others may run while it waits for room.
+    fn send(slf: &Bound<'_, Self>, sock: &OwnedFd, data: &[u8], rights: &[OwnedFd]) {
+        let mut rest = data;
+        loop {
+            let rights = if rest.len() == data.len() { rights } else { &[] };
+            let left = send_what_fits(sock, rest, rights);
+            let Some((left, full)) = left else { return };
+            rest = left;
+            match full {
+                Full::Bytes => slf.py().detach(|| wait_for_room(sock)),
+                Full::Descriptors => {
+                    // Those that wait here count as well: of one user there is one number.
+                    slf.borrow_mut().look_for_later();
+                    if slf.py().detach(|| wait_for_descriptors(sock)) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// As `look`; a violation shows when everything before it is done.
+    fn look_for_later(&mut self) {
+        if let Err(violation) = self.look()
+            && let Some(wire) = &mut self.wire
+        {
+            wire.break_off(violation);
+        }
     }
 
     /// The same for a request that runs, and asks whether it was cancelled.
@@ -472,16 +515,4 @@ enum Turn {
     Begin(Entry, Arc<OwnedFd>),
     /// The request was cancelled before, and is to be reported.
     Skip(u32, u32),
-}
-
-/// Sends all of it; others may run while it waits for room.
-fn send(py: Python<'_>, sock: &OwnedFd, data: &[u8], rights: &[OwnedFd]) {
-    let mut rest = send_what_fits(sock, data, rights);
-    while !rest.is_empty() {
-        let rights = if rest.len() == data.len() { rights } else { &[] };
-        rest = py.detach(|| {
-            wait_for_room(sock);
-            send_what_fits(sock, rest, rights)
-        });
-    }
 }

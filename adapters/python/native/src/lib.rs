@@ -13,6 +13,7 @@ mod raw;
 mod response;
 mod scope;
 mod session;
+mod turnstile;
 mod wire;
 
 use pyo3::prelude::*;

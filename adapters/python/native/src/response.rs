@@ -114,7 +114,7 @@ impl Response {
         let piece = slf.borrow_mut().piece(bytes);
         match piece {
             Piece::Of { before, taken, behind } => {
-                Self::send(slf, &[&before, taken, behind])?;
+                Self::send(slf, &[&before, taken, behind], None)?;
                 slf.borrow_mut().body_bytes += taken.len() as u64;
                 if taken.len() < bytes.len() {
                     return Err(PyValueError::new_err("the application writes more bytes than it stated"));
@@ -146,7 +146,7 @@ impl Response {
         if !slf.borrow().may_inform() {
             return Ok(());
         }
-        Self::send(slf, &[head.cast::<PyBytes>()?.as_bytes()])
+        Self::send(slf, &[head.cast::<PyBytes>()?.as_bytes()], None)
     }
 }
 
@@ -214,7 +214,7 @@ impl Response {
         let Some((out, bytes)) = out else {
             return Self::go_on_in_python(slf)?.call_method1(intern!(py, "whole"), (body,)).map(drop);
         };
-        Self::send(slf, &[&out, bytes])?;
+        Self::send(slf, &[&out, bytes], Some(body))?;
         let mut this = slf.borrow_mut();
         this.body_bytes = bytes.len() as u64;
         this.outcome = Outcome::Clean;
@@ -275,7 +275,7 @@ impl Response {
             Stage::Body { left: None } => {
                 this.stage = Stage::Over;
                 drop(this);
-                Self::send(slf, &[b"0\r\n\r\n"])?;
+                Self::send(slf, &[b"0\r\n\r\n"], None)?;
                 slf.borrow_mut().outcome = Outcome::Clean;
                 Ok(())
             }
@@ -292,8 +292,9 @@ impl Response {
         }
     }
 
-    /// Sends all pieces; what the socket does not take is kept.
-    fn send(slf: &Bound<'_, Self>, pieces: &[&[u8]]) -> PyResult<()> {
+    /// Sends all pieces; what the socket does not take is kept. If nothing follows, `last` is the object of the last piece, which
+    /// is not copied then.
+    fn send(slf: &Bound<'_, Self>, pieces: &[&[u8]], last: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let py = slf.py();
         let total: usize = pieces.iter().map(|piece| piece.len()).sum();
         if total == 0 {
@@ -316,12 +317,20 @@ impl Response {
             Some(tail) => tail,
             None => Self::make_tail(slf)?,
         };
-        for piece in pieces {
+        for (number, piece) in pieces.iter().enumerate() {
             let at = sent.unwrap_or(0);
             let rest = piece.get(at..).unwrap_or_default();
             sent = Ok(at.saturating_sub(piece.len()));
-            if !rest.is_empty() {
-                tail.bind(py).call_method1(intern!(py, "write"), (PyBytes::new(py, rest),))?;
+            if rest.is_empty() {
+                continue;
+            }
+            match last.filter(|_| number + 1 == pieces.len()) {
+                Some(last) => {
+                    tail.bind(py).call_method1(intern!(py, "last"), (last, at, piece.len()))?;
+                }
+                None => {
+                    tail.bind(py).call_method1(intern!(py, "write"), (PyBytes::new(py, rest),))?;
+                }
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use maitred_handoff::{
     FromServer, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, Request, VERSION,
 };
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -22,6 +22,8 @@ use rustix::net::{
 /// Bytes that one receive asks for; more only if a frame needs it.
 const RECEIVE_BYTES: usize = 64 * 1024;
 const RECEIVE_BYTES_MAX: usize = 1024 * 1024;
+/// The time that frames wait whose descriptors the kernel does not take, before they are tried again.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 const ANCILLARY_BYTES: usize = rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX));
 
 /// A fault of the server's, in words for a person. The channel is of no use any more.
@@ -156,10 +158,15 @@ impl Wire {
         }
         self.filled += got.bytes;
         match self.take_frames() {
-            Err(violation) if !self.queue.is_empty() => self.violation = Some(violation),
+            Err(violation) if !self.queue.is_empty() => self.break_off(violation),
             taken => taken?,
         }
         Ok(Received::Some)
+    }
+
+    /// Nothing more is received: behind the frames of the queue, [`Wire::receive`] says what is wrong.
+    pub(crate) fn break_off(&mut self, violation: Violation) {
+        self.violation = Some(violation);
     }
 
     /// True if only a violation is left behind the frames of the queue.
@@ -203,7 +210,7 @@ impl Wire {
             let rest = self.buffer.get(self.taken..self.filled).unwrap_or_default();
             let decoded = FromServer::decode(rest, self.payload_bytes_max);
             let Some((frame, used)) = decoded.map_err(|error| Violation(error.to_string()))? else {
-                return Ok(());
+                return self.check_strays();
             };
             let frame = match frame {
                 FromServer::Request(request) => {
@@ -242,6 +249,14 @@ impl Wire {
             } else if let Some(frame) = frame {
                 self.queue.push_back(frame);
             }
+        }
+    }
+
+    /// Checks that not too many descriptors wait for their frames.
+    fn check_strays(&self) -> Result<(), Violation> {
+        match self.arrived.len() {
+            0..=MESSAGE_DESCRIPTORS_MAX => Ok(()),
+            many => Err(Violation(format!("{many} descriptors have come that belong to no frame"))),
         }
     }
 
@@ -348,26 +363,47 @@ fn control(frame: &FromServer<'_>) -> Option<Frame> {
     })
 }
 
-/// Sends what there is room for; what is left. Empty as well if the server has gone, which the next receive says.
-pub(crate) fn send_what_fits<'d>(sock: &OwnedFd, mut data: &'d [u8], mut rights: &[OwnedFd]) -> &'d [u8] {
+/// The reason why not everything was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The socket has no room.
+    Bytes,
+    /// Too many descriptors of this user are under way.
+    Descriptors,
+}
+
+/// Sends what there is room for; what is left, and why. `None` as well if the server has gone, which the next receive says.
+pub(crate) fn send_what_fits<'d>(
+    sock: &OwnedFd,
+    mut data: &'d [u8],
+    mut rights: &[OwnedFd],
+) -> Option<(&'d [u8], Full)> {
     while !data.is_empty() {
         match send_some(sock, data, rights) {
             Ok(sent) => {
                 rights = &[];
                 data = data.get(sent..).unwrap_or_default();
             }
-            Err(Errno::AGAIN) => return data,
+            Err(Errno::AGAIN) => return Some((data, Full::Bytes)),
+            Err(Errno::TOOMANYREFS) => return Some((data, Full::Descriptors)),
             Err(Errno::INTR) => {}
-            Err(_) => return &[],
+            Err(_) => return None,
         }
     }
-    data
+    None
 }
 
 /// Until there is room.
 pub(crate) fn wait_for_room(sock: &OwnedFd) {
     // An error shows at the next send.
     let _ = poll(&mut [PollFd::new(sock, PollFlags::OUT)], None);
+}
+
+/// Until descriptors may be tried again: nothing reports that the kernel would take them. True if the server has gone.
+pub(crate) fn wait_for_descriptors(sock: &OwnedFd) -> bool {
+    // That the other side has gone is reported unasked.
+    let mut sockets = [PollFd::new(sock, PollFlags::empty())];
+    poll(&mut sockets, Some(&RETRY)).is_ok_and(|found| found > 0)
 }
 
 /// One `send` or `sendmsg` that does not wait; its descriptors leave with its first byte.

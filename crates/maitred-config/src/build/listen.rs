@@ -95,6 +95,7 @@ fn listen(section: &Section<'_>, name: Option<String>, trusted: &[Network]) -> V
     let tls = tls::listener(section);
     let http2 = section.flag("http2");
     let redirect_http = section.flag("redirect_http");
+    let redirect_status = redirect_status(section, redirect_http);
     let http3 = section.flag("http3");
     let misdirected = misdirected(section, tls.is_some());
     if let Some(span) = section.empty_array("address") {
@@ -118,6 +119,7 @@ fn listen(section: &Section<'_>, name: Option<String>, trusted: &[Network]) -> V
         tls: tls.clone(),
         http2,
         redirect_http,
+        redirect_status,
         http3,
         misdirected,
     };
@@ -129,6 +131,19 @@ fn listen(section: &Section<'_>, name: Option<String>, trusted: &[Network]) -> V
         check_http3(section, &found);
     }
     found
+}
+
+/// `redirect_status`
+fn redirect_status(section: &Section<'_>, redirect_http: bool) -> u16 {
+    let status = section.number::<u16>("redirect_status");
+    if ![301, 302, 307, 308].contains(&status.value) {
+        let message = format!("{} is no status of a redirect", status.value);
+        section.cx.error_with(&status.span, message, "it takes 301, 302, 307 or 308");
+    }
+    if let (false, Some(span)) = (redirect_http, section.given("redirect_status")) {
+        section.cx.warn(&span, "`redirect_status` has no effect", "it belongs to `redirect_http = true`");
+    }
+    status.value
 }
 
 /// `misdirected`

@@ -82,6 +82,7 @@ fn every_key_reaches_its_meaning() {
         tls: None,
         http2: true,
         redirect_http: false,
+        redirect_status: 308,
         http3: false,
         misdirected: Misdirected::Refused,
     };
@@ -136,6 +137,7 @@ fn keys_about_tls_reach_their_meaning() {
     let [_, secure, cleartext, _] = &config.listens[..] else { panic!("{:?}", config.listens) };
     assert_eq!((secure.http2, secure.http3, secure.redirect_http), (false, true, false));
     assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
+    assert_eq!(cleartext.redirect_status, 301);
     let tls = Tls {
         versions: vec![TlsVersion::V13],
         ciphers: vec!["TLS13_CHACHA20_POLY1305_SHA256".to_owned()],

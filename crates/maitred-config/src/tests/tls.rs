@@ -205,6 +205,16 @@ fn listeners_and_sites_have_to_go_together() {
             "1:30 `redirect_http` leads nowhere: no [[listen]] has `tls` | add [[listen]] with address = \":443\" and tls = {}"
         ]
     );
+    let status = |keys: &str| {
+        let cleartext = format!("{{ address = \":80\", {keys} }}, {{ address");
+        with_files("cert.pem", "key.pem", "").replacen("{ address", &cleartext, 1)
+    };
+    let wrong = brief(&status("redirect_http = true, redirect_status = 303"));
+    assert!(
+        wrong[0].ends_with("303 is no status of a redirect | it takes 301, 302, 307 or 308"),
+        "{wrong:?}"
+    );
+    assert!(warnings(&status("redirect_http = true, redirect_status = 301")).is_empty());
     let both = with_files("cert.pem", "key.pem", "").replace("tls = {}", "tls = {}, redirect_http = true");
     assert_eq!(
         brief(&both),

@@ -3,6 +3,7 @@
 mod include;
 mod lexer;
 mod scope;
+pub(crate) mod stage;
 mod translate;
 mod tree;
 mod values;
@@ -36,6 +37,19 @@ pub(crate) fn text(text: &str) -> Result<(Document, Report), String> {
     let found = tree::parse(&"text".into(), text);
     let directives = found.map_err(|wrong| format!("{}: {}", wrong.line, wrong.message))?;
     Ok(translate::document(directives, Report::default()))
+}
+
+/// What stands in `http { … }` of these files, with all that they include.
+///
+/// # Errors
+/// A file cannot be read, or is none of nginx.
+pub(crate) fn http(files: &[PathBuf], root: Option<&Path>) -> Result<Vec<tree::Directive>, String> {
+    let mut report = Report::default();
+    let mut all = Vec::new();
+    for file in files {
+        all.extend(include::Loader::new(file, root).load(file, &mut report)?);
+    }
+    Ok(translate::in_context(all))
 }
 
 /// Reads configurations of nginx, whole ones or parts, and says what they mean here.

@@ -19,6 +19,7 @@ fn listen(address: &str, http3: bool) -> Listen {
         tls: http3.then(Tls::default),
         http2: false,
         redirect_http: false,
+        redirect_status: 308,
         http3,
         misdirected: Misdirected::default(),
     }

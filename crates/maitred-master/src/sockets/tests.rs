@@ -17,6 +17,7 @@ fn listen(address: &str, buckets: u16) -> Listen {
         tls: None,
         http2: false,
         redirect_http: false,
+        redirect_status: 308,
         http3: false,
         misdirected: Misdirected::default(),
     }

@@ -451,11 +451,13 @@ impl Clients {
         given: RequestInput<'_>,
     ) -> Step {
         let port = self.shared.redirect_port;
+        let arrival = self.arrival(index);
+        let status = self.listener_of(&arrival).map_or(308, |listen| listen.redirect_status);
         let target = Target::asked(request, given.routed.plan.slashes).as_routed();
         match port.and_then(|port| redirect::location(request.authority, &target, port)) {
             Some(to) => {
                 let to = Field::of("Location", to);
-                self.plain_error(index, request, given, redirect::STATUS, &[to])
+                self.plain_error(index, request, given, status, &[to])
             }
             None => self.answer_bad_target(index, request, given, NOWHERE),
         }

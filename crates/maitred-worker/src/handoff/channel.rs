@@ -638,9 +638,9 @@ impl Channel {
                         counts(carried);
                     }
                 }
-                Err(Errno::AGAIN) => {
+                Err(error @ (Errno::AGAIN | Errno::TOOMANYREFS)) => {
                     self.drop_sent();
-                    return Ok(Flushed::Blocked);
+                    return Ok(if error == Errno::AGAIN { Flushed::Blocked } else { Flushed::Crowded });
                 }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),

@@ -312,6 +312,7 @@ impl Link {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
+                Err(Errno::TOOMANYREFS) => return Ok(Flushed::Crowded),
                 Err(error) => return Err(error.into()),
             }
         }

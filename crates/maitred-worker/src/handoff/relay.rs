@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use maitred_base::budget::Permit;
@@ -13,6 +14,12 @@ use maitred_base::passed::{Lane, Passed};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
 pub(crate) const RELAY_BIT: u32 = 1 << 31;
+
+/// What a process can write at once, in bytes; the kernel counts its own overhead to it, and doubles it for that (socket(7)). The
+/// rest of a larger response goes by the channel, through a file in memory, which costs more: 1 MB from a process in Python 937 µs
+/// with the usual 208 KiB, 803 with 416 KiB, 547 with room for all (`bench/runs/2026-11-28-adapters`). Where `net.core.wmem_max` is
+/// smaller, that is the bound.
+const RESPONSE_BYTES: usize = 512 << 10;
 
 /// One relay, seen from Maitred's end.
 #[derive(Debug)]
@@ -48,6 +55,8 @@ impl Relay {
     pub(crate) fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        // As much as the kernel allows; less works as well.
+        let _ = set_socket_send_buffer_size(&far_end, RESPONSE_BYTES);
         let relay = Relay {
             channel,
             index: None,

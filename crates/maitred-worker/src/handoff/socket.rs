@@ -19,6 +19,9 @@ pub(crate) enum Flushed {
     All,
     /// The application process does not read: wait until the socket takes more.
     Blocked,
+    /// More descriptors are under way than this user may have open (`ETOOMANYREFS`, PROTOCOL.md section 2): nothing reports when
+    /// there is room again.
+    Crowded,
 }
 
 /// What a read brought.

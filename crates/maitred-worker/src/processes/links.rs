@@ -7,6 +7,7 @@ use maitred_handoff::{FromApp, HEADER_BYTES, Header, RequestFlags, kind};
 use rustix::event::epoll;
 
 use super::Processes;
+use super::crowded::Waiting;
 use crate::handoff::link::{
     CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
 };
@@ -143,9 +144,12 @@ impl Processes {
         if Token::epoch(link.epoch) != epoch {
             return;
         }
-        let channel = link.channel;
+        let (channel, broken) = (link.channel, link.broken);
         let flushed = if flags.contains(F::OUT) { link.flush().ok() } else { Some(Flushed::Blocked) };
-        if link.broken || flushed.is_none() || channel == usize::MAX && flushed == Some(Flushed::All) {
+        if flushed == Some(Flushed::Crowded) {
+            self.note_crowded(key);
+        }
+        if broken || flushed.is_none() || channel == usize::MAX && flushed == Some(Flushed::All) {
             return self.end_link(key);
         }
         for _ in 0..READS_PER_TURN_MAX {
@@ -395,9 +399,17 @@ impl Processes {
         }
     }
 
+    fn note_crowded(&mut self, key: usize) {
+        let now = self.clock.now;
+        self.crowded.add(Waiting::Link(key), now);
+    }
+
     fn say_to_user(&mut self, key: usize, header: Header, payload: &[u8], descriptor: Option<Passed>) {
         let Some(link) = self.pools.links.get_mut(key).filter(|link| !link.broken) else { return };
-        if !link.pass_on(header, payload, descriptor) || link.flush().is_err() {
+        let flushed = if link.pass_on(header, payload, descriptor) { link.flush().ok() } else { None };
+        if flushed == Some(Flushed::Crowded) {
+            self.note_crowded(key);
+        } else if flushed.is_none() {
             // Not at once: while frames of a channel are being read, it would seem to have no links, and could be handed over, or
             // be removed.
             link.broken = true;
@@ -458,9 +470,13 @@ impl Processes {
     pub(crate) fn drop_links(&mut self, channel: &mut Channel) {
         for key in std::mem::take(&mut channel.links) {
             let Some(link) = self.pools.links.get_mut(key) else { continue };
-            if let (Ok(Flushed::Blocked), false) = (link.flush(), link.broken) {
+            let flushed = link.flush();
+            if matches!(flushed, Ok(Flushed::Blocked | Flushed::Crowded)) && !link.broken {
                 // The link ends after the bytes that its user has still to take.
                 link.channel = usize::MAX;
+                if let Ok(Flushed::Crowded) = flushed {
+                    self.note_crowded(key);
+                }
                 continue;
             }
             let link = self.pools.links.remove(key);

@@ -11,12 +11,14 @@
 //! | [`room`] | how many requests they can take, and how many wait |
 //! | [`sticky`] | which of them gets the requests of a client, in pools with `sticky` |
 //! | [`courtesy`] | who goes first where they share a CPU with this thread |
+//! | [`crowded`] | what more descriptors are under way for than may be |
 //! | [`transport_tuner`] | the cheaper way to answer a request |
 //! | [`overdue`] | when a request is due, and orphaned requests |
 //! | [`reasons`] | why a process is ended |
 
 mod channels;
 mod courtesy;
+mod crowded;
 mod life;
 pub(crate) mod links;
 pub(crate) mod lost;
@@ -32,6 +34,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use self::courtesy::Courtesy;
+use self::crowded::Crowded;
 use super::clients::Clients;
 use super::layers::above;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
@@ -51,6 +54,8 @@ pub(crate) struct Processes {
     pub(crate) unwatched: VecDeque<(u32, u32, Instant)>,
     /// When unused relays are closed, and whether a period ends then.
     pub(crate) relay_sweep: Option<(Instant, bool)>,
+    /// What more descriptors are under way for than may be, and when it is tried again.
+    pub(crate) crowded: Crowded,
     /// When the health of application processes is looked at next.
     pub(crate) next_health: Option<Instant>,
     /// When the costs of answering are looked at next.
@@ -71,6 +76,7 @@ impl Processes {
             ready_links: Vec::new(),
             unwatched: VecDeque::new(),
             relay_sweep: None,
+            crowded: Crowded::default(),
             next_health: None,
             next_tuning: clients.clock.now,
             courtesy: Courtesy::default(),

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::fence;
 
 use super::Processes;
+use super::crowded::Waiting;
 use crate::connection::State;
 use crate::handoff::Flushed;
 use crate::inbox::Message;
@@ -132,6 +133,11 @@ impl Processes {
                     self.settle_process(key);
                 }
                 Ok(Flushed::Blocked) => self.publish_room(pool),
+                Ok(Flushed::Crowded) => {
+                    let now = self.clock.now;
+                    self.publish_room(pool);
+                    self.crowded.add(Waiting::Channel(key), now);
+                }
                 // What is left in a link is read to its end, which comes when the process, or its owner, has exited.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
                     self.let_leave(key);

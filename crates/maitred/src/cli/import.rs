@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use super::beside;
 use super::exit::{Error, Exit};
 use super::{Foreign, Import};
 use maitred_import as import;
@@ -25,7 +26,13 @@ pub fn run(arguments: &Import) -> ExitCode {
             }
             let _ = std::io::stdout().write_all(imported.text.as_bytes());
             let _ = std::io::stderr().write_all(imported.report.table().as_bytes());
+            let found = match arguments.compare.then(|| beside_nginx(arguments)).transpose() {
+                Ok(found) => found,
+                Err(error) => return error.report(),
+            };
+            let _ = found.iter().try_for_each(|found| std::io::stderr().write_all(found.text.as_bytes()));
             let exit = match imported.report.verdict() {
+                import::Verdict::Same if found.is_some_and(|found| found.differs) => Exit::Worse,
                 import::Verdict::Same => Exit::Done,
                 import::Verdict::Worse => Exit::Worse,
                 import::Verdict::Incomplete => Exit::Usage,
@@ -33,5 +40,15 @@ pub fn run(arguments: &Import) -> ExitCode {
             exit.into()
         }
         Err(why) => Error::failed(why, "name a file of that server, or a part of one").report(),
+    }
+}
+
+fn beside_nginx(arguments: &Import) -> Result<beside::Found, Error> {
+    match arguments.server {
+        Foreign::Nginx => beside::compare(&arguments.files, arguments.root.as_deref()),
+        _ => Err(Error::usage(
+            "--compare is for configurations of nginx",
+            "run `maitred-load compare` on both servers",
+        )),
     }
 }

@@ -2,6 +2,7 @@
 //! the manual page.
 
 pub mod app;
+mod beside;
 pub mod cache;
 pub mod check;
 mod client;
@@ -268,6 +269,12 @@ pub struct Import {
     /// Write a page with the whole table, beside both files
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+    /// Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs
+    ///
+    /// Both get a copy with other ports, paths and certificates; nothing else is started or written. It takes an nginx that is
+    /// installed, and maitred-load. docs/compare.md has the rules.
+    #[arg(long)]
+    pub compare: bool,
 }
 
 /// Servers whose configurations can be imported.

@@ -39,7 +39,7 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
         "maitred-import",
         &[
             &["files", "machine", "report"],
-            &["model"],
+            &["model", "page"],
             &["drafts", "guard"],
             &["shared", "write"],
             &["caddy", "nginx", "unit"],

@@ -53,7 +53,8 @@ pub(super) fn prepare(bench: &Bench, needs: Needs) -> Result<Made> {
 
 /// Copies the applications for Node.js, installs what their lock file names, and builds that of Next.
 fn node(bench: &Bench, source: &Path, directory: &Path) -> Result<()> {
-    let wanted = everything(source, source)?;
+    let adapter = bench.repository().join("adapters/node");
+    let wanted = format!("adapter: {}\n{}", adapter.display(), everything(source, source)?);
     let note = directory.join("made-of");
     if fs::read_to_string(&note).is_ok_and(|found| found == wanted) {
         return Ok(());
@@ -66,7 +67,6 @@ fn node(bench: &Bench, source: &Path, directory: &Path) -> Result<()> {
     let mut install = Command::new("npm");
     install.args(["ci", "--no-audit", "--no-fund"]).current_dir(directory);
     arena::logged("the packages of npm", &mut install, &log("npm.log"))?;
-    let adapter = bench.repository().join("adapters/node");
     std::os::unix::fs::symlink(adapter, directory.join("node_modules/maitred"))?;
     let mut build = Command::new("npx");
     build.args(["--no-install", "next", "build"]).env("NEXT_TELEMETRY_DISABLED", "1");

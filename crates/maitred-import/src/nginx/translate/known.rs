@@ -54,7 +54,7 @@ const GROUPS: &[Group] = &[
     ),
     (
         Choice,
-        "a process is told that the client has gone, and may go on",
+        "a process learns that the client has gone, and may go on",
         "proxy_ignore_client_abort fastcgi_ignore_client_abort",
     ),
     (

@@ -33,6 +33,7 @@ use crate::report::{Kind, Report};
 use crate::write;
 
 use context::Context;
+pub(crate) use context::absolute;
 
 /// Names that stand in `http { … }` or outside of it.
 const OF_HTTP: &[&str] = &[
@@ -75,7 +76,7 @@ pub(crate) fn document(directives: Vec<Directive>, report: Report) -> (Document,
 }
 
 /// What stands in `http { … }`, whatever the file begins with: a whole configuration, servers, or what stands in one.
-fn in_context(directives: Vec<Directive>) -> Vec<Directive> {
+pub(crate) fn in_context(directives: Vec<Directive>) -> Vec<Directive> {
     let has = |names: &[&str]| directives.iter().any(|directive| names.contains(&directive.name.as_str()));
     let place = directives.first().map(|first| first.place.clone());
     let (http, server) = (has(OF_HTTP), has(OF_SERVER));

@@ -12,7 +12,14 @@ pub(crate) fn reason(directive: &Directive, around: &Around<'_>) -> Option<&'sta
     let name = directive.name.as_str();
     let own = around.last().copied().unwrap_or_default();
     if has(own, "stub_status") && ["allow", "deny", "satisfy", "auth_basic"].contains(&name) {
-        return Some("nobody gets an answer there: `maitred status` shows what the page would");
+        return Some("no client gets an answer there: `maitred status` shows what the page would");
+    }
+    if let Some(upstream) = upstream(around) {
+        return match is_named(around, upstream) {
+            false => Some("no location passes requests to this `upstream`"),
+            true if name == "keepalive_timeout" => Some("connections are kept as long as servers keep them"),
+            true => None,
+        };
     }
     if is_default(directive, around) {
         return Some("nginx does that without the directive, too, and nothing around it says otherwise");
@@ -33,6 +40,25 @@ pub(crate) fn reason(directive: &Directive, around: &Around<'_>) -> Option<&'sta
 
 fn has(block: &[Directive], name: &str) -> bool {
     block.iter().any(|directive| directive.name == name)
+}
+
+/// The name of the `upstream` around.
+fn upstream<'a>(around: &Around<'a>) -> Option<&'a str> {
+    let [.., outer, own] = around else { return None };
+    let found = outer.iter().find(|one| one.name == "upstream" && std::ptr::eq(one.inside(), *own))?;
+    Some(found.arg(0))
+}
+
+/// Whether a directive outside of `upstream` blocks has the name in it, or a variable that may be any name.
+fn is_named(around: &Around<'_>, upstream: &str) -> bool {
+    fn search(block: &[Directive], upstream: &str) -> bool {
+        block.iter().filter(|one| one.name != "upstream").any(|one| {
+            let passes = one.name.ends_with("_pass");
+            let names = |arg: &String| arg.contains(upstream) || (passes && arg.contains('$'));
+            one.args.iter().any(names) || search(one.inside(), upstream)
+        })
+    }
+    around.first().is_some_and(|http| search(http, upstream))
 }
 
 /// What nginx does without a directive (its documentation, "Default").
@@ -269,6 +295,22 @@ mod tests {
             assert_eq!(is_proved("gzip", text), proved, "{text}");
         }
         assert!(is_proved("satisfy", "satisfy all;") && !is_proved("satisfy", "satisfy any;"));
+    }
+
+    #[test]
+    fn what_no_location_passes_requests_to_has_no_effect() {
+        let is_proved = |name: &str, rest: &str| {
+            let text = format!("upstream app {{ keepalive_timeout 5s; zone a 1m; }} {rest}");
+            let http = parse(&"text".into(), &text).unwrap();
+            let inside = http[0].inside();
+            let directive = inside.iter().find(|one| one.name == name).unwrap();
+            reason(directive, &[&http, inside]).is_some()
+        };
+        assert!(is_proved("zone", "server { location / { proxy_pass http://other.example; } }"));
+        for rest in ["proxy_pass http://app;", "proxy_pass http://$backend;", "set $to app;"] {
+            let rest = format!("server {{ location / {{ {rest} }} }}");
+            assert!(!is_proved("zone", &rest) && is_proved("keepalive_timeout", &rest), "{rest}");
+        }
     }
 
     #[test]

@@ -579,3 +579,41 @@ fn a_request_that_cannot_be_sent_leaves_no_trailers() {
     channel.withdraw(first);
     assert_eq!((channel.out().len(), channel.has_output()), (before, false));
 }
+
+/// Set in the process that has few open files and no privileges.
+const ALONE: &str = "MAITRED_TEST_FEW_FILES";
+
+/// PROTOCOL.md section 2: `ETOOMANYREFS` is no end. What is under way counts for all processes of a user, and only for those
+/// without privileges: a process of its own tries it.
+#[test]
+fn more_descriptors_under_way_than_may_be_open_are_no_end() {
+    use Flushed::{All, Crowded};
+    if std::env::var_os(ALONE).is_none() {
+        let name = "handoff::channel::tests::more_descriptors_under_way_than_may_be_open_are_no_end";
+        let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = test.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let none = rustix::thread::CapabilitySet::empty();
+    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets).unwrap();
+    let few = rustix::process::Rlimit { current: Some(64), maximum: Some(64) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, few).unwrap();
+    let connections = connections(20);
+    let flush = |channel: &mut Channel| {
+        for connection in 0..20 {
+            channel.enter_direct(connection, Instant::now());
+            channel.out().extend_from_slice(&[0; 10]);
+        }
+        channel.flush(&connections, |_| ()).unwrap()
+    };
+    // The kernel counts what was under way before a message: 80 is more than 64.
+    let mut pairs: Vec<(Channel, OwnedFd)> = (0..5).map(|_| channel()).collect();
+    let flushed: Vec<Flushed> = pairs.iter_mut().map(|(channel, _)| flush(channel)).collect();
+    assert_eq!(flushed, [All, All, All, All, Crowded]);
+    drain(&pairs[0].1);
+    let (last, far_end) = pairs.last_mut().unwrap();
+    assert_eq!(last.flush(&connections, |_| ()).unwrap(), All);
+    assert_eq!(drain(far_end), (200, vec![20]), "nothing is lost");
+}

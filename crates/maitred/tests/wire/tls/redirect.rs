@@ -15,6 +15,17 @@ fn start(authority: &Authority) -> Server {
 }
 
 #[test]
+fn the_status_of_these_redirects_can_be_chosen() {
+    let authority = Authority::new();
+    for status in [301_u16, 302, 307] {
+        let server =
+            setup(&authority, "").table(format!("{BOTH}redirect_status = {status}\n").as_str()).start();
+        let mut connection = Client::connect(server.address_of("http"));
+        assert_eq!(connection.method("GET", "/a", "").status, status);
+    }
+}
+
+#[test]
 fn cleartext_leads_to_the_same_place_over_tls() {
     let authority = Authority::new();
     let server = start(&authority);
