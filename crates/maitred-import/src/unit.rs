@@ -284,7 +284,11 @@ fn settings(cx: &Context<'_>) -> Block {
             }
             ("server_version", _) => cx.say(&path, Kind::Choice, "`Server` has no version"),
             ("body_buffer_size", _) => {
-                cx.say(&path, Kind::NotNeeded, "applications get bodies as they were sent, wherever they waited");
+                cx.say(
+                    &path,
+                    Kind::NotNeeded,
+                    "applications get bodies as they were sent, wherever they waited",
+                );
             }
             // `types` and `spool` have them.
             ("static" | "body_temp_path", _) => {}

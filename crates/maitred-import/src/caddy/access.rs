@@ -65,7 +65,10 @@ pub(crate) fn forward_auth(cx: &Shared, directive: &Directive, words: &[String])
                 cx.not_possible(line, "the other server gets the request's own fields, and those about it")
             }
             "header_down" => cx.not_possible(line, "what a client is refused with is the other server's"),
-            name if ["lb_", "health_", "fail_", "max_fails", "flush_"].iter().any(|begin| name.starts_with(begin)) => {
+            name if ["lb_", "health_", "fail_", "max_fails", "flush_"]
+                .iter()
+                .any(|begin| name.starts_with(begin)) =>
+            {
                 cx.say(line, Kind::Choice, "the pool of the other server has settings of its own");
             }
             name => return Err(format!("there is no counterpart of `{name}`")),
@@ -119,7 +122,11 @@ pub(crate) fn rate_limit(cx: &Shared, directive: &Directive) -> Result<Vec<Strin
                 _ => cx.say(line, Kind::Choice, "it has no effect here"),
             }
         }
-        cx.say(zone, Kind::Choice, "the rate is even: what a window had too many is made up for, and not forgotten");
+        cx.say(
+            zone,
+            Kind::Choice,
+            "the rate is even: what a window had too many is made up for, and not forgotten",
+        );
         names.push(cx.limit(zone.word(1), block));
     }
     cx.translated(directive);
@@ -132,7 +139,9 @@ const CODINGS: &[&str] = &["gzip", "zstd", "br"];
 /// `encode`: the keys of `compress`.
 pub(crate) fn encode(cx: &Shared, directive: &Directive) -> Vec<(String, Value)> {
     let mut entries = Vec::new();
-    match directive.args().iter().any(|coding| coding == "zstd" || coding == "br") || directive.args().is_empty() {
+    match directive.args().iter().any(|coding| coding == "zstd" || coding == "br")
+        || directive.args().is_empty()
+    {
         true => cx.translated(directive),
         false => cx.say(directive, Kind::Better, "clients that accept a better coding than gzip get that"),
     }
@@ -151,9 +160,15 @@ pub(crate) fn encode(cx: &Shared, directive: &Directive) -> Vec<(String, Value)>
                 let lines = line.inside().iter().map(|line| line.words.clone());
                 for words in lines.chain((!words.is_empty()).then_some(words)) {
                     match words.as_slice() {
-                        [header, name, kind] if header == "header" && name.eq_ignore_ascii_case("content-type") => {
+                        [header, name, kind]
+                            if header == "header" && name.eq_ignore_ascii_case("content-type") =>
+                        {
                             let kind = kind.trim_end_matches("; charset=utf-8").trim_end_matches('*');
-                            types.push(if kind.ends_with('/') { format!("{kind}*") } else { kind.to_owned() });
+                            types.push(if kind.ends_with('/') {
+                                format!("{kind}*")
+                            } else {
+                                kind.to_owned()
+                            });
                         }
                         _ => types.push(String::new()),
                     }
@@ -191,7 +206,11 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Logged {
     for other in
         directive.inside().iter().filter(|line| !["output", "format", "level"].contains(&line.name()))
     {
-        cx.say(other, Kind::Choice, "lines have fields of their own, and the log of a site has all its requests");
+        cx.say(
+            other,
+            Kind::Choice,
+            "lines have fields of their own, and the log of a site has all its requests",
+        );
     }
     let format = line("format").map_or("json", |format| format.word(1));
     let mut block = Block::new("").from(&directive.place, &directive.shown());
@@ -234,7 +253,9 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Logged {
             true => cx.say(said, Kind::Choice, "lines have fields and a form of their own"),
             false => cx.translated(said),
         }
-        said.inside().iter().for_each(|line| cx.say(line, Kind::Choice, "files of logs are rotated by logrotate"));
+        said.inside()
+            .iter()
+            .for_each(|line| cx.say(line, Kind::Choice, "files of logs are rotated by logrotate"));
     }
     cx.translated(directive);
     Logged { name: Some(cx.log(wanted, block)), quiet: false }

@@ -43,7 +43,10 @@ impl Engine<'_> {
                 if !(400..600).contains(&status) {
                     return Err("an error has a status from 400 to 599".into());
                 }
-                directive.inside().iter().for_each(|line| cx.not_needed(line, "clients do not get this text"));
+                directive
+                    .inside()
+                    .iter()
+                    .for_each(|line| cx.not_needed(line, "clients do not get this text"));
                 cx.say(directive, Kind::Better, LINE);
                 out.push(all.route(directive, Target::Respond { status, body: None }));
             }
@@ -90,7 +93,8 @@ impl Engine<'_> {
             true => self.cx.say(directive, Kind::Better, LINE),
             false => self.cx.translated(directive),
         }
-        let json = serde_json::from_str::<serde_json::Value>(&body).is_ok_and(|json| json.is_object() || json.is_array());
+        let json = serde_json::from_str::<serde_json::Value>(&body)
+            .is_ok_and(|json| json.is_object() || json.is_array());
         let media = if json { "application/json" } else { "text/plain; charset=utf-8" };
         let body = (!body.is_empty()).then(|| (body, media.to_owned()));
         Ok(Target::Respond { status, body })
@@ -98,7 +102,9 @@ impl Engine<'_> {
 
     fn reverse_proxy(&self, item: &Item<'_>, all: &Selector, state: &State) -> Result<Route, String> {
         if state.tries.is_some() && state.space != Space::Sent {
-            return Err("`try_files` comes before it in Caddy, and leaves other paths: put each in a `handle`".into());
+            return Err(
+                "`try_files` comes before it in Caddy, and leaves other paths: put each in a `handle`".into(),
+            );
         }
         let regex = all.regex.as_ref().map(|_| all.regex_name.as_str());
         let known = Known { space: &state.space, regex };
@@ -128,7 +134,13 @@ impl Engine<'_> {
         Ok(Files { root, missing, place, ..Files::default() })
     }
 
-    fn files(&self, item: &Item<'_>, all: &Selector, state: &State, out: &mut Vec<Route>) -> Result<(), String> {
+    fn files(
+        &self,
+        item: &Item<'_>,
+        all: &Selector,
+        state: &State,
+        out: &mut Vec<Route>,
+    ) -> Result<(), String> {
         let (cx, directive) = (self.cx, item.directive);
         let line = |name: &str| directive.inside().iter().find(|line| line.name() == name);
         let mut files = self.directory(line("root").map(|line| line.word(1)), state)?;
@@ -136,7 +148,8 @@ impl Engine<'_> {
         for line in directive.inside() {
             self.of_files(line, &mut files)?;
         }
-        let hidden = line("hide").map(|line| hidden(line.args(), &files.root)).transpose()?.unwrap_or_default();
+        let hidden =
+            line("hide").map(|line| hidden(line.args(), &files.root)).transpose()?.unwrap_or_default();
         files.tries = tries(state)?;
         match (&state.rewrite, &state.strip) {
             (Some(rewrite), _) => files.rewrite = Some(rewrite.clone()),
@@ -151,7 +164,9 @@ impl Engine<'_> {
             let names = Selector { paths: hidden, ..Selector::default() };
             match names.within(&state.space) {
                 Both::Is(names) => match all.and(&names) {
-                    Both::Is(names) => out.push(names.route(directive, Target::Respond { status: 404, body: None })),
+                    Both::Is(names) => {
+                        out.push(names.route(directive, Target::Respond { status: 404, body: None }))
+                    }
                     Both::Never => {}
                     Both::Unknown(why) => return Err(why.into()),
                 },
@@ -183,11 +198,16 @@ impl Engine<'_> {
             "precompressed" => {
                 cx.translated(line);
                 let all = ["br", "zstd", "gzip"].map(str::to_owned).to_vec();
-                let given: Vec<String> = line.args().iter().filter(|arg| all.contains(arg)).cloned().collect();
+                let given: Vec<String> =
+                    line.args().iter().filter(|arg| all.contains(arg)).cloned().collect();
                 files.precompressed = if given.is_empty() { all } else { given };
             }
             "disable_canonical_uris" => {
-                cx.say(line, Kind::Choice, "a directory is redirected to its slash, so that links in it work");
+                cx.say(
+                    line,
+                    Kind::Choice,
+                    "a directory is redirected to its slash, so that links in it work",
+                );
             }
             "etag_file_extensions" => cx.say(line, Kind::Choice, "each file has a tag of its own"),
             name => return Err(format!("there is no counterpart of `{name}`")),
@@ -219,7 +239,8 @@ impl Engine<'_> {
             return Err("`php = true` of a pool tries the path, a directory's index and the script".into());
         }
         if let Some(tries) = &state.tries {
-            let last = tries.last().map(|last| last.split('?').next().unwrap_or_default().trim_start_matches('/'));
+            let last =
+                tries.last().map(|last| last.split('?').next().unwrap_or_default().trim_start_matches('/'));
             if last != Some(index) {
                 return Err("`try_files` before it has another end than its script".into());
             }
@@ -238,7 +259,8 @@ impl Engine<'_> {
                 false => block.push(key, value, None),
             }
         }
-        let target = Target::Pool { name: cx.pool("php", block), strip: None, rewrite: state.rewrite.clone() };
+        let target =
+            Target::Pool { name: cx.pool("php", block), strip: None, rewrite: state.rewrite.clone() };
         cx.translated(directive);
         let selector = match (off, &state.space) {
             (false, _) => all.clone(),
@@ -263,7 +285,12 @@ impl Engine<'_> {
     }
 
     /// The keys of a pool of PHP.
-    fn php_keys(&self, directive: &Directive, files: &Files, off: bool) -> Result<Vec<(&'static str, Value)>, String> {
+    fn php_keys(
+        &self,
+        directive: &Directive,
+        files: &Files,
+        off: bool,
+    ) -> Result<Vec<(&'static str, Value)>, String> {
         let cx = self.cx;
         let mut keys: Vec<(&str, Value)> = vec![("root", files.root.as_str().into())];
         let mut params = Vec::new();
@@ -289,7 +316,11 @@ impl Engine<'_> {
                 }
                 "try_files" => cx.translated(line),
                 "resolve_root_symlink" => {
-                    cx.say(line, Kind::Choice, "scripts are named by `root`, or by `script_root`, as they stand there");
+                    cx.say(
+                        line,
+                        Kind::Choice,
+                        "scripts are named by `root`, or by `script_root`, as they stand there",
+                    );
                 }
                 "capture_stderr" => cx.say(line, Kind::Choice, "what scripts write is in the error log"),
                 _ => {}
@@ -347,10 +378,8 @@ fn hidden(names: &[String], root: &str) -> Result<Vec<String>, String> {
 
 /// `redir`, and the requests that it is for.
 fn redirect(item: &Item<'_>, all: &Selector, state: &State) -> Result<(Selector, Target), String> {
-    let (to, code) = (
-        item.words.first().map(String::as_str).unwrap_or_default(),
-        item.words.get(1).map(String::as_str),
-    );
+    let (to, code) =
+        (item.words.first().map(String::as_str).unwrap_or_default(), item.words.get(1).map(String::as_str));
     let status = match code {
         None | Some("temporary") => 302,
         Some("permanent") => 301,

@@ -94,9 +94,16 @@ fn add(cx: &Shared, route: &mut Route, rules: &[Rule<'_>]) {
             cx.say(line, Kind::Better, "errors have no such field, so that nobody keeps them");
             continue;
         }
-        if replaces && !deferred && matches!(route.target, Target::Pool { .. }) && !BESIDE.contains(&name.as_str())
+        if replaces
+            && !deferred
+            && matches!(route.target, Target::Pool { .. })
+            && !BESIDE.contains(&name.as_str())
         {
-            cx.say(line, Kind::Better, "one field is sent, where Caddy sends that of the application as well");
+            cx.say(
+                line,
+                Kind::Better,
+                "one field is sent, where Caddy sends that of the application as well",
+            );
         }
         own.push(rule.clone());
     }

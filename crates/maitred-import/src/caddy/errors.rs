@@ -24,7 +24,8 @@ pub(crate) fn pages(cx: &Shared, site: &Directive, root: Option<&(String, Place)
         match of_block(cx, block, root) {
             Ok((found, below)) => {
                 cx.translated(block);
-                let new = found.into_iter().filter(|(status, _)| !pages.iter().any(|(known, _)| known == status));
+                let new =
+                    found.into_iter().filter(|(status, _)| !pages.iter().any(|(known, _)| known == status));
                 let new: Vec<(u16, String)> = new.collect();
                 pages.extend(new);
                 directory = directory.or(below);

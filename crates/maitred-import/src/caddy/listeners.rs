@@ -39,6 +39,8 @@ pub(crate) struct Placed {
     pub(crate) clients: Clients,
     /// Whether certificates come by themselves.
     pub(crate) acme: bool,
+    /// Whether it is a comment, since none of its addresses can be used yet.
+    pub(crate) off: bool,
     bind: Vec<String>,
 }
 
@@ -74,7 +76,8 @@ pub(crate) fn address(text: &str, options: &Options) -> Result<Address, String> 
     let tls = !plain && (port == https || scheme.is_some() || (named && !options.no_certificates));
     let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
     let internal = [".localhost", ".local", ".internal", ".home.arpa"].iter().any(|end| host.ends_with(end));
-    let own = tls && (!named || ip || internal || host == "localhost" || options.local || options.no_certificates);
+    let own =
+        tls && (!named || ip || internal || host == "localhost" || options.local || options.no_certificates);
     Ok(Address { host: named.then_some(host), port, tls, own })
 }
 
@@ -89,14 +92,17 @@ pub(crate) fn binds(cx: &Shared, directive: &Directive, options: &Options) -> Ve
         });
         for word in line.args() {
             found.extend(bind(word).unwrap_or_else(|| {
-                let why = "an address to listen on is a number or a Unix socket: the site is at 127.0.0.1 alone";
+                let why =
+                    "an address to listen on is a number or a Unix socket: the site is at 127.0.0.1 alone";
                 cx.not_possible(*line, why);
                 vec!["127.0.0.1".to_owned()]
             }));
         }
     }
     if lines.is_empty() {
-        found.extend(options.bind.iter().flat_map(|word| bind(word).unwrap_or_else(|| vec!["127.0.0.1".to_owned()])));
+        found.extend(
+            options.bind.iter().flat_map(|word| bind(word).unwrap_or_else(|| vec!["127.0.0.1".to_owned()])),
+        );
     }
     if found.is_empty() {
         found.push("[::]".to_owned());
@@ -155,6 +161,7 @@ pub(crate) fn placed(
             port,
             clients: if tls { clients.clone() } else { Clients::default() },
             acme: tls && acme,
+            off: false,
             bind: binds.to_vec(),
         }
     };
@@ -196,15 +203,46 @@ pub(crate) fn listens(cx: &Shared, sites: &mut Vec<Placed>, options: &Options) -
     if !options.no_redirects {
         redirects(sites, &mut found, options);
     }
-    let all: Vec<String> = found.iter().filter(|one| !one.redirects).map(|one| one.address.clone()).collect();
+    let dark = dark(sites, &found);
+    let used = found.iter().filter(|one| !one.redirects && !dark.contains(&one.address));
+    let all: Vec<String> = used.map(|one| one.address.clone()).collect();
     empty(sites, &all);
-    for placed in sites.iter_mut() {
+    for placed in sites.iter_mut().filter(|placed| !placed.off) {
         // A site that is everywhere does not say so.
         if all.iter().all(|address| placed.listeners.contains(address)) {
             placed.listeners.clear();
         }
     }
-    found.iter().map(|listener| block(listener, options)).collect()
+    let blocks = found.iter().map(|listener| {
+        let mut block = block(listener, options);
+        if dark.contains(&listener.address) {
+            block.off = Some("no site has a certificate on this machine: see the comments there".into());
+        }
+        block
+    });
+    blocks.collect()
+}
+
+/// Addresses with TLS at which no site has a certificate yet: they must not answer in cleartext, and without asking clients for
+/// theirs. Sites that are at such addresses alone are comments.
+fn dark(sites: &mut [Placed], found: &[Listener]) -> Vec<String> {
+    let certified =
+        |placed: &Placed| placed.acme || placed.site.certificates.iter().any(|(.., there, _)| *there);
+    let has = |address: &String| {
+        sites.iter().any(|placed| placed.tls && placed.listeners.contains(address) && certified(placed))
+    };
+    let with = found.iter().filter(|listener| listener.tls && !has(&listener.address));
+    let dark: Vec<String> = with.map(|listener| listener.address.clone()).collect();
+    for placed in sites.iter_mut().filter(|placed| placed.tls) {
+        let lit = |address: &String| {
+            found.iter().any(|one| one.tls && one.address == *address) && !dark.contains(address)
+        };
+        match placed.listeners.iter().any(lit) {
+            true => placed.listeners.retain(|address| !dark.contains(address)),
+            false => placed.off = true,
+        }
+    }
+    dark
 }
 
 /// Caddy redirects names with certificates from the port of cleartext.
@@ -244,7 +282,9 @@ fn redirects(sites: &mut [Placed], found: &mut Vec<Listener>, options: &Options)
 /// A site for the names that no site has: an empty response.
 fn empty(sites: &mut Vec<Placed>, all: &[String]) {
     let has = |address: &String| {
-        sites.iter().any(|placed| placed.site.hosts.is_empty() && placed.listeners.contains(address))
+        sites
+            .iter()
+            .any(|placed| !placed.off && placed.site.hosts.is_empty() && placed.listeners.contains(address))
     };
     let without: Vec<String> = all.iter().filter(|address| !has(address)).cloned().collect();
     // Sites without names come first.
@@ -262,8 +302,8 @@ fn empty(sites: &mut Vec<Placed>, all: &[String]) {
         log: None,
     };
     let clients = Clients::default();
-    let (tls, port, acme, bind) = (false, 0, false, Vec::new());
-    sites.insert(0, Placed { site, listeners: without, tls, port, clients, acme, bind });
+    let (tls, port, acme, off, bind) = (false, 0, false, false, Vec::new());
+    sites.insert(0, Placed { site, listeners: without, tls, port, clients, acme, off, bind });
 }
 
 fn block(listener: &Listener, options: &Options) -> Block {

@@ -168,7 +168,10 @@ pub(crate) fn named(cx: &Shared, directives: &[Directive], proxies: bool) -> Nam
             if words.len() == 1 && (first.contains("==") || first.contains('(')) {
                 words.insert(0, "expression".into());
             }
-            lines.insert(0, Directive { words, block: directive.block.clone(), place: directive.place.clone() });
+            lines.insert(
+                0,
+                Directive { words, block: directive.block.clone(), place: directive.place.clone() },
+            );
             lines.truncate(1);
         }
         let name = directive.name().trim_start_matches('@');
@@ -225,7 +228,8 @@ fn condition(condition: Match) -> Selector {
 /// Why it has no counterpart.
 fn one(line: &Directive, proxies: bool) -> Result<Selector, String> {
     let args = line.args();
-    if args.iter().any(|arg| arg.contains('{')) && !["expression", "path_regexp", "header_regexp"].contains(&line.name())
+    if args.iter().any(|arg| arg.contains('{'))
+        && !["expression", "path_regexp", "header_regexp"].contains(&line.name())
     {
         return Err("a condition has no placeholders here".into());
     }
@@ -263,9 +267,7 @@ fn one(line: &Directive, proxies: bool) -> Result<Selector, String> {
         "remote_ip" if proxies => {
             Err("behind `trusted_proxies` a client's address is that of the client: `client_ip`".into())
         }
-        "remote_ip" | "client_ip" => {
-            Ok(condition(Match { client: networks(args), ..Match::default() }))
-        }
+        "remote_ip" | "client_ip" => Ok(condition(Match { client: networks(args), ..Match::default() })),
         "protocol" => match line.word(1) {
             "http" => Ok(condition(Match { scheme: Some("http"), ..Match::default() })),
             "https" => Ok(condition(Match { scheme: Some("https"), ..Match::default() })),
@@ -347,7 +349,8 @@ fn query(args: &[String]) -> Result<Selector, String> {
 
 /// Expressions that are calls of matchers, or comparisons with one value, all of which have to hold.
 fn expression(text: &str, proxies: bool) -> Result<Selector, String> {
-    const WHY: &str = "of expressions, calls like `path('/x')` and `{method} == 'POST'` have a counterpart, also with `&&`";
+    const WHY: &str =
+        "of expressions, calls like `path('/x')` and `{method} == 'POST'` have a counterpart, also with `&&`";
     if text.contains("||") {
         return Err(WHY.into());
     }
@@ -384,7 +387,9 @@ fn call(text: &str) -> Option<Vec<String>> {
 
 /// `{method} == 'POST'`, `{path}.startsWith('/x')`
 fn comparison(text: &str) -> Option<Vec<String>> {
-    if let Some(rest) = text.strip_prefix("{path}.startsWith(").or(text.strip_prefix("{http.request.uri.path}.startsWith(")) {
+    if let Some(rest) =
+        text.strip_prefix("{path}.startsWith(").or(text.strip_prefix("{http.request.uri.path}.startsWith("))
+    {
         return Some(vec!["path".into(), format!("{}*", quoted(rest.strip_suffix(')')?)?)]);
     }
     let (left, right) = text.split_once("==")?;
@@ -441,7 +446,9 @@ fn patterns(args: &[String]) -> Result<Selector, String> {
         Patterns::All => Selector::default(),
         Patterns::Plain(paths) => Selector { paths, ..Selector::default() },
         // The name is one that no placeholder has.
-        Patterns::Regex(regex) => Selector { regex: Some(regex), regex_name: "*".into(), ..Selector::default() },
+        Patterns::Regex(regex) => {
+            Selector { regex: Some(regex), regex_name: "*".into(), ..Selector::default() }
+        }
     })
 }
 

@@ -57,8 +57,10 @@ impl Options {
 
     /// Reads the blocks of options.
     pub(crate) fn read(cx: &Shared, globals: &[Directive]) -> Options {
-        let mut options =
-            Options { order: routes::ORDER.iter().map(|name| (*name).to_owned()).collect(), ..Options::default() };
+        let mut options = Options {
+            order: routes::ORDER.iter().map(|name| (*name).to_owned()).collect(),
+            ..Options::default()
+        };
         for line in globals.iter().flat_map(|global| global.inside()) {
             if !options.certificates(cx, line) && !options.addresses(cx, line) {
                 options.others(cx, line);
@@ -88,8 +90,15 @@ impl Options {
                 cx.not_needed(line, "no authority of one's own is made, so that none is installed");
                 return true;
             }
-            "renew_interval" | "storage_clean_interval" | "ocsp_interval" | "storage_check" | "key_type"
-            | "preferred_chains" | "cert_lifetime" | "renewal_window_ratio" | "ocsp_stapling" => {
+            "renew_interval"
+            | "storage_clean_interval"
+            | "ocsp_interval"
+            | "storage_check"
+            | "key_type"
+            | "preferred_chains"
+            | "cert_lifetime"
+            | "renewal_window_ratio"
+            | "ocsp_stapling" => {
                 cx.say(line, Kind::Choice, "[acme] has settings of its own");
                 return true;
             }
@@ -137,7 +146,10 @@ impl Options {
                 cx.translated(line);
                 for inside in line.inside() {
                     match own {
-                        true => cx.not_possible(inside, "what is said of [server] and [limits] holds at all addresses"),
+                        true => cx.not_possible(
+                            inside,
+                            "what is said of [server] and [limits] holds at all addresses",
+                        ),
                         false => self.server(cx, inside),
                     }
                 }
@@ -154,13 +166,17 @@ impl Options {
                 None => cx.not_possible(line, "a directive stands first, last, before or after another one"),
             },
             ("admin", "off") => cx.not_needed(line, "without `admin` in [server] there is no such address"),
-            ("admin", _) => cx.say(line, Kind::Choice, "`maitred reload` and `admin` of [server] are what there is"),
+            ("admin", _) => {
+                cx.say(line, Kind::Choice, "`maitred reload` and `admin` of [server] are what there is")
+            }
             ("grace_period" | "shutdown_delay", _) => {
                 cx.say(line, Kind::Choice, "[server] says how long requests have when it stops");
             }
             ("debug" | "log" | "metrics" | "tracing", _) => {
                 cx.say(line, Kind::Choice, "[log] and `admin` of [server] have what observers need");
-                line.inside().iter().for_each(|line| cx.say(line, Kind::Choice, "[log] has settings of its own"));
+                line.inside()
+                    .iter()
+                    .for_each(|line| cx.say(line, Kind::Choice, "[log] has settings of its own"));
             }
             ("storage" | "persist_config", _) => {
                 cx.say(line, Kind::Choice, "certificates are kept in the directory for state");
@@ -212,7 +228,11 @@ impl Options {
                 self.no_http3 = !line.args().iter().any(|protocol| protocol == "h3");
                 match line.args().iter().any(|protocol| protocol == "h1") {
                     _ if line.args().iter().any(|protocol| protocol == "h2c") => {
-                        cx.say(line, Kind::Choice, "HTTP/2 in cleartext is for clients that know it beforehand");
+                        cx.say(
+                            line,
+                            Kind::Choice,
+                            "HTTP/2 in cleartext is for clients that know it beforehand",
+                        );
                     }
                     true => cx.translated(line),
                     false => cx.say(line, Kind::Choice, "HTTP/1.1 is always there"),
@@ -227,7 +247,9 @@ impl Options {
                             inside.inside().iter().for_each(|allow| self.allow(cx, allow));
                         }
                         "tls" => cx.translated(inside),
-                        "http_redirect" => cx.say(inside, Kind::Choice, "HTTP at a port with TLS gets 400 with a sentence"),
+                        "http_redirect" => {
+                            cx.say(inside, Kind::Choice, "HTTP at a port with TLS gets 400 with a sentence")
+                        }
                         _ => cx.not_possible(inside, "there is no key for this"),
                     }
                 }
@@ -240,16 +262,23 @@ impl Options {
             ("max_header_size", size) => match values::size(size) {
                 Some(bytes) => {
                     cx.translated(line);
-                    self.limits.push(("head_bytes_max".into(), write::size(bytes.clamp(1 << 10, 256 << 10)).into()));
+                    self.limits
+                        .push(("head_bytes_max".into(), write::size(bytes.clamp(1 << 10, 256 << 10)).into()));
                 }
                 None => cx.not_possible(line, "this is no size"),
             },
-            ("name" | "metrics" | "log_credentials" | "trace" | "enable_full_duplex" | "keepalive_interval"
-            | "keepalive_idle" | "keepalive_count", _) => {
+            (
+                "name" | "metrics" | "log_credentials" | "trace" | "enable_full_duplex"
+                | "keepalive_interval" | "keepalive_idle" | "keepalive_count",
+                _,
+            ) => {
                 cx.say(line, Kind::Choice, "[log], [limits] and [[listen]] have settings of their own");
             }
             ("strict_sni_host", _) => {
-                cx.not_needed(line, "certificates of clients belong to a listener, whatever name a request has");
+                cx.not_needed(
+                    line,
+                    "certificates of clients belong to a listener, whatever name a request has",
+                );
             }
             ("0rtt", "off") => cx.not_needed(line, "without `early_data` there is none"),
             _ => cx.not_possible(line, "there is no key for this"),
@@ -282,7 +311,9 @@ impl Options {
             return cx.not_possible(line, "this is no time");
         };
         match line.name() {
-            "read_body" | "write" => cx.say(line, Kind::Choice, "it is for how long a client is silent, and not for the whole"),
+            "read_body" | "write" => {
+                cx.say(line, Kind::Choice, "it is for how long a client is silent, and not for the whole")
+            }
             _ => cx.translated(line),
         }
         self.limits.push((key.into(), write::time(millis.min(86_400_000)).into()));

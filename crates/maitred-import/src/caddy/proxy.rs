@@ -240,9 +240,17 @@ fn failures(cx: &Shared, directive: &Directive, line: &Directive) {
             cx.not_needed(line, "without `fail_duration` nothing is remembered of failures");
         }
         "fail_duration" | "max_fails" => {
-            cx.say(line, Kind::Better, "a server that cannot be reached is left out for a while, and requests go to others");
+            cx.say(
+                line,
+                Kind::Better,
+                "a server that cannot be reached is left out for a while, and requests go to others",
+            );
         }
-        _ => cx.say(line, Kind::Worse, "servers are left out for a while for what they answer, if `outliers` says so"),
+        _ => cx.say(
+            line,
+            Kind::Worse,
+            "servers are left out for a while for what they answer, if `outliers` says so",
+        ),
     }
 }
 
@@ -310,7 +318,9 @@ fn source(cx: &Shared, line: &Directive) -> Result<String, String> {
             "dial_timeout" | "dial_fallback_delay" => {
                 cx.say(inside, Kind::Choice, "`resolver` of [server] has times of its own");
             }
-            "versions" if inside.args().iter().all(|version| ["ipv4", "ipv6"].contains(&version.as_str())) => {
+            "versions"
+                if inside.args().iter().all(|version| ["ipv4", "ipv6"].contains(&version.as_str())) =>
+            {
                 cx.say(inside, Kind::Choice, "servers are asked at their addresses of both families");
             }
             "name" | "port" | "service" | "proto" => cx.translated(inside),
@@ -356,7 +366,11 @@ fn balancing(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
         None if ["random", "random_choose"].contains(&line.word(1)) => {
             cx.say(line, Kind::Better, "the server with the fewest requests gets the next one");
         }
-        None => cx.say(line, Kind::Worse, "there is no such `balance`: the server with the fewest requests gets the next one"),
+        None => cx.say(
+            line,
+            Kind::Worse,
+            "there is no such `balance`: the server with the fewest requests gets the next one",
+        ),
     }
 }
 
@@ -430,11 +444,7 @@ fn is_servers_host(line: &Directive) -> bool {
 ///
 /// # Errors
 /// Without what it says, the servers are not asked as they have to be.
-fn transport(
-    cx: &Shared,
-    line: &Directive,
-    settings: &mut Vec<(&'static str, Value)>,
-) -> Result<(), String> {
+fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) -> Result<(), String> {
     cx.translated(line);
     for inside in line.inside() {
         let word = |at: usize| values::fixed(inside.word(at)).filter(|word| !word.is_empty());
@@ -465,12 +475,24 @@ fn transport(
                 cx.translated(inside);
                 settings.push(("proxy_protocol", inside.word(1).into()));
             }
-            "versions" if inside.args().iter().all(|version| ["1.1", "2", "h2c"].contains(&version.as_str())) => {
+            "versions"
+                if inside.args().iter().all(|version| ["1.1", "2", "h2c"].contains(&version.as_str())) =>
+            {
                 cx.translated(inside);
             }
-            "keepalive" | "keepalive_interval" | "keepalive_idle_conns" | "keepalive_idle_conns_per_host"
-            | "read_buffer" | "write_buffer" | "max_response_header" | "expect_continue_timeout" => {
-                cx.say(inside, Kind::Choice, "connections to servers, and what they hold, have bounds of their own");
+            "keepalive"
+            | "keepalive_interval"
+            | "keepalive_idle_conns"
+            | "keepalive_idle_conns_per_host"
+            | "read_buffer"
+            | "write_buffer"
+            | "max_response_header"
+            | "expect_continue_timeout" => {
+                cx.say(
+                    inside,
+                    Kind::Choice,
+                    "connections to servers, and what they hold, have bounds of their own",
+                );
             }
             "compression" => cx.not_needed(inside, "servers compress for clients that ask for it"),
             "dial_fallback_delay" => cx.not_needed(inside, "it is for names with addresses of both families"),
@@ -507,7 +529,8 @@ const SENT: &[(&str, &[&str])] = &[
 
 /// Fields in which a server says who the client is, none of which a configuration writes.
 fn is_about_client(name: &str) -> bool {
-    name.starts_with("x-forwarded-") || ["forwarded", "x-real-ip", "x-request-id", "x-request-start"].contains(&name)
+    name.starts_with("x-forwarded-")
+        || ["forwarded", "x-real-ip", "x-request-id", "x-request-start"].contains(&name)
 }
 
 fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
@@ -525,7 +548,11 @@ fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
         return cx.say(line, Kind::Choice, "WebSockets are passed on, and connections are the server's own");
     }
     if up && bare == "x-forwarded-host" && ["{host}", "{http.request.host}"].contains(&value) {
-        return cx.say(line, Kind::Choice, "`X-Forwarded-Host` has the port as well, if the client names one");
+        return cx.say(
+            line,
+            Kind::Choice,
+            "`X-Forwarded-Host` has the port as well, if the client names one",
+        );
     }
     if up && is_about_client(&bare) && name.starts_with('-') {
         return cx.say(line, Kind::Choice, "applications get the fields that tell who the client is");
@@ -534,7 +561,14 @@ fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
         let why = "the client is in `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded`, and this field is not sent";
         return cx.say(line, Kind::Worse, why);
     }
-    let hosts = ["{host}", "{http.request.host}", "{hostport}", "{http.request.hostport}", "{>Host}", "{http.request.header.Host}"];
+    let hosts = [
+        "{host}",
+        "{http.request.host}",
+        "{hostport}",
+        "{http.request.hostport}",
+        "{>Host}",
+        "{http.request.header.Host}",
+    ];
     if up && bare == "host" && hosts.contains(&value) {
         return cx.not_needed(line, "applications get the client's `Host`");
     }
@@ -563,7 +597,9 @@ pub(crate) fn rule(words: &[String]) -> Result<(Header, bool), String> {
     let value = match (how, rest) {
         (How::Remove, _) => String::new(),
         // A set field that is empty is sent so.
-        (How::IfAbsent, [value]) => values::fixed(value).or_else(|| values::field(value).ok().filter(|found| !found.contains(values::OPEN))).ok_or("a field that is missing gets a fixed value")?,
+        (How::IfAbsent, [value]) => values::fixed(value)
+            .or_else(|| values::field(value).ok().filter(|found| !found.contains(values::OPEN)))
+            .ok_or("a field that is missing gets a fixed value")?,
         (_, [value]) => values::field(value)?,
         (_, []) => return Err("it has no value".into()),
         _ => return Err("a part of a value is not replaced here".into()),

@@ -37,11 +37,46 @@ pub(crate) struct State {
 
 /// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`). Directives of modules come before all others.
 pub(crate) const ORDER: &[&str] = &[
-    "tracing", "map", "vars", "fs", "root", "log_append", "skip_log", "log_skip", "log_name", "log_level",
-    "header", "copy_response_headers", "request_body", "timeouts", "redir", "method", "rewrite", "uri",
-    "try_files", "basicauth", "basic_auth", "forward_auth", "request_header", "encode", "push", "intercept",
-    "templates", "invoke", "handle", "handle_path", "route", "abort", "error", "copy_response", "respond",
-    "metrics", "reverse_proxy", "php_fastcgi", "file_server", "acme_server",
+    "tracing",
+    "map",
+    "vars",
+    "fs",
+    "root",
+    "log_append",
+    "skip_log",
+    "log_skip",
+    "log_name",
+    "log_level",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "timeouts",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basicauth",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
 ];
 
 /// Directives that answer nothing and change no response.
@@ -139,7 +174,14 @@ impl<'e> Engine<'e> {
     }
 
     /// The routes of these directives, for requests that `base` is for.
-    pub(crate) fn run<'d>(&self, items: &[Item<'d>], mut state: State, base: &Selector, out: &mut Vec<Route>, place: &Place) {
+    pub(crate) fn run<'d>(
+        &self,
+        items: &[Item<'d>],
+        mut state: State,
+        base: &Selector,
+        out: &mut Vec<Route>,
+        place: &Place,
+    ) {
         let from = out.len();
         let mut edits: Vec<Placed<'d>> = Vec::new();
         let mut ended = false;
@@ -185,7 +227,9 @@ impl<'e> Engine<'e> {
         let directive = item.directive;
         let anything = Selector::default();
         let own = match (&item.asked.unknown, item.asked.selector.within(&state.space)) {
-            (_, Both::Never) => return self.unmet(directive, "a rewrite before it leaves no path that it is for"),
+            (_, Both::Never) => {
+                return self.unmet(directive, "a rewrite before it leaves no path that it is for");
+            }
             (None, Both::Is(own)) => own,
             (Some(why), Both::Is(wide)) => return self.close(directive, why, &wide, (base, out)),
             (_, Both::Unknown(why)) => return self.close(directive, why, &anything, (base, out)),
@@ -202,9 +246,7 @@ impl<'e> Engine<'e> {
             return self.close(directive, "it makes too many routes", &anything, (base, out));
         }
         let done = match directive.name() {
-            "handle" | "handle_path" | "route" | "invoke" => {
-                self.block(item, rest, state, (&own, &all), out)
-            }
+            "handle" | "handle_path" | "route" | "invoke" => self.block(item, rest, state, (&own, &all), out),
             "root" | "rewrite" | "uri" | "try_files" => {
                 return self.changed(item, rest, (state, base), (&own, &all), out);
             }
@@ -251,9 +293,11 @@ impl<'e> Engine<'e> {
         wide: &Selector,
         (base, out): (&Selector, &mut Vec<Route>),
     ) -> Flow {
-        let passing = ["header", "log_skip", "skip_log", "encode", "map", "log_append", "log_name", "log_level"];
+        let passing =
+            ["header", "log_skip", "skip_log", "encode", "map", "log_append", "log_name", "log_level"];
         // An application may trust a field that clients could write.
-        let sets = directive.name() == "request_header" && !directive.words.iter().any(|word| word.starts_with('-'));
+        let sets =
+            directive.name() == "request_header" && !directive.words.iter().any(|word| word.starts_with('-'));
         if sets || passing.contains(&directive.name()) {
             self.cx.not_possible(directive, why);
             return Flow::On;
@@ -289,7 +333,8 @@ impl<'e> Engine<'e> {
         if directive.name() == "handle_path"
             && let Some(prefix) = item.asked.selector.paths.first()
         {
-            let prefix = prefix.strip_suffix('*').ok_or("what is in it sees `/` instead: `rewrite` says that")?;
+            let prefix =
+                prefix.strip_suffix('*').ok_or("what is in it sees `/` instead: `rewrite` says that")?;
             if !prefix.ends_with('/') {
                 return Err("a prefix ends at a slash: `handle_path /name/*`".into());
             }
@@ -320,7 +365,13 @@ impl<'e> Engine<'e> {
     }
 
     /// Directives that change the request for those behind them; the requests for which they do.
-    fn change(&self, item: &Item<'_>, own: &Selector, all: &Selector, state: &mut State) -> Result<Selector, String> {
+    fn change(
+        &self,
+        item: &Item<'_>,
+        own: &Selector,
+        all: &Selector,
+        state: &mut State,
+    ) -> Result<Selector, String> {
         let word = |at: usize| item.words.get(at).map(String::as_str).unwrap_or_default();
         match item.directive.name() {
             "root" => {
@@ -347,8 +398,15 @@ impl<'e> Engine<'e> {
         Ok(all.clone())
     }
 
-    fn strip_prefix(&self, item: &Item<'_>, own: &Selector, all: &Selector, state: &mut State) -> Result<Selector, String> {
-        let prefix = item.words.get(1).and_then(|prefix| values::fixed(prefix)).ok_or("its prefix is fixed here")?;
+    fn strip_prefix(
+        &self,
+        item: &Item<'_>,
+        own: &Selector,
+        all: &Selector,
+        state: &mut State,
+    ) -> Result<Selector, String> {
+        let prefix =
+            item.words.get(1).and_then(|prefix| values::fixed(prefix)).ok_or("its prefix is fixed here")?;
         let prefix = format!("/{}/", prefix.trim_matches('/'));
         if prefix == "//" {
             self.cx.translated(item.directive);
@@ -403,7 +461,9 @@ impl<'e> Engine<'e> {
         if state.tries.is_some() {
             return Err("the path was rewritten before".into());
         }
-        state.space = match template.contains('{') && template.split('?').next().is_some_and(|path| path.contains('{')) {
+        state.space = match template.contains('{')
+            && template.split('?').next().is_some_and(|path| path.contains('{'))
+        {
             true => Space::Unknown,
             false => Space::Fixed(template.clone()),
         };
@@ -441,13 +501,23 @@ impl<'e> Engine<'e> {
         if items.iter().any(|tried| tried != "{path}" && !tried.starts_with('=') && tried != "{path}/") {
             state.space = Space::Unknown;
         }
-        self.cx.say(item.directive, Kind::Choice, "a directory with an index redirects to its slash, where Caddy tries on");
+        self.cx.say(
+            item.directive,
+            Kind::Choice,
+            "a directory with an index redirects to its slash, where Caddy tries on",
+        );
         state.tries = Some(items);
         Ok(())
     }
 
     /// Directives that answer nothing; `None` for others.
-    fn edit<'d>(&self, item: &Item<'d>, own: &Selector, edits: &mut Vec<Placed<'d>>, out: &[Route]) -> Option<Flow> {
+    fn edit<'d>(
+        &self,
+        item: &Item<'d>,
+        own: &Selector,
+        edits: &mut Vec<Placed<'d>>,
+        out: &[Route],
+    ) -> Option<Flow> {
         let (cx, directive) = (self.cx, item.directive);
         let found = match directive.name() {
             "header" => Some(Edit::Headers(self.header(item))),
@@ -469,7 +539,9 @@ impl<'e> Engine<'e> {
                 cx.translated(directive);
                 Some(Edit::Quiet)
             }
-            "basicauth" | "basic_auth" => Some(Edit::Gate(access::basic_auth(cx, directive, item.words).ok()?)),
+            "basicauth" | "basic_auth" => {
+                Some(Edit::Gate(access::basic_auth(cx, directive, item.words).ok()?))
+            }
             "forward_auth" => Some(Edit::Gate(access::forward_auth(cx, directive, item.words).ok()?)),
             "rate_limit" => Some(Edit::Limits(access::rate_limit(cx, directive).ok()?)),
             "vars" if is_unread(item) => {
@@ -481,7 +553,8 @@ impl<'e> Engine<'e> {
             name => {
                 let (_, kind, why) = SILENT.iter().find(|(known, ..)| *known == name)?;
                 cx.say(directive, *kind, *why);
-                directive.inside().iter().for_each(|line| cx.say(line, *kind, *why));
+                let inside = if *kind == Kind::NotPossible { Kind::NotNeeded } else { *kind };
+                directive.inside().iter().for_each(|line| cx.say(line, inside, *why));
                 None
             }
         };
@@ -597,9 +670,7 @@ fn by_path(one: &Item<'_>, other: &Item<'_>) -> std::cmp::Ordering {
     let has = |item: &Item<'_>| item.asked.unknown.is_some() || !item.asked.selector.is_all();
     match (single(one), single(other)) {
         (Some((ours, length)), Some((theirs, other_length))) if ours == theirs => length.cmp(&other_length),
-        (Some((ours, _)), Some((theirs, _))) => {
-            theirs.len().cmp(&ours.len()).then_with(|| ours.cmp(&theirs))
-        }
+        (Some((ours, _)), Some((theirs, _))) => theirs.len().cmp(&ours.len()).then_with(|| ours.cmp(&theirs)),
         _ => has(other).cmp(&has(one)),
     }
 }

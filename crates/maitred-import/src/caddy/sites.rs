@@ -58,6 +58,10 @@ pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
                 first.push("acme", true, None);
             }
         }
+        if placed.off {
+            let why = "its addresses have no certificate on this machine";
+            tables.iter_mut().for_each(|table| table.off = Some(why.to_owned()));
+        }
         blocks.extend(tables);
     }
     blocks.extend(cx.blocks());
@@ -95,7 +99,9 @@ fn in_sites(rest: Vec<Directive>) -> Vec<Directive> {
     // Addresses of one site may stand in several lines, with a comma at the end of each.
     let mut joined: Vec<Directive> = Vec::new();
     for mut one in rest {
-        let goes_on = |last: &Directive| last.block.is_none() && last.words.last().is_some_and(|word| word.ends_with(','));
+        let goes_on = |last: &Directive| {
+            last.block.is_none() && last.words.last().is_some_and(|word| word.ends_with(','))
+        };
         if let Some(last) = joined.pop_if(|last| goes_on(last)) {
             one.words.splice(0..0, last.words);
             one.place = last.place;
@@ -155,14 +161,19 @@ fn of_tls(cx: &Shared, line: &Directive, options: &mut Options, found: &mut Tls)
         "protocols" => {
             let all = ["tls1.2", "tls1.3"];
             let place = |word: &str| all.iter().position(|known| *known == word);
-            let (Some(first), Some(last)) = (place(line.word(1)), place(line.args().last().map_or("", String::as_str)))
+            let (Some(first), Some(last)) =
+                (place(line.word(1)), place(line.args().last().map_or("", String::as_str)))
             else {
                 return cx.not_possible(line, "versions of TLS are 1.2 and 1.3");
             };
             cx.translated(line);
             let last = if line.args().len() == 1 { 1 } else { last };
-            let versions: Vec<&str> =
-                all.iter().take(last + 1).skip(first).map(|version| version.trim_start_matches("tls")).collect();
+            let versions: Vec<&str> = all
+                .iter()
+                .take(last + 1)
+                .skip(first)
+                .map(|version| version.trim_start_matches("tls"))
+                .collect();
             if versions.len() < 2 {
                 found.clients.keys.push(("versions".to_owned(), Value::texts(&versions)));
             }
@@ -183,7 +194,10 @@ fn of_tls(cx: &Shared, line: &Directive, options: &mut Options, found: &mut Tls)
                 found.clients.keys.extend(keys);
             }
             None => {
-                cx.not_possible(line, "certificates of clients are checked by a file of authorities: the site answers 403");
+                cx.not_possible(
+                    line,
+                    "certificates of clients are checked by a file of authorities: the site answers 403",
+                );
                 found.closed = true;
             }
         },
@@ -208,7 +222,9 @@ fn clients(line: &Directive) -> Option<Vec<(String, Value)>> {
             ("trusted_ca_cert_file", [path]) if file.is_none() => file = values::fixed(path),
             ("trust_pool", [kind, path]) if kind == "file" && file.is_none() => file = values::fixed(path),
             ("trust_pool", [kind]) if kind == "file" && file.is_none() => match inside.inside() {
-                [one] if one.name() == "pem_file" && one.args().len() == 1 => file = values::fixed(one.word(1)),
+                [one] if one.name() == "pem_file" && one.args().len() == 1 => {
+                    file = values::fixed(one.word(1))
+                }
                 _ => return None,
             },
             _ => return None,
@@ -241,7 +257,8 @@ fn certified(cx: &Shared, directive: &Directive, options: &mut Options, addresse
         cx.not_possible(directive, why);
     }
     if own || tls.internal {
-        let name = addresses.iter().find_map(|address| address.host.clone()).unwrap_or_else(|| "site".to_owned());
+        let name =
+            addresses.iter().find_map(|address| address.host.clone()).unwrap_or_else(|| "site".to_owned());
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '-', "_");
         let file = |end: &str| format!("/etc/maitred/{name}.{end}");
         tls.certificates.push((file("pem"), file("key"), false, directive.place.clone()));
@@ -267,7 +284,8 @@ fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Vec<Placed
     let binds = listeners::binds(cx, directive, options);
     let mut routes = routes::of(cx, options, directive);
     if tls.closed {
-        let mut route = Route::new(&directive.place, "client_auth", Target::Respond { status: 403, body: None });
+        let mut route =
+            Route::new(&directive.place, "client_auth", Target::Respond { status: 403, body: None });
         route.notes.push("closed: certificates of clients cannot be checked".to_owned());
         routes = vec![route];
     }

@@ -263,9 +263,7 @@ impl<'a> Loader<'a> {
             let from = word.strip_prefix("{args[").and_then(|rest| rest.strip_suffix(":]}"));
             match (from.map(|from| from.parse().unwrap_or(0)), word.as_str()) {
                 (Some(from), _) => words.extend_from_slice(args.get(from..).unwrap_or_default()),
-                (None, text)
-                    if text.contains("{args") && text.len() < 512 && self.count < DIRECTIVES_MAX =>
-                {
+                (None, text) if text.contains("{args") && text.len() < 512 && self.count < DIRECTIVES_MAX => {
                     words.push(with_args(text, args));
                 }
                 (None, _) => words.push(word),
@@ -296,7 +294,8 @@ pub(crate) fn with_environment(
     let (mut out, mut defaults, mut rest) = (String::new(), Vec::new(), text);
     while let Some((before, after)) = rest.split_once("{$") {
         out.push_str(before);
-        let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| !inside.contains('\n')) else {
+        let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| !inside.contains('\n'))
+        else {
             out.push_str("{$");
             rest = after;
             continue;
@@ -375,10 +374,7 @@ mod tests {
         let mut report = Report::default();
         let found = Loader::new(None).expand(parse(&"x".into(), text).unwrap(), None, 0, &mut report);
         let [b, c] = found[0].inside() else { panic!("{found:?}") };
-        assert_eq!(
-            (b.inside()[0].shown(), c.inside()[0].shown()),
-            ("x".to_owned(), "y".to_owned())
-        );
+        assert_eq!((b.inside()[0].shown(), c.inside()[0].shown()), ("x".to_owned(), "y".to_owned()));
         let set = |name: &str| (name == "SET").then(|| "one".to_owned());
         let (text, defaults) = with_environment("{$SET:x} {$UNSET:two}\n{$NONE} {x}", set);
         assert_eq!(text, "one two\n{$NONE} {x}");

@@ -275,7 +275,11 @@ impl Spot<'_, '_> {
                     );
                 }
                 ("requests", Some(_)) if own => self.cx.translated(&path("limits/requests")),
-                _ => self.cx.say(&path(&format!("limits/{key}")), Kind::Choice, "the pool has settings of its own"),
+                _ => self.cx.say(
+                    &path(&format!("limits/{key}")),
+                    Kind::Choice,
+                    "the pool has settings of its own",
+                ),
             }
         }
     }

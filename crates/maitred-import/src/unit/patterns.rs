@@ -34,36 +34,30 @@ pub(crate) fn wide(json: Option<&Json>) -> Taken {
 
 /// Asks for a member as well.
 fn member(mut taken: Taken, key: &str, value: &Json) -> Result<Taken, String> {
-        match key {
-            "uri" => uri(&mut taken, value)?,
-            "method" => methods(&mut taken, value)?,
-            "host" => {
-                let table = named(value, "Host", |(name, text)| Match {
-                    header: vec![(name, host(&text))],
-                    ..Match::default()
-                })?;
-                taken.and(&table)?;
-            }
-            "scheme" => {
-                let scheme = match value.as_str() {
-                    Some("http") => "http",
-                    Some("https") => "https",
-                    _ => return Err("a scheme is `http` or `https`".into()),
-                };
-                taken.and(&Match { scheme: Some(scheme), ..Match::default() })?;
-            }
-            "source" => taken.and(&source(value)?)?,
-            "headers" => {
-                taken.and(&table(value, |pair| Match { header: vec![pair], ..Match::default() })?)?
-            }
-            "arguments" => {
-                taken.and(&table(value, |pair| Match { query: vec![pair], ..Match::default() })?)?
-            }
-            "cookies" => {
-                taken.and(&table(value, |pair| Match { cookie: vec![pair], ..Match::default() })?)?
-            }
-            other => return Err(format!("no condition asks for `{other}`")),
+    match key {
+        "uri" => uri(&mut taken, value)?,
+        "method" => methods(&mut taken, value)?,
+        "host" => {
+            let table = named(value, "Host", |(name, text)| Match {
+                header: vec![(name, host(&text))],
+                ..Match::default()
+            })?;
+            taken.and(&table)?;
         }
+        "scheme" => {
+            let scheme = match value.as_str() {
+                Some("http") => "http",
+                Some("https") => "https",
+                _ => return Err("a scheme is `http` or `https`".into()),
+            };
+            taken.and(&Match { scheme: Some(scheme), ..Match::default() })?;
+        }
+        "source" => taken.and(&source(value)?)?,
+        "headers" => taken.and(&table(value, |pair| Match { header: vec![pair], ..Match::default() })?)?,
+        "arguments" => taken.and(&table(value, |pair| Match { query: vec![pair], ..Match::default() })?)?,
+        "cookies" => taken.and(&table(value, |pair| Match { cookie: vec![pair], ..Match::default() })?)?,
+        other => return Err(format!("no condition asks for `{other}`")),
+    }
     Ok(taken)
 }
 

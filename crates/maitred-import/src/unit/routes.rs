@@ -295,12 +295,7 @@ fn replaced(text: &str, of: impl Fn(&str) -> Option<String>) -> Result<String, S
 ///
 /// # Errors
 /// What has no counterpart, and why.
-fn shared(
-    cx: &Context<'_>,
-    path: &str,
-    action: &Json,
-    share: &Json,
-) -> Result<Files, (String, String)> {
+fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Result<Files, (String, String)> {
     const WHY: &str = "the directory is fixed here, and one for all paths";
     let place = format!("{path}/share");
     let texts: Vec<&str> = match share {
@@ -320,7 +315,9 @@ fn shared(
         Some(_) | None if behind.is_none() && (first.ends_with('/') || texts.len() > 1) => (root, None),
         // A file whose name has the path in its middle is none of one directory.
         Some(_) => return Err(wrong()),
-        None => root.rsplit_once('/').map(|(root, file)| (root, Some(format!("/{file}")))).ok_or_else(wrong)?,
+        None => {
+            root.rsplit_once('/').map(|(root, file)| (root, Some(format!("/{file}")))).ok_or_else(wrong)?
+        }
     };
     if root.contains('$') || texts.iter().any(|text| !text.starts_with(root)) {
         return Err(wrong());
