@@ -170,7 +170,8 @@ impl Engine<'_> {
                     Both::Never => {}
                     Both::Unknown(why) => return Err(why.into()),
                 },
-                _ => return Err(REWRITTEN.into()),
+                Both::Never => {}
+                Both::Unknown(_) => return Err(REWRITTEN.into()),
             }
         }
         match files.missing.then(|| files.root.clone()) {

@@ -347,27 +347,48 @@ fn query(args: &[String]) -> Result<Selector, String> {
     }
 }
 
-/// Expressions that are calls of matchers, or comparisons with one value, all of which have to hold.
+const EXPRESSIONS: &str = "of expressions, calls like `path('/x')` and `{method} == 'POST'` have a counterpart, also with `&&` and `||`";
+
+/// Expressions that are calls of matchers, or comparisons with one value, of which one or all have to hold.
 fn expression(text: &str, proxies: bool) -> Result<Selector, String> {
-    const WHY: &str =
-        "of expressions, calls like `path('/x')` and `{method} == 'POST'` have a counterpart, also with `&&`";
-    if text.contains("||") {
-        return Err(WHY.into());
+    let parts: Result<Vec<Selector>, String> =
+        text.split("||").map(|part| conjunction(part, proxies)).collect();
+    match parts?.as_slice() {
+        [one] => Ok(one.clone()),
+        parts => either(parts).ok_or_else(|| EXPRESSIONS.to_owned()),
     }
+}
+
+/// Requests that any of these is for.
+fn either(parts: &[Selector]) -> Option<Selector> {
+    let has_methods_only =
+        |one: &Selector| !one.methods.is_empty() && Selector { methods: Vec::new(), ..one.clone() }.is_all();
+    if parts.iter().all(has_methods_only) {
+        let methods = parts.iter().flat_map(|one| one.methods.iter().cloned()).collect();
+        return Some(Selector { methods, ..Selector::default() });
+    }
+    let any: Vec<Match> = parts.iter().map(Selector::table).collect::<Option<_>>()?;
+    match any.iter().any(Match::is_empty) {
+        true => Some(Selector::default()),
+        false => Some(condition(Match { any, ..Match::default() })),
+    }
+}
+
+fn conjunction(text: &str, proxies: bool) -> Result<Selector, String> {
     let mut all = Selector::default();
     for part in text.split("&&").map(str::trim) {
         let (part, negative) = match part.strip_prefix('!') {
             Some(part) => (part.trim(), true),
             None => (part, false),
         };
-        let mut words = call(part).or_else(|| comparison(part)).ok_or(WHY)?;
+        let mut words = call(part).or_else(|| comparison(part)).ok_or(EXPRESSIONS)?;
         if negative {
             words.insert(0, "not".to_owned());
         }
         let place = crate::report::Place { file: "".into(), line: 0 };
         match all.and(&one(&Directive { words, block: None, place }, proxies)?) {
             Both::Is(both) => all = both,
-            _ => return Err(WHY.into()),
+            _ => return Err(EXPRESSIONS.into()),
         }
     }
     Ok(all)
