@@ -57,15 +57,15 @@ fn depth(json: &Json) -> usize {
 
 fn document(cx: &Context<'_>) -> Document {
     let mut blocks = Vec::new();
-    let mut sites: Vec<Site> = Vec::new();
     let (mut listens, mut proxies, mut from) = (Vec::new(), Vec::new(), None);
     let empty = serde_json::Map::new();
     let members = |name: &str| cx.root.get(name).and_then(Json::as_object).unwrap_or(&empty);
-    let several = members("listeners").len() > 1;
+    let mut sites: Vec<(Site, String, Vec<String>)> = Vec::new();
+    forwarded_alike(cx, members("listeners"));
     for (address, listener) in members("listeners") {
         let path = format!("/listeners/{}", address.replace('/', "~1"));
         cx.translated(&path);
-        let Some(address) = listen(cx, &path, address, several) else { continue };
+        let Some(address) = listen(cx, &path, address) else { continue };
         let mut block = Block::new("[[listen]]").from(&cx.place(&path), &path);
         block.push("address", address.as_str(), None);
         if address.starts_with("unix:") {
@@ -75,16 +75,22 @@ fn document(cx: &Context<'_>) -> Document {
         listens.push(block);
         forwarded(cx, &path, listener, &mut proxies, &mut from);
         for (key, _) in listener.as_object().into_iter().flatten() {
-            if !["pass", "tls", "forwarded", "client_ip"].contains(&key.as_str()) {
-                cx.say(
-                    &format!("{path}/{key}"),
-                    Kind::NotNeeded,
-                    "backlogs are long, and threads share the addresses",
-                );
+            let place = format!("{path}/{key}");
+            match key.as_str() {
+                "pass" | "tls" | "forwarded" | "client_ip" => {}
+                "backlog" => cx.say(&place, Kind::NotNeeded, "the queue is as long as the kernel lets it be"),
+                _ => cx.not_possible(&place, "this member is not known"),
             }
         }
-        let port = several.then(|| address.rsplit(':').next().unwrap_or_default().to_owned());
-        routes::listener(cx, &path, listener, port.as_deref(), &mut sites);
+        let pass = listener.get("pass").and_then(Json::as_str).unwrap_or_default().to_owned();
+        match sites.iter_mut().find(|(_, known, _)| *known == pass) {
+            // Listeners that lead to the same place are those of one site.
+            Some((.., addresses)) => {
+                cx.translated(&format!("{path}/pass"));
+                addresses.push(address);
+            }
+            None => sites.push((routes::listener(cx, &path, listener), pass, vec![address])),
+        }
     }
     let mut server = Block::new("[server]");
     if !proxies.is_empty() {
@@ -100,7 +106,15 @@ fn document(cx: &Context<'_>) -> Document {
     blocks.push(log(cx));
     blocks.push(types(cx));
     blocks.retain(|block| !block.entries.is_empty());
-    blocks.extend(sites.into_iter().flat_map(write::site));
+    let several = sites.len() > 1;
+    for (site, _, addresses) in sites {
+        let mut tables = write::site(site);
+        if let Some(first) = tables.first_mut().filter(|_| several) {
+            first.push("listen", Value::one_or_more(&addresses), None);
+            first.entries.rotate_right(1);
+        }
+        blocks.extend(tables);
+    }
     for (name, _) in members("applications") {
         // Applications that nothing leads to are shown as well.
         if let Err(why) = applications::pool(cx, name, None) {
@@ -128,7 +142,8 @@ fn rest(cx: &Context<'_>) {
                 cx.say("/settings/listen_threads", Kind::NotNeeded, "there is an event loop for each CPU")
             }
             "telemetry" => {
-                cx.say("/settings/telemetry", Kind::NotNeeded, "it is for observers, not for clients")
+                let why = "`traceparent` goes on to applications, and no spans are sent";
+                cx.say("/settings/telemetry", Kind::Choice, why);
             }
             key => cx.not_possible(&format!("/settings/{key}"), "there are no scripts in the server"),
         }
@@ -146,15 +161,31 @@ fn tls(cx: &Context<'_>, path: &str, listener: &Json, block: &mut Block) {
     block.off = Some("no site has a certificate yet: `certificates` in [[site]] names files".into());
 }
 
-fn listen(cx: &Context<'_>, path: &str, address: &str, several: bool) -> Option<String> {
+fn listen(cx: &Context<'_>, path: &str, address: &str) -> Option<String> {
     if let Some(name) = address.strip_prefix("unix:")
-        && (several || !name.starts_with('/'))
+        && !name.starts_with('/')
     {
-        let why = "a Unix socket has an absolute path, and its routes are those of all other addresses, too";
-        cx.say(path, Kind::NotPossible, why);
+        cx.say(path, Kind::NotPossible, "a Unix socket has an absolute path: nobody can connect");
         return None;
     }
     Some(address.strip_prefix('*').map_or(address.to_owned(), str::to_owned))
+}
+
+/// Proxies are trusted at all addresses, or at none.
+fn forwarded_alike(cx: &Context<'_>, listeners: &serde_json::Map<String, Json>) {
+    let of = |listener: &Json| (listener.get("forwarded").cloned(), listener.get("client_ip").cloned());
+    let mut all = listeners.values().map(of);
+    let Some(first) = all.next() else { return };
+    if all.all(|one| one == first) {
+        return;
+    }
+    for (address, listener) in listeners {
+        for key in ["forwarded", "client_ip"].iter().filter(|key| listener.get(**key).is_some()) {
+            let path = format!("/listeners/{}/{key}", address.replace('/', "~1"));
+            let why = "`trusted_proxies` of [server] is for all addresses, and this is for some";
+            cx.say(&path, Kind::Worse, why);
+        }
+    }
 }
 
 /// `forwarded`, and `client_ip` of older versions: proxies, and the field that they name the client in.
@@ -176,8 +207,19 @@ fn forwarded(
             match name {
                 "source" => {}
                 _ if name == field => cx.translated(&place),
-                "protocol" | "recursive" => {
-                    cx.say(&place, Kind::NotNeeded, "what trusted proxies say is used")
+                "protocol" if is_usual(member.get(name)) => {
+                    cx.say(&place, Kind::NotNeeded, "trusted proxies say so in this field");
+                }
+                "protocol" => {
+                    let why = "proxies say in `X-Forwarded-Proto` whether a client uses TLS";
+                    cx.say(&place, Kind::Worse, why);
+                }
+                "recursive" if member.get(name).and_then(Json::as_bool) == Some(true) => {
+                    let why = "of what proxies say, the last address that is none of theirs counts";
+                    cx.say(&place, Kind::NotNeeded, why);
+                }
+                "recursive" => {
+                    cx.say(&place, Kind::Choice, "the last address that is none of a trusted proxy counts");
                 }
                 _ => cx.not_possible(&place, "this member is not known"),
             }
@@ -198,6 +240,11 @@ fn forwarded(
             }
         }
     }
+}
+
+/// Whether it is the field in which proxies say the client's protocol.
+fn is_usual(field: Option<&Json>) -> bool {
+    field.and_then(Json::as_str).is_some_and(|field| field.eq_ignore_ascii_case("x-forwarded-proto"))
 }
 
 fn settings(cx: &Context<'_>) -> Block {
@@ -229,13 +276,28 @@ fn settings(cx: &Context<'_>) -> Block {
                 };
                 block.push(key, write::time(seconds.saturating_mul(1000).clamp(1000, 86_400_000)), None);
             }
-            ("discard_unsafe_fields" | "server_version" | "body_buffer_size", _) => {
-                cx.say(&path, Kind::NotNeeded, "fields with `_` are dropped, and the version is not shown");
+            ("discard_unsafe_fields", _) => {
+                cx.say(&path, Kind::Choice, "fields that could be taken for known ones are dropped");
+            }
+            ("server_version", _) if value.as_bool() == Some(false) => {
+                cx.say(&path, Kind::NotNeeded, "`Server` has no version");
+            }
+            ("server_version", _) => cx.say(&path, Kind::Choice, "`Server` has no version"),
+            ("body_buffer_size", _) => {
+                cx.say(
+                    &path,
+                    Kind::NotNeeded,
+                    "applications get bodies as they were sent, wherever they waited",
+                );
             }
             // `types` and `spool` have them.
             ("static" | "body_temp_path", _) => {}
-            ("chunked_transform", _) => cx.say(&path, Kind::NotNeeded, "bodies in chunks reach applications"),
-            _ => cx.say(&path, Kind::Choice, "it has no effect here"),
+            ("chunked_transform", _) if value.as_bool() == Some(true) => {
+                cx.say(&path, Kind::NotNeeded, "bodies in chunks reach applications");
+            }
+            ("chunked_transform", _) => cx.say(&path, Kind::Better, "bodies in chunks reach applications"),
+            ("log_route", _) => cx.say(&path, Kind::Choice, "[log] has settings of its own"),
+            _ => cx.not_possible(&path, "this member is not known"),
         }
     }
     block

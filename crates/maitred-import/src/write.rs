@@ -300,6 +300,11 @@ fn common(block: &mut Block, keys: &Shared) {
     }
 }
 
+/// What stands for the braces of a placeholder in the value of a [`Header`], whose own braces are no such.
+pub(crate) const OPEN: char = super::drafts::BRACES[0];
+/// The brace at its end.
+pub(crate) const CLOSE: char = super::drafts::BRACES[1];
+
 fn rules(headers: &[Header]) -> Option<Value> {
     let of = |how| {
         let mut pairs: Vec<(String, Value)> = Vec::new();
@@ -331,7 +336,7 @@ pub(crate) fn written(value: &str) -> String {
 }
 
 impl Route {
-    pub(super) fn goes_to_pool(&self) -> bool {
+    pub(crate) fn goes_to_pool(&self) -> bool {
         matches!(&self.target, Target::Pool { .. }) || self.falls_back().is_some()
     }
 

@@ -21,6 +21,9 @@ pub(crate) fn basic_auth(cx: &Shared, directive: &Directive, words: &[String]) -
         let (Some(name), Some(hash)) = (values::fixed(line.name()), values::fixed(line.word(1))) else {
             return Err("names and hashes are fixed here, without placeholders".into());
         };
+        if !["$2", "$argon2"].iter().any(|begin| hash.starts_with(begin)) {
+            return Err("hashes are those of bcrypt and Argon2, as `caddy hash-password` writes them".into());
+        }
         cx.translated(line);
         users.push((name, hash.into()));
     }
@@ -61,7 +64,14 @@ pub(crate) fn forward_auth(cx: &Shared, directive: &Directive, words: &[String])
             "header_up" => {
                 cx.not_possible(line, "the other server gets the request's own fields, and those about it")
             }
-            _ => cx.say(line, Kind::Choice, "the pool has settings of its own"),
+            "header_down" => cx.not_possible(line, "what a client is refused with is the other server's"),
+            name if ["lb_", "health_", "fail_", "max_fails", "flush_"]
+                .iter()
+                .any(|begin| name.starts_with(begin)) =>
+            {
+                cx.say(line, Kind::Choice, "the pool of the other server has settings of its own");
+            }
+            name => return Err(format!("there is no counterpart of `{name}`")),
         }
     }
     let path = path.ok_or("it has no `uri`")?;
@@ -95,6 +105,8 @@ pub(crate) fn rate_limit(cx: &Shared, directive: &Directive) -> Result<Vec<Strin
         let key = key.strip_prefix("http.request.").unwrap_or(key);
         let mut block = Block::new("").from(&zone.place, &zone.shown());
         block.push("rate", format!("{events}/{}", write::time(window.clamp(1, 86_400_000))), None);
+        // As many at once as in one window.
+        block.push("burst", events.saturating_sub(1), None);
         match key.strip_prefix("header.") {
             Some(field) if maitred_config::is_claim(field) => {
                 return Err("a client writes this field itself: requests are counted by address or by a field of the client".into());
@@ -110,20 +122,95 @@ pub(crate) fn rate_limit(cx: &Shared, directive: &Directive) -> Result<Vec<Strin
                 _ => cx.say(line, Kind::Choice, "it has no effect here"),
             }
         }
-        cx.translated(zone);
+        cx.say(
+            zone,
+            Kind::Choice,
+            "the rate is even: what a window had too many is made up for, and not forgotten",
+        );
         names.push(cx.limit(zone.word(1), block));
     }
     cx.translated(directive);
     Ok(names)
 }
 
-/// `log` of a site: the name of its access log, if it is not that of the server.
-pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
+/// Names of codings in Caddy.
+const CODINGS: &[&str] = &["gzip", "zstd", "br"];
+
+/// `encode`: the keys of `compress`.
+pub(crate) fn encode(cx: &Shared, directive: &Directive) -> Vec<(String, Value)> {
+    let mut entries = Vec::new();
+    match directive.args().iter().any(|coding| coding == "zstd" || coding == "br")
+        || directive.args().is_empty()
+    {
+        true => cx.translated(directive),
+        false => cx.say(directive, Kind::Better, "clients that accept a better coding than gzip get that"),
+    }
+    for line in directive.inside() {
+        match line.name() {
+            "minimum_length" => match line.word(1).parse::<u64>() {
+                Ok(bytes) => {
+                    cx.translated(line);
+                    entries.push(("bytes_min".to_owned(), bytes.into()));
+                }
+                Err(_) => cx.not_possible(line, "this is not a number"),
+            },
+            "match" => {
+                let mut types = Vec::new();
+                let words = line.args().to_vec();
+                let lines = line.inside().iter().map(|line| line.words.clone());
+                for words in lines.chain((!words.is_empty()).then_some(words)) {
+                    match words.as_slice() {
+                        [header, name, kind]
+                            if header == "header" && name.eq_ignore_ascii_case("content-type") =>
+                        {
+                            let kind = kind.trim_end_matches("; charset=utf-8").trim_end_matches('*');
+                            types.push(if kind.ends_with('/') {
+                                format!("{kind}*")
+                            } else {
+                                kind.to_owned()
+                            });
+                        }
+                        _ => types.push(String::new()),
+                    }
+                }
+                match types.iter().all(|kind| kind.contains('/')) {
+                    true => {
+                        cx.translated(line);
+                        line.inside().iter().for_each(|line| cx.translated(line));
+                        entries.push(("types".to_owned(), Value::texts(&types)));
+                    }
+                    false => cx.say(line, Kind::Choice, "what is compressed is said by its media type"),
+                }
+            }
+            coding if CODINGS.contains(&coding) => {
+                cx.say(line, Kind::Choice, "`compress` has levels of its own for each coding");
+            }
+            _ => cx.not_possible(line, "there is no key for this"),
+        }
+    }
+    entries
+}
+
+/// What a site says of its log.
+#[derive(Debug, Default)]
+pub(crate) struct Logged {
+    /// `access_log`: a name.
+    pub(crate) name: Option<String>,
+    /// `access_log = false`
+    pub(crate) quiet: bool,
+}
+
+/// `log` of a site.
+pub(crate) fn log(cx: &Shared, directive: &Directive) -> Logged {
     let line = |name: &str| directive.inside().iter().find(|line| line.name() == name);
     for other in
         directive.inside().iter().filter(|line| !["output", "format", "level"].contains(&line.name()))
     {
-        cx.say(other, Kind::Choice, "the log of a site has all its requests");
+        cx.say(
+            other,
+            Kind::Choice,
+            "lines have fields of their own, and the log of a site has all its requests",
+        );
     }
     let format = line("format").map_or("json", |format| format.word(1));
     let mut block = Block::new("").from(&directive.place, &directive.shown());
@@ -143,8 +230,9 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
             file.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or("access")
         }
         "discard" => {
-            cx.say(directive, Kind::Choice, "`access_log = false` in the site writes no lines for it");
-            return None;
+            cx.translated(directive);
+            output.into_iter().for_each(|line| cx.translated(line));
+            return Logged { name: None, quiet: true };
         }
         "net" => {
             cx.say(
@@ -152,7 +240,7 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
                 Kind::Choice,
                 "`to = \"syslog://…\"` in [access_log.NAME] sends lines to a server",
             );
-            return None;
+            return Logged::default();
         }
         _ => {
             block.push("to", "stdout", None);
@@ -161,8 +249,14 @@ pub(crate) fn log(cx: &Shared, directive: &Directive) -> Option<String> {
     };
     block.push("format", if format == "console" { "human" } else { "json" }, None);
     for said in [output, line("format"), line("level")].into_iter().flatten() {
-        cx.say(said, Kind::Translated, "");
+        match said.name() == "level" || (said.name() == "format" && said.word(1) != "json") {
+            true => cx.say(said, Kind::Choice, "lines have fields and a form of their own"),
+            false => cx.translated(said),
+        }
+        said.inside()
+            .iter()
+            .for_each(|line| cx.say(line, Kind::Choice, "files of logs are rotated by logrotate"));
     }
     cx.translated(directive);
-    Some(cx.log(wanted, block))
+    Logged { name: Some(cx.log(wanted, block)), quiet: false }
 }

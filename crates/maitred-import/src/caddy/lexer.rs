@@ -125,11 +125,12 @@ impl Lexer<'_> {
             while let Some(c) = self.rest.peek().copied().filter(|c| *c != '\n') {
                 text.push(c);
                 self.take();
-            }
-            if text.trim() == mark {
-                let indent = text.find(mark).unwrap_or(0);
-                let cut = |line: &String| line.get(indent..).unwrap_or_default().to_owned();
-                return Ok(lines.iter().map(cut).collect::<Vec<_>>().join("\n"));
+                // What follows the mark are other words.
+                if text.ends_with(mark) && text.trim_start() == mark {
+                    let indent = text.len() - mark.len();
+                    let cut = |line: &String| line.get(indent..).unwrap_or_default().to_owned();
+                    return Ok(lines.iter().map(cut).collect::<Vec<_>>().join("\n"));
+                }
             }
             lines.push(text);
             if self.take().is_none() {
@@ -158,6 +159,7 @@ mod tests {
         assert_eq!(words("a \"b \\\" c\" `d \"e\"`"), ["a", "b \" c", "d \"e\"", "⏎"]);
         assert_eq!(words("a \\\n b\n\n\nc#d"), ["a", "b", "⏎", "c#d", "⏎"]);
         assert_eq!(words("a <<END\n  x\n    y\n  END\nb"), ["a", "x\n  y", "⏎", "b", "⏎"]);
+        assert_eq!(words("a <<END\n\tx\n\tEND 200 # c\nb"), ["a", "x", "200", "⏎", "b", "⏎"]);
     }
 
     #[test]

@@ -1,8 +1,14 @@
 //! Caddyfiles.
 
 mod access;
+mod answers;
+mod edits;
+mod errors;
 mod lexer;
+mod listeners;
 mod matchers;
+mod options;
+mod paths;
 mod proxy;
 mod routes;
 mod sites;
@@ -29,7 +35,7 @@ pub(crate) fn import(paths: &[PathBuf], root: Option<&Path>) -> Result<(Document
         let text = files::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         let name = path.display().to_string();
         report.read(&name.as_str().into(), &text);
-        let parsed = tree::parse(&name.as_str().into(), &text);
+        let parsed = tree::read(&name.as_str().into(), &text, &mut report);
         let directives = parsed.map_err(|(why, line)| format!("{name}:{line}: {why}"))?;
         let base = path.parent().unwrap_or(Path::new(""));
         all.extend(loader.expand(directives, Some(base), 0, &mut report));

@@ -1,7 +1,7 @@
 //! `reverse_proxy` and `php_fastcgi`: pools.
 
 use super::tree::Directive;
-use super::values;
+use super::values::{self, Known};
 use crate::drafts::{Header, How};
 use crate::model::{Block, Value};
 use crate::report::Kind;
@@ -29,14 +29,69 @@ pub(crate) struct Proxy {
 ///
 /// # Errors
 /// Why it is not possible.
-pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> Result<Proxy, String> {
+pub(crate) fn reverse(
+    cx: &Shared,
+    directive: &Directive,
+    words: &[String],
+    known: Known<'_>,
+) -> Result<Proxy, String> {
+    let found = of_pool(cx, directive, words, "http")?;
+    let rewrite = directive.inside().iter().find(|line| line.name() == "rewrite");
+    let rewrite = match rewrite {
+        Some(line) => {
+            let to = values::template(line.word(1), known)?;
+            cx.translated(line);
+            Some(to)
+        }
+        None => None,
+    };
+    cx.translated(directive);
+    if found.own_host {
+        let why = "servers over TLS get their own name as `Host`, as from Caddy 2.11; older versions pass on the client's";
+        cx.say(directive, Kind::Choice, why);
+    }
+    let pool = cx.pool(&name_of(&found.upstreams), found.block);
+    Ok(Proxy { pool, request: found.request, response: found.response, rewrite })
+}
+
+/// A pool before it has a name, and what goes with it.
+pub(crate) struct Found {
+    /// The keys of the pool.
+    pub(crate) block: Block,
+    /// `header_up`
+    pub(crate) request: Vec<Header>,
+    /// `header_down`
+    pub(crate) response: Vec<Header>,
+    upstreams: Vec<String>,
+    own_host: bool,
+}
+
+/// Lines of `php_fastcgi` that are no lines of `reverse_proxy`.
+const OF_PHP: &[&str] =
+    &["root", "index", "split", "env", "try_files", "resolve_root_symlink", "capture_stderr"];
+
+/// How long Caddy waits for a server: without end.
+const PATIENCE: &str = "24h";
+
+/// The keys of a pool.
+///
+/// # Errors
+/// Why it is not possible.
+pub(crate) fn of_pool(
+    cx: &Shared,
+    directive: &Directive,
+    words: &[String],
+    scheme: &'static str,
+) -> Result<Found, String> {
     let mut upstreams: Vec<String> = words.to_vec();
     let mut proxy = Proxy::default();
-    let mut settings: Vec<(&str, Value)> = Vec::new();
+    let mut settings: Vec<(&'static str, Value)> = Vec::new();
     let mut health: Vec<(String, Value)> = Vec::new();
+    let php = scheme == "fastcgi";
     for line in directive.inside() {
         match line.name() {
-            "dynamic" => upstreams.extend(dynamic(cx, line)),
+            name if php && OF_PHP.contains(&name) => {}
+            "dynamic" => upstreams.push(dynamic(cx, line)?),
             "to" => {
                 upstreams.extend(line.args().iter().cloned());
                 cx.translated(line);
@@ -46,11 +101,9 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
                 settings.push(("host", "server".into()));
             }
             "header_up" | "header_down" => fields(cx, line, &mut proxy),
-            "rewrite" => {
-                proxy.rewrite = Some(values::template(line.word(1))?);
-                cx.translated(line);
-            }
-            "transport" if line.word(1) == "http" => transport(cx, line, &mut settings),
+            "rewrite" if !php => {}
+            "transport" if line.word(1) == "http" && !php => transport(cx, line, &mut settings)?,
+            "dial_timeout" | "read_timeout" | "write_timeout" if php => timeouts(cx, line, &mut settings),
             "lb_policy" | "lb_retries" => balancing(cx, line, &mut settings),
             "lb_try_duration"
             | "lb_try_interval"
@@ -66,14 +119,7 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
                 }
                 None => cx.not_possible(line, "`health` of a pool has no such key"),
             },
-            "flush_interval" | "buffers" | "request_buffers" | "response_buffers" | "stream_timeout"
-            | "stream_close_delay" | "max_buffer_size" => {
-                cx.not_needed(line, "responses are passed on as they come");
-            }
-            "trusted_proxies" => {
-                cx.say(line, Kind::Worse, "`trusted_proxies` of [server] says that for all pools")
-            }
-            _ => cx.not_possible(line, "there is no key for this in a pool"),
+            name => passing(cx, line, name)?,
         }
     }
     // Without a path, Caddy checks nothing.
@@ -83,10 +129,90 @@ pub(crate) fn reverse(cx: &Shared, directive: &Directive, words: &[String]) -> R
     if is_ejected(directive) {
         settings.push(("outliers", Value::Table(outliers(directive))));
     }
-    let scheme = if speaks_http2(directive, "h2c") { "h2" } else { "http" };
+    let upstreams = with_ranges(&upstreams)?;
+    let scheme = match (php, speaks_tls(directive), speaks_http2(directive, "h2c")) {
+        (false, true, _) => "https",
+        (false, false, true) => "h2",
+        _ => scheme,
+    };
+    let tls = scheme == "https" || upstreams.iter().any(|upstream| upstream.starts_with("https://"));
+    let names_host = directive.inside().iter().any(|line| {
+        line.name() == "header_up" && line.word(1).trim_end_matches(':').eq_ignore_ascii_case("host")
+    });
+    let own_host = tls && !names_host;
+    if own_host {
+        settings.push(("host", "server".into()));
+    }
+    if !settings.iter().any(|(key, _)| *key == "request_timeout") {
+        settings.push(("request_timeout", PATIENCE.into()));
+    }
+    if !php {
+        settings.push(("target", "as_sent".into()));
+    }
     let block = block(cx, directive, &upstreams, scheme, settings)?;
-    proxy.pool = cx.pool(&name_of(&upstreams), block);
-    Ok(proxy)
+    Ok(Found { block, request: proxy.request, response: proxy.response, upstreams, own_host })
+}
+
+/// Lines about what passes between clients and servers.
+///
+/// # Errors
+/// Without the line, something else would answer.
+fn passing(cx: &Shared, line: &Directive, name: &str) -> Result<(), String> {
+    match name {
+        "flush_interval" => cx.not_needed(line, "each piece of a response goes on as it comes"),
+        "buffers" | "request_buffers" | "response_buffers" | "buffer_requests" | "buffer_responses"
+        | "max_buffer_size" => {
+            let why = "`request_buffering` and `response_buffering` say what is kept, and where";
+            cx.say(line, Kind::Choice, why);
+        }
+        "stream_close_delay" => cx.say(line, Kind::Better, "a reload closes no connection of a WebSocket"),
+        "stream_timeout" => cx.say(line, Kind::Worse, "connections of WebSockets have no longest time"),
+        "verbose_logs" => cx.say(line, Kind::Choice, "the error log names the server that failed"),
+        "trusted_proxies" => {
+            cx.say(line, Kind::Worse, "`trusted_proxies` of [server] says that, for all pools alike");
+        }
+        name => return Err(format!("there is no counterpart of `{name}`")),
+    }
+    Ok(())
+}
+
+/// Times of `php_fastcgi`, and of a transport.
+fn timeouts(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
+    let time = values::millis(line.word(1)).map(|millis| millis.clamp(1, 86_400_000));
+    match (line.name(), time) {
+        (_, None) => cx.not_possible(line, "this is no time"),
+        ("dial_timeout", Some(millis)) => {
+            cx.translated(line);
+            settings.push(("connect_timeout", write::time(millis.min(3_600_000)).into()));
+        }
+        ("write_timeout", Some(_)) => {
+            cx.say(line, Kind::Choice, "`request_timeout` bounds how long a server takes nothing as well");
+        }
+        (_, Some(millis)) => {
+            cx.say(line, Kind::Choice, "how long a server may be silent, before and behind the head");
+            settings.retain(|(key, _)| *key != "request_timeout");
+            settings.push(("request_timeout", write::time(millis).into()));
+        }
+    }
+}
+
+/// Servers, each port of a range for itself.
+fn with_ranges(upstreams: &[String]) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for upstream in upstreams {
+        let range = upstream.rsplit_once(':').and_then(|(host, ports)| {
+            let (first, last) = ports.split_once('-')?;
+            Some((host, first.parse::<u16>().ok()?, last.parse::<u16>().ok()?))
+        });
+        match range {
+            None => all.push(upstream.clone()),
+            Some((host, first, last)) if first <= last && last - first < 64 => {
+                all.extend((first..=last).map(|port| format!("{host}:{port}")));
+            }
+            Some(_) => return Err("the range of ports is too large".into()),
+        }
+    }
+    Ok(all)
 }
 
 /// The word behind a directive in the block.
@@ -96,12 +222,35 @@ fn said<'d>(directive: &'d Directive, name: &str) -> Option<&'d str> {
 
 /// What is said of servers that fail.
 fn failures(cx: &Shared, directive: &Directive, line: &Directive) {
+    let said_of = |name: &str| said(directive, name).is_some();
     match line.name() {
-        "lb_try_duration" | "lb_try_interval" => {
-            cx.not_needed(line, "another server is tried at once, as often as `attempts` of `retry` says");
+        "lb_try_duration" if values::millis(line.word(1)) == Some(0) => {
+            cx.not_needed(line, "this is what it is without the line");
         }
+        "lb_try_duration" => {
+            let why = "another server is tried at once, as often as `attempts` of `retry` says, and none is waited for";
+            cx.say(line, Kind::Worse, why);
+        }
+        "lb_try_interval" if !said_of("lb_try_duration") => {
+            cx.not_needed(line, "without `lb_try_duration` nothing is tried again");
+        }
+        "lb_try_interval" => cx.say(line, Kind::Choice, "another server is tried at once"),
         "fail_duration" | "max_fails" | "unhealthy_status" if is_ejected(directive) => cx.translated(line),
-        _ => cx.not_needed(line, "servers that fail are left out for a while, and requests retried"),
+        _ if !said_of("fail_duration") => {
+            cx.not_needed(line, "without `fail_duration` nothing is remembered of failures");
+        }
+        "fail_duration" | "max_fails" => {
+            cx.say(
+                line,
+                Kind::Better,
+                "a server that cannot be reached is left out for a while, and requests go to others",
+            );
+        }
+        _ => cx.say(
+            line,
+            Kind::Worse,
+            "servers are left out for a while for what they answer, if `outliers` says so",
+        ),
     }
 }
 
@@ -133,18 +282,21 @@ fn speaks_http2(directive: &Directive, version: &str) -> bool {
     })
 }
 
+/// Whether the transport uses TLS.
+fn speaks_tls(directive: &Directive) -> bool {
+    let transports =
+        directive.inside().iter().filter(|line| line.name() == "transport" && line.word(1) == "http");
+    transports.flat_map(Directive::inside).any(|line| line.name() == "tls" || line.name().starts_with("tls_"))
+}
+
 /// The names of `dynamic a` and `dynamic srv`, which are resolved again and again.
-fn dynamic(cx: &Shared, line: &Directive) -> Option<String> {
-    match source(cx, line) {
-        Ok(found) => {
-            cx.translated(line);
-            Some(found)
-        }
-        Err(why) => {
-            cx.not_possible(line, why);
-            None
-        }
-    }
+///
+/// # Errors
+/// Why it is not possible.
+fn dynamic(cx: &Shared, line: &Directive) -> Result<String, String> {
+    let found = source(cx, line)?;
+    cx.translated(line);
+    Ok(found)
 }
 
 /// # Errors
@@ -160,10 +312,19 @@ fn source(cx: &Shared, line: &Directive) -> Result<String, String> {
     for inside in line.inside() {
         match inside.name() {
             "resolvers" => cx.say(inside, Kind::Choice, "`resolver` of [server] says that for all pools"),
-            "refresh" | "dial_timeout" | "dial_fallback_delay" | "grace_period" | "versions" => {
-                cx.not_needed(inside, "names are resolved again when their records end");
+            "refresh" | "grace_period" => {
+                cx.say(inside, Kind::Choice, "names are resolved again when their records end");
             }
-            _ => cx.translated(inside),
+            "dial_timeout" | "dial_fallback_delay" => {
+                cx.say(inside, Kind::Choice, "`resolver` of [server] has times of its own");
+            }
+            "versions"
+                if inside.args().iter().all(|version| ["ipv4", "ipv6"].contains(&version.as_str())) =>
+            {
+                cx.say(inside, Kind::Choice, "servers are asked at their addresses of both families");
+            }
+            "name" | "port" | "service" | "proto" => cx.translated(inside),
+            name => return Err(format!("there is no counterpart of `{name}`")),
         }
     }
     match line.word(1) {
@@ -199,10 +360,17 @@ fn balancing(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Va
             cx.translated(line);
             settings.extend(found);
         }
-        None if ["random", "least_conn", "random_choose", ""].contains(&line.word(1)) => {
-            cx.not_needed(line, "the server with the fewest requests gets the next one");
+        None if line.word(1) == "least_conn" => {
+            cx.not_needed(line, "the server with the fewest requests gets the next one, as without it");
         }
-        None => cx.not_possible(line, "there is no such `balance`"),
+        None if ["random", "random_choose"].contains(&line.word(1)) => {
+            cx.say(line, Kind::Better, "the server with the fewest requests gets the next one");
+        }
+        None => cx.say(
+            line,
+            Kind::Worse,
+            "there is no such `balance`: the server with the fewest requests gets the next one",
+        ),
     }
 }
 
@@ -272,35 +440,69 @@ fn is_servers_host(line: &Directive) -> bool {
     line.word(1).trim_end_matches(':').eq_ignore_ascii_case("host") && placeholders.contains(&line.word(2))
 }
 
-fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) {
+/// `transport http`
+///
+/// # Errors
+/// Without what it says, the servers are not asked as they have to be.
+fn transport(cx: &Shared, line: &Directive, settings: &mut Vec<(&'static str, Value)>) -> Result<(), String> {
     cx.translated(line);
     for inside in line.inside() {
-        let time = values::millis(inside.word(1)).map(|millis| millis.clamp(1, 3_600_000));
-        match (inside.name(), time) {
-            ("dial_timeout", Some(millis)) => {
-                cx.translated(inside);
-                settings.push(("connect_timeout", write::time(millis).into()));
+        let word = |at: usize| values::fixed(inside.word(at)).filter(|word| !word.is_empty());
+        match inside.name() {
+            "dial_timeout" | "response_header_timeout" | "read_timeout" | "write_timeout" => {
+                timeouts(cx, inside, settings);
             }
-            ("response_header_timeout" | "read_timeout", Some(millis)) => {
-                cx.translated(inside);
-                settings.retain(|(key, _)| *key != "request_timeout");
-                settings.push(("request_timeout", write::time(millis).into()));
+            "tls" => cx.translated(inside),
+            "tls_insecure_skip_verify" => secure(cx, inside, settings, ("verify", false.into())),
+            "tls_server_name" => {
+                let name = word(1).ok_or("the name of the server is fixed here")?;
+                secure(cx, inside, settings, ("server_name", name.into()));
             }
-            ("tls_insecure_skip_verify", _) => secure(cx, inside, settings, ("verify", false.into())),
-            ("tls_server_name", _) if values::fixed(inside.word(1)).is_some() => {
-                secure(cx, inside, settings, ("server_name", inside.word(1).into()));
+            "tls_trusted_ca_certs" if inside.args().len() == 1 => {
+                let file = word(1).ok_or("its authority is a file here")?;
+                secure(cx, inside, settings, ("ca", file.into()));
             }
-            ("proxy_protocol", _) if matches!(inside.word(1), "v1" | "v2") => {
+            "tls_trust_pool" if inside.word(1) == "file" && inside.args().len() == 2 => {
+                let file = word(2).ok_or("its authority is a file here")?;
+                secure(cx, inside, settings, ("ca", file.into()));
+            }
+            "tls_client_auth" if inside.args().len() == 2 => {
+                let (certificate, key) = word(1).zip(word(2)).ok_or("its certificate is a file here")?;
+                secure(cx, inside, settings, ("certificate", certificate.into()));
+                add_tls(settings, ("key".to_owned(), key.into()));
+            }
+            "proxy_protocol" if matches!(inside.word(1), "v1" | "v2") => {
                 cx.translated(inside);
                 settings.push(("proxy_protocol", inside.word(1).into()));
             }
-            ("versions", _) => cx.translated(inside),
-            ("tls" | "tls_server_name" | "tls_client_auth" | "tls_trust_pool" | "proxy_protocol", _) => {
-                cx.not_possible(inside, "write it in `tls` of the pool");
+            "versions"
+                if inside.args().iter().all(|version| ["1.1", "2", "h2c"].contains(&version.as_str())) =>
+            {
+                cx.translated(inside);
             }
-            _ => cx.not_needed(inside, "connections to servers are kept, and compression is left to them"),
+            "keepalive"
+            | "keepalive_interval"
+            | "keepalive_idle_conns"
+            | "keepalive_idle_conns_per_host"
+            | "read_buffer"
+            | "write_buffer"
+            | "max_response_header"
+            | "expect_continue_timeout" => {
+                cx.say(
+                    inside,
+                    Kind::Choice,
+                    "connections to servers, and what they hold, have bounds of their own",
+                );
+            }
+            "compression" => cx.not_needed(inside, "servers compress for clients that ask for it"),
+            "dial_fallback_delay" => cx.not_needed(inside, "it is for names with addresses of both families"),
+            "resolvers" => cx.say(inside, Kind::Choice, "`resolver` of [server] says that for all pools"),
+            "max_conns_per_host" => cx.say(inside, Kind::Worse, "connections to a server are not counted"),
+            "tls_timeout" => cx.say(inside, Kind::Choice, "`connect_timeout` is for the handshake as well"),
+            name => return Err(format!("there is no counterpart of `{name}`")),
         }
     }
+    Ok(())
 }
 
 /// Adds to `tls` of a pool.
@@ -316,25 +518,62 @@ fn add_tls(settings: &mut Vec<(&str, Value)>, entry: (String, Value)) {
     }
 }
 
-/// Fields that every pool gets.
-const SENT: &str = "x-forwarded-for x-forwarded-proto x-forwarded-host x-real-ip x-forwarded-port x-forwarded-server \
-                    connection upgrade x-scheme x-forwarded-ssl forwarded";
+/// `header_up` of the fields that applications get anyway, with the values that are those of Caddy itself.
+const SENT: &[(&str, &[&str])] = &[
+    ("x-forwarded-for", &["{remote_host}", "{client_ip}", "{http.request.remote.host}"]),
+    ("x-forwarded-proto", &["{scheme}", "{http.request.scheme}"]),
+    ("x-forwarded-host", &["{hostport}", "{http.request.hostport}", "{http.request.header.Host}"]),
+    ("connection", &["{>Connection}", "{http.request.header.Connection}", "Upgrade", "upgrade"]),
+    ("upgrade", &["{>Upgrade}", "{http.request.header.Upgrade}", "websocket"]),
+];
+
+/// Fields in which a server says who the client is, none of which a configuration writes.
+fn is_about_client(name: &str) -> bool {
+    name.starts_with("x-forwarded-")
+        || ["forwarded", "x-real-ip", "x-request-id", "x-request-start"].contains(&name)
+}
 
 fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
     let up = line.name() == "header_up";
     let (name, value) = (line.word(1), line.word(2));
     let bare = name.trim_start_matches(['+', '-', '>', '?']).trim_end_matches(':').to_ascii_lowercase();
-    if up && SENT.split(' ').any(|sent| sent.trim() == bare) {
-        return cx.not_needed(line, "applications get who the client is, and WebSockets are passed on");
+    let same = format!("{{>{bare}}}");
+    if up && SENT.iter().any(|(known, values)| *known == bare && values.contains(&value)) {
+        return cx.not_needed(line, "applications get this field so");
     }
-    if up
-        && bare == "host"
-        && ["{host}", "{http.request.host}", "{hostport}", "{http.request.hostport}"].contains(&value)
-    {
+    if up && value.to_ascii_lowercase() == same {
+        return cx.not_needed(line, "fields of requests are passed on");
+    }
+    if up && ["connection", "upgrade"].contains(&bare.as_str()) {
+        return cx.say(line, Kind::Choice, "WebSockets are passed on, and connections are the server's own");
+    }
+    if up && bare == "x-forwarded-host" && ["{host}", "{http.request.host}"].contains(&value) {
+        return cx.say(
+            line,
+            Kind::Choice,
+            "`X-Forwarded-Host` has the port as well, if the client names one",
+        );
+    }
+    if up && is_about_client(&bare) && name.starts_with('-') {
+        return cx.say(line, Kind::Choice, "applications get the fields that tell who the client is");
+    }
+    if up && is_about_client(&bare) {
+        let why = "the client is in `X-Forwarded-For`, `-Proto`, `-Host` and `Forwarded`, and this field is not sent";
+        return cx.say(line, Kind::Worse, why);
+    }
+    let hosts = [
+        "{host}",
+        "{http.request.host}",
+        "{hostport}",
+        "{http.request.hostport}",
+        "{>Host}",
+        "{http.request.header.Host}",
+    ];
+    if up && bare == "host" && hosts.contains(&value) {
         return cx.not_needed(line, "applications get the client's `Host`");
     }
     match rule(line.args()) {
-        Ok(rule) => {
+        Ok((rule, _)) => {
             cx.translated(line);
             if up { proxy.request.push(rule) } else { proxy.response.push(rule) }
         }
@@ -342,32 +581,34 @@ fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
     }
 }
 
-/// A rule of `header`, `header_up`, `header_down`: the name with its sign, and the value.
+/// A rule of `header`, `header_up`, `header_down`: the name with its sign, and the value; and whether it waits for the response.
 ///
 /// # Errors
 /// Why there is no such rule.
-pub(crate) fn rule(words: &[String]) -> Result<Header, String> {
+pub(crate) fn rule(words: &[String]) -> Result<(Header, bool), String> {
     let [name, rest @ ..] = words else { return Err("it names no field".into()) };
-    let (how, name) = match name.chars().next() {
+    let (how, bare) = match name.chars().next() {
         Some('-') => (How::Remove, &name[1..]),
         Some('+') => (How::Add, &name[1..]),
         Some('?') => (How::IfAbsent, &name[1..]),
         Some('>') => (How::Set, &name[1..]),
         _ => (How::Set, name.as_str()),
     };
-    let name = name.trim_end_matches(':').to_owned();
     let value = match (how, rest) {
         (How::Remove, _) => String::new(),
-        (_, [value]) => {
-            values::fixed(value).ok_or("values of fields are fixed here, without placeholders")?
-        }
+        // A set field that is empty is sent so.
+        (How::IfAbsent, [value]) => values::fixed(value)
+            .or_else(|| values::field(value).ok().filter(|found| !found.contains(values::OPEN)))
+            .ok_or("a field that is missing gets a fixed value")?,
+        (_, [value]) => values::field(value)?,
         (_, []) => return Err("it has no value".into()),
         _ => return Err("a part of a value is not replaced here".into()),
     };
-    if name.is_empty() || name.contains('*') {
+    let bare = bare.trim_end_matches(':').to_owned();
+    if bare.is_empty() || bare.contains(['*', '{']) {
         return Err("one field is named at a time".into());
     }
-    Ok(Header { how, name, value })
+    Ok((Header { how, name: bare, value }, name.starts_with('>')))
 }
 
 /// The keys of a pool of these servers.
@@ -428,6 +669,9 @@ fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<S
     }
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
     if let Some(path) = text.strip_prefix("unix/") {
+        if scheme == "https" {
+            return Err("a Unix socket has no TLS here".into());
+        }
         return Ok((format!("{scheme}+unix:{path}"), None));
     }
     if let Some(path) = text.strip_prefix("unix+h2c/") {
@@ -458,6 +702,7 @@ fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<S
     };
     let default = match (host == address, scheme) {
         (true, "fastcgi") => ":9000",
+        (true, "https") => ":443",
         (true, _) => ":80",
         (false, _) => "",
     };

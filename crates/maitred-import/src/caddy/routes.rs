@@ -1,38 +1,56 @@
-//! Directives of a site, in Caddy's order, as routes.
+//! Directives of a site, in Caddy's order, as routes. Each of them is for the requests that those before it have not answered; a
+//! directive with a matcher that changes the request divides what is behind it.
 
-use super::access::{self, Gate};
-use super::matchers::{self, Found, Named, Selector};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::edits::{self, Edit, Placed, ROUTES_MAX};
+use super::matchers::{self, Asked, Both, Named, Selector};
+use super::options::Options;
 use super::tree::Directive;
-use super::{proxy, values};
-use crate::drafts::{Files, Header, How, Route, Target};
+use super::values::{self, Known, Space};
+use super::{access, proxy};
+use crate::drafts::{Route, Target};
 use crate::report::{Kind, Place};
 use crate::shared::Shared;
 
-/// What directives without an answer say for those that have one.
+/// What directives without an answer say for those behind them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
-    root: Option<(String, Place)>,
-    strip: Option<String>,
-    rewrite: Option<String>,
-    tries: Option<Vec<String>>,
-    /// The script that `try_files` ends with.
-    front: bool,
-    request: Vec<Header>,
-    body_max: Option<u64>,
-    compress: bool,
-    /// What protects the site, and is not possible.
-    closed: Option<String>,
-    /// What protects it.
-    gates: Vec<Gate>,
-    /// Limits by client.
-    limits: Vec<String>,
+    /// The directory of files, or why it has no counterpart.
+    pub(crate) root: Option<Result<(String, Place), String>>,
+    /// The path that is seen.
+    pub(crate) space: Space,
+    /// The prefix that is taken away, and what takes its place.
+    pub(crate) strip: Option<(String, String)>,
+    /// `rewrite`
+    pub(crate) rewrite: Option<String>,
+    /// What `try_files` looks for.
+    pub(crate) tries: Option<Vec<String>>,
+    /// Whether `try_files` ends with a script.
+    pub(crate) front: bool,
+    /// The sets of directives of which one has been used.
+    done: Vec<(usize, &'static str)>,
+    /// Blocks and named routes around this.
+    depth: usize,
 }
 
-/// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`), those of this importer.
-const ORDER: &[&str] = &[
+/// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`). Directives of modules come before all others.
+pub(crate) const ORDER: &[&str] = &[
+    "tracing",
+    "map",
+    "vars",
+    "fs",
     "root",
+    "log_append",
+    "skip_log",
+    "log_skip",
+    "log_name",
+    "log_level",
     "header",
+    "copy_response_headers",
     "request_body",
+    "timeouts",
     "redir",
     "method",
     "rewrite",
@@ -43,629 +61,616 @@ const ORDER: &[&str] = &[
     "forward_auth",
     "request_header",
     "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
     "handle",
     "handle_path",
     "route",
     "abort",
     "error",
+    "copy_response",
     "respond",
+    "metrics",
     "reverse_proxy",
     "php_fastcgi",
     "file_server",
+    "acme_server",
 ];
 
-/// Directives that say nothing for clients.
+/// Directives that answer nothing and change no response.
 const SILENT: &[(&str, Kind, &str)] = &[
-    ("log_append", Kind::NotNeeded, "[access_log] has fields of its own"),
-    ("log_name", Kind::NotNeeded, "[access_log] has names of its own"),
-    (
-        "bind",
-        Kind::NotPossible,
-        "a site answers on every address of [[listen]]: narrow `address` there by hand",
-    ),
-    ("push", Kind::NotNeeded, "clients have given pushes up"),
-    ("tracing", Kind::NotNeeded, "it is for observers, not for clients"),
-    ("metrics", Kind::NotNeeded, "the address `admin` has metrics"),
-    ("fs", Kind::NotNeeded, "files are those of the machine"),
+    ("log_append", Kind::Choice, "[access_log] has fields of its own"),
+    ("log_name", Kind::Choice, "`access_log` of a site or a route names a log"),
+    ("log_level", Kind::Choice, "[access_log] has no levels"),
+    ("push", Kind::Choice, "browsers have given pushes up, and ask for what they want"),
+    ("tracing", Kind::Choice, "`traceparent` goes on to applications, and no spans are sent"),
+    ("timeouts", Kind::Choice, "`limits` has times: how long a client may be silent"),
+    ("map", Kind::NotPossible, "no value is looked up in a table: what asks for it is closed"),
 ];
 
 /// Whether a word is the name of a directive, and not an address.
 pub(crate) fn is_directive(name: &str) -> bool {
-    let others = [
-        "import",
-        "log",
-        "log_skip",
-        "skip_log",
-        "tls",
-        "templates",
-        "handle_errors",
-        "vars",
-        "map",
-        "rate_limit",
-        "acme_server",
-        "invoke",
-    ];
-    let silent = SILENT.iter().any(|(known, _, _)| *known == name);
-    ORDER.contains(&name) || others.contains(&name) || silent || name.starts_with('@')
+    let others = ["import", "log", "tls", "bind", "handle_errors", "rate_limit"];
+    ORDER.contains(&name) || others.contains(&name) || name.starts_with('@')
 }
 
-/// Routes that one header with a matcher may double, at most.
-const ROUTES_MAX: usize = 400;
+/// Directives of a site that are no routes.
+const OF_SITES: &[&str] = &["tls", "bind", "handle_errors", "log"];
 
-/// The routes of these directives. `sorted`: in Caddy's order, and not in that of the file.
-pub(crate) fn of(
-    cx: &Shared,
-    directives: &[Directive],
-    (base, outer, outer_named): (&Selector, &State, &Named),
-    sorted: bool,
-) -> Vec<Route> {
-    let mut named = matchers::named(cx, directives);
-    named.extend(outer_named.iter().cloned());
-    let mut all: Vec<(&Directive, Found<'_>)> = directives
-        .iter()
-        .filter(|directive| !directive.name().starts_with('@') && directive.name() != "tls")
-        .map(|directive| (directive, matchers::of(directive, &named)))
-        .collect();
-    if sorted {
-        let rank = |name: &str| {
-            // The longest path of both comes first.
-            let name = if name == "handle_path" { "handle" } else { name };
-            ORDER.iter().position(|known| *known == name).unwrap_or(0)
+/// A directive with its matcher.
+#[derive(Clone)]
+pub(crate) struct Item<'d> {
+    pub(crate) directive: &'d Directive,
+    asked: Asked,
+    pub(crate) words: &'d [String],
+    /// The matchers that have names there.
+    named: Rc<Named>,
+    /// The block that it stands in.
+    scope: usize,
+}
+
+impl Item<'_> {
+    /// Of a set of directives of a block, one is used: that of the first whose matcher fits.
+    fn set(&self) -> Option<(usize, &'static str)> {
+        let class = match self.directive.name() {
+            "handle" | "handle_path" => "handle",
+            "rewrite" => "rewrite",
+            "root" => "root",
+            _ => return None,
         };
-        let wide = |found: &Found<'_>| match found {
-            Ok((selector, _)) if selector.is_all() => (true, 0),
-            Ok((selector, _)) => (false, usize::MAX - selector.length()),
-            Err(_) => (false, 0),
-        };
-        all.sort_by_key(|(directive, found)| (rank(directive.name()), wide(found)));
+        Some((self.scope, class))
     }
-    let mut scope =
-        Scope { cx, base, named: &named, state: outer.clone(), routes: Vec::new(), edits: Vec::new() };
-    for (directive, found) in all {
-        match found {
-            Ok((own, words)) => scope.one(directive, &own, words),
-            Err(why) => cx.not_possible(directive, why),
+}
+
+/// Whether what follows a directive is for the same requests.
+enum Flow {
+    On,
+    End,
+}
+
+/// Makes routes of directives.
+pub(crate) struct Engine<'e> {
+    pub(crate) cx: &'e Shared,
+    pub(crate) options: &'e Options,
+    scopes: Cell<usize>,
+}
+
+/// Blocks within one another, at most.
+const DEPTH_MAX: usize = 40;
+
+/// The routes of a site.
+pub(crate) fn of(cx: &Shared, options: &Options, site: &Directive) -> Vec<Route> {
+    let engine = Engine { cx, options, scopes: Cell::new(0) };
+    let items = engine.items(site.inside(), &Named::new(), true);
+    let mut routes = Vec::new();
+    engine.run(&items, State::default(), &Selector::default(), &mut routes, &site.place);
+    routes
+}
+
+impl<'e> Engine<'e> {
+    /// The directives of a block. `sorted`: in Caddy's order, and not in that of the file.
+    fn items<'d>(&self, directives: &'d [Directive], outer: &Named, sorted: bool) -> Vec<Item<'d>> {
+        let mut named = matchers::named(self.cx, directives, self.options.proxies);
+        named.extend(outer.iter().cloned());
+        let named = Rc::new(named);
+        let scope = self.scopes.get();
+        self.scopes.set(scope + 1);
+        let is_route = |one: &&Directive| !one.name().starts_with('@') && !OF_SITES.contains(&one.name());
+        let mut items: Vec<Item<'d>> = directives
+            .iter()
+            .filter(is_route)
+            .map(|directive| {
+                let (asked, words) = matchers::of(directive, &named);
+                Item { directive, asked, words, named: Rc::clone(&named), scope }
+            })
+            .collect();
+        if sorted {
+            items.sort_by_key(|item| self.options.rank(item.directive.name()));
+            by_paths(&mut items, |item| self.options.rank(item.directive.name()));
+        }
+        items
+    }
+
+    /// The routes of these directives, for requests that `base` is for.
+    pub(crate) fn run<'d>(
+        &self,
+        items: &[Item<'d>],
+        mut state: State,
+        base: &Selector,
+        out: &mut Vec<Route>,
+        place: &Place,
+    ) {
+        let from = out.len();
+        let mut edits: Vec<Placed<'d>> = Vec::new();
+        let mut ended = false;
+        for (at, item) in items.iter().enumerate() {
+            if item.set().is_some_and(|set| state.done.contains(&set)) {
+                self.unreached(item.directive);
+                continue;
+            }
+            let rest = items.get(at + 1..).unwrap_or_default();
+            if matches!(self.one(item, rest, (&mut state, base), (&mut edits, &mut *out)), Flow::End) {
+                rest.iter().for_each(|item| self.unreached(item.directive));
+                ended = true;
+                break;
+            }
+        }
+        if !ended {
+            let nothing = Target::Respond { status: 200, body: None };
+            let mut route = Route::new(place, "what nothing else answers: an empty response", nothing);
+            route.paths.clone_from(&base.paths);
+            route.regex.clone_from(&base.regex);
+            route.condition = base.condition.clone();
+            route.methods.clone_from(&base.methods);
+            out.push(route);
+        }
+        edits::apply(self.cx, &edits, from, out);
+    }
+
+    /// Says of a directive, and of those in it, that no request reaches it.
+    fn unreached(&self, directive: &Directive) {
+        if !["tls", "log", "bind", "handle_errors"].contains(&directive.name()) {
+            self.cx.not_needed(directive, "directives before it answer everything that it is for");
+            directive.inside().iter().for_each(|inside| self.unreached(inside));
         }
     }
-    scope.finished()
-}
 
-struct Scope<'s> {
-    cx: &'s Shared,
-    base: &'s Selector,
-    named: &'s Named,
-    state: State,
-    routes: Vec<Route>,
-    edits: Vec<(Selector, Edit)>,
-}
-
-/// What a directive with a matcher says for the routes of others.
-enum Edit {
-    Headers(Vec<Header>),
-    Gate(Gate),
-    Limits(Vec<String>),
-    Quiet,
-}
-
-impl Edit {
-    fn apply(&self, route: &mut Route) {
-        match self {
-            Edit::Headers(rules) => add(route, rules),
-            Edit::Gate(gate) => protect(route, gate),
-            Edit::Limits(names) => limit(route, names),
-            Edit::Quiet => route.quiet = true,
+    fn one<'d>(
+        &self,
+        item: &Item<'d>,
+        rest: &[Item<'d>],
+        (state, base): (&mut State, &Selector),
+        (edits, out): (&mut Vec<Placed<'d>>, &mut Vec<Route>),
+    ) -> Flow {
+        let directive = item.directive;
+        let anything = Selector::default();
+        let own = match (&item.asked.unknown, item.asked.selector.within(&state.space)) {
+            (_, Both::Never) => {
+                return self.unmet(directive, "a rewrite before it leaves no path that it is for");
+            }
+            (None, Both::Is(own)) => own,
+            (Some(why), Both::Is(wide)) => return self.close(directive, why, &wide, (base, out)),
+            (_, Both::Unknown(why)) => return self.close(directive, why, &anything, (base, out)),
+        };
+        if let Some(flow) = self.edit(item, &own, edits, out) {
+            return flow;
+        }
+        let all = match base.and(&own) {
+            Both::Is(both) => both,
+            Both::Never => return self.unmet(directive, "no request is for it and for what is around it"),
+            Both::Unknown(why) => return self.close(directive, why, &anything, (base, out)),
+        };
+        if out.len() > ROUTES_MAX {
+            return self.close(directive, "it makes too many routes", &anything, (base, out));
+        }
+        let done = match directive.name() {
+            "handle" | "handle_path" | "route" | "invoke" => self.block(item, rest, state, (&own, &all), out),
+            "root" | "rewrite" | "uri" | "try_files" => {
+                return self.changed(item, rest, (state, base), (&own, &all), out);
+            }
+            _ => self.answer(item, rest, &all, state, out),
+        };
+        match done {
+            Ok(()) if own.is_all() => Flow::End,
+            Ok(()) => Flow::On,
+            Err(why) => self.close(directive, &why, &own, (base, out)),
         }
     }
 
-    /// Whether a route that it may be for has to have it, even if that is more than the matcher takes.
-    fn is_protection(&self) -> bool {
-        matches!(self, Edit::Gate(_))
+    /// Says that no request is for a directive.
+    fn unmet(&self, directive: &Directive, why: &str) -> Flow {
+        self.cx.not_needed(directive, why);
+        directive.inside().iter().for_each(|inside| self.unreached(inside));
+        Flow::On
     }
-}
 
-impl Scope<'_> {
-    fn one(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let cx = self.cx;
-        let first = words.first().map(String::as_str).unwrap_or_default();
+    /// A directive that changes requests: what is behind it is divided, if it is for some of them.
+    fn changed<'d>(
+        &self,
+        item: &Item<'d>,
+        rest: &[Item<'d>],
+        (state, base): (&mut State, &Selector),
+        (own, all): (&Selector, &Selector),
+        out: &mut Vec<Route>,
+    ) -> Flow {
+        let mut changed = state.clone();
+        changed.done.extend(item.set());
+        match self.change(item, own, all, &mut changed) {
+            Ok(part) if part == *base => *state = changed,
+            Ok(part) => self.run(rest, changed, &part, out, &item.directive.place),
+            Err(why) => return self.close(item.directive, &why, own, (base, out)),
+        }
+        Flow::On
+    }
+
+    /// What has no counterpart answers 403, and so does all that is behind it: nothing else may answer in its place.
+    fn close(
+        &self,
+        directive: &Directive,
+        why: &str,
+        wide: &Selector,
+        (base, out): (&Selector, &mut Vec<Route>),
+    ) -> Flow {
+        let passing =
+            ["header", "log_skip", "skip_log", "encode", "map", "log_append", "log_name", "log_level"];
+        // An application may trust a field that clients could write.
+        let sets =
+            directive.name() == "request_header" && !directive.words.iter().any(|word| word.starts_with('-'));
+        if sets || passing.contains(&directive.name()) {
+            self.cx.not_possible(directive, why);
+            return Flow::On;
+        }
+        self.cx.not_possible(directive, format!("{why}: it answers 403 instead"));
+        let (selector, end) = match base.and(wide) {
+            Both::Is(both) => (both, wide.is_all()),
+            Both::Never => return Flow::On,
+            Both::Unknown(_) => (base.clone(), true),
+        };
+        let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
+        route.notes.push("closed: there is no counterpart".to_owned());
+        out.push(route);
+        if end { Flow::End } else { Flow::On }
+    }
+
+    /// `handle`, `handle_path`, `route`, `invoke`: what is in them, and behind that what follows.
+    fn block<'d>(
+        &self,
+        item: &Item<'d>,
+        rest: &[Item<'d>],
+        state: &State,
+        (own, all): (&Selector, &Selector),
+        out: &mut Vec<Route>,
+    ) -> Result<(), String> {
+        let directive = item.directive;
+        let mut inner = state.clone();
+        inner.depth += 1;
+        if inner.depth > DEPTH_MAX {
+            return Err("too many blocks stand in one another".into());
+        }
+        inner.done.extend(item.set());
+        if directive.name() == "handle_path"
+            && let Some(prefix) = item.asked.selector.paths.first()
+        {
+            let prefix =
+                prefix.strip_suffix('*').ok_or("what is in it sees `/` instead: `rewrite` says that")?;
+            if !prefix.ends_with('/') {
+                return Err("a prefix ends at a slash: `handle_path /name/*`".into());
+            }
+            strip(&mut inner, prefix);
+        } else if directive.name() == "handle_path" && !own.is_all() {
+            return Err("it has one prefix".into());
+        }
+        let invoked = || {
+            let name = item.words.first().map(String::as_str).unwrap_or_default();
+            let found = self.options.routes.iter().find(|(known, _)| known == name);
+            found.map(|(_, route)| route.inside()).ok_or_else(|| format!("there is no route `{name}`"))
+        };
+        self.cx.translated(directive);
         match directive.name() {
-            "root" => self.root(directive, own, first),
-            "header" => self.header(directive, own, words),
-            "request_header" => match proxy::rule(words) {
-                Ok(rule) if own.is_all() => {
+            "invoke" => {
+                let inside = invoked()?;
+                let items = self.items(inside, &Named::new(), false);
+                let items: Vec<Item<'_>> = items.into_iter().chain(rest.iter().cloned()).collect();
+                self.run(&items, inner, all, out, &directive.place);
+            }
+            name => {
+                let items = self.items(directive.inside(), &item.named, name != "route");
+                let items: Vec<Item<'d>> = items.into_iter().chain(rest.iter().cloned()).collect();
+                self.run(&items, inner, all, out, &directive.place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Directives that change the request for those behind them; the requests for which they do.
+    fn change(
+        &self,
+        item: &Item<'_>,
+        own: &Selector,
+        all: &Selector,
+        state: &mut State,
+    ) -> Result<Selector, String> {
+        let word = |at: usize| item.words.get(at).map(String::as_str).unwrap_or_default();
+        match item.directive.name() {
+            "root" => {
+                state.root = Some(match values::fixed(word(0)) {
+                    Some(path) => {
+                        self.cx.translated(item.directive);
+                        Ok((path, item.directive.place.clone()))
+                    }
+                    None => {
+                        let why = "the directory is fixed here, without placeholders";
+                        self.cx.not_possible(item.directive, format!("{why}: files below it answer 403"));
+                        Err(why.to_owned())
+                    }
+                });
+            }
+            "uri" if word(0) == "strip_prefix" => return self.strip_prefix(item, own, all, state),
+            "uri" => return Err("of `uri`, `strip_prefix` alone has a counterpart".into()),
+            "rewrite" => {
+                self.rewrite(word(0), all, state)?;
+                self.cx.translated(item.directive);
+            }
+            _ => self.try_files(item, state)?,
+        }
+        Ok(all.clone())
+    }
+
+    fn strip_prefix(
+        &self,
+        item: &Item<'_>,
+        own: &Selector,
+        all: &Selector,
+        state: &mut State,
+    ) -> Result<Selector, String> {
+        let prefix =
+            item.words.get(1).and_then(|prefix| values::fixed(prefix)).ok_or("its prefix is fixed here")?;
+        let prefix = format!("/{}/", prefix.trim_matches('/'));
+        if prefix == "//" {
+            self.cx.translated(item.directive);
+            return Ok(all.clone());
+        }
+        if !matches!(state.space, Space::Sent | Space::Without(_)) {
+            return Err("the path was rewritten before".into());
+        }
+        let below = Selector { paths: vec![format!("{prefix}*")], ..Selector::default() };
+        let below = match below.within(&state.space) {
+            Both::Is(below) => below,
+            _ => return Err("the path was rewritten before".into()),
+        };
+        let part = match all.and(&below) {
+            Both::Is(part) => part,
+            Both::Never => {
+                self.cx.not_needed(item.directive, "no path that gets there begins so");
+                return Ok(all.clone());
+            }
+            Both::Unknown(why) => return Err(why.into()),
+        };
+        strip(state, &prefix);
+        let whole = part == *all;
+        match whole || own.paths == [format!("{}*", prefix.trim_end_matches('/'))] {
+            true => self.cx.translated(item.directive),
+            false => self.cx.say(
+                item.directive,
+                Kind::Choice,
+                "it is taken away where a slash follows, and not from longer names that begin so",
+            ),
+        }
+        Ok(part)
+    }
+
+    fn rewrite(&self, to: &str, all: &Selector, state: &mut State) -> Result<(), String> {
+        let tail = ["{uri}", "{http.request.uri}"].iter().find_map(|whole| to.strip_suffix(whole));
+        if let (Space::Without(_), Some(begin), Some((prefix, _))) = (&state.space, tail, &state.strip)
+            && begin.starts_with('/')
+            && !begin.contains(['{', '?'])
+        {
+            // What is behind the prefix, behind another one.
+            state.strip = Some((prefix.clone(), format!("{}/", begin.trim_end_matches('/'))));
+            state.space = Space::Unknown;
+            return Ok(());
+        }
+        let regex = all.regex.as_ref().map(|_| all.regex_name.as_str());
+        let known = Known { space: &state.space, regex };
+        let template = values::template(to, known)?;
+        if !template.starts_with(['/', '{']) {
+            return Err("a path begins with `/`".into());
+        }
+        if state.tries.is_some() {
+            return Err("the path was rewritten before".into());
+        }
+        state.space = match template.contains('{')
+            && template.split('?').next().is_some_and(|path| path.contains('{'))
+        {
+            true => Space::Unknown,
+            false => Space::Fixed(template.clone()),
+        };
+        (state.strip, state.rewrite) = (None, Some(template));
+        Ok(())
+    }
+
+    fn try_files(&self, item: &Item<'_>, state: &mut State) -> Result<(), String> {
+        if let Some(policy) = item.directive.inside().iter().find(|line| line.name() == "policy") {
+            match policy.word(1) {
+                "first_exist" | "first_exist_fallback" => self.cx.translated(policy),
+                _ => return Err("the first file that is there is the one".into()),
+            }
+        }
+        if state.rewrite.is_some() {
+            return Err("the path was rewritten before".into());
+        }
+        let mut items = Vec::new();
+        for word in item.words {
+            let tried = word.replace("{http.request.uri.path}", "{path}").replace("{uri}", "{path}");
+            if tried.ends_with(".php") || tried.contains(".php?") {
+                state.front = true;
+                state.space = Space::Unknown;
+                items.push(tried);
+                continue;
+            }
+            let plain =
+                !tried.replacen("{path}", "", 1).contains(['{', '?']) && tried.starts_with(['/', '{', '=']);
+            if !plain {
+                return Err(format!("`{word}` is no path with `{{path}}` in it"));
+            }
+            items.push(tried);
+        }
+        // What is behind `{path}` is the path itself.
+        if items.iter().any(|tried| tried != "{path}" && !tried.starts_with('=') && tried != "{path}/") {
+            state.space = Space::Unknown;
+        }
+        self.cx.say(
+            item.directive,
+            Kind::Choice,
+            "a directory with an index redirects to its slash, where Caddy tries on",
+        );
+        state.tries = Some(items);
+        Ok(())
+    }
+
+    /// Directives that answer nothing; `None` for others.
+    fn edit<'d>(
+        &self,
+        item: &Item<'d>,
+        own: &Selector,
+        edits: &mut Vec<Placed<'d>>,
+        out: &[Route],
+    ) -> Option<Flow> {
+        let (cx, directive) = (self.cx, item.directive);
+        let found = match directive.name() {
+            "header" => Some(Edit::Headers(self.header(item))),
+            "request_header" => match proxy::rule(item.words) {
+                Ok((rule, _)) => {
                     cx.translated(directive);
-                    self.state.request.push(rule);
+                    Some(Edit::Request(rule))
                 }
-                Ok(_) => cx.not_possible(directive, "fields of requests are those of a whole route"),
-                Err(why) => cx.not_possible(directive, why),
+                // An application may trust a field that clients could write.
+                Err(_) if item.words.first().is_some_and(|name| name.starts_with('-')) => return None,
+                Err(why) => {
+                    cx.not_possible(directive, why);
+                    None
+                }
             },
             "request_body" => self.request_body(directive),
-            "encode" => {
-                self.state.compress = true;
-                cx.translated(directive);
-            }
-            "uri" => self.uri(directive, own, words),
-            "rewrite" => self.rewrite(directive, own, first),
-            "try_files" => self.try_files(directive, words),
-            "basicauth" | "basic_auth" | "forward_auth" => self.protect(directive, own, words),
-            "rate_limit" => match access::rate_limit(cx, directive) {
-                Ok(names) if own.is_all() => self.state.limits.extend(names),
-                Ok(names) => self.edits.push((own.clone(), Edit::Limits(names))),
-                Err(why) => cx.not_possible(directive, why),
-            },
+            "encode" => Some(Edit::Compress(access::encode(cx, directive))),
             "log_skip" | "skip_log" => {
                 cx.translated(directive);
-                self.edits.push((own.clone(), Edit::Quiet));
+                Some(Edit::Quiet)
             }
-            // The site has it.
-            "log" => {}
-            "redir" => self.redirect(directive, own, words),
-            "respond" => self.respond(directive, own, words),
-            "abort" => {
-                cx.translated(directive);
-                self.answer(directive, own, Target::Respond { status: 444, body: None });
+            "basicauth" | "basic_auth" => {
+                Some(Edit::Gate(access::basic_auth(cx, directive, item.words).ok()?))
             }
-            "error" => {
-                let status = words.iter().rev().find_map(|word| word.parse().ok()).unwrap_or(500);
-                cx.translated(directive);
-                self.answer(directive, own, Target::Respond { status, body: None });
+            "forward_auth" => Some(Edit::Gate(access::forward_auth(cx, directive, item.words).ok()?)),
+            "rate_limit" => Some(Edit::Limits(access::rate_limit(cx, directive).ok()?)),
+            "vars" if is_unread(item) => {
+                let why = "what would ask for it has no counterpart, and is closed";
+                cx.not_needed(directive, why);
+                directive.inside().iter().for_each(|line| cx.not_needed(line, why));
+                None
             }
-            "handle" | "route" | "handle_path" => self.handle(directive, own),
-            "reverse_proxy" => self.reverse_proxy(directive, own, words),
-            "php_fastcgi" => self.php(directive, own, words),
-            "file_server" => self.files(directive, own, words),
-            name => match SILENT.iter().find(|(known, _, _)| *known == name) {
-                Some((_, kind, why)) => cx.say(directive, *kind, *why),
-                None => cx.not_possible(directive, "there is no key for this"),
-            },
-        }
-    }
-
-    /// A route with what was said before it.
-    fn answer(&mut self, directive: &Directive, own: &Selector, target: Target) {
-        match self.base.and(own) {
-            Ok(selector) => {
-                let mut route = selector.route(directive, target);
-                if let Some(what) = &self.state.closed {
-                    route.target = Target::Respond { status: 403, body: None };
-                    route.notes.push(format!("closed, because there is no counterpart of `{what}`"));
-                }
-                self.state.gates.iter().for_each(|gate| protect(&mut route, gate));
-                limit(&mut route, &self.state.limits);
-                self.routes.push(route);
+            name => {
+                let (_, kind, why) = SILENT.iter().find(|(known, ..)| *known == name)?;
+                cx.say(directive, *kind, *why);
+                let inside = if *kind == Kind::NotPossible { Kind::NotNeeded } else { *kind };
+                directive.inside().iter().for_each(|line| cx.say(line, inside, *why));
+                None
             }
-            Err(why) => self.cx.not_possible(directive, why),
-        }
-    }
-
-    /// What is behind it is for some clients only; for none, if it cannot be said which.
-    fn protect(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let found = match directive.name() {
-            "forward_auth" => access::forward_auth(self.cx, directive, words),
-            _ => access::basic_auth(self.cx, directive, words),
         };
-        match (found, own.is_all()) {
-            (Ok(gate), true) => self.state.gates.push(gate),
-            (Ok(gate), false) => self.edits.push((own.clone(), Edit::Gate(gate))),
-            (Err(why), all) => {
-                self.cx.not_possible(directive, format!("{why}: what it protects answers 403 instead"));
-                match all {
-                    true => self.state.closed = Some(directive.shown()),
-                    false => self.answer(directive, own, Target::Respond { status: 403, body: None }),
-                }
-            }
-        }
+        edits.extend(found.map(|edit| (own.clone(), edit, out.len())));
+        Some(Flow::On)
     }
 
-    fn root(&mut self, directive: &Directive, own: &Selector, path: &str) {
-        let Some(path) = values::fixed(path).filter(|_| own.is_all()) else {
-            return self
-                .cx
-                .not_possible(directive, "the directory is fixed here, without placeholders and matchers");
-        };
-        self.cx.translated(directive);
-        self.state.root = Some((path, directive.place.clone()));
-    }
-
-    fn header(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
+    fn header<'d>(&self, item: &Item<'d>) -> Vec<edits::Rule<'d>> {
+        let directive = item.directive;
         let mut rules = Vec::new();
-        let lines: Vec<(&Directive, &[String])> = match directive.block.is_some() {
-            true => directive.inside().iter().map(|line| (line, line.words.as_slice())).collect(),
-            false => vec![(directive, words)],
+        let lines: Vec<(&'d Directive, &'d [String])> = match &directive.block {
+            Some(lines) => lines.iter().map(|line| (line, line.words.as_slice())).collect(),
+            None => vec![(directive, item.words)],
         };
-        for (line, words) in lines.into_iter().filter(|(line, _)| line.name() != "defer") {
-            let server = words.first().is_some_and(|name| name.eq_ignore_ascii_case("-Server"));
-            match proxy::rule(words) {
-                _ if server => {
-                    self.cx.say(line, Kind::Choice, "`server_header = false` takes the field away")
+        let defer = directive.inside().iter().any(|line| line.name() == "defer");
+        self.cx.translated(directive);
+        for (line, words) in lines {
+            match line.name() {
+                "defer" => self.cx.translated(line),
+                "match" => self.cx.not_possible(line, "fields do not depend on the response"),
+                _ if words.first().is_some_and(|name| name.eq_ignore_ascii_case("-Server")) => {
+                    self.cx.say(line, Kind::Choice, "`server_header = false` takes the field away");
                 }
-                Ok(rule) => {
-                    self.cx.translated(line);
-                    rules.push(rule);
-                }
-                Err(why) => self.cx.not_possible(line, why),
+                _ => match proxy::rule(words) {
+                    Ok((rule, deferred)) => {
+                        self.cx.translated(line);
+                        rules.push((rule, deferred || defer, line));
+                    }
+                    Err(why) => self.cx.not_possible(line, why),
+                },
             }
         }
-        self.cx.translated(directive);
-        self.edits.push((own.clone(), Edit::Headers(rules)));
+        if directive.inside().iter().any(|line| line.name() == "match") {
+            return Vec::new();
+        }
+        rules
     }
 
-    fn request_body(&mut self, directive: &Directive) {
+    fn request_body<'d>(&self, directive: &'d Directive) -> Option<Edit<'d>> {
         self.cx.translated(directive);
+        let mut found = None;
         for line in directive.inside() {
             match (line.name(), values::size(line.word(1))) {
                 ("max_size", Some(bytes)) => {
                     self.cx.translated(line);
-                    self.state.body_max = Some(bytes);
+                    found = Some(Edit::Body(bytes));
+                }
+                ("read_timeout" | "write_timeout", _) => {
+                    self.cx.say(line, Kind::Choice, "`limits` has times: how long a client may be silent");
                 }
                 _ => self.cx.not_possible(line, "there is no key for this"),
             }
         }
-    }
-
-    fn uri(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        match words {
-            [what, prefix]
-                if what == "strip_prefix" && self.inner(own).is_some_and(|found| found.is_all()) =>
-            {
-                self.cx.translated(directive);
-                self.state.strip = Some(with_slash(prefix));
-            }
-            [what, prefix] if what == "strip_prefix" => {
-                // Below its matcher only: that is a block of its own, which the rest of the site is in as well.
-                let same =
-                    own.paths.iter().all(|path| path.starts_with(prefix.as_str())) && !own.paths.is_empty();
-                match same {
-                    true => {
-                        self.cx.translated(directive);
-                        self.state.strip = Some(with_slash(prefix));
-                    }
-                    false => self.cx.not_possible(directive, "a prefix is taken away from a whole route"),
-                }
-            }
-            _ => self.cx.not_possible(directive, "of `uri`, `strip_prefix` alone has a key"),
-        }
-    }
-
-    fn inner(&self, own: &Selector) -> Option<Selector> {
-        (own.is_all() || own == self.base).then(Selector::default)
-    }
-
-    fn rewrite(&mut self, directive: &Directive, own: &Selector, to: &str) {
-        let template = match values::template(to) {
-            Ok(template) if template.starts_with(['/', '{']) => template,
-            Ok(_) => return self.cx.not_possible(directive, "a path begins with `/`"),
-            Err(why) => return self.cx.not_possible(directive, why),
-        };
-        if own.is_all() {
-            self.cx.translated(directive);
-            self.state.rewrite = Some(template);
-            return;
-        }
-        // Routes are looked up again, from the first: so the new path may not fit the matcher.
-        let path = template.split('?').next().unwrap_or_default();
-        let fixed = !path.contains('{');
-        let begins = |pattern: &String| path.starts_with(pattern.trim_end_matches('*'));
-        match fixed && !own.paths.is_empty() && !own.paths.iter().any(begins) || own.regex.is_some() {
-            true => {
-                self.cx.translated(directive);
-                self.answer(directive, own, Target::Reroute(template));
-            }
-            false => self.cx.not_possible(directive, "it would be applied to its own result again and again"),
-        }
-    }
-
-    fn try_files(&mut self, directive: &Directive, words: &[String]) {
-        let mut items = Vec::new();
-        for word in words {
-            let item = word.replace("{http.request.uri.path}", "{path}").replace("{uri}", "{path}");
-            if item.ends_with(".php") || item.contains(".php?") {
-                self.state.front = true;
-                continue;
-            }
-            let plain =
-                !item.replacen("{path}", "", 1).contains(['{', '?']) && item.starts_with(['/', '{', '=']);
-            if !plain {
-                return self.cx.not_possible(directive, format!("`{word}` is no path with `{{path}}` in it"));
-            }
-            items.push(item);
-        }
-        self.cx.translated(directive);
-        self.state.tries = Some(items);
-    }
-
-    fn redirect(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let (to, code) =
-            (words.first().map(String::as_str).unwrap_or_default(), words.get(1).map(String::as_str));
-        let status = match code {
-            None | Some("temporary") => 302,
-            Some("permanent") => 301,
-            Some(code) => match code.parse() {
-                Ok(code @ (301 | 302 | 303 | 307 | 308)) => code,
-                _ => return self.cx.not_possible(directive, "a redirect is 301, 302, 303, 307 or 308"),
-            },
-        };
-        match values::template(to) {
-            Ok(mut to) => {
-                if to.starts_with("{uri}") || to.starts_with("{path}") {
-                    to.insert_str(0, "{scheme}://{host}");
-                }
-                self.cx.translated(directive);
-                self.answer(directive, own, Target::Redirect { to, status });
-            }
-            Err(why) => self.cx.not_possible(directive, why),
-        }
-    }
-
-    fn respond(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let inside =
-            |name: &str| directive.inside().iter().find(|line| line.name() == name).map(|line| line.word(1));
-        let is_code = |word: &&String| {
-            word.len() == 3 && word.parse::<u16>().is_ok_and(|code| (200..600).contains(&code))
-        };
-        let code = words.last().filter(is_code).map(String::as_str);
-        let body = words.first().filter(|_| words.len() > usize::from(code.is_some())).map(String::as_str);
-        let status = code.and_then(|code| code.parse().ok()).unwrap_or(200);
-        let Some(body) = values::fixed(body.or_else(|| inside("body")).unwrap_or_default()) else {
-            return self.cx.not_possible(directive, "the text is fixed here, without placeholders");
-        };
-        self.cx.translated(directive);
-        let close = inside("close").is_some() && body.is_empty();
-        let body = (!body.is_empty()).then(|| (body, "text/plain; charset=utf-8".to_owned()));
-        self.answer(directive, own, Target::Respond { status: if close { 444 } else { status }, body });
-    }
-
-    fn handle(&mut self, directive: &Directive, own: &Selector) {
-        let selector = match self.base.and(own) {
-            Ok(selector) => selector,
-            Err(why) => return self.cx.not_possible(directive, why),
-        };
-        self.cx.translated(directive);
-        let mut state = self.state.clone();
-        let mut selector = selector;
-        if directive.name() == "handle_path" {
-            let prefix = own.paths.first().map(|path| path.trim_end_matches('*')).unwrap_or_default();
-            state.strip = Some(with_slash(prefix));
-            if !prefix.ends_with('/') {
-                selector.paths = vec![format!("{prefix}/*")];
-            }
-        }
-        let sorted = directive.name() != "route";
-        self.routes.extend(of(self.cx, directive.inside(), (&selector, &state, self.named), sorted));
-    }
-
-    fn reverse_proxy(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let found = match proxy::reverse(self.cx, directive, words) {
-            Ok(found) => found,
-            Err(why) => {
-                self.cx.not_possible(directive, why);
-                return self.answer(directive, own, Target::Respond { status: 502, body: None });
-            }
-        };
-        self.cx.translated(directive);
-        let strip = self.state.strip.clone().map(|strip| (strip, "/".to_owned()));
-        let rewrite = found.rewrite.or_else(|| self.state.rewrite.clone());
-        let strip = if rewrite.is_some() { None } else { strip };
-        self.answer(directive, own, Target::Pool { name: found.pool, strip, rewrite });
-        if let Some(route) = self.routes.last_mut() {
-            route.request.extend(found.request);
-            route.response.extend(found.response);
-        }
-    }
-
-    /// The directory of files, and whether it is there.
-    fn directory(&self, given: Option<&str>) -> Files {
-        let (root, place) = match (given, &self.state.root) {
-            (Some(given), _) => (given.to_owned(), None),
-            (None, Some((root, place))) => (root.clone(), Some(place.clone())),
-            (None, None) => (".".to_owned(), None),
-        };
-        let missing = !root.starts_with('/') || !self.cx.machine.has_directory(&root);
-        Files { root, missing, place, strip: self.state.strip.clone(), ..Files::default() }
-    }
-
-    fn php(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let mut files = self.directory(None);
-        let mut keys: Vec<(&str, crate::model::Value)> = Vec::new();
-        for line in directive.inside() {
-            match line.name() {
-                "root" => {
-                    self.cx.translated(line);
-                    keys.push(("script_root", line.word(1).into()));
-                }
-                "index" if line.word(1) != "off" => {
-                    self.cx.translated(line);
-                    keys.push(("index", line.word(1).into()));
-                }
-                "split" | "try_files" | "capture_stderr" | "dial_timeout" | "resolve_root_symlink" => {
-                    self.cx.not_needed(line, "scripts are found, and what they say is logged");
-                }
-                "read_timeout" => match values::millis(line.word(1)) {
-                    Some(millis) => {
-                        self.cx.translated(line);
-                        keys.push((
-                            "request_timeout",
-                            crate::write::time(millis.clamp(1, 86_400_000)).into(),
-                        ));
-                    }
-                    None => self.cx.not_possible(line, "this is no time"),
-                },
-                _ => self.cx.not_possible(line, "the variables of scripts are fixed (docs/php.md)"),
-            }
-        }
-        let mut block = match proxy::block(self.cx, directive, words, "fastcgi", Vec::new()) {
-            Ok(block) => block,
-            Err(why) => return self.cx.not_possible(directive, why),
-        };
-        self.cx.translated(directive);
-        if self.state.root.is_none() {
-            files.missing = true;
-        }
-        let when = format!("{} is there on this machine", files.root);
-        keys.insert(0, ("root", files.root.as_str().into()));
-        keys.push(("php", true.into()));
-        for (key, value) in keys {
-            match files.missing {
-                true => block.push_off(key, value, files.place.as_ref(), &when),
-                false => block.push(key, value, None),
-            }
-        }
-        let name = self.cx.pool("php", block);
-        self.answer(directive, own, Target::Pool { name, strip: None, rewrite: None });
-    }
-
-    fn files(&mut self, directive: &Directive, own: &Selector, words: &[String]) {
-        let line = |name: &str| directive.inside().iter().find(|line| line.name() == name);
-        let mut files = self.directory(line("root").map(|line| line.word(1)));
-        files.listing = words.iter().any(|word| word == "browse") || line("browse").is_some();
-        for line in directive.inside() {
-            match line.name() {
-                "root" | "browse" => self.cx.translated(line),
-                "index" => {
-                    self.cx.translated(line);
-                    files.index = line.args().to_vec();
-                }
-                "precompressed" => {
-                    self.cx.translated(line);
-                    let all = ["br", "zstd", "gzip"].map(str::to_owned).to_vec();
-                    let given: Vec<String> =
-                        line.args().iter().filter(|arg| all.contains(arg)).cloned().collect();
-                    files.precompressed = if given.is_empty() { all } else { given };
-                }
-                "hide" if line.args().iter().all(|name| name.starts_with('.') && !name.contains('/')) => {
-                    self.cx.not_needed(line, "names that begin with a dot are withheld");
-                }
-                "hide" => self.cx.not_possible(line, "other names are withheld by a route with `respond`"),
-                "disable_canonical_uris" | "pass_thru" | "status" => {
-                    self.cx.not_possible(line, "there is no key for this");
-                }
-                _ => self.cx.not_needed(line, "files have validators, and directories their slash"),
-            }
-        }
-        let scripts = |route: &Route| {
-            route.takes_all() && matches!(&route.target, Target::Pool { name, .. } if name.starts_with("php"))
-        };
-        if own.is_all() && self.routes.iter().any(scripts) {
-            return self.cx.not_needed(directive, "`php = true` of the pool serves files as well");
-        }
-        self.cx.translated(directive);
-        if let Some(root) = files.missing.then(|| files.root.clone()) {
-            let why = format!("as a comment: there is no directory {root} on this machine");
-            self.cx.say(directive, Kind::Translated, why);
-        }
-        files.tries = self.state.tries.clone().unwrap_or_default();
-        files.tries.retain(|item| item != "{path}/");
-        if files.tries == ["{path}"] {
-            files.tries.clear();
-        }
-        if let Some(rewrite) = &self.state.rewrite {
-            (files.strip, files.rewrite) = (None, Some(rewrite.clone()));
-        }
-        self.answer(directive, own, Target::Files(files));
-    }
-
-    /// The routes with their fields and limits.
-    fn finished(mut self) -> Vec<Route> {
-        for route in &mut self.routes {
-            let mut request = self.state.request.clone();
-            request.append(&mut route.request);
-            route.request = request;
-            route.body_max = route.body_max.or(self.state.body_max);
-            if self.state.compress && route.compress.is_none() {
-                route.compress = Some(Vec::new());
-            }
-        }
-        for (own, edit) in std::mem::take(&mut self.edits) {
-            self.edit(&own, &edit);
-        }
-        self.routes
-    }
-
-    /// Changes the routes that a matcher is for; a route of which it takes a part is divided.
-    fn edit(&mut self, own: &Selector, edit: &Edit) {
-        let mut all: Vec<Route> = Vec::new();
-        for mut route in std::mem::take(&mut self.routes) {
-            let now = Selector {
-                paths: route.paths.clone(),
-                regex: route.regex.clone(),
-                condition: route.condition.clone(),
-                methods: route.methods.clone(),
-            };
-            let both = now.and(own);
-            let same = both.as_ref() == Ok(&now);
-            let unknown =
-                edit.is_protection() && meets(&now, own) && (both.is_err() || all.len() >= ROUTES_MAX);
-            let narrower = both.ok().filter(|both| *both != now);
-            match narrower {
-                _ if own.is_all() || unknown => edit.apply(&mut route),
-                Some(both) if meets(&now, own) && all.len() < ROUTES_MAX => {
-                    let mut narrow = route.clone();
-                    narrow.paths = both.paths;
-                    narrow.regex = both.regex;
-                    narrow.condition = both.condition;
-                    narrow.methods = both.methods;
-                    edit.apply(&mut narrow);
-                    all.push(narrow);
-                }
-                Some(_) => {}
-                None if same => edit.apply(&mut route),
-                None => {}
-            }
-            all.push(route);
-        }
-        self.routes = all;
+        found
     }
 }
 
-/// Whether a route and a matcher may have a request in common, by their paths.
-fn meets(route: &Selector, own: &Selector) -> bool {
-    let begin = |path: &String| path.split('*').next().unwrap_or_default().to_owned();
-    let pair = |ours: &String, theirs: &String| {
-        let (ours, theirs) = (begin(ours), begin(theirs));
-        ours.starts_with(&theirs) || theirs.starts_with(&ours)
+/// Whether `vars` sets nothing that Caddy itself reads.
+fn is_unread(item: &Item<'_>) -> bool {
+    let inside = item.directive.inside().iter().filter_map(|line| line.words.first());
+    !item.words.iter().chain(inside).any(|word| word == "root" || word.starts_with("http"))
+}
+
+/// The directory that a site names for all its files.
+pub(crate) fn root(site: &Directive) -> Option<(String, Place)> {
+    let mut lines = site.inside().iter().filter(|line| line.name() == "root");
+    let (only, None) = (lines.next()?, lines.next()) else { return None };
+    let path = match only.args() {
+        [all, path] if all == "*" => path,
+        [path] => path,
+        _ => return None,
     };
-    route.paths.is_empty()
-        || own.paths.is_empty()
-        || route.paths.iter().any(|ours| own.paths.iter().any(|theirs| pair(ours, theirs)))
+    values::fixed(path).map(|path| (path, only.place.clone()))
 }
 
-fn add(route: &mut Route, rules: &[Header]) {
-    for rule in rules {
-        // What caches are told is for what is found.
-        let cache =
-            rule.name.eq_ignore_ascii_case("cache-control") && matches!(rule.how, How::Set | How::IfAbsent);
-        match cache && matches!(route.target, Target::Files(_)) {
-            true => {
-                route.expires.retain(|(kind, _)| kind != "default");
-                route.expires.push(("default".to_owned(), rule.value.clone()));
-            }
-            false => route.response.push(rule.clone()),
+/// Takes a prefix of the path that is seen away.
+fn strip(state: &mut State, prefix: &str) {
+    if prefix == "/" {
+        return;
+    }
+    let whole = match &state.space {
+        Space::Without(outer) => format!("{}{prefix}", outer.trim_end_matches('/')),
+        _ => prefix.to_owned(),
+    };
+    state.strip = Some((whole.clone(), "/".to_owned()));
+    state.space = Space::Without(whole);
+}
+
+/// Most directives of one name that are sorted.
+const SORTED_MAX: usize = 2_000;
+
+/// Sorts directives that are sorted by their names by their paths, too. The order of paths is none of all pairs, so that they
+/// are put in their places one by one.
+fn by_paths(items: &mut [Item<'_>], rank: impl Fn(&Item<'_>) -> usize) {
+    for at in 1..items.len().min(SORTED_MAX) {
+        let mut place = at;
+        while place > 0
+            && rank(&items[place - 1]) == rank(&items[place])
+            && by_path(&items[place], &items[place - 1]).is_lt()
+        {
+            items.swap(place, place - 1);
+            place -= 1;
         }
     }
 }
 
-/// A route has each key once; clients of which another one is asked as well get nothing.
-fn protect(route: &mut Route, gate: &Gate) {
-    match route.gates.iter().find(|(key, _)| *key == gate.0) {
-        None => route.gates.push(gate.clone()),
-        Some(known) if known == gate => {}
-        Some(_) => {
-            route.target = Target::Respond { status: 403, body: None };
-            route.notes.push(format!("closed, because a route has one `{}`, and this one has two", gate.0));
-        }
+/// Caddy's order of directives of one name: longer paths first, and those without a matcher last.
+fn by_path(one: &Item<'_>, other: &Item<'_>) -> std::cmp::Ordering {
+    let single = |item: &Item<'_>| match item.asked.selector.paths.as_slice() {
+        [path] => Some((path.trim_end_matches('*').to_owned(), path.len())),
+        _ => None,
+    };
+    let has = |item: &Item<'_>| item.asked.unknown.is_some() || !item.asked.selector.is_all();
+    match (single(one), single(other)) {
+        (Some((ours, length)), Some((theirs, other_length))) if ours == theirs => length.cmp(&other_length),
+        (Some((ours, _)), Some((theirs, _))) => theirs.len().cmp(&ours.len()).then_with(|| ours.cmp(&theirs)),
+        _ => has(other).cmp(&has(one)),
     }
-}
-
-fn limit(route: &mut Route, names: &[String]) {
-    for name in names {
-        if !route.limits.contains(name) {
-            route.limits.push(name.clone());
-        }
-    }
-}
-
-fn with_slash(prefix: &str) -> String {
-    let prefix = prefix.trim_end_matches('*');
-    let begin = if prefix.starts_with('/') { "" } else { "/" };
-    let end = if prefix.ends_with('/') { "" } else { "/" };
-    format!("{begin}{prefix}{end}")
 }

@@ -1,77 +1,88 @@
-//! Sites, their addresses, and the options for all of them.
+//! Sites, and what all of them have in common.
 
 use super::access;
-use super::matchers::Selector;
-use super::routes::{self, State};
+use super::errors;
+use super::listeners::{self, Address, Clients, Placed};
+use super::options::Options;
+use super::routes;
 use super::tree::Directive;
 use super::values;
-use crate::drafts::{Match, Route, Site, Target};
+use crate::drafts::{Route, Site, Target};
 use crate::model::{Block, Value};
-use crate::report::Kind;
+use crate::report::{Kind, Place};
 use crate::shared::Shared;
 use crate::write;
-
-/// An address of a site.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Address {
-    host: Option<String>,
-    port: u16,
-    tls: bool,
-}
-
-/// Options for all sites.
-#[derive(Debug, Default)]
-struct Options {
-    server: Vec<(String, Value)>,
-    acme: Vec<(String, Value)>,
-    no_https: bool,
-    no_redirects: bool,
-    ports: (Option<u16>, Option<u16>),
-}
 
 /// The tables of a Caddyfile.
 pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
     let (globals, rest): (Vec<Directive>, Vec<Directive>) =
         directives.into_iter().partition(|directive| directive.words.is_empty());
-    let mut options = options(cx, &globals);
-    let mut found: Vec<(Site, Vec<Address>)> = Vec::new();
+    let mut options = Options::read(cx, &globals);
+    let mut found: Vec<Placed> = Vec::new();
     for directive in in_sites(rest) {
-        let Some((site, addresses)) = site(cx, &directive, &mut options) else { continue };
-        merge(&mut found, site, addresses);
+        let name = directive.name().strip_prefix("&(").and_then(|name| name.strip_suffix(')'));
+        match name.map(str::to_owned) {
+            Some(name) => {
+                cx.say(&directive, Kind::Translated, "where it is invoked");
+                options.routes.push((name, directive));
+            }
+            None => found.extend(site(cx, &directive, &mut options)),
+        }
     }
-    // Only the first site can do without names.
-    found.sort_by_key(|(site, _)| !site.hosts.is_empty());
+    let listens = listeners::listens(cx, &mut found, &options);
     let mut blocks = Vec::new();
     if !options.server.is_empty() {
         let mut block = Block::new("[server]");
         options.server.iter().for_each(|(key, value)| block.push(key, value.clone(), None));
         blocks.push(block);
     }
-    blocks.extend(listens(&mut found, &options));
-    let acme =
-        found.iter().any(|(site, addresses)| site.certificates.is_empty() && addresses.iter().any(|a| a.tls));
-    if acme {
+    blocks.extend(listens);
+    if found.iter().any(|placed| placed.acme) {
         let mut block = Block::new("[acme]");
         block.push("agree", true, None);
         options.acme.iter().for_each(|(key, value)| block.push(key, value.clone(), None));
         blocks.push(block);
     }
-    let mut limits = Block::new("[limits]");
-    let routes = found.iter().flat_map(|(site, _)| &site.routes);
-    write::room_for_bodies(&mut limits, routes.filter_map(|route| route.body_max).max());
-    if limits.has("bodies_disk_bytes_max") {
-        blocks.push(limits);
-    }
-    for (site, addresses) in found {
-        let automatic = site.certificates.is_empty() && addresses.iter().any(|address| address.tls);
-        let mut tables = write::site(site);
-        if let Some(first) = tables.first_mut().filter(|_| automatic) {
-            first.push("acme", true, None);
+    let limits = limits(&options, &found);
+    blocks.extend((!limits.entries.is_empty()).then_some(limits));
+    for placed in found {
+        let mut tables = write::site(placed.site);
+        if let Some(first) = tables.first_mut() {
+            if !placed.listeners.is_empty() {
+                let at = first.entries.iter().take_while(|entry| entry.key == "hosts").count();
+                let value = Value::one_or_more(&placed.listeners);
+                first.push("listen", value, None);
+                first.entries[at..].rotate_right(1);
+            }
+            if placed.acme {
+                first.push("acme", true, None);
+            }
+        }
+        if placed.off {
+            let why = "its addresses have no certificate on this machine";
+            tables.iter_mut().for_each(|table| table.off = Some(why.to_owned()));
         }
         blocks.extend(tables);
     }
     blocks.extend(cx.blocks());
     blocks
+}
+
+/// Bodies have no bound in Caddy: here they have that of what there is room for unless told otherwise.
+const BODY_BYTES_MAX: u64 = 4 << 30;
+
+fn limits(options: &Options, found: &[Placed]) -> Block {
+    let mut limits = Block::new("[limits]");
+    for (key, value) in &options.limits {
+        limits.push(key, value.clone(), None);
+    }
+    let routes = || found.iter().flat_map(|placed| &placed.site.routes);
+    if routes().any(|route| route.goes_to_pool() && route.body_max.is_none()) {
+        limits.notes.push("bodies have no bound in Caddy".to_owned());
+        limits.push("body_bytes_max", write::size(BODY_BYTES_MAX), None);
+    }
+    write::room_for_bodies(&mut limits, routes().filter_map(|route| route.body_max).max());
+    limits
 }
 
 /// A file of one site has no braces around it, and a part of a site has no address.
@@ -81,261 +92,222 @@ fn in_sites(rest: Vec<Directive>) -> Vec<Directive> {
     if routes::is_directive(first.name()) {
         return vec![Directive { words: vec![":80".into()], block: Some(rest), place }];
     }
-    if first.block.is_none() {
+    if first.block.is_none() && !first.words.iter().any(|word| word.ends_with(',')) {
         let words = first.words.clone();
         return vec![Directive { words, block: Some(rest.into_iter().skip(1).collect()), place }];
     }
-    rest
-}
-
-fn options(cx: &Shared, globals: &[Directive]) -> Options {
-    let mut options = Options::default();
-    for line in globals.iter().flat_map(|global| global.inside()) {
-        let port = line.word(1).parse::<u16>().ok();
-        match line.name() {
-            "email" => options.acme.push(("contact".into(), Value::texts(&[line.word(1)]))),
-            "acme_ca" => options.acme.push(("directory".into(), line.word(1).into())),
-            "acme_ca_root" => options.acme.push(("ca_file".into(), line.word(1).into())),
-            "http_port" if port.is_some() => options.ports.0 = port,
-            "https_port" if port.is_some() => options.ports.1 = port,
-            "auto_https" => match line.word(1) {
-                "off" | "disable_certs" => options.no_https = true,
-                _ => options.no_redirects = true,
-            },
-            "servers" => {
-                cx.translated(line);
-                servers(cx, line, &mut options);
-                continue;
-            }
-            "order" => {
-                cx.not_needed(line, "routes are in the order of the file");
-                continue;
-            }
-            "debug" | "log" | "admin" | "grace_period" | "shutdown_delay" | "storage" | "persist_config"
-            | "metrics" | "default_bind" => {
-                cx.say(
-                    line,
-                    Kind::NotNeeded,
-                    "`maitred status`, [log] and [server] have settings of their own",
-                );
-                continue;
-            }
-            _ => {
-                cx.not_possible(line, "there is no key for this");
-                continue;
-            }
+    // Addresses of one site may stand in several lines, with a comma at the end of each.
+    let mut joined: Vec<Directive> = Vec::new();
+    for mut one in rest {
+        let goes_on = |last: &Directive| {
+            last.block.is_none() && last.words.last().is_some_and(|word| word.ends_with(','))
+        };
+        if let Some(last) = joined.pop_if(|last| goes_on(last)) {
+            one.words.splice(0..0, last.words);
+            one.place = last.place;
         }
-        cx.translated(line);
+        joined.push(one);
     }
-    options
+    joined
 }
 
-fn servers(cx: &Shared, block: &Directive, options: &mut Options) {
-    for line in block.inside() {
-        match (line.name(), line.word(1)) {
-            ("trusted_proxies", "static") => {
-                cx.translated(line);
-                let networks: Vec<String> = line
-                    .args()
-                    .iter()
-                    .skip(1)
-                    .map(|network| match network.as_str() {
-                        "private_ranges" => "@private".to_owned(),
-                        network => network.to_owned(),
-                    })
-                    .collect();
-                options.server.push(("trusted_proxies".into(), Value::texts(&networks)));
-            }
-            ("client_ip_headers", name) => {
-                cx.translated(line);
-                if !name.eq_ignore_ascii_case("x-forwarded-for") {
-                    options.server.push(("client_address_from".into(), name.into()));
-                }
-            }
-            _ => cx.say(line, Kind::Choice, "[limits] and [[listen]] have settings of their own"),
-        }
-    }
+/// What `tls` says in a site.
+#[derive(Default)]
+struct Tls {
+    certificates: Vec<(String, String, bool, Place)>,
+    clients: Clients,
+    /// Certificates of Caddy's own authority.
+    internal: bool,
+    /// Clients have to show what is not known here.
+    closed: bool,
 }
 
-fn address(text: &str, options: &Options) -> Result<Address, String> {
-    let text = values::fixed(text).ok_or("an address is fixed here, without placeholders")?;
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme.to_owned()), rest.to_owned()),
-        None => (None, text.clone()),
-    };
-    if rest.contains('/') {
-        return Err("a site has no path: `handle` has".into());
-    }
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => {
-            (host.to_owned(), Some(port.parse::<u16>().map_err(|_| "the port is no number".to_owned())?))
-        }
-        _ => (rest, None),
-    };
-    let host = host.to_ascii_lowercase();
-    let (http, https) = (options.ports.0.unwrap_or(80), options.ports.1.unwrap_or(443));
-    let own = host.is_empty()
-        || host == "localhost"
-        || host.ends_with(".localhost")
-        || host.ends_with(".local")
-        || host.ends_with(".internal")
-        || host.ends_with(".test")
-        || !host.contains('.')
-        || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
-    let plain = scheme.as_deref() == Some("http") || port == Some(http) || options.no_https || own;
-    let host = (!host.is_empty() && host != "*" && host != "0.0.0.0").then_some(host);
-    let port = port.unwrap_or(if plain { http } else { https });
-    Ok(Address { host, port, tls: !plain })
-}
-
-/// Certificates and keys of a site, whether they are there, and where they are named.
-fn certificates(
-    cx: &Shared,
-    directive: &Directive,
-    addresses: &mut [Address],
-    options: &mut Options,
-) -> Vec<(String, String, bool, crate::report::Place)> {
-    let mut certificates = Vec::new();
-    for tls in directive.inside().iter().filter(|inside| inside.name() == "tls") {
-        match tls.args() {
-            [certificate, key] if tls.block.is_none() => {
-                let there = cx.machine.has_file(certificate) && cx.machine.has_file(key);
+fn tls(cx: &Shared, directive: &Directive, options: &mut Options) -> Tls {
+    let mut found = Tls::default();
+    for line in directive.inside().iter().filter(|inside| inside.name() == "tls") {
+        match line.args() {
+            [] => cx.translated(line),
+            [certificate, key] => {
+                let (Some(certificate), Some(key)) = (values::fixed(certificate), values::fixed(key)) else {
+                    cx.not_possible(line, "certificates are named here, without placeholders");
+                    found.internal = true;
+                    continue;
+                };
+                let there = cx.machine.has_file(&certificate) && cx.machine.has_file(&key);
                 let note = "as a comment: the file is not there on this machine";
-                cx.say(tls, Kind::Translated, if there { "" } else { note });
-                certificates.push((certificate.clone(), key.clone(), there, tls.place.clone()));
-                addresses.iter_mut().for_each(|address| address.tls |= address.port != 80);
+                cx.say(line, Kind::Translated, if there { "" } else { note });
+                found.certificates.push((certificate, key, there, line.place.clone()));
             }
             [mail] if mail.contains('@') => {
-                cx.translated(tls);
+                cx.translated(line);
                 if !options.acme.iter().any(|(key, _)| key == "contact") {
                     options.acme.push(("contact".into(), Value::texts(&[mail])));
                 }
             }
             [internal] if internal == "internal" => {
-                cx.not_possible(tls, "there is no authority of one's own: `certificates` names files");
-                addresses.iter_mut().for_each(|address| {
-                    address.tls = false;
-                    address.port = if address.port == 443 { 80 } else { address.port };
-                });
+                cx.not_possible(line, "there is no authority of one's own: `certificates` names files");
+                found.internal = true;
             }
-            _ => cx.not_possible(tls, "certificates are files, or automatic (docs/acme.md)"),
+            _ => cx.not_possible(line, "certificates are files, or automatic (docs/acme.md)"),
         }
+        line.inside().iter().for_each(|inside| of_tls(cx, inside, options, &mut found));
     }
-    certificates
+    found
 }
 
-/// A site and its addresses.
-fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Option<(Site, Vec<Address>)> {
-    let mut addresses = Vec::new();
-    for text in directive.words.iter().flat_map(|word| word.split(',')).filter(|text| !text.is_empty()) {
-        match address(text, options) {
+/// A line of `tls`.
+fn of_tls(cx: &Shared, line: &Directive, options: &mut Options, found: &mut Tls) {
+    match line.name() {
+        "protocols" => {
+            let all = ["tls1.2", "tls1.3"];
+            let place = |word: &str| all.iter().position(|known| *known == word);
+            let (Some(first), Some(last)) =
+                (place(line.word(1)), place(line.args().last().map_or("", String::as_str)))
+            else {
+                return cx.not_possible(line, "versions of TLS are 1.2 and 1.3");
+            };
+            cx.translated(line);
+            let last = if line.args().len() == 1 { 1 } else { last };
+            let versions: Vec<&str> = all
+                .iter()
+                .take(last + 1)
+                .skip(first)
+                .map(|version| version.trim_start_matches("tls"))
+                .collect();
+            if versions.len() < 2 {
+                found.clients.keys.push(("versions".to_owned(), Value::texts(&versions)));
+            }
+        }
+        "ciphers" | "curves" => cx.say(line, Kind::Choice, "`tls` of [[listen]] has `ciphers` and `curves`"),
+        "alpn" => cx.say(line, Kind::Choice, "HTTP/2 and HTTP/1.1 are offered"),
+        "ca" if !options.acme.iter().any(|(key, _)| key == "directory") => {
+            cx.translated(line);
+            options.acme.push(("directory".into(), line.word(1).into()));
+        }
+        "key_type" | "reuse_private_keys" | "insecure_secrets_log" | "renewal_window_ratio" => {
+            cx.say(line, Kind::Choice, "[acme] and `tls` of [[listen]] have settings of their own");
+        }
+        "client_auth" => match clients(line) {
+            Some(keys) => {
+                cx.translated(line);
+                line.inside().iter().for_each(|inside| cx.translated(inside));
+                found.clients.keys.extend(keys);
+            }
+            None => {
+                cx.not_possible(
+                    line,
+                    "certificates of clients are checked by a file of authorities: the site answers 403",
+                );
+                found.closed = true;
+            }
+        },
+        "on_demand" => {
+            cx.not_possible(line, "certificates are for names that are known beforehand");
+        }
+        "issuer" if line.word(1) == "internal" => {
+            cx.not_possible(line, "there is no authority of one's own: `certificates` names files");
+            found.internal = true;
+        }
+        _ => cx.not_possible(line, "certificates are files, or automatic (docs/acme.md)"),
+    }
+}
+
+/// `client_auth` as keys of `tls`.
+fn clients(line: &Directive) -> Option<Vec<(String, Value)>> {
+    let mut file: Option<String> = None;
+    let mut mode = "require_and_verify";
+    for inside in line.inside() {
+        match (inside.name(), inside.args()) {
+            ("mode", [word]) => mode = word,
+            ("trusted_ca_cert_file", [path]) if file.is_none() => file = values::fixed(path),
+            ("trust_pool", [kind, path]) if kind == "file" && file.is_none() => file = values::fixed(path),
+            ("trust_pool", [kind]) if kind == "file" && file.is_none() => match inside.inside() {
+                [one] if one.name() == "pem_file" && one.args().len() == 1 => {
+                    file = values::fixed(one.word(1))
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+    let auth = match mode {
+        "require_and_verify" => "required",
+        "verify_if_given" => "optional",
+        _ => return None,
+    };
+    Some(vec![("client_auth".to_owned(), auth.into()), ("client_ca".to_owned(), file?.into())])
+}
+
+/// What `tls` says, and which addresses have it.
+fn certified(cx: &Shared, directive: &Directive, options: &mut Options, addresses: &mut [Address]) -> Tls {
+    let mut tls = tls(cx, directive, options);
+    if !tls.certificates.is_empty() {
+        let http = options.ports.0.unwrap_or(80);
+        addresses.iter_mut().for_each(|address| {
+            address.tls |= address.port != http;
+            address.own = false;
+        });
+    }
+    if tls.internal {
+        addresses.iter_mut().for_each(|address| address.tls |= address.port != options.ports.0.unwrap_or(80));
+    }
+    let own = addresses.iter().any(|address| address.tls && address.own);
+    if own && !tls.internal {
+        let why = "there is no authority of one's own for such names: `certificates` names files";
+        cx.not_possible(directive, why);
+    }
+    if own || tls.internal {
+        let name =
+            addresses.iter().find_map(|address| address.host.clone()).unwrap_or_else(|| "site".to_owned());
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '-', "_");
+        let file = |end: &str| format!("/etc/maitred/{name}.{end}");
+        tls.certificates.push((file("pem"), file("key"), false, directive.place.clone()));
+    }
+    tls
+}
+
+/// A site of Caddy: one for each port at which it has other names.
+fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Vec<Placed> {
+    let mut addresses: Vec<Address> = Vec::new();
+    let words = directive.words.iter().flat_map(|word| word.split(','));
+    for text in words.filter(|text| !text.is_empty()) {
+        match listeners::address(text, options) {
             Ok(address) => addresses.push(address),
-            Err(why) => cx.not_possible(directive, why),
+            Err(why) => cx.not_possible(directive, format!("{why}: there is no such site")),
         }
     }
     if addresses.is_empty() {
-        return None;
+        return Vec::new();
     }
     cx.translated(directive);
-    let mut hosts: Vec<String> = addresses.iter().filter_map(|address| address.host.clone()).collect();
-    hosts.dedup();
-    if addresses.iter().any(|address| address.host.is_none()) {
-        hosts.clear();
+    let tls = certified(cx, directive, options, &mut addresses);
+    let binds = listeners::binds(cx, directive, options);
+    let mut routes = routes::of(cx, options, directive);
+    if tls.closed {
+        let mut route =
+            Route::new(&directive.place, "client_auth", Target::Respond { status: 403, body: None });
+        route.notes.push("closed: certificates of clients cannot be checked".to_owned());
+        routes = vec![route];
     }
-    let certificates = certificates(cx, directive, &mut addresses, options);
-    let base = Selector::default();
-    let found = routes::of(cx, directive.inside(), (&base, &State::default(), &Vec::new()), true);
+    let logs = directive.inside().iter().filter(|inside| inside.name() == "log");
+    let logged: Vec<access::Logged> = logs.map(|log| access::log(cx, log)).collect();
+    if logged.iter().any(|log| log.quiet) && logged.len() == 1 {
+        routes.iter_mut().for_each(|route| route.quiet = true);
+    }
+    let root = routes::root(directive);
+    let (error_pages, error_root) = errors::pages(cx, directive, root.as_ref());
     let site = Site {
         origin: (directive.place.clone(), directive.shown()),
         notes: Vec::new(),
-        hosts,
+        hosts: Vec::new(),
         listen: Vec::new(),
         off: None,
-        certificates,
-        error_pages: Vec::new(),
-        error_root: None,
-        log: directive
-            .inside()
-            .iter()
-            .find(|inside| inside.name() == "log")
-            .and_then(|log| access::log(cx, log)),
-        routes: with_end(directive, found),
+        certificates: tls.certificates.clone(),
+        error_pages,
+        error_root: error_root.map(|(root, place)| (root, place, false)),
+        log: logged.into_iter().find_map(|log| log.name),
+        routes,
     };
-    Some((site, addresses))
-}
-
-/// What no directive answers is empty in Caddy, and not found here.
-fn with_end(directive: &Directive, mut routes: Vec<Route>) -> Vec<Route> {
-    if !routes.iter().any(Route::takes_all) {
-        let nothing = Target::Respond { status: 404, body: None };
-        routes.push(Route::new(&directive.place, "what nothing else answers", nothing));
-    }
-    routes
-}
-
-/// Sites of the same names at several ports are one, whose routes ask for the port.
-fn merge(found: &mut Vec<(Site, Vec<Address>)>, mut site: Site, addresses: Vec<Address>) {
-    let Some((known, theirs)) = found.iter_mut().find(|(known, _)| known.hosts == site.hosts) else {
-        return found.push((site, addresses));
-    };
-    let ports: Vec<Match> = addresses
-        .iter()
-        .map(|address| Match {
-            header: vec![("Host".into(), format!("*:{}", address.port))],
-            ..Match::default()
-        })
-        .collect();
-    let condition = match ports.as_slice() {
-        [one] => one.clone(),
-        _ => Match { any: ports, ..Match::default() },
-    };
-    for route in &mut site.routes {
-        if let Some(both) = route.condition.and(&condition) {
-            route.condition = both;
-        }
-    }
-    known.routes.splice(0..0, site.routes);
-    theirs.extend(addresses);
-}
-
-fn listens(found: &mut [(Site, Vec<Address>)], options: &Options) -> Vec<Block> {
-    let mut ports: Vec<(u16, bool)> = Vec::new();
-    for address in found.iter().flat_map(|(_, addresses)| addresses) {
-        if !ports.iter().any(|(port, _)| *port == address.port) {
-            ports.push((address.port, address.tls));
-        }
-    }
-    let http = options.ports.0.unwrap_or(80);
-    let tls = ports.iter().any(|(_, tls)| *tls);
-    let shared = ports.iter().any(|(port, _)| *port == http);
-    let mut redirects = false;
-    if tls && !options.no_redirects {
-        match shared {
-            // Other sites are there in cleartext: each site with TLS redirects by itself.
-            true => found.iter_mut().for_each(|(site, addresses)| {
-                if addresses.iter().all(|address| address.tls) {
-                    let to = "https://{host}{uri}".to_owned();
-                    let mut route =
-                        Route::new(&site.origin.0, "to https", Target::Redirect { to, status: 308 });
-                    route.condition.scheme = Some("http");
-                    site.routes.insert(0, route);
-                }
-            }),
-            false => {
-                redirects = true;
-                ports.push((http, false));
-            }
-        }
-    }
-    let block = |(port, tls): &(u16, bool)| {
-        let mut block = Block::new("[[listen]]");
-        block.push("address", format!("[::]:{port}"), None);
-        if *tls {
-            block.push("tls", Value::Table(Vec::new()), None);
-        } else if redirects && *port == http {
-            block.push("redirect_http", true, None);
-        }
-        block
-    };
-    ports.iter().map(block).collect()
+    let acme = tls.certificates.is_empty();
+    listeners::placed(&site, &addresses, &binds, (&tls.clients, acme))
 }

@@ -185,7 +185,7 @@ impl<'a> Loader<'a> {
         let snippet = self.snippets.iter().find(|(name, _)| name == directive.word(1));
         if let Some((_, inside)) = snippet.cloned() {
             say(Kind::Translated, "");
-            return self.nest(inside, args, base, depth + 1, report);
+            return self.nest(inside, (args, directive.inside()), base, depth + 1, report);
         }
         let Some(base) = base else {
             say(Kind::NotPossible, "there is no such file: what it says is not in the output");
@@ -195,22 +195,25 @@ impl<'a> Loader<'a> {
         let pattern = if path.is_absolute() { files::below(self.root, path) } else { base.join(path) };
         let found = self.inside(files::matching(&pattern));
         if found.is_empty() {
-            say(Kind::NotPossible, "there is no such file: what it says is not in the output");
+            match directive.word(1).contains(['*', '?', '[']) {
+                true => say(Kind::NotNeeded, "no file matches, so that nothing is imported"),
+                false => say(Kind::NotPossible, "there is no such file: what it says is not in the output"),
+            }
             return Vec::new();
         }
         say(Kind::Translated, "");
         let mut all = Vec::new();
         for file in found {
             let name: Rc<str> = file.display().to_string().into();
-            let read = files::read(&file).map_err(|error| error.to_string());
-            let parsed = read.and_then(|text| {
+            let text = files::read(&file).map_err(|error| error.to_string());
+            let parsed = text.and_then(|text| {
                 report.read(&name, &text);
-                parse(&name, &text).map_err(|(why, line)| format!("line {line}: {why}"))
+                read(&name, &text, report).map_err(|(why, line)| format!("line {line}: {why}"))
             });
             match parsed {
                 Ok(directives) => {
                     let base = file.parent().unwrap_or(base).to_owned();
-                    all.extend(self.nest(directives, args, Some(&base), depth, report));
+                    all.extend(self.nest(directives, (args, directive.inside()), Some(&base), depth, report));
                 }
                 Err(why) => {
                     let why = format!("{name} cannot be read: {why}");
@@ -221,39 +224,55 @@ impl<'a> Loader<'a> {
         all
     }
 
-    /// What is imported, with its arguments filled in.
+    /// What is imported, with its arguments and its blocks filled in.
     fn nest(
         &mut self,
         inside: Vec<Directive>,
-        args: &[String],
+        (args, block): (&[String], &[Directive]),
         base: Option<&Path>,
         depth: usize,
         report: &mut Report,
     ) -> Vec<Directive> {
-        let filled = inside.into_iter().map(|directive| self.filled(directive, args)).collect();
+        let filled = inside.into_iter().flat_map(|directive| self.filled(directive, args, block)).collect();
         self.nested += 1;
         let all = self.expand(filled, base, depth, report);
         self.nested -= 1;
         all
     }
 
-    /// A directive with `{args[0]}` and `{args.0}` filled in.
-    fn filled(&mut self, directive: Directive, args: &[String]) -> Directive {
+    /// A directive with `{args[0]}`, `{args.0}`, `{block}` and `{blocks.NAME}` filled in.
+    fn filled(&mut self, directive: Directive, args: &[String], block: &[Directive]) -> Vec<Directive> {
+        if let ([only], None) = (directive.words.as_slice(), &directive.block) {
+            let named = only.strip_prefix("{blocks.").and_then(|rest| rest.strip_suffix('}'));
+            let found = match (only == "{block}", named) {
+                (true, _) => Some(block),
+                (_, Some(name)) => {
+                    Some(block.iter().find(|one| one.name() == name).map_or(&[][..], Directive::inside))
+                }
+                _ => None,
+            };
+            if let Some(found) = found {
+                self.count += found.len();
+                return if self.count < DIRECTIVES_MAX { found.to_vec() } else { Vec::new() };
+            }
+        }
         let mut words = Vec::new();
         for word in directive.words {
             // What is filled in counts, so that arguments of arguments do not grow without bound.
             self.count += word.len() / 64;
-            match word.as_str() {
-                "{args[:]}" => words.extend_from_slice(args),
-                text if text.contains("{args") && text.len() < 512 && self.count < DIRECTIVES_MAX => {
+            let from = word.strip_prefix("{args[").and_then(|rest| rest.strip_suffix(":]}"));
+            match (from.map(|from| from.parse().unwrap_or(0)), word.as_str()) {
+                (Some(from), _) => words.extend_from_slice(args.get(from..).unwrap_or_default()),
+                (None, text) if text.contains("{args") && text.len() < 512 && self.count < DIRECTIVES_MAX => {
                     words.push(with_args(text, args));
                 }
-                _ => words.push(word),
+                (None, _) => words.push(word),
             }
         }
-        let block =
-            directive.block.map(|inside| inside.into_iter().map(|one| self.filled(one, args)).collect());
-        Directive { words, block, place: directive.place }
+        let inside = directive
+            .block
+            .map(|inside| inside.into_iter().flat_map(|one| self.filled(one, args, block)).collect());
+        vec![Directive { words, block: inside, place: directive.place }]
     }
 
     /// Files, none of which a link leads out of the root to.
@@ -264,6 +283,56 @@ impl<'a> Loader<'a> {
         }
         found
     }
+}
+
+/// The text with what `{$NAME}` and `{$NAME:default}` stand for, as this process has them; and those of which the default was
+/// taken, with their lines. A variable that is not there, and has no default, stays.
+pub(crate) fn with_environment(
+    text: &str,
+    environment: impl Fn(&str) -> Option<String>,
+) -> (String, Vec<(usize, String)>) {
+    let (mut out, mut defaults, mut rest) = (String::new(), Vec::new(), text);
+    while let Some((before, after)) = rest.split_once("{$") {
+        out.push_str(before);
+        let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| !inside.contains('\n'))
+        else {
+            out.push_str("{$");
+            rest = after;
+            continue;
+        };
+        let (name, default) =
+            inside.split_once(':').map_or((inside, None), |(name, default)| (name, Some(default)));
+        match (environment(name), default) {
+            (Some(value), _) => out.push_str(&value),
+            (None, Some(default)) => {
+                let line = 1 + out.matches('\n').count();
+                defaults.push((line, format!("{{${inside}}}")));
+                out.push_str(default);
+            }
+            (None, None) => out.push_str(&format!("{{${inside}}}")),
+        }
+        rest = behind;
+    }
+    (out + rest, defaults)
+}
+
+/// Reads the directives of a file, after its variables of the environment.
+///
+/// # Errors
+/// What is wrong with it, and in which line.
+pub(crate) fn read(
+    file: &Rc<str>,
+    text: &str,
+    report: &mut Report,
+) -> Result<Vec<Directive>, (String, usize)> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (text, defaults) = with_environment(text, variable);
+    for (line, shown) in defaults {
+        let place = Place { file: Rc::clone(file), line };
+        let why = "the variable is not set where the import runs: its default is in the output";
+        report.say(&place, &shown, Kind::Choice, why);
+    }
+    parse(file, &text)
 }
 
 /// Longest argument that is filled in, in bytes.
@@ -297,6 +366,19 @@ mod tests {
         for (text, line) in [("a {\n", 1), ("a\n}", 2)] {
             assert_eq!(parse(&"x".into(), text).unwrap_err().1, line);
         }
+    }
+
+    #[test]
+    fn blocks_and_variables_are_filled_in() {
+        let text = "(a) {\n b {\n  {block}\n }\n c {\n  {blocks.x}\n }\n}\nsite {\n import a {\n  x {\n   y\n  }\n }\n}\n";
+        let mut report = Report::default();
+        let found = Loader::new(None).expand(parse(&"x".into(), text).unwrap(), None, 0, &mut report);
+        let [b, c] = found[0].inside() else { panic!("{found:?}") };
+        assert_eq!((b.inside()[0].shown(), c.inside()[0].shown()), ("x".to_owned(), "y".to_owned()));
+        let set = |name: &str| (name == "SET").then(|| "one".to_owned());
+        let (text, defaults) = with_environment("{$SET:x} {$UNSET:two}\n{$NONE} {x}", set);
+        assert_eq!(text, "one two\n{$NONE} {x}");
+        assert_eq!(defaults, [(1, "{$UNSET:two}".to_owned())]);
     }
 
     #[test]

@@ -1,61 +1,127 @@
 //! Placeholders, times and sizes of a Caddyfile.
 
+/// The path that directives see, where others before them have changed it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Space {
+    /// That of the request.
+    #[default]
+    Sent,
+    /// Without this beginning, which ends with `/`.
+    Without(String),
+    /// This one.
+    Fixed(String),
+    /// One that only the request tells.
+    Unknown,
+}
+
+/// What the placeholders of a redirect or a rewrite can ask for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'k> {
+    /// The path.
+    pub(crate) space: &'k Space,
+    /// The expression of the path that has groups, by its name.
+    pub(crate) regex: Option<&'k str>,
+}
+
 /// A value with the placeholders of redirects and rewrites.
 ///
 /// # Errors
 /// The placeholder that has no counterpart.
-pub(crate) fn template(text: &str) -> Result<String, String> {
+pub(crate) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
+    replaced(text, |name| placeholder(name, known).map(|found| format!("{{{found}}}")))
+}
+
+/// A value of a field with its placeholders: [`OPEN`] and [`CLOSE`] stand for the braces that are none of the value's own.
+///
+/// # Errors
+/// The placeholder that has no counterpart.
+pub(crate) fn field(text: &str) -> Result<String, String> {
+    if text.starts_with(['{', '[']) && text.contains('"') {
+        // A value of JSON has no placeholders.
+        return Ok(text.to_owned());
+    }
+    replaced(text, |name| {
+        let bare = name.strip_prefix("http.request.").unwrap_or(name);
+        let found = match bare {
+            "host" => "host",
+            "scheme" => "scheme",
+            "uri" => "uri",
+            "remote_host" | "remote.host" | "client_ip" | "http.vars.client_ip" => "client",
+            "local.port" => "port",
+            "http.auth.user.id" => "user",
+            "uuid" | "http.request.uuid" => "request_id",
+            _ => return Err(no_counterpart(name)),
+        };
+        Ok(format!("{OPEN}{found}{CLOSE}"))
+    })
+}
+
+/// Where a placeholder begins and ends in a value of a field, until it is written.
+pub(crate) const OPEN: char = crate::write::OPEN;
+const CLOSE: char = crate::write::CLOSE;
+
+fn no_counterpart(name: &str) -> String {
+    match name.strip_prefix('$').or_else(|| name.strip_prefix("env.")) {
+        Some(variable) => format!("the variable `{variable}` of the environment is not known here"),
+        None => format!("there is no counterpart of the placeholder `{{{name}}}`"),
+    }
+}
+
+fn replaced(text: &str, of: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         let Some((name, behind)) = after.split_once('}') else {
             return Err("`{` begins a placeholder".into());
         };
+        if before.contains('}') || name.contains('{') {
+            return Err("`{` and `}` begin and end placeholders".into());
+        }
         out.push_str(before);
-        out.push_str(&placeholder(name)?);
+        out.push_str(&of(name)?);
         rest = behind;
     }
-    out.push_str(rest);
-    match out.replace(['{', '}'], "").len() + 2 * out.matches('{').count() == out.len() {
-        true => Ok(out),
-        false => Err("`{` and `}` begin and end placeholders".into()),
+    match rest.contains('}') {
+        true => Err("`{` and `}` begin and end placeholders".into()),
+        false => Ok(out + rest),
     }
 }
 
-fn placeholder(name: &str) -> Result<String, String> {
-    if let Some(variable) = name.strip_prefix('$') {
-        return match variable.split_once(':') {
-            Some((_, default)) if !default.contains(['{', '}']) => Ok(default.to_owned()),
-            _ => Err(format!("the variable `{variable}` of the environment is not known here")),
-        };
-    }
-    let name = name.strip_prefix("http.request.").unwrap_or(name);
-    let plain = match name {
-        "host" => "{host}",
-        "path" | "uri.path" | "orig_path" | "orig_uri.path" => "{path}",
-        "uri" | "orig_uri" => "{uri}",
-        "query" | "uri.query" => "{query}",
-        "scheme" => "{scheme}",
-        "port" => "{port}",
-        "remote_host" | "remote.host" | "client_ip" => "{client}",
+fn placeholder(name: &str, known: Known<'_>) -> Result<String, String> {
+    let bare = name.strip_prefix("http.request.").unwrap_or(name);
+    // Here these are what the route was chosen by.
+    let sent = *known.space == Space::Sent;
+    let plain = match bare {
+        "host" => "host",
+        "orig_path" | "orig_uri.path" => "path",
+        "orig_uri" => "uri",
+        "path" | "uri.path" if sent => "path",
+        "uri" if sent => "uri",
+        "query" | "uri.query" | "orig_query" | "orig_uri.query" => "query",
+        "scheme" => "scheme",
+        "local.port" => "port",
+        "remote_host" | "remote.host" | "client_ip" | "http.vars.client_ip" => "client",
         _ => "",
     };
     if !plain.is_empty() {
         return Ok(plain.to_owned());
     }
-    let after = |begin: &str| name.strip_prefix(begin).filter(|rest| !rest.is_empty());
-    if let Some(field) = after("header.") {
-        return Ok(format!("{{header.{field}}}"));
+    let after = |begin: &str| bare.strip_prefix(begin).filter(|rest| !rest.is_empty());
+    if let Some(field) = after("header.").or_else(|| after(">")) {
+        return Ok(format!("header.{field}"));
     }
     if let Some(parameter) = after("query.").or_else(|| after("uri.query.")) {
-        return Ok(format!("{{query.{parameter}}}"));
+        return Ok(format!("query.{parameter}"));
     }
-    // `{re.name.1}`, `{re.1}`, `{http.regexp.1}`
+    // `{re.name.1}`, `{re.1}`, `{http.regexp.name.1}`
     let group = after("re.").or_else(|| name.strip_prefix("http.regexp."));
-    match group.and_then(|group| group.rsplit('.').next()) {
-        Some(group) if group != "0" => Ok(format!("{{capture.{group}}}")),
-        _ => Err(format!("there is no counterpart of the placeholder `{{{name}}}`")),
+    if let (Some(group), Some(regex)) = (group, known.regex) {
+        let (of, group) = group.rsplit_once('.').unwrap_or((regex, group));
+        if of == regex && group != "0" && !group.is_empty() {
+            return Ok(format!("capture.{group}"));
+        }
     }
+    Err(no_counterpart(name))
 }
 
 /// A value without placeholders.
@@ -63,7 +129,11 @@ pub(crate) fn fixed(text: &str) -> Option<String> {
     if !text.contains('{') {
         return Some(text.to_owned());
     }
-    template(text).ok().filter(|text| !text.contains('{'))
+    let variable = |name: &str| {
+        let found = name.strip_prefix("env.").and_then(|name| std::env::var(name).ok());
+        found.filter(|value| !value.contains(['{', '}'])).ok_or_else(String::new)
+    };
+    replaced(text, variable).ok()
 }
 
 /// `1m30s`, `2d` in milliseconds.
@@ -111,13 +181,20 @@ mod tests {
 
     #[test]
     fn placeholders_times_and_sizes() {
-        assert_eq!(template("https://www.{host}{uri}").as_deref(), Ok("https://www.{host}{uri}"));
+        let all = Known { space: &Space::Sent, regex: Some("id") };
+        assert_eq!(template("https://www.{host}{uri}", all).as_deref(), Ok("https://www.{host}{uri}"));
         assert_eq!(
-            template("/{re.id.1}?x={http.request.uri.query.a}").as_deref(),
+            template("/{re.id.1}?x={http.request.uri.query.a}", all).as_deref(),
             Ok("/{capture.1}?x={query.a}")
         );
-        assert_eq!(template("{$PORT:8080}").as_deref(), Ok("8080"));
-        assert!(template("{labels.2}").is_err() && template("{$X}").is_err() && template("a}").is_err());
+        let behind = Known { space: &Space::Without("/api/".into()), regex: None };
+        assert_eq!(template("/x{http.request.orig_uri}", behind).as_deref(), Ok("/x{uri}"));
+        for wrong in ["{uri}", "{re.1}", "{labels.2}", "{$X}", "a}"] {
+            assert!(template(wrong, behind).is_err(), "{wrong}");
+        }
+        assert!(template("{re.other.1}", all).is_err());
+        assert_eq!(field("a {remote_host}"), Ok(format!("a {OPEN}client{CLOSE}")));
+        assert!(field("{time.now}").is_err() && field("{\"a\": 1}").is_ok());
         assert_eq!((millis("1m30s"), millis("5"), size("10MB")), (Some(90_000), None, Some(10_000_000)));
     }
 }

@@ -140,7 +140,8 @@ impl Spot<'_, '_> {
             .map(|all| all.iter().filter_map(Json::as_str).collect::<Vec<_>>());
         let paths = list.unwrap_or_else(|| self.of("path").and_then(Json::as_str).into_iter().collect());
         let mut environment = Vec::new();
-        if paths.len() > 1 {
+        // What is looked for in the directory of the process is found without it.
+        if paths.len() > 1 || (!paths.is_empty() && self.of("working_directory").is_some()) {
             environment.push(("PYTHONPATH".to_owned(), paths.join(":").into()));
         }
         self.started(block, paths.first().copied(), environment);
@@ -183,14 +184,16 @@ impl Spot<'_, '_> {
         );
         block.push("connect", "fastcgi+unix:/run/php/php-fpm.sock", None);
         let Some(root) = self.text("root") else { return };
-        let index = self.text("script").or_else(|| self.text("index")).unwrap_or("index.php").to_owned();
+        // With `script` every request goes to that one, and no other script runs.
+        if let Some(script) = self.text("script") {
+            let script = format!("{}/{}", root.trim_end_matches('/'), script.trim_start_matches('/'));
+            block.push("script_filename", script, None);
+            return;
+        }
+        let index = self.text("index").unwrap_or("index.php").to_owned();
         let mut keys: Vec<(&str, Value)> = vec![("root", root.into())];
         if index != "index.php" {
             keys.push(("index", index.into()));
-        }
-        // With `script` every request goes to that one.
-        if self.of("script").is_some() {
-            keys.push(("php", true.into()));
         }
         let missing = format!("{root} is there on this machine");
         for (key, value) in keys {
@@ -222,7 +225,12 @@ impl Spot<'_, '_> {
             block.push("env", Value::Table(environment), None);
         }
         let there = |name: &&str| System.user(name).is_ok_and(|user| user.is_some());
-        let user = self.text("user").filter(there).or_else(|| System.is_root().then_some("daemon"));
+        let wanted = self.text("user");
+        if wanted.is_some_and(|name| !there(&name)) {
+            let why = "there is no such account on this machine: processes have that of `daemon`";
+            self.cx.say(&format!("{}/user", self.path), Kind::Choice, why);
+        }
+        let user = wanted.filter(there).or_else(|| System.is_root().then_some("daemon"));
         if let Some(user) = user.filter(|_| System.is_root()) {
             block.push("user", user, None);
         }
@@ -267,7 +275,11 @@ impl Spot<'_, '_> {
                     );
                 }
                 ("requests", Some(_)) if own => self.cx.translated(&path("limits/requests")),
-                _ => self.cx.say(&path(&format!("limits/{key}")), Kind::Choice, "it has no effect here"),
+                _ => self.cx.say(
+                    &path(&format!("limits/{key}")),
+                    Kind::Choice,
+                    "the pool has settings of its own",
+                ),
             }
         }
     }
@@ -297,8 +309,8 @@ impl Spot<'_, '_> {
                     Kind::Worse,
                     "`isolate` and `user` keep a pool apart, and systemd does the rest",
                 ),
-                "thread_stack_size" | "access_log" => {
-                    self.cx.say(&path, Kind::NotNeeded, "it has no effect here")
+                "thread_stack_size" => {
+                    self.cx.say(&path, Kind::Choice, "threads have the stack that Python gives them")
                 }
                 "options" => {
                     self.cx.not_possible(&path, "options of PHP stand in php-fpm's pool: `php_admin_value`")
@@ -323,25 +335,38 @@ pub(crate) fn upstream(cx: &Context<'_>, name: &str) -> Result<String, String> {
         .get("upstreams")
         .and_then(|all| all.get(name)?.get("servers")?.as_object())
         .ok_or("there is no such upstream")?;
-    let uneven = servers
-        .values()
-        .any(|server| server.get("weight").and_then(Json::as_f64).is_some_and(|weight| weight != 1.0));
-    match uneven {
-        true => cx.say(
-            &path,
-            Kind::Choice,
-            "servers have no weights: the one with the fewest requests gets the next",
-        ),
-        false => cx.translated(&path),
-    }
-    let asked = servers.iter().filter(|(_, server)| server.get("weight").and_then(Json::as_f64) != Some(0.0));
-    let addresses: Vec<String> = asked.map(|(address, _)| connect(address)).collect();
-    if addresses.is_empty() {
+    let weight = |server: &Json| server.get("weight").and_then(Json::as_f64).unwrap_or(1.0);
+    let asked: Vec<(String, f64)> = servers
+        .iter()
+        .map(|(address, server)| (connect(address), weight(server)))
+        .filter(|(_, weight)| *weight > 0.0)
+        .collect();
+    if asked.is_empty() {
         return Err("it has no server".into());
     }
+    cx.translated(&path);
     let mut block = Block::new("").from(&cx.place(&path), &path);
-    block.push("connect", Value::one_or_more(&addresses), None);
+    block.push("connect", weighted(&asked), None);
+    if asked.len() > 1 {
+        block.push("balance", "round_robin", None);
+    }
     Ok(cx.pool(&path, name, block))
+}
+
+/// Servers with their weights, which are whole numbers here.
+fn weighted(asked: &[(String, f64)]) -> Value {
+    if asked.iter().all(|(_, weight)| *weight == 1.0) {
+        let addresses: Vec<&String> = asked.iter().map(|(address, _)| address).collect();
+        return Value::one_or_more(&addresses);
+    }
+    let is_whole = |factor: f64| asked.iter().all(|(_, weight)| (weight * factor).fract() == 0.0);
+    let factor = [1.0, 10.0, 100.0].into_iter().find(|factor| is_whole(*factor)).unwrap_or(100.0);
+    let server = |(address, weight): &(String, f64)| {
+        let whole = format!("{:.0}", (weight * factor).round().clamp(1.0, 1000.0));
+        let whole = whole.parse::<u64>().unwrap_or(1);
+        Value::Table(vec![("url".to_owned(), address.as_str().into()), ("weight".to_owned(), whole.into())])
+    };
+    Value::List(asked.iter().map(server).collect())
 }
 
 fn connect(address: &str) -> String {

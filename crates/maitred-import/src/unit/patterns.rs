@@ -22,38 +22,59 @@ pub(crate) struct Taken {
 /// # Errors
 /// What has no counterpart.
 pub(crate) fn of(json: Option<&Json>) -> Result<Taken, String> {
-    let mut taken = Taken::default();
-    let Some(members) = json.and_then(Json::as_object) else { return Ok(taken) };
-    for (key, value) in members {
-        match key.as_str() {
-            "uri" => uri(&mut taken, value)?,
-            "method" => methods(&mut taken, value)?,
-            "host" => {
-                let table = named(value, "Host", |pair| Match { header: vec![pair], ..Match::default() })?;
-                taken.and(&table)?;
-            }
-            "scheme" => {
-                let scheme = match value.as_str() {
-                    Some("http") => "http",
-                    Some("https") => "https",
-                    _ => return Err("a scheme is `http` or `https`".into()),
-                };
-                taken.and(&Match { scheme: Some(scheme), ..Match::default() })?;
-            }
-            "source" => taken.and(&source(value)?)?,
-            "headers" => {
-                taken.and(&table(value, |pair| Match { header: vec![pair], ..Match::default() })?)?
-            }
-            "arguments" => {
-                taken.and(&table(value, |pair| Match { query: vec![pair], ..Match::default() })?)?
-            }
-            "cookies" => {
-                taken.and(&table(value, |pair| Match { cookie: vec![pair], ..Match::default() })?)?
-            }
-            other => return Err(format!("no condition asks for `{other}`")),
+    let members = json.and_then(Json::as_object).into_iter().flatten();
+    members.into_iter().try_fold(Taken::default(), |taken, (key, value)| member(taken, key, value))
+}
+
+/// The same without what has no counterpart.
+pub(crate) fn wide(json: Option<&Json>) -> Taken {
+    let members = json.and_then(Json::as_object).into_iter().flatten();
+    members.fold(Taken::default(), |taken, (key, value)| member(taken.clone(), key, value).unwrap_or(taken))
+}
+
+/// Asks for a member as well.
+fn member(mut taken: Taken, key: &str, value: &Json) -> Result<Taken, String> {
+    match key {
+        "uri" => uri(&mut taken, value)?,
+        "method" => methods(&mut taken, value)?,
+        "host" => {
+            let table = named(value, "Host", |(name, text)| Match {
+                header: vec![(name, host(&text))],
+                ..Match::default()
+            })?;
+            taken.and(&table)?;
         }
+        "scheme" => {
+            let scheme = match value.as_str() {
+                Some("http") => "http",
+                Some("https") => "https",
+                _ => return Err("a scheme is `http` or `https`".into()),
+            };
+            taken.and(&Match { scheme: Some(scheme), ..Match::default() })?;
+        }
+        "source" => taken.and(&source(value)?)?,
+        "headers" => taken.and(&table(value, |pair| Match { header: vec![pair], ..Match::default() })?)?,
+        "arguments" => taken.and(&table(value, |pair| Match { query: vec![pair], ..Match::default() })?)?,
+        "cookies" => taken.and(&table(value, |pair| Match { cookie: vec![pair], ..Match::default() })?)?,
+        other => return Err(format!("no condition asks for `{other}`")),
     }
     Ok(taken)
+}
+
+/// A pattern of hosts, as an expression: with any port, and without case.
+fn host(pattern: &str) -> String {
+    if let Some(regex) = pattern.strip_prefix('~') {
+        return format!("~(?i){regex}");
+    }
+    let mut out = String::from("~(?i)^");
+    for c in pattern.chars() {
+        match c {
+            '*' => out.push_str(".*"),
+            c if r"\.+?()|[]{}^$".contains(c) => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out + "(:[0-9]+)?$"
 }
 
 impl Taken {

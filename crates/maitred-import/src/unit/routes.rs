@@ -7,6 +7,7 @@ use super::context::Context;
 use super::patterns::{self, Taken};
 use crate::drafts::{Files, Header, How, Route, Site, Target};
 use crate::report::Kind;
+use crate::write;
 
 /// Routes that lead to routes, at most.
 const PASSES_MAX: usize = 8;
@@ -29,50 +30,40 @@ const ACTION: &[&str] = &[
 /// Steps of all listeners, at most: routes that lead to one another twice double with each level.
 const STEPS_MAX: usize = 2000;
 
-/// Adds the routes of a listener to the site. `port`: its requests are kept apart by it.
-pub(crate) fn listener(
-    cx: &Context<'_>,
-    path: &str,
-    listener: &Json,
-    port: Option<&str>,
-    sites: &mut Vec<Site>,
-) {
-    let mut taken = Taken::default();
-    if let Some(port) = port.filter(|port| !["80", "443"].contains(port)) {
-        taken.condition.header.push(("Host".into(), format!("*:{port}")));
-    }
+/// The site of a listener.
+pub(crate) fn listener(cx: &Context<'_>, path: &str, listener: &Json) -> Site {
     let mut routes = Vec::new();
     match listener.get("pass").and_then(Json::as_str) {
-        Some(pass) => passed(cx, &format!("{path}/pass"), pass, &taken, 0, &mut routes),
-        None => cx.not_possible(path, "a listener passes requests on"),
+        Some(pass) => passed(cx, &format!("{path}/pass"), pass, &Taken::default(), 0, &mut routes),
+        None => closed(cx, path, "a listener passes requests on", &Taken::default(), &mut routes),
     }
-    let apart = port.is_some_and(|port| !["80", "443"].contains(&port));
-    if sites.is_empty() {
-        sites.push(Site {
-            origin: (cx.place(path), path.to_owned()),
-            notes: Vec::new(),
-            hosts: Vec::new(),
-            listen: Vec::new(),
-            off: None,
-            certificates: Vec::new(),
-            error_pages: Vec::new(),
-            error_root: None,
-            log: None,
-            routes: Vec::new(),
-        });
+    Site {
+        origin: (cx.place(path), path.to_owned()),
+        notes: Vec::new(),
+        hosts: Vec::new(),
+        listen: Vec::new(),
+        off: None,
+        certificates: Vec::new(),
+        error_pages: Vec::new(),
+        error_root: None,
+        log: None,
+        routes,
     }
-    let Some(site) = sites.first_mut() else { return };
-    match apart {
-        // Routes that ask for a port come first.
-        true => drop(site.routes.splice(0..0, routes)),
-        false => site.routes.extend(routes),
-    }
+}
+
+/// What has no counterpart answers 403, so that nothing else answers in its place.
+fn closed(cx: &Context<'_>, path: &str, why: impl Into<String>, taken: &Taken, out: &mut Vec<Route>) {
+    let why: String = why.into();
+    cx.not_possible(path, format!("{why}: it answers 403 instead"));
+    let mut route = route(cx, path, taken, Target::Respond { status: 403, body: None });
+    route.notes.push("closed: there is no counterpart".to_owned());
+    out.push(route);
 }
 
 /// Where `pass` leads.
 fn passed(cx: &Context<'_>, path: &str, pass: &str, taken: &Taken, depth: usize, out: &mut Vec<Route>) {
     if depth > PASSES_MAX || out.len() > STEPS_MAX {
-        return cx.not_possible(path, "too many routes lead to one another");
+        return closed(cx, path, "too many routes lead to one another", taken, out);
     }
     let mut names = pass.split('/');
     let pool = match (names.next(), names.next(), names.next()) {
@@ -83,7 +74,7 @@ fn passed(cx: &Context<'_>, path: &str, pass: &str, taken: &Taken, depth: usize,
                 None => routes,
             };
             let Some(steps) = steps.and_then(Json::as_array) else {
-                return cx.not_possible(path, "there is no such route");
+                return closed(cx, path, "there is no such route", taken, out);
             };
             cx.translated(path);
             let at = name.map_or("/routes".to_owned(), |name| format!("/routes/{name}"));
@@ -101,7 +92,7 @@ fn passed(cx: &Context<'_>, path: &str, pass: &str, taken: &Taken, depth: usize,
             cx.translated(path);
             out.push(route(cx, path, taken, Target::Pool { name, strip: None, rewrite: None }));
         }
-        Err(why) => cx.not_possible(path, why),
+        Err(why) => closed(cx, path, why, taken, out),
     }
 }
 
@@ -121,13 +112,20 @@ fn route(cx: &Context<'_>, path: &str, taken: &Taken, target: Target) -> Route {
 fn step(cx: &Context<'_>, path: &str, step: &Json, outer: &Taken, depth: usize, out: &mut Vec<Route>) {
     let taken = match patterns::of(step.get("match")).and_then(|inner| outer.with(&inner)) {
         Ok(taken) => taken,
-        Err(why) => return cx.not_possible(&format!("{path}/match"), why),
+        Err(why) => {
+            // More than it asks for, but no less.
+            let wide = patterns::wide(step.get("match"));
+            let wide = outer.with(&wide).unwrap_or_else(|_| outer.clone());
+            return closed(cx, &format!("{path}/match"), why, &wide, out);
+        }
     };
     cx.translated(path);
     if step.get("match").is_some() {
         cx.translated(&format!("{path}/match"));
     }
-    let Some(action) = step.get("action") else { return cx.not_possible(path, "it has no action") };
+    let Some(action) = step.get("action") else {
+        return closed(cx, path, "it has no action", &taken, out);
+    };
     for key in step.as_object().into_iter().flatten().map(|(key, _)| key) {
         if !["match", "action"].contains(&key.as_str()) {
             cx.not_possible(&format!("{path}/{key}"), "this member is not known");
@@ -157,23 +155,30 @@ fn act(cx: &Context<'_>, path: &str, action: &Json, taken: &Taken, depth: usize,
                 cx.translated(&format!("{path}/proxy"));
                 out.push(route(cx, path, taken, Target::Pool { name, strip: None, rewrite: None }));
             }
-            Err(why) => cx.not_possible(&format!("{path}/proxy"), why),
+            Err(why) => closed(cx, &format!("{path}/proxy"), why, taken, out),
         }
     } else if let Some(status) = action.get("return").and_then(Json::as_u64) {
         out.push(route(cx, path, taken, returned(cx, path, status, text("location"))));
     } else if let Some(share) = action.get("share") {
-        let shared = shared(cx, path, action, share);
+        let shared = match shared(cx, path, action, share) {
+            Ok(files) => files,
+            Err((place, why)) => return closed(cx, &place, why, taken, out),
+        };
         let fallback = action.get("fallback");
         match fallback {
             Some(fallback) => {
                 with_fallback(cx, &format!("{path}/fallback"), fallback, (shared, taken), depth, out)
             }
-            None => out.extend(shared.map(|files| route(cx, path, taken, Target::Files(files)))),
+            None => out.push(route(cx, path, taken, Target::Files(shared))),
         }
     } else {
-        cx.not_possible(path, "this action is not known");
+        closed(cx, path, "this action is not known", taken, out);
     }
     let Some(rewrite) = text("rewrite") else { return };
+    if text("pass").is_some_and(|pass| pass.starts_with("routes")) {
+        out.truncate(from);
+        return closed(cx, &format!("{path}/rewrite"), "routes see the path that was sent", taken, out);
+    }
     match template(rewrite) {
         Ok(to) => {
             cx.translated(&format!("{path}/rewrite"));
@@ -185,7 +190,10 @@ fn act(cx: &Context<'_>, path: &str, action: &Json, taken: &Taken, depth: usize,
                 }
             }
         }
-        Err(why) => cx.not_possible(&format!("{path}/rewrite"), why),
+        Err(why) => {
+            out.truncate(from);
+            closed(cx, &format!("{path}/rewrite"), why, taken, out);
+        }
     }
 }
 
@@ -193,8 +201,8 @@ fn returned(cx: &Context<'_>, path: &str, status: u64, location: Option<&str>) -
     let status = u16::try_from(status).ok().filter(|status| (200..=599).contains(status));
     let place = format!("{path}/return");
     let Some(status) = status else {
-        cx.not_possible(&place, "this status cannot be sent");
-        return Target::Respond { status: 404, body: None };
+        cx.not_possible(&place, "this status cannot be sent: it answers 403 instead");
+        return Target::Respond { status: 403, body: None };
     };
     if let (301 | 302 | 303 | 307 | 308, Some(location)) = (status, location) {
         return match template(location) {
@@ -212,17 +220,57 @@ fn returned(cx: &Context<'_>, path: &str, status: u64, location: Option<&str>) -
                 Target::Redirect { to, status }
             }
             Err(why) => {
-                cx.not_possible(&format!("{path}/location"), why);
-                Target::Respond { status: 502, body: None }
+                cx.not_possible(&format!("{path}/location"), format!("{why}: it answers 403 instead"));
+                Target::Respond { status: 403, body: None }
             }
         };
     }
-    cx.translated(&place);
+    if location.is_some() {
+        cx.say(&format!("{path}/location"), Kind::Worse, "a response without a redirect has no `Location`");
+    }
+    match status >= 400 {
+        true => cx.say(&place, Kind::Better, "errors have a line of text"),
+        false => cx.translated(&place),
+    }
     Target::Respond { status, body: None }
 }
 
 /// A text with Unit's variables as a template.
 fn template(text: &str) -> Result<String, String> {
+    if text.replace("${", "").contains('{') {
+        return Err("`{` and `}` begin and end placeholders".into());
+    }
+    replaced(text, |name| {
+        let plain = match name {
+            "uri" => "path",
+            "request_uri" => "uri",
+            "host" => "host",
+            "remote_addr" => "client",
+            _ => "",
+        };
+        match (plain, name.strip_prefix("arg_"), name.strip_prefix("header_")) {
+            ("", Some(parameter), _) => Some(format!("{{query.{parameter}}}")),
+            ("", _, Some(field)) => Some(format!("{{header.{}}}", field.replace('_', "-"))),
+            ("", ..) => None,
+            (plain, ..) => Some(format!("{{{plain}}}")),
+        }
+    })
+}
+
+/// The same as the value of a field.
+fn field(text: &str) -> Result<String, String> {
+    replaced(text, |name| {
+        let plain = match name {
+            "host" => "host",
+            "remote_addr" => "client",
+            "request_id" => "request_id",
+            _ => return None,
+        };
+        Some(format!("{}{plain}{}", write::OPEN, write::CLOSE))
+    })
+}
+
+fn replaced(text: &str, of: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
@@ -234,32 +282,31 @@ fn template(text: &str) -> Result<String, String> {
             ),
         };
         rest = behind;
-        out.push_str(&match name {
-            "uri" => "{path}".to_owned(),
-            "request_uri" => "{uri}".to_owned(),
-            "host" => "{host}".to_owned(),
-            "remote_addr" => "{client}".to_owned(),
-            "dollar" => "$".to_owned(),
-            name => match (name.strip_prefix("arg_"), name.strip_prefix("header_")) {
-                (Some(parameter), _) => format!("{{query.{parameter}}}"),
-                (_, Some(field)) => format!("{{header.{}}}", field.replace('_', "-")),
-                _ => return Err(format!("there is no counterpart of the variable `${name}`")),
+        match name {
+            "dollar" => out.push('$'),
+            name => match of(name) {
+                Some(found) => out.push_str(&found),
+                None => return Err(format!("there is no counterpart of the variable `${name}`")),
             },
-        });
+        }
     }
-    out.push_str(rest);
-    Ok(out)
+    Ok(out + rest)
 }
 
 /// `share`: paths with `$uri` in them, below one directory.
-fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<Files> {
+///
+/// # Errors
+/// What has no counterpart, and why.
+fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Result<Files, (String, String)> {
+    const WHY: &str = "the directory is fixed here, and one for all paths";
     let place = format!("{path}/share");
     let texts: Vec<&str> = match share {
         Json::String(text) => vec![text],
         Json::Array(all) => all.iter().filter_map(Json::as_str).collect(),
         _ => Vec::new(),
     };
-    let first = texts.first()?;
+    let wrong = || (place.clone(), WHY.to_owned());
+    let first = texts.first().ok_or_else(wrong)?;
     let (root, behind) = match first.split_once("$uri") {
         Some((root, behind)) => (root.trim_end_matches('/'), Some(behind)),
         None => (first.trim_end_matches('/'), None),
@@ -268,11 +315,14 @@ fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<F
     let (root, fixed) = match behind {
         Some("") => (root, None),
         Some(_) | None if behind.is_none() && (first.ends_with('/') || texts.len() > 1) => (root, None),
-        _ => root.rsplit_once('/').map(|(root, file)| (root, Some(format!("/{file}"))))?,
+        // A file whose name has the path in its middle is none of one directory.
+        Some(_) => return Err(wrong()),
+        None => {
+            root.rsplit_once('/').map(|(root, file)| (root, Some(format!("/{file}")))).ok_or_else(wrong)?
+        }
     };
     if root.contains('$') || texts.iter().any(|text| !text.starts_with(root)) {
-        cx.not_possible(&place, "the directory is fixed here, and one for all paths");
-        return None;
+        return Err(wrong());
     }
     root.clone_into(&mut files.root);
     if files.root.is_empty() {
@@ -287,13 +337,11 @@ fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<F
     if let Some(index) = action.get("index").and_then(Json::as_str).filter(|index| *index != "index.html") {
         files.index = vec![index.to_owned()];
     }
+    links(cx, path, action, &files.root);
     if action.get("types").is_some() {
-        cx.not_possible(
-            &format!("{path}/types"),
-            "routes do not ask for media types; `path = [\"*.css\", …]` asks for endings",
-        );
+        let why = "routes do not ask for media types; `path = [\"*.css\", …]` asks for endings";
+        return Err((format!("{path}/types"), why.to_owned()));
     }
-    links(cx, path, action);
     match files.missing {
         true => cx.say(
             &place,
@@ -302,21 +350,32 @@ fn shared(cx: &Context<'_>, path: &str, action: &Json, share: &Json) -> Option<F
         ),
         false => cx.translated(&place),
     }
-    Some(files)
+    Ok(files)
 }
 
 /// What an action says of its files that needs no keys.
-fn links(cx: &Context<'_>, path: &str, action: &Json) {
+fn links(cx: &Context<'_>, path: &str, action: &Json, root: &str) {
     if action.get("index").is_some() {
         cx.translated(&format!("{path}/index"));
     }
-    for key in ["chroot", "follow_symlinks", "traverse_mounts"] {
-        if action.get(key).is_some() {
-            cx.say(
-                &format!("{path}/{key}"),
-                Kind::NotNeeded,
-                "symbolic links stay within the directory (`symlinks`)",
-            );
+    let chroot = action.get("chroot").and_then(Json::as_str).map(|chroot| chroot.trim_end_matches('/'));
+    if let Some(chroot) = chroot {
+        let below = root.strip_prefix(chroot).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let kind = if below { Kind::NotNeeded } else { Kind::Choice };
+        cx.say(&format!("{path}/chroot"), kind, "no link leads out of `root`");
+    }
+    for key in ["follow_symlinks", "traverse_mounts"] {
+        let place = format!("{path}/{key}");
+        match action.get(key).map(Json::as_bool) {
+            None => {}
+            Some(Some(false)) => {
+                cx.say(&place, Kind::Worse, "links and mounts that stay below `root` are followed");
+            }
+            Some(Some(true)) if key == "follow_symlinks" => {
+                cx.say(&place, Kind::Choice, "links stay below `root`, unless `symlinks` says otherwise");
+            }
+            Some(Some(true)) => cx.say(&place, Kind::NotNeeded, "mounts below `root` are served"),
+            Some(None) => cx.not_possible(&place, "this is no boolean"),
         }
     }
 }
@@ -326,18 +385,22 @@ fn with_fallback(
     cx: &Context<'_>,
     path: &str,
     fallback: &Json,
-    (files, taken): (Option<Files>, &Taken),
+    (mut files, taken): (Files, &Taken),
     depth: usize,
     out: &mut Vec<Route>,
 ) {
     let mut behind = Vec::new();
     act(cx, path, fallback, taken, depth + 1, &mut behind);
-    let (Some(mut files), [one]) = (files, behind.as_slice()) else {
-        if behind.len() > 1 {
-            cx.not_possible(path, "what is no file goes to one pool here, and not to several routes");
-        }
-        return out.extend(behind);
+    let only = route(cx, path, taken, Target::Respond { status: 403, body: None });
+    let same = |one: &Route| {
+        (&one.paths, &one.regex, &one.methods, &one.condition)
+            == (&only.paths, &only.regex, &only.methods, &only.condition)
     };
+    const SEVERAL: &str = "what is no file goes to one pool here, and not to several routes";
+    let [one] = behind.as_slice() else { return closed(cx, path, SEVERAL, taken, out) };
+    if !same(one) || !one.response.is_empty() {
+        return closed(cx, path, SEVERAL, taken, out);
+    }
     if files.tries.is_empty() {
         files.tries.push("{path}".to_owned());
     }
@@ -347,10 +410,10 @@ fn with_fallback(
         Target::Files(other) if other.root == files.root && other.rewrite.is_some() => {
             files.tries.extend(other.rewrite.clone());
         }
-        _ => cx.not_possible(
-            path,
-            "what is no file goes to a pool, to a file of the same directory, or gets a status",
-        ),
+        _ => {
+            let why = "what is no file goes to a pool, to a file of the same directory, or gets a status";
+            return closed(cx, path, why, taken, out);
+        }
     }
     out.push(route(cx, path.trim_end_matches("/fallback"), taken, Target::Files(files)));
 }
@@ -364,11 +427,14 @@ fn headers(cx: &Context<'_>, path: &str, action: &Json) -> Vec<Header> {
                 cx.translated(&place);
                 rules.push(Header { how: How::Remove, name: name.clone(), value: String::new() });
             }
-            Json::String(text) if !text.contains(['$', '`']) => {
-                cx.translated(&place);
-                rules.push(Header { how: How::Set, name: name.clone(), value: text.clone() });
-            }
-            _ => cx.not_possible(&place, "values of fields are fixed here, without variables"),
+            Json::String(text) if !text.contains('`') => match field(text) {
+                Ok(value) => {
+                    cx.translated(&place);
+                    rules.push(Header { how: How::Set, name: name.clone(), value });
+                }
+                Err(why) => cx.not_possible(&place, why),
+            },
+            _ => cx.not_possible(&place, "values of fields are made without scripts"),
         }
     }
     rules

@@ -218,12 +218,12 @@ fn configurations_of_nginx_become_configurations_that_pass_the_check() {
 
 #[test]
 fn configurations_of_unit_become_configurations_that_pass_the_check() {
-    try_all("unit", 7);
+    try_all("unit", 8);
 }
 
 #[test]
 fn caddyfiles_become_configurations_that_pass_the_check() {
-    try_all("caddy", 12);
+    try_all("caddy", 37);
 }
 
 #[test]

@@ -292,7 +292,12 @@ fn a_caddyfile_keeps_the_order_of_caddy() {
     let output = imported(&world, "caddy", source);
     let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part}\n\n{output}"));
     assert!(at("path = \"/old\"\nredirect = \"/new\"\nstatus = 301") < at("strip_prefix = \"/api/\""));
-    assert!(at("strip_prefix = \"/api/\"") < at("try = [\"{path}\", \"/index.html\"]"), "{output}");
+    // What the last route would be is said by the site; `handle` answers everything that `respond` is for.
+    assert!(
+        at("root = \"/srv/import/www\"\ntry = [\"{path}\", \"/index.html\"]") < at("path = \"/old\""),
+        "{output}"
+    );
+    assert!(!output.contains("rest"), "{output}");
 }
 
 /// Tokens of nginx Plus: `auth_jwt` with all that has a counterpart, and closed where it has none.
@@ -447,8 +452,37 @@ fn names_that_are_looked_up_again_and_statuses_that_count_stay() {
         "outliers = { errors = 3, time = \"20s\" }",
         "[pool.srv-none-example]\nconnect = \"http+srv://_http._tcp.srv.none.example\"",
         "connect = \"h2://127.0.0.1:50051\"",
-        "connect = \"https://127.0.0.1:50052\"\ntls = { http2 = true }",
+        "connect = \"https://127.0.0.1:50052\"\nhost = \"server\"",
+        "target = \"as_sent\"\ntls = { http2 = true }",
     ] {
         assert!(caddy.contains(line), "{line}\n\n{caddy}");
     }
+}
+
+/// A listener of TLS is none of cleartext because its certificates are elsewhere.
+#[test]
+fn what_has_no_certificate_yet_is_not_answered_in_cleartext() {
+    let world = World::new();
+    let source = "a.example.com {\n bind 127.0.0.1\n tls /nowhere/a.pem /nowhere/a.key {\n client_auth {\n \
+                  trust_pool file /nowhere/clients.pem\n }\n }\n respond secret\n}\nhttp://b.example.com {\n respond open\n}\n";
+    let output = imported(&world, "caddy", source);
+    assert!(output.contains("open") && !output.contains(":443"), "{output}");
+    assert!(!output.contains("secret"), "{output}");
+}
+
+#[test]
+fn expressions_of_caddy_may_have_several_branches() {
+    let world = World::new();
+    let output = |expression: &str| {
+        let source = format!(":80 {{\n @asked `{expression}`\n respond @asked found\n}}\n");
+        imported(&world, "caddy", &source)
+    };
+    let found = output("{method} == 'PUT' || method('PATCH')");
+    assert!(found.contains("methods = [\"PUT\", \"PATCH\"]"), "{found}");
+    let found = output("path('/a/*') && !path('*.css') || path('/b')");
+    assert!(!found.contains("found") && found.contains("403"), "no table has both: {found}");
+    let found = output("path('/a/*') || {scheme} == 'https'");
+    assert!(found.contains("match = { any = [{ path = \"/a/*\" }, { scheme = \"https\" }] }"), "{found}");
+    let closed = output("(path('/a/*') || path('/b')) && method('GET')");
+    assert!(!closed.contains("found") && closed.contains("403"), "{closed}");
 }

@@ -265,7 +265,12 @@ fn asked(text: &str, scripts: bool) -> BTreeSet<Asked> {
                 false => &["GET"],
             };
             for method in methods {
-                all.insert(Asked { method, host: host.clone(), target: (*target).to_owned() });
+                all.insert(Asked {
+                    method,
+                    host: host.clone(),
+                    target: (*target).to_owned(),
+                    fields: Vec::new(),
+                });
             }
         }
     }
@@ -369,7 +374,7 @@ fn compare(name: &str, php: Option<&Php>) -> Vec<String> {
     for asked in asked(&text, php.is_some()) {
         let (there, here) = (Answer::ask(theirs.address, &asked), Answer::ask(ours.address, &asked));
         if let Some(why) = differences::beside(DIFFERENCES, &asked, &there, &here) {
-            let Asked { method, host, target } = asked;
+            let Asked { method, host, target, .. } = asked;
             wrong.push(format!(
                 "{name}: {method} {target} of {host}: {why}\n  apache  {there:?}\n  maitred {here:?}"
             ));
