@@ -3,6 +3,7 @@
 //! The URLs are made from the locations, and from a list of names that regular expressions of such configurations ask for; one
 //! server of the test stands for all upstreams.
 
+mod caddy;
 mod differences;
 mod servers;
 

@@ -120,7 +120,7 @@ fn serve(mut stream: TcpStream) {
 }
 
 /// An expression.
-fn expression(text: &str) -> Regex {
+pub(super) fn expression(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
@@ -145,7 +145,7 @@ pub(super) fn with_upstream(text: &str, stub: SocketAddr) -> String {
 
 /// A port for a server that cannot say which one it got. The socket keeps others from being given the same; as it does not
 /// listen, the server may (SO_REUSEADDR, socket(7)).
-fn reserved_address() -> (OwnedFd, SocketAddr) {
+pub(super) fn reserved_address() -> (OwnedFd, SocketAddr) {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_reuseaddr(&socket, true).unwrap();
@@ -175,7 +175,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command, port: (OwnedFd, SocketAddr), directory: tempfile::TempDir) -> Running {
+    pub(super) fn start(
+        mut command: Command,
+        port: (OwnedFd, SocketAddr),
+        directory: tempfile::TempDir,
+    ) -> Running {
         let log = fs::File::create(directory.path().join("output")).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -211,7 +215,7 @@ fn listening(text: &str, address: SocketAddr) -> String {
     listen.replace_all(&text, format!("listen {address}${{default}};")).into_owned()
 }
 
-fn directory() -> tempfile::TempDir {
+pub(super) fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     directory
