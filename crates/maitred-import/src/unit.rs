@@ -74,14 +74,7 @@ fn document(cx: &Context<'_>) -> Document {
         tls(cx, &path, listener, &mut block);
         listens.push(block);
         forwarded(cx, &path, listener, &mut proxies, &mut from);
-        for (key, _) in listener.as_object().into_iter().flatten() {
-            let place = format!("{path}/{key}");
-            match key.as_str() {
-                "pass" | "tls" | "forwarded" | "client_ip" => {}
-                "backlog" => cx.say(&place, Kind::NotNeeded, "the queue is as long as the kernel lets it be"),
-                _ => cx.not_possible(&place, "this member is not known"),
-            }
-        }
+        members_of(cx, &path, listener);
         let pass = listener.get("pass").and_then(Json::as_str).unwrap_or_default().to_owned();
         match sites.iter_mut().find(|(_, known, _)| *known == pass) {
             // Listeners that lead to the same place are those of one site.
@@ -106,15 +99,7 @@ fn document(cx: &Context<'_>) -> Document {
     blocks.push(log(cx));
     blocks.push(types(cx));
     blocks.retain(|block| !block.entries.is_empty());
-    let several = sites.len() > 1;
-    for (site, _, addresses) in sites {
-        let mut tables = write::site(site);
-        if let Some(first) = tables.first_mut().filter(|_| several) {
-            first.push("listen", Value::one_or_more(&addresses), None);
-            first.entries.rotate_right(1);
-        }
-        blocks.extend(tables);
-    }
+    blocks.extend(written(sites));
     for (name, _) in members("applications") {
         // Applications that nothing leads to are shown as well.
         if let Err(why) = applications::pool(cx, name, None) {
@@ -124,6 +109,33 @@ fn document(cx: &Context<'_>) -> Document {
     blocks.extend(cx.blocks());
     rest(cx);
     Document { blocks, ..Document::default() }
+}
+
+/// The tables of sites with their listeners.
+fn written(sites: Vec<(Site, String, Vec<String>)>) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let several = sites.len() > 1;
+    for (site, _, addresses) in sites {
+        let mut tables = write::site(site);
+        if let Some(first) = tables.first_mut().filter(|_| several) {
+            first.push("listen", Value::one_or_more(&addresses), None);
+            first.entries.rotate_right(1);
+        }
+        blocks.extend(tables);
+    }
+    blocks
+}
+
+/// Says what becomes of the members of a listener.
+fn members_of(cx: &Context<'_>, path: &str, listener: &Json) {
+    for (key, _) in listener.as_object().into_iter().flatten() {
+        let place = format!("{path}/{key}");
+        match key.as_str() {
+            "pass" | "tls" | "forwarded" | "client_ip" => {}
+            "backlog" => cx.say(&place, Kind::NotNeeded, "the queue is as long as the kernel lets it be"),
+            _ => cx.not_possible(&place, "this member is not known"),
+        }
+    }
 }
 
 /// Names the members that are not known.
@@ -165,7 +177,7 @@ fn listen(cx: &Context<'_>, path: &str, address: &str) -> Option<String> {
     if let Some(name) = address.strip_prefix("unix:")
         && !name.starts_with('/')
     {
-        cx.say(path, Kind::NotPossible, "a Unix socket has an absolute path: nobody can connect");
+        cx.say(path, Kind::NotPossible, "a Unix socket has an absolute path: no client can connect");
         return None;
     }
     Some(address.strip_prefix('*').map_or(address.to_owned(), str::to_owned))

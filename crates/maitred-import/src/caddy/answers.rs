@@ -1,7 +1,7 @@
 //! Directives that answer: `respond`, `redir`, `reverse_proxy`, `file_server` and their like.
 
+use super::engine::{Engine, Item, State};
 use super::matchers::{Both, Selector};
-use super::routes::{Engine, Item, State};
 use super::tree::Directive;
 use super::values::{self, Known, Space};
 use super::{access, proxy};
@@ -14,7 +14,7 @@ const LINE: &str = "errors have a line of text";
 const REWRITTEN: &str = "the path was rewritten before";
 
 impl Engine<'_> {
-    /// The routes of a directive that answers all requests of `all`.
+    /// The routes of a directive for requests of `all`, and whether it answers all of these.
     ///
     /// # Errors
     /// Why it has no counterpart.
@@ -25,7 +25,7 @@ impl Engine<'_> {
         all: &Selector,
         state: &State,
         out: &mut Vec<Route>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let (cx, directive) = (self.cx, item.directive);
         match directive.name() {
             "redir" => {
@@ -51,16 +51,16 @@ impl Engine<'_> {
                 out.push(all.route(directive, Target::Respond { status, body: None }));
             }
             "reverse_proxy" => out.push(self.reverse_proxy(item, all, state)?),
-            "php_fastcgi" => self.php(item, rest, all, state, out)?,
+            "php_fastcgi" => return self.php(item, rest, all, state, out),
             "file_server" => self.files(item, all, state, out)?,
-            "basicauth" | "basic_auth" => return access::basic_auth(cx, directive, item.words).map(|_| ()),
-            "forward_auth" => return access::forward_auth(cx, directive, item.words).map(|_| ()),
-            "rate_limit" => return access::rate_limit(cx, directive).map(|_| ()),
+            "basicauth" | "basic_auth" => return access::basic_auth(cx, directive, item.words).map(|_| true),
+            "forward_auth" => return access::forward_auth(cx, directive, item.words).map(|_| true),
+            "rate_limit" => return access::rate_limit(cx, directive).map(|_| true),
             "metrics" => return Err("the address `admin` has metrics".into()),
-            "request_header" => return proxy::rule(item.words).map(|_| ()),
+            "request_header" => return proxy::rule(item.words).map(|_| true),
             _ => return Err("there is no counterpart of this directive".into()),
         }
-        Ok(())
+        Ok(true)
     }
 
     fn respond(&self, item: &Item<'_>) -> Result<Target, String> {
@@ -216,6 +216,7 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Scripts of PHP; whether other paths are served, too.
     fn php(
         &self,
         item: &Item<'_>,
@@ -223,7 +224,7 @@ impl Engine<'_> {
         all: &Selector,
         state: &State,
         out: &mut Vec<Route>,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let (cx, directive) = (self.cx, item.directive);
         let line = |name: &str| directive.inside().iter().find(|line| line.name() == name);
         let files = self.directory(None, state)?;
@@ -232,20 +233,7 @@ impl Engine<'_> {
         }
         let off = line("index").is_some_and(|line| line.word(1) == "off");
         let index = line("index").map_or("index.php", |line| line.word(1)).trim_start_matches('/');
-        let tried = line("try_files").map(Directive::args).unwrap_or_default();
-        let of_directory = format!("{{path}}/{index}");
-        let usual = ["{path}", of_directory.as_str(), index];
-        let bare: Vec<&str> = tried.iter().map(|one| one.trim_start_matches('/')).collect();
-        if !(off || bare.is_empty() || bare == usual || bare == ["{path}", index]) {
-            return Err("`php = true` of a pool tries the path, a directory's index and the script".into());
-        }
-        if let Some(tries) = &state.tries {
-            let last =
-                tries.last().map(|last| last.split('?').next().unwrap_or_default().trim_start_matches('/'));
-            if last != Some(index) {
-                return Err("`try_files` before it has another end than its script".into());
-            }
-        }
+        tried(directive, state, index, off)?;
         let serves = rest.iter().any(|item| item.directive.name() == "file_server");
         if !serves && !off {
             return Err("`php = true` of a pool serves files as well, and there is no `file_server`".into());
@@ -278,11 +266,8 @@ impl Engine<'_> {
         route.request = found.request;
         route.response = found.response;
         out.push(route);
-        if off {
-            // Other paths go on.
-            self.run(rest, state.clone(), all, out, &directive.place);
-        }
-        Ok(())
+        // Other paths go on.
+        Ok(!off)
     }
 
     /// The keys of a pool of PHP.
@@ -396,4 +381,22 @@ fn redirect(item: &Item<'_>, all: &Selector, state: &State) -> Result<(Selector,
         to.insert_str(0, "{scheme}://{host}");
     }
     Ok((all.clone(), Target::Redirect { to, status }))
+}
+
+/// Whether the files that `php_fastcgi` tries are those that a pool tries.
+fn tried(directive: &Directive, state: &State, index: &str, off: bool) -> Result<(), String> {
+    let line = directive.inside().iter().find(|line| line.name() == "try_files");
+    let of_directory = format!("{{path}}/{index}");
+    let usual = ["{path}", of_directory.as_str(), index];
+    let tried = line.map(Directive::args).unwrap_or_default();
+    let bare: Vec<&str> = tried.iter().map(|one| one.trim_start_matches('/')).collect();
+    if !(off || bare.is_empty() || bare == usual || bare == ["{path}", index]) {
+        return Err("`php = true` of a pool tries the path, a directory's index and the script".into());
+    }
+    let Some(last) = state.tries.as_ref().map(|tries| tries.last()) else { return Ok(()) };
+    let last = last.map(|last| last.split('?').next().unwrap_or_default().trim_start_matches('/'));
+    match last == Some(index) {
+        true => Ok(()),
+        false => Err("`try_files` before it has another end than its script".into()),
+    }
 }

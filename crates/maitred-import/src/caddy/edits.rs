@@ -91,7 +91,7 @@ fn add(cx: &Shared, route: &mut Route, rules: &[Rule<'_>]) {
             if !route.expires.iter().any(|(kind, _)| kind == "default") {
                 route.expires.push(("default".to_owned(), rule.value.clone()));
             }
-            cx.say(line, Kind::Better, "errors have no such field, so that nobody keeps them");
+            cx.say(line, Kind::Better, "errors have no such field, so that no cache keeps them");
             continue;
         }
         if replaces

@@ -22,6 +22,7 @@ pub(crate) struct Selector {
 }
 
 /// What two conditions have in common, or a condition behind a rewrite.
+#[expect(clippy::large_enum_variant, reason = "most are the large one, and none is kept")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Both {
     /// These requests.

@@ -3,6 +3,7 @@
 mod access;
 mod answers;
 mod edits;
+mod engine;
 mod errors;
 mod lexer;
 mod listeners;

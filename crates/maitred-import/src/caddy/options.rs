@@ -30,7 +30,7 @@ pub(crate) struct Options {
     pub(crate) local: bool,
     /// Connections begin with a PROXY header.
     pub(crate) proxy_protocol: bool,
-    /// Who may send one; whoever may by default, if it is empty.
+    /// Who may send one; any peer may, if it is empty.
     pub(crate) proxy_from: Vec<String>,
     /// No HTTP/3.
     pub(crate) no_http3: bool,
@@ -41,6 +41,50 @@ pub(crate) struct Options {
     /// `&(name)`: routes with names.
     pub(crate) routes: Vec<(String, Directive)>,
 }
+
+/// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`). Directives of modules come before all others.
+pub(crate) const ORDER: &[&str] = &[
+    "tracing",
+    "map",
+    "vars",
+    "fs",
+    "root",
+    "log_append",
+    "skip_log",
+    "log_skip",
+    "log_name",
+    "log_level",
+    "header",
+    "copy_response_headers",
+    "request_body",
+    "timeouts",
+    "redir",
+    "method",
+    "rewrite",
+    "uri",
+    "try_files",
+    "basicauth",
+    "basic_auth",
+    "forward_auth",
+    "request_header",
+    "encode",
+    "push",
+    "intercept",
+    "templates",
+    "invoke",
+    "handle",
+    "handle_path",
+    "route",
+    "abort",
+    "error",
+    "copy_response",
+    "respond",
+    "metrics",
+    "reverse_proxy",
+    "php_fastcgi",
+    "file_server",
+    "acme_server",
+];
 
 impl Options {
     /// The place of a directive in the order; those of modules come first.
@@ -57,10 +101,8 @@ impl Options {
 
     /// Reads the blocks of options.
     pub(crate) fn read(cx: &Shared, globals: &[Directive]) -> Options {
-        let mut options = Options {
-            order: routes::ORDER.iter().map(|name| (*name).to_owned()).collect(),
-            ..Options::default()
-        };
+        let mut options =
+            Options { order: ORDER.iter().map(|name| (*name).to_owned()).collect(), ..Options::default() };
         for line in globals.iter().flat_map(|global| global.inside()) {
             if !options.certificates(cx, line) && !options.addresses(cx, line) {
                 options.others(cx, line);
@@ -224,37 +266,8 @@ impl Options {
                     self.server.push(("client_address_from".into(), name.into()));
                 }
             }
-            ("protocols", _) => {
-                self.no_http3 = !line.args().iter().any(|protocol| protocol == "h3");
-                match line.args().iter().any(|protocol| protocol == "h1") {
-                    _ if line.args().iter().any(|protocol| protocol == "h2c") => {
-                        cx.say(
-                            line,
-                            Kind::Choice,
-                            "HTTP/2 in cleartext is for clients that know it beforehand",
-                        );
-                    }
-                    true => cx.translated(line),
-                    false => cx.say(line, Kind::Choice, "HTTP/1.1 is always there"),
-                }
-            }
-            ("listener_wrappers", _) => {
-                for inside in line.inside() {
-                    match inside.name() {
-                        "proxy_protocol" => {
-                            self.proxy_protocol = true;
-                            cx.translated(inside);
-                            inside.inside().iter().for_each(|allow| self.allow(cx, allow));
-                        }
-                        "tls" => cx.translated(inside),
-                        "http_redirect" => {
-                            cx.say(inside, Kind::Choice, "HTTP at a port with TLS gets 400 with a sentence")
-                        }
-                        _ => cx.not_possible(inside, "there is no key for this"),
-                    }
-                }
-                cx.translated(line);
-            }
+            ("protocols", _) => self.protocols(cx, line),
+            ("listener_wrappers", _) => self.wrappers(cx, line),
             ("timeouts", _) => {
                 cx.translated(line);
                 line.inside().iter().for_each(|inside| self.time(cx, inside));
@@ -283,6 +296,35 @@ impl Options {
             ("0rtt", "off") => cx.not_needed(line, "without `early_data` there is none"),
             _ => cx.not_possible(line, "there is no key for this"),
         }
+    }
+
+    fn protocols(&mut self, cx: &Shared, line: &Directive) {
+        self.no_http3 = !line.args().iter().any(|protocol| protocol == "h3");
+        match line.args().iter().any(|protocol| protocol == "h1") {
+            _ if line.args().iter().any(|protocol| protocol == "h2c") => {
+                cx.say(line, Kind::Choice, "HTTP/2 in cleartext is for clients that know it beforehand");
+            }
+            true => cx.translated(line),
+            false => cx.say(line, Kind::Choice, "HTTP/1.1 is always there"),
+        }
+    }
+
+    fn wrappers(&mut self, cx: &Shared, line: &Directive) {
+        for inside in line.inside() {
+            match inside.name() {
+                "proxy_protocol" => {
+                    self.proxy_protocol = true;
+                    cx.translated(inside);
+                    inside.inside().iter().for_each(|allow| self.allow(cx, allow));
+                }
+                "tls" => cx.translated(inside),
+                "http_redirect" => {
+                    cx.say(inside, Kind::Choice, "HTTP at a port with TLS gets 400 with a sentence")
+                }
+                _ => cx.not_possible(inside, "there is no key for this"),
+            }
+        }
+        cx.translated(line);
     }
 
     /// `allow` of `proxy_protocol`.

@@ -71,7 +71,7 @@ const OF_PHP: &[&str] =
     &["root", "index", "split", "env", "try_files", "resolve_root_symlink", "capture_stderr"];
 
 /// How long Caddy waits for a server: without end.
-const PATIENCE: &str = "24h";
+const TIMEOUT: &str = "24h";
 
 /// The keys of a pool.
 ///
@@ -89,38 +89,7 @@ pub(crate) fn of_pool(
     let mut health: Vec<(String, Value)> = Vec::new();
     let php = scheme == "fastcgi";
     for line in directive.inside() {
-        match line.name() {
-            name if php && OF_PHP.contains(&name) => {}
-            "dynamic" => upstreams.push(dynamic(cx, line)?),
-            "to" => {
-                upstreams.extend(line.args().iter().cloned());
-                cx.translated(line);
-            }
-            "header_up" if is_servers_host(line) => {
-                cx.translated(line);
-                settings.push(("host", "server".into()));
-            }
-            "header_up" | "header_down" => fields(cx, line, &mut proxy),
-            "rewrite" if !php => {}
-            "transport" if line.word(1) == "http" && !php => transport(cx, line, &mut settings)?,
-            "dial_timeout" | "read_timeout" | "write_timeout" if php => timeouts(cx, line, &mut settings),
-            "lb_policy" | "lb_retries" => balancing(cx, line, &mut settings),
-            "lb_try_duration"
-            | "lb_try_interval"
-            | "fail_duration"
-            | "max_fails"
-            | "unhealthy_latency"
-            | "unhealthy_status"
-            | "unhealthy_request_count" => failures(cx, directive, line),
-            name if name.starts_with("health_") => match check(name, line.word(1)) {
-                Some(entry) => {
-                    cx.translated(line);
-                    health.push(entry);
-                }
-                None => cx.not_possible(line, "`health` of a pool has no such key"),
-            },
-            name => passing(cx, line, name)?,
-        }
+        of_line(cx, (directive, line), php, &mut upstreams, &mut proxy, (&mut settings, &mut health))?;
     }
     // Without a path, Caddy checks nothing.
     if health.iter().any(|(key, _)| key == "path") {
@@ -144,13 +113,59 @@ pub(crate) fn of_pool(
         settings.push(("host", "server".into()));
     }
     if !settings.iter().any(|(key, _)| *key == "request_timeout") {
-        settings.push(("request_timeout", PATIENCE.into()));
+        settings.push(("request_timeout", TIMEOUT.into()));
     }
     if !php {
         settings.push(("target", "as_sent".into()));
     }
     let block = block(cx, directive, &upstreams, scheme, settings)?;
     Ok(Found { block, request: proxy.request, response: proxy.response, upstreams, own_host })
+}
+
+type Settings = Vec<(&'static str, Value)>;
+
+/// A line of `reverse_proxy`.
+fn of_line(
+    cx: &Shared,
+    (directive, line): (&Directive, &Directive),
+    php: bool,
+    upstreams: &mut Vec<String>,
+    proxy: &mut Proxy,
+    (settings, health): (&mut Settings, &mut Vec<(String, Value)>),
+) -> Result<(), String> {
+    match line.name() {
+        name if php && OF_PHP.contains(&name) => {}
+        "dynamic" => upstreams.push(dynamic(cx, line)?),
+        "to" => {
+            upstreams.extend(line.args().iter().cloned());
+            cx.translated(line);
+        }
+        "header_up" if is_servers_host(line) => {
+            cx.translated(line);
+            settings.push(("host", "server".into()));
+        }
+        "header_up" | "header_down" => fields(cx, line, proxy),
+        "rewrite" if !php => {}
+        "transport" if line.word(1) == "http" && !php => transport(cx, line, settings)?,
+        "dial_timeout" | "read_timeout" | "write_timeout" if php => timeouts(cx, line, settings),
+        "lb_policy" | "lb_retries" => balancing(cx, line, settings),
+        "lb_try_duration"
+        | "lb_try_interval"
+        | "fail_duration"
+        | "max_fails"
+        | "unhealthy_latency"
+        | "unhealthy_status"
+        | "unhealthy_request_count" => failures(cx, directive, line),
+        name if name.starts_with("health_") => match check(name, line.word(1)) {
+            Some(entry) => {
+                cx.translated(line);
+                health.push(entry);
+            }
+            None => cx.not_possible(line, "`health` of a pool has no such key"),
+        },
+        name => passing(cx, line, name)?,
+    }
+    Ok(())
 }
 
 /// Lines about what passes between clients and servers.

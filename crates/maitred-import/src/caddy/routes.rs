@@ -5,79 +5,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::edits::{self, Edit, Placed, ROUTES_MAX};
-use super::matchers::{self, Asked, Both, Named, Selector};
-use super::options::Options;
+use super::engine::{Engine, Item, State};
+use super::matchers::{self, Both, Named, Selector};
+use super::options::{ORDER, Options};
 use super::tree::Directive;
 use super::values::{self, Known, Space};
 use super::{access, proxy};
 use crate::drafts::{Route, Target};
 use crate::report::{Kind, Place};
 use crate::shared::Shared;
-
-/// What directives without an answer say for those behind them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct State {
-    /// The directory of files, or why it has no counterpart.
-    pub(crate) root: Option<Result<(String, Place), String>>,
-    /// The path that is seen.
-    pub(crate) space: Space,
-    /// The prefix that is taken away, and what takes its place.
-    pub(crate) strip: Option<(String, String)>,
-    /// `rewrite`
-    pub(crate) rewrite: Option<String>,
-    /// What `try_files` looks for.
-    pub(crate) tries: Option<Vec<String>>,
-    /// Whether `try_files` ends with a script.
-    pub(crate) front: bool,
-    /// The sets of directives of which one has been used.
-    done: Vec<(usize, &'static str)>,
-    /// Blocks and named routes around this.
-    depth: usize,
-}
-
-/// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`). Directives of modules come before all others.
-pub(crate) const ORDER: &[&str] = &[
-    "tracing",
-    "map",
-    "vars",
-    "fs",
-    "root",
-    "log_append",
-    "skip_log",
-    "log_skip",
-    "log_name",
-    "log_level",
-    "header",
-    "copy_response_headers",
-    "request_body",
-    "timeouts",
-    "redir",
-    "method",
-    "rewrite",
-    "uri",
-    "try_files",
-    "basicauth",
-    "basic_auth",
-    "forward_auth",
-    "request_header",
-    "encode",
-    "push",
-    "intercept",
-    "templates",
-    "invoke",
-    "handle",
-    "handle_path",
-    "route",
-    "abort",
-    "error",
-    "copy_response",
-    "respond",
-    "metrics",
-    "reverse_proxy",
-    "php_fastcgi",
-    "file_server",
-    "acme_server",
-];
 
 /// Directives that answer nothing and change no response.
 const SILENT: &[(&str, Kind, &str)] = &[
@@ -99,18 +35,6 @@ pub(crate) fn is_directive(name: &str) -> bool {
 /// Directives of a site that are no routes.
 const OF_SITES: &[&str] = &["tls", "bind", "handle_errors", "log"];
 
-/// A directive with its matcher.
-#[derive(Clone)]
-pub(crate) struct Item<'d> {
-    pub(crate) directive: &'d Directive,
-    asked: Asked,
-    pub(crate) words: &'d [String],
-    /// The matchers that have names there.
-    named: Rc<Named>,
-    /// The block that it stands in.
-    scope: usize,
-}
-
 impl Item<'_> {
     /// Of a set of directives of a block, one is used: that of the first whose matcher fits.
     fn set(&self) -> Option<(usize, &'static str)> {
@@ -128,13 +52,6 @@ impl Item<'_> {
 enum Flow {
     On,
     End,
-}
-
-/// Makes routes of directives.
-pub(crate) struct Engine<'e> {
-    pub(crate) cx: &'e Shared,
-    pub(crate) options: &'e Options,
-    scopes: Cell<usize>,
 }
 
 /// Blocks within one another, at most.
@@ -245,16 +162,19 @@ impl<'e> Engine<'e> {
         if out.len() > ROUTES_MAX {
             return self.close(directive, "it makes too many routes", &anything, (base, out));
         }
+        // Whether it answers all of them.
         let done = match directive.name() {
-            "handle" | "handle_path" | "route" | "invoke" => self.block(item, rest, state, (&own, &all), out),
+            "handle" | "handle_path" | "route" | "invoke" => {
+                self.block(item, rest, state, (&own, &all), out).map(|()| true)
+            }
             "root" | "rewrite" | "uri" | "try_files" => {
                 return self.changed(item, rest, (state, base), (&own, &all), out);
             }
             _ => self.answer(item, rest, &all, state, out),
         };
         match done {
-            Ok(()) if own.is_all() => Flow::End,
-            Ok(()) => Flow::On,
+            Ok(true) if own.is_all() => Flow::End,
+            Ok(_) => Flow::On,
             Err(why) => self.close(directive, &why, &own, (base, out)),
         }
     }

@@ -4,6 +4,7 @@
 //! server of the test stands for all upstreams.
 
 mod apache;
+mod caddy;
 mod differences;
 mod servers;
 

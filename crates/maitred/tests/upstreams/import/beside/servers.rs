@@ -128,7 +128,7 @@ fn serve(mut stream: TcpStream) {
 }
 
 /// An expression.
-fn expression(text: &str) -> Regex {
+pub(super) fn expression(text: &str) -> Regex {
     Regex::new(text).unwrap()
 }
 
