@@ -52,7 +52,7 @@ fn placed(source: &str, port: u16, stub: &Stub) -> String {
     // What stands there is about addresses that the test has not.
     let globals = expression(r"(?s)\A(?:#[^\n]*\n)*\{\n.*?\n\}\n");
     let text = globals.replace(&text, "");
-    format!("{{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n}}\n{text}")
+    format!("{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
 }
 
 fn caddy(program: &Path, source: &str, stub: &Stub) -> Running {
@@ -61,7 +61,7 @@ fn caddy(program: &Path, source: &str, stub: &Stub) -> Running {
     fs::write(directory.path().join("Caddyfile"), placed(source, address.port(), stub)).unwrap();
     let mut command = Command::new(program);
     command.args(["run", "--adapter", "caddyfile", "--config", "Caddyfile"]).current_dir(directory.path());
-    command.env("HOME", directory.path()).env("XDG_DATA_HOME", directory.path());
+    command.envs(["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"].map(|name| (name, directory.path())));
     Running::start(command, (socket, address), directory)
 }
 
@@ -100,6 +100,7 @@ fn asked(source: &str) -> BTreeSet<Asked> {
     for host in hosts.iter().filter(|host| !host.contains(['*', '{', '/'])) {
         for method in ["GET", "POST", "OPTIONS"] {
             all.extend(targets.iter().map(|target| Asked {
+                fields: "",
                 method,
                 host: (*host).to_owned(),
                 target: target.clone(),
@@ -130,7 +131,7 @@ fn clients_get_from_the_import_what_caddy_gives_them() {
             let (there, here) = (Answer::ask(theirs.address, &asked), Answer::ask(ours.address, &asked));
             compared += 1;
             if seen(&there) != seen(&here) {
-                let Asked { method, host, target } = asked;
+                let Asked { method, host, target, .. } = asked;
                 wrong.push(format!(
                     "{name}: {method} {target} of {host}\n  caddy   {:?}\n  maitred {:?}",
                     seen(&there),
