@@ -1,7 +1,6 @@
 //! The options for all sites.
 
 use super::matchers;
-use super::routes;
 use super::tree::Directive;
 use super::values;
 use crate::model::Value;

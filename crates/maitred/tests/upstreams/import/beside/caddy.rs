@@ -64,7 +64,7 @@ fn placed(source: &str, port: u16, stub: &Stub) -> String {
     // What stands there is about addresses that the test has not.
     let globals = expression(r"(?s)\A(?:#[^\n]*\n)*\{\n.*?\n\}\n");
     let text = globals.replace(&text, "");
-    format!("{{\n\tadmin off\n\tauto_https off\n\tpersist_config off\n}}\n{text}")
+    format!("{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
 }
 
 /// Whether this Caddy knows all directives of a sample: older ones have no `basic_auth`.
@@ -82,7 +82,10 @@ fn caddy(program: &Path, source: &str, stub: &Stub) -> Running {
     fs::write(directory.path().join("Caddyfile"), placed(source, address.port(), stub)).unwrap();
     let mut command = Command::new(program);
     command.args(["run", "--adapter", "caddyfile", "--config", "Caddyfile"]).current_dir(directory.path());
-    command.env("HOME", directory.path()).env("XDG_DATA_HOME", directory.path());
+    command
+        .env("HOME", directory.path())
+        .env("XDG_DATA_HOME", directory.path())
+        .env("XDG_CONFIG_HOME", directory.path());
     Running::start(command, (socket, address), directory)
 }
 
