@@ -11,8 +11,20 @@ use crate::import::{World, maitred, text};
 use crate::support::{binary, skip_missing};
 
 /// Caddyfiles without TLS, and without applications that are no HTTP servers.
-const SAMPLES: &[&str] =
-    &["apps", "expressions", "files", "matchers", "media", "moved", "prefixes", "routes"];
+const SAMPLES: &[&str] = &[
+    "apps",
+    "cors",
+    "error-pages",
+    "expressions",
+    "files",
+    "grpc",
+    "login",
+    "matchers",
+    "media",
+    "moved",
+    "prefixes",
+    "routes",
+];
 /// Paths beside those that a Caddyfile names.
 const PATHS: &[&str] = &[
     "/",
@@ -53,6 +65,15 @@ fn placed(source: &str, port: u16, stub: &Stub) -> String {
     let globals = expression(r"(?s)\A(?:#[^\n]*\n)*\{\n.*?\n\}\n");
     let text = globals.replace(&text, "");
     format!("{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
+}
+
+/// Whether this Caddy knows all directives of a sample: older ones have no `basic_auth`.
+fn knows(program: &Path, source: &str, stub: &Stub) -> bool {
+    let directory = directory();
+    fs::write(directory.path().join("Caddyfile"), placed(source, 80, stub)).unwrap();
+    let mut command = Command::new(program);
+    command.args(["adapt", "--adapter", "caddyfile", "--config", "Caddyfile"]).current_dir(directory.path());
+    command.env("HOME", directory.path()).output().unwrap().status.success()
 }
 
 fn caddy(program: &Path, source: &str, stub: &Stub) -> Running {
@@ -118,6 +139,25 @@ fn seen(answer: &Answer) -> (u16, Option<&str>, &str) {
     (answer.status, location, body.strip_suffix("accept-encoding: gzip\n").unwrap_or(body))
 }
 
+/// Differences that docs/from-caddy.md names.
+fn is_known(name: &str, asked: &Asked, there: &Answer, here: &Answer) -> bool {
+    let method = match (asked.method, there.status, here.status) {
+        ("OPTIONS", 404 | 405, 204) => true,
+        (method, 404, 405) => method != "GET",
+        _ => false,
+    };
+    // Caddy sends listings whatever the method is.
+    let listing = there.body.contains("<title>")
+        && match asked.method {
+            "GET" => here.status == 200 && here.body.contains("<title>"),
+            _ => here.status == 204 || here.status == 405,
+        };
+    // A prefix is taken away where a slash follows.
+    let longer =
+        name == "prefixes" && asked.target.starts_with("/shop") && !asked.target.starts_with("/shop/");
+    method || listing || longer
+}
+
 #[test]
 fn clients_get_from_the_import_what_caddy_gives_them() {
     let Some(program) = program() else { return skip_missing("no caddy (Debian: caddy)") };
@@ -126,11 +166,14 @@ fn clients_get_from_the_import_what_caddy_gives_them() {
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for name in SAMPLES {
         let source = world.place(&fs::read_to_string(samples.join(format!("{name}.caddyfile"))).unwrap());
+        if !knows(&program, &source, &stub) {
+            continue;
+        }
         let (theirs, ours) = (caddy(&program, &source, &stub), imported(&source, &stub));
         for asked in asked(&source) {
             let (there, here) = (Answer::ask(theirs.address, &asked), Answer::ask(ours.address, &asked));
             compared += 1;
-            if seen(&there) != seen(&here) {
+            if seen(&there) != seen(&here) && !is_known(name, &asked, &there, &here) {
                 let Asked { method, host, target, .. } = asked;
                 wrong.push(format!(
                     "{name}: {method} {target} of {host}\n  caddy   {:?}\n  maitred {:?}",
