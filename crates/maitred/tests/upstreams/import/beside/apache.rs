@@ -354,22 +354,6 @@ impl Drop for Php {
     }
 }
 
-/// Fields of requests that configurations set. What mod_proxy and Maitred tell of a client by themselves is in docs/from-apache.md.
-const OF_CONFIGURATIONS: &[&str] =
-    &["accept-encoding", "cookie", "x-site", "x-tenant", "x-custom", "authorization", "x-frame-options"];
-
-/// Without the other fields that the application has received.
-fn seen(mut answer: Answer) -> Answer {
-    if answer.fields.iter().any(|(name, value)| name == "x-powered-by" && value == "stub") {
-        let is_set = |line: &&str| {
-            let name = line.split_once(": ").map(|(name, _)| name.to_ascii_lowercase());
-            name.is_none_or(|name| OF_CONFIGURATIONS.contains(&name.as_str()))
-        };
-        answer.body = answer.body.lines().filter(is_set).collect::<Vec<_>>().join("\n");
-    }
-    answer
-}
-
 fn compare(name: &str, php: Option<&Php>) -> Vec<String> {
     let world = World::new();
     world.sites();
@@ -383,8 +367,10 @@ fn compare(name: &str, php: Option<&Php>) -> Vec<String> {
     let ours = maitred(&here_text, second);
     let mut wrong = Vec::new();
     for asked in asked(&text, php.is_some()) {
-        let (there, here) =
-            (seen(Answer::ask(theirs.address, &asked)), seen(Answer::ask(ours.address, &asked)));
+        let (there, here) = (
+            Answer::ask(theirs.address, &asked).as_configured(),
+            Answer::ask(ours.address, &asked).as_configured(),
+        );
         if let Some(why) = differences::beside(DIFFERENCES, &asked, &there, &here) {
             let Asked { method, host, target, .. } = asked;
             wrong.push(format!(

@@ -142,7 +142,9 @@ fn seen(answer: &Answer) -> (u16, Option<&str>, &str) {
 /// Differences that docs/from-caddy.md names.
 fn is_known(name: &str, asked: &Asked, there: &Answer, here: &Answer) -> bool {
     let method = match (asked.method, there.status, here.status) {
-        ("OPTIONS", 404 | 405, 204) => true,
+        // Caddy before 2.8 sends a file for any method.
+        ("OPTIONS", 200 | 404 | 405, 204) => true,
+        (method, 200, 405) => !["GET", "HEAD"].contains(&method),
         (method, 404, 405) => method != "GET",
         _ => false,
     };
@@ -171,7 +173,13 @@ fn clients_get_from_the_import_what_caddy_gives_them() {
         }
         let (theirs, ours) = (caddy(&program, &source, &stub), imported(&source, &stub));
         for asked in asked(&source) {
-            let (there, here) = (Answer::ask(theirs.address, &asked), Answer::ask(ours.address, &asked));
+            let ask = |address| {
+                let mut answer = Answer::ask(address, &asked).as_configured();
+                // Go's client asks for it by itself.
+                answer.body = answer.body.replace("\naccept-encoding: gzip", "");
+                answer
+            };
+            let (there, here) = (ask(theirs.address), ask(ours.address));
             compared += 1;
             if seen(&there) != seen(&here) && !is_known(name, &asked, &there, &here) {
                 let Asked { method, host, target, .. } = asked;

@@ -32,7 +32,23 @@ pub(super) struct Answer {
     pub(super) body: String,
 }
 
+/// Fields of requests that configurations set. What servers tell of a client by themselves is in the documents.
+const OF_CONFIGURATIONS: &[&str] =
+    &["accept-encoding", "cookie", "x-site", "x-tenant", "x-custom", "authorization", "x-frame-options"];
+
 impl Answer {
+    /// Without the other fields that the application has received.
+    pub(super) fn as_configured(mut self) -> Answer {
+        if self.body.contains("\nhost: ") {
+            let is_set = |line: &&str| {
+                let name = line.split_once(": ").map(|(name, _)| name.to_ascii_lowercase());
+                name.is_none_or(|name| OF_CONFIGURATIONS.contains(&name.as_str()))
+            };
+            self.body = self.body.lines().filter(is_set).collect::<Vec<_>>().join("\n");
+        }
+        self
+    }
+
     pub(super) fn ask(address: SocketAddr, asked: &Asked) -> Answer {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
