@@ -1,15 +1,17 @@
 //! Patterns of paths: what two of them have in common, and what becomes of one behind a prefix that is taken away.
 
-/// Whether a path fits a pattern with a `*` at one end, at both, or at none. Caddy compares without case.
+/// Whether a path fits a pattern, in which each `*` stands for anything. Caddy compares without case.
 pub(crate) fn fits(pattern: &str, path: &str) -> bool {
     let (pattern, path) = (pattern.to_ascii_lowercase(), path.to_ascii_lowercase());
-    let pattern = pattern.as_str();
-    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(rest), Some(_)) => rest.strip_suffix('*').is_none_or(|middle| path.contains(middle)),
-        (Some(end), None) => path.ends_with(end),
-        (None, Some(begin)) => path.starts_with(begin),
-        (None, None) => pattern == path,
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = path.strip_prefix(parts.next().unwrap_or_default()) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((end, middle)) = parts.split_last() else { return rest.is_empty() };
+    for part in middle {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
     }
+    rest.ends_with(end)
 }
 
 /// Whether each path that fits `narrow` fits `wide`, by their shape.
