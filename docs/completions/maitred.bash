@@ -221,13 +221,17 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__import)
-            opts="-h --root --report --compare --help nginx unit caddy"
+            opts="-h --root --defined --report --compare --help nginx unit caddy apache"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --defined)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

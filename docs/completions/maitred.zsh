@@ -95,13 +95,15 @@ _arguments "${_arguments_options[@]}" : \
 (import)
 _arguments "${_arguments_options[@]}" : \
 '--root=[Look up included files below this directory instead of /\: for a copy of another machine'\''s files]:DIR:_files' \
+'*--defined=[A name that \`httpd -D NAME\` would have, for \`<IfDefine NAME>\`]:NAME:_default' \
 '--report=[Write a page with the whole table, beside both files]:FILE.html:_files' \
 '--compare[Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':server -- The server that the configuration is for:((nginx\:"nginx.conf, or parts of it"
 unit\:"The JSON of NGINX Unit, as \`curl --unix-socket SOCKET http\://localhost/config\` prints it"
-caddy\:"A Caddyfile"))' \
+caddy\:"A Caddyfile"
+apache\:"httpd.conf or apache2.conf of Apache httpd, parts of them, or a .htaccess file"))' \
 '*::files -- The files\: whole configurations, or parts such as a file of sites-available; `include` is followed:_files' \
 && ret=0
 ;;

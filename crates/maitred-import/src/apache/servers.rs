@@ -240,6 +240,14 @@ fn names(cx: &Cx<'_>, own: &[&Directive]) -> Vec<String> {
     all
 }
 
+/// What no route takes is not found.
+fn with_end(host: &Host<'_>, routes: &mut Vec<Route>) {
+    if !routes.iter().any(Route::takes_all) {
+        let nothing = Target::Respond { status: 404, body: None };
+        routes.push(Route::new(&host.origin.place, "what nothing else answers", nothing));
+    }
+}
+
 /// The tables of a site, and the largest body that it takes.
 fn site(
     cx: &Cx<'_>,
@@ -262,10 +270,7 @@ fn site(
     let mut routes = places::routes(cx, &place);
     tls::once(cx, &host.scope_layer());
     let largest = routes.iter().filter_map(|route| route.body_max).max();
-    if !routes.iter().any(Route::takes_all) {
-        let nothing = Target::Respond { status: 404, body: None };
-        routes.push(Route::new(&host.origin.place, "what nothing else answers", nothing));
-    }
+    with_end(host, &mut routes);
     let pages: Vec<(u16, String)> = common_pages(&mut routes);
     let all = host.scope_layer();
     let draft = drafts::Site {

@@ -3,11 +3,10 @@
 
 use super::conditions::{self, Condition};
 use super::context::Context;
-use super::rewriting::{self, Rewriting};
+use super::rewriting;
 use super::selectors::Selector;
 use super::spot::Spot;
-use super::targets;
-use crate::drafts::{Match, Route};
+use crate::drafts::Match;
 use crate::nginx::tree::Directive;
 use crate::nginx::values::{self, Part};
 use crate::report::Kind;
@@ -15,13 +14,12 @@ use crate::report::Kind;
 /// Values of one variable, at most: each is a route.
 const VALUES_MAX: usize = 32;
 
-/// The routes of a location, one for each value of the first such variable; `None` without one.
-pub(crate) fn content<'a>(
+/// A location by the values of the first such variable, each with the requests that have it; `None` without one.
+pub(crate) fn divided<'s, 'a>(
     cx: &Context<'a>,
-    spot: &Spot<'_, 'a>,
+    spot: &Spot<'s, 'a>,
     selector: &Selector,
-    rewriting: &Rewriting<'a>,
-) -> Option<Vec<Route>> {
+) -> Option<Vec<(Selector, Spot<'s, 'a>)>> {
     let map = variable(cx, spot)?;
     let name = map.arg(1).trim_start_matches('$');
     let rows = rows(map).ok().filter(|rows| rows.len() <= VALUES_MAX)?;
@@ -41,14 +39,13 @@ pub(crate) fn content<'a>(
         ),
         false => cx.translated(map),
     }
-    let mut routes = Vec::new();
+    let (server, directive, modifier) = (spot.server, spot.directive, spot.modifier);
+    let mut all = Vec::with_capacity(narrowed.len());
     for (selector, value) in narrowed {
-        let scope = spot.scope.with_value(name, value);
-        let (server, directive, modifier) = (spot.server, spot.directive, spot.modifier);
-        let there = Spot { server, directive, modifier, scope, blocks: spot.blocks.clone() };
-        routes.extend(targets::content(cx, &there, &selector, rewriting));
+        let (scope, blocks) = (spot.scope.with_value(name, value), spot.blocks.clone());
+        all.push((selector, Spot { server, directive, modifier, scope, blocks }));
     }
-    Some(routes)
+    Some(all)
 }
 
 /// The values, each with its condition.

@@ -33,8 +33,8 @@ pub(crate) fn content<'a>(
     selector: &Selector,
     rewriting: &Rewriting<'a>,
 ) -> Vec<Route> {
-    if let Some(routes) = finite::content(cx, spot, selector, rewriting) {
-        return routes;
+    if let Some(all) = finite::divided(cx, spot, selector) {
+        return all.iter().flat_map(|(selector, there)| content(cx, there, selector, rewriting)).collect();
     }
     caching::apart(cx, passing(spot, spot.own(&["try_files"])), plain(cx, spot, selector, rewriting))
 }

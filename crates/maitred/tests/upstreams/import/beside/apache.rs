@@ -368,8 +368,8 @@ fn compare(name: &str, php: Option<&Php>) -> Vec<String> {
     let mut wrong = Vec::new();
     for asked in asked(&text, php.is_some()) {
         let (there, here) = (
-            Answer::ask(theirs.address, &asked).as_configured(),
-            Answer::ask(ours.address, &asked).as_configured(),
+            Answer::ask(theirs.address, &asked).configured(),
+            Answer::ask(ours.address, &asked).configured(),
         );
         if let Some(why) = differences::beside(DIFFERENCES, &asked, &there, &here) {
             let Asked { method, host, target, .. } = asked;

@@ -174,7 +174,7 @@ fn clients_get_from_the_import_what_caddy_gives_them() {
         let (theirs, ours) = (caddy(&program, &source, &stub), imported(&source, &stub));
         for asked in asked(&source) {
             let ask = |address| {
-                let mut answer = Answer::ask(address, &asked).as_configured();
+                let mut answer = Answer::ask(address, &asked).configured();
                 // Go's client asks for it by itself.
                 answer.body = answer.body.replace("\naccept-encoding: gzip", "");
                 answer

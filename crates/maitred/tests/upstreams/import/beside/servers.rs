@@ -38,7 +38,7 @@ const OF_CONFIGURATIONS: &[&str] =
 
 impl Answer {
     /// Without the other fields that the application has received.
-    pub(super) fn as_configured(mut self) -> Answer {
+    pub(super) fn configured(mut self) -> Answer {
         if self.body.contains("\nhost: ") {
             let is_set = |line: &&str| {
                 let name = line.split_once(": ").map(|(name, _)| name.to_ascii_lowercase());
