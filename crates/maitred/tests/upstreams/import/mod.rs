@@ -281,3 +281,34 @@ fn includes_are_looked_up_below_the_root_only() {
     assert_eq!(table.matches("there is no such file").count(), 2, "{table}");
     assert_eq!(imported.status.code(), Some(2), "{table}");
 }
+
+#[test]
+fn an_import_is_compared_with_nginx_by_one_command() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_maitred")).with_file_name("maitred-load");
+    if !["/usr/sbin/nginx", "/usr/local/sbin/nginx"].iter().any(|file| Path::new(file).exists()) {
+        return crate::support::skip_missing("no nginx (Debian: nginx-light)");
+    }
+    if !beside.exists() {
+        return crate::support::skip_missing("maitred-load is not built");
+    }
+    let world = World::new();
+    let compared = |text: &str| {
+        let file = world.directory.path().join("site.conf");
+        std::fs::write(&file, text).unwrap();
+        maitred(&["import", "nginx", file.to_str().unwrap(), "--compare"])
+    };
+    let files = "root /srv/import/www; location / { try_files $uri =404; }";
+    let app = "location /api/ { proxy_pass http://127.0.0.1:1; proxy_set_header X-Real-IP $remote_addr; }";
+    let same = compared(&format!("server {{ listen 80; server_name a.example; {files} {app} }}"));
+    let said = text(&same.stderr);
+    assert_eq!(same.status.code(), Some(0), "{said}");
+    assert!(said.contains("requests compared") && said.contains("reached an application"), "{said}");
+    // nginx leaves an empty query out where it replaces the path.
+    let other = app.replace("127.0.0.1:1;", "127.0.0.1:1/;");
+    let differs = compared(&format!("server {{ listen 80; {files} {other} }}"));
+    let said = text(&differs.stderr);
+    assert!(said.contains("application: target differs"), "{said}");
+    assert_eq!(differs.status.code(), Some(3), "{said}");
+    let wrong = maitred(&["import", "unit", "/nowhere", "--compare"]);
+    assert!(matches!(wrong.status.code(), Some(1 | 2)), "{}", text(&wrong.stderr));
+}
