@@ -26,6 +26,11 @@ pub struct Stage {
 
 /// What is about the machine, needs other machines, or nothing that nginx of a distribution has.
 const LEFT_OUT: &[&str] = &[
+    "proxy_store",
+    "fastcgi_store",
+    "uwsgi_store",
+    "scgi_store",
+    "dav_methods",
     "user",
     "pid",
     "daemon",
@@ -261,17 +266,22 @@ impl Writer<'_> {
                 first(format!("{}/cache{}", stage.directory.display(), directive.arg(0)))
             }
             "proxy_pass" => first(self.passed(directive.arg(0))),
+            // No request of a comparison leaves the machine, or reaches an application that is in use.
+            "fastcgi_pass" | "uwsgi_pass" | "scgi_pass" | "grpc_pass" | "memcached_pass" => {
+                first(stage.application.to_string())
+            }
             _ => directive.args.clone(),
         }
     }
 
-    /// A URL of `proxy_pass` at the application, unless it names an `upstream` or a variable.
+    /// A URL of `proxy_pass` at the application, unless it names an `upstream`, whose servers are there, too.
     fn passed(&self, url: &str) -> String {
-        let Some((_, rest)) = url.split_once("://") else { return url.to_owned() };
+        let at_application = || format!("http://{}", self.stage.application);
+        let Some((_, rest)) = url.split_once("://") else { return at_application() };
         let end = rest.find('/').unwrap_or(rest.len());
         let (host, path) = rest.split_at(end);
         if host.contains('$') || rest.starts_with("unix:") && path.is_empty() {
-            return url.to_owned();
+            return at_application();
         }
         if self.upstreams.iter().any(|name| name == host) {
             return format!("http://{rest}");
@@ -406,7 +416,8 @@ mod tests {
             "user www; upstream app { server 10.0.0.1:80 weight=2; } server { listen 80 default_server; listen [::]:80; \
              listen 443 ssl http2; listen unix:/a; ssl_certificate /a; ssl_certificate_key /b; \
              location / { proxy_pass http://app; } location /x/ { proxy_pass https://example.com:99/y/; } \
-             location /z { proxy_pass http://unix:/run/a.sock:/z; } }",
+             location /z { proxy_pass http://unix:/run/a.sock:/z; } location /v { proxy_pass $any; } \
+             location /w { fastcgi_pass unix:/run/php.sock; } location /s { proxy_store /srv/x; } }",
         );
         for line in [
             "server 127.0.0.1:9000 weight=2;",
@@ -416,10 +427,15 @@ mod tests {
             "proxy_pass http://app;",
             "proxy_pass http://127.0.0.1:9000/y/;",
             "proxy_pass http://127.0.0.1:9000/z;",
+            "proxy_pass http://127.0.0.1:9000;",
+            "fastcgi_pass 127.0.0.1:9000;",
         ] {
             assert_eq!(text.matches(line).count(), 1, "{line}\n{text}");
         }
-        assert!(!text.contains("user www") && !text.contains("unix"), "{text}");
+        assert!(
+            !text.contains("user www") && !text.contains("unix") && !text.contains("proxy_store"),
+            "{text}"
+        );
         assert_eq!(text.matches("listen ").count(), 2, "{text}");
     }
 
