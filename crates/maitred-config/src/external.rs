@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
 use super::retry::Retry;
+use super::template::{Part, Template};
 
 /// Where an external server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,11 +121,24 @@ pub enum HostRule {
     Server,
     /// The host that is named, with or without a port.
     Named(String),
+    /// Made of the client's: of `{host}` and `{port}`.
+    Filled(Template),
 }
 
 impl HostRule {
     /// Bytes of a host: those of a name (RFC 1035 section 2.3.4), and a port.
     pub(crate) const BYTES_MAX: usize = 261;
+
+    /// Parses a host that is made of the client's; `None` if it is not.
+    pub(crate) fn filled(text: &str) -> Option<HostRule> {
+        let template = Template::parse_value(text).ok()?;
+        let is_known = |part: &Part| match part {
+            Part::Host | Part::Port => true,
+            Part::Text(text) => HostRule::is_host(text),
+            _ => false,
+        };
+        (!template.is_plain() && template.0.iter().all(is_known)).then_some(HostRule::Filled(template))
+    }
 
     /// Whether this can be the value of `Host` (9110-7.2).
     pub(crate) fn is_host(text: &str) -> bool {
@@ -139,7 +153,8 @@ pub(super) const HOST: Key = Key::new(
     Kind::Text("`\"client\"`, `\"server\"`, or a host"),
     Default::Text("client"),
     "What `Host` says to an HTTP server. `\"client\"`: what the client has sent. `\"server\"`: host and port in `connect`, for servers \
-     that have several sites and know this one by that name. Anything else is the host itself. `request_headers` of a route can \
+     that have several sites and know this one by that name. Anything else is the host itself, in which `{host}` is the client's without its \
+     port, and `{port}` the port that the client has connected to. `request_headers` of a route can \
      set another one; `X-Forwarded-Host` is the client's in any case. See [upstreams](upstreams.md#host).",
 );
 

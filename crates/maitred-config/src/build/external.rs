@@ -98,9 +98,12 @@ fn host(section: &Section<'_>) -> HostRule {
         "client" => HostRule::Client,
         "server" => HostRule::Server,
         host => {
+            if let Some(filled) = HostRule::filled(host) {
+                return filled;
+            }
             if !HostRule::is_host(host) {
                 let message = format!("`host`: \"{}\" is not the name of a host", shorten(host));
-                let hint = "it takes \"client\", \"server\", or a host such as \"app.internal:8080\"";
+                let hint = "it takes \"client\", \"server\", or a host such as \"app.internal:8080\" or \"{host}:{port}\"";
                 section.cx.error_with(&text.span, message, hint);
             }
             HostRule::Named(text.value)

@@ -16,9 +16,13 @@ fn a_host_is_the_clients_the_servers_or_a_name() {
     for name in ["a.example", "a.example:8080", "[::1]:80", "Client"] {
         assert_eq!(host(&format!("host = \"{name}\"")), HostRule::Named(name.into()));
     }
-    for bad in ["", "a b", "a/b", "a@b", "a\\nb: c", "{host}", &"a".repeat(262)] {
+    for filled in ["{host}", "{host}:{port}", "www.{host}:8080"] {
+        let parts = Template::parse_value(filled).unwrap();
+        assert_eq!(host(&format!("host = \"{filled}\"")), HostRule::Filled(parts));
+    }
+    for bad in ["", "a b", "a/b", "a@b", "a\\nb: c", "{uri}", "{host}/", "{{a}}", &"a".repeat(262)] {
         let errors = brief(&pool("http://127.0.0.1:1", &format!("host = \"{bad}\"")));
-        let hint = "is not the name of a host | it takes \"client\", \"server\", or a host such as \"app.internal:8080\"";
+        let hint = "is not the name of a host | it takes \"client\", \"server\", or a host such as \"app.internal:8080\" or \"{host}:{port}\"";
         assert!(matches!(errors.as_slice(), [one] if one.ends_with(hint)), "{bad}: {errors:?}");
     }
 }

@@ -15,6 +15,7 @@ use crate::origin::{Arrival, Client, Peer, PutField, hexadecimal};
 use maitred_config::{HostRule, Pool};
 use maitred_log::trace::context::TRACEPARENT;
 use maitred_policy::plan::RequestEdits;
+use maitred_policy::rewrite::{Told, put_variable};
 
 /// A request on its way to an application or a server.
 #[derive(Clone, Copy)]
@@ -52,12 +53,19 @@ impl Clients {
         outbound: Outbound<'_>,
     ) -> Option<Box<Handshake>> {
         let Outbound { request, rules, settings, peer, client, id, .. } = outbound;
+        let mut filled = Vec::new();
         let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
         let host = match (&rules.host, &settings.external.host) {
             (Some(host), _) => host,
             (None, HostRule::Client) => host.as_bytes(),
             (None, HostRule::Server) => outbound.default_host.as_bytes(),
             (None, HostRule::Named(host)) => host.as_bytes(),
+            (None, HostRule::Filled(template)) => {
+                let origin = || self.origin(index, request);
+                let told = Told { authority: host, ..self.told(index, request, (&origin, "", b"")) };
+                put_variable(template, &told, &mut filled);
+                &filled
+            }
         };
         if !host.is_empty() {
             head.small_field("host", host);

@@ -375,7 +375,7 @@ pub(crate) fn mapping<'a>(
     }
     let named = match &external.host {
         HostRule::Named(host) => host,
-        HostRule::Client | HostRule::Server => "",
+        HostRule::Client | HostRule::Server | HostRule::Filled(_) => "",
     };
     let set = plan.requests.host_text();
     let is_on = external.map_redirects != MapRedirects::Off && matches!(settings.source, Source::Http(_));

@@ -9,6 +9,7 @@ use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
 use crate::nginx::values;
 use crate::report::Kind;
+use crate::write;
 
 /// Fields of the connection and of the message, which each side has for itself.
 const OF_HOP: &[&str] = &[
@@ -227,17 +228,15 @@ pub(crate) fn host(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -
         cx.translated(directive);
         return Host::Named(fixed);
     }
-    let server = Server::of(scope);
+    if let Some(filled) = values::filled(value, scope).ok().map(|filled| write::written(&filled))
+        && is_authority(&filled.replace("{host}", "0").replace("{port}", "0"))
+        && !is(value, &["http_host"])
+    {
+        cx.translated(directive);
+        return Host::Named(filled);
+    }
     match value {
         _ if is(value, &["http_host"]) => cx.not_needed(directive, "`Host` is the client's"),
-        _ if is(value, &["host"]) && server.usual_ports => cx.not_needed(directive, "`Host` is the client's"),
-        _ if value.replace(['{', '}'], "").starts_with("$host") || is(value, &["server_name"]) => {
-            cx.say(
-                directive,
-                Kind::Choice,
-                "`Host` is as the client has written it, with the port that it has named",
-            );
-        }
         _ if is(value, &["http_x_forwarded_host"]) => cx.say(directive, Kind::Worse, NAME_THE_PROXY),
         _ => cx.not_possible(directive, "`Host` is the client's, the server's or a fixed one"),
     }

@@ -43,6 +43,28 @@ fn a_server_is_told_the_host_that_its_pool_names() {
 }
 
 #[test]
+fn a_host_may_be_made_of_the_clients() {
+    let upstream = Upstream::start(echo);
+    for (rule, asked, expected) in [
+        ("{host}", "a.example:81", "a.example"),
+        ("{host}", "[::1]:81", "[::1]"),
+        ("{host}", "a.example", "a.example"),
+        ("{host}:PORT", "a.example:81", "a.example:PORT"),
+        ("www.{host}:{port}", "a.example:81", "www.a.example:PORT"),
+    ] {
+        let server = setup(&[&upstream], &format!("host = \"{}\"", rule.replace("PORT", "{port}"))).start();
+        let port = server.address.port().to_string();
+        let said = server.connect().ask(&format!("GET /x HTTP/1.1\r\nHost: {asked}\r\n\r\n"));
+        assert_eq!(said.text(), format!("{} {asked}", expected.replace("PORT", &port)), "{rule} {asked}");
+        server.stop();
+    }
+    let server = setup(&[&upstream], "host = \"{host}\"").start();
+    let own = authority(&upstream).split(':').next().unwrap_or_default();
+    assert_eq!(server.connect().ask("GET /x HTTP/1.0\r\n\r\n").text(), format!("{own} -"));
+    server.stop();
+}
+
+#[test]
 fn a_route_overrides_its_pool() {
     let upstream = Upstream::start(echo);
     let server = Setup::with_files()
