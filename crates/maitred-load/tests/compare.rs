@@ -90,10 +90,10 @@ fn every_difference_is_found_and_no_other() {
             ("body differs", 1),
             ("body of 404 differs", 1),
             ("field cache-control differs", 1),
-            ("field location differs", 1),
             ("field set-cookie differs", 1),
             ("field x-a missing on the left", 1),
             ("field x-a missing on the right", 1),
+            ("redirect: field location differs", 1),
             ("status 200 -> 404", 1),
         ]
     );

@@ -64,6 +64,9 @@ pub(super) struct Compare {
     /// A further field of each request, such as 'authorization: Basic YTpi'
     #[arg(short = 'H', long = "field", value_name = "FIELD", value_parser = values::field)]
     fields: Vec<(String, String)>,
+    /// With --from: ask each location also with this value of Authorization, such as 'Basic YTpi'
+    #[arg(long, value_name = "VALUE", requires = "from")]
+    authorization: Option<String>,
     /// Start an application for each server, and compare what they receive
     #[arg(long)]
     echo: bool,
@@ -166,6 +169,7 @@ impl Compare {
             is_tls: options.left.is_tls,
             ports: options.ports.clone(),
             has_identity: options.identity.is_some(),
+            authorization: self.authorization.clone(),
         };
         let gathered = source.gather(&known).map_err(usage)?;
         for path in [&self.json, &self.html].into_iter().flatten() {

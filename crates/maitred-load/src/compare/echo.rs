@@ -1,4 +1,6 @@
-//! An application for both sides: it answers everything alike, and notes what it received.
+//! An application for both sides, by HTTP/1 and by FastCGI: it answers everything alike, and notes what it received.
+
+mod fastcgi;
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -138,6 +140,12 @@ fn serve(mut stream: TcpStream, state: &Mutex<State>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let mut input = Input { stream: stream.try_clone()?, bytes: Vec::new() };
+    if input.more().is_err() {
+        return Ok(());
+    }
+    if input.bytes.first() == Some(&fastcgi::VERSION) {
+        return fastcgi::serve(&mut input, &mut stream, state);
+    }
     while let Some((mut received, framing, keeps)) = input.head()? {
         if received.fields.iter().any(|(name, value)| name == "expect" && value == b"100-continue") {
             stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
@@ -167,9 +175,13 @@ fn note(state: &Mutex<State>, received: Received) {
     }
 }
 
-fn response(is_head: bool, keeps: bool) -> Vec<u8> {
+fn page() -> String {
     let line = "<p>An application that says the same to each request.</p>\n";
-    let page = format!("<!DOCTYPE html>\n<title>Application</title>\n{}", line.repeat(LINES));
+    format!("<!DOCTYPE html>\n<title>Application</title>\n{}", line.repeat(LINES))
+}
+
+fn response(is_head: bool, keeps: bool) -> Vec<u8> {
+    let page = page();
     let connection = if keeps { "keep-alive" } else { "close" };
     let body = if is_head { "" } else { &page };
     format!(

@@ -72,6 +72,16 @@ pub(super) fn differences(
                     _ if same(how, &one, &two) => {}
                     true if !one.contains("charset=") => say("without a charset on the left"),
                     true if !two.contains("charset=") => say("without a charset on the right"),
+                    _ if left.len() > right.len() && is_said_again(left, right) => {
+                        say("more than once on the left");
+                    }
+                    _ if how == How::Host && without_port(&one) == without_port(&two) => {
+                        say("differs in its port")
+                    }
+                    _ if how == How::MediaType && left.len() == 1 && right.len() == 1 => {
+                        let bare = |seen: &str| printable(without_parameters(seen).as_bytes(), 60);
+                        say(&format!("{} -> {}", bare(&one), bare(&two)));
+                    }
                     _ => say("differs"),
                 }
             }
@@ -89,6 +99,25 @@ fn without_charset(how: How, value: &str) -> String {
         }
         _ => value.to_owned(),
     }
+}
+
+fn without_port(host: &str) -> &str {
+    host.rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+        .map_or(host, |(name, _)| name)
+}
+
+fn without_parameters(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether the left values are those of the right, some of them more than once, or with others of the left server's own in front:
+/// of a field that has one value, the last line counts for browsers.
+fn is_said_again(left: &[&[u8]], right: &[&[u8]]) -> bool {
+    let first =
+        |value: &&[u8]| value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec();
+    let [of_left, of_right] = [left, right].map(|values| values.iter().map(first).collect::<Vec<_>>());
+    of_left.last() == of_right.last() && of_right.iter().all(|value| of_left.contains(value))
 }
 
 fn same(how: How, one: &str, two: &str) -> bool {
@@ -140,8 +169,9 @@ fn canonical(how: How, values: &[&[u8]], fields: &Fields, own: &Own, target: &st
         }
         How::Uri => own.absolute(first.trim(), target),
         How::MediaType => media_type(&all),
+        How::Challenge => all.replace(", charset=\"UTF-8\"", ""),
         How::Host => own.hosts_in(&all),
-        How::Port => own.port(all.trim()),
+        How::Port => own.port(text.last().map(|port| port.trim()).unwrap_or_default()),
     }
 }
 
@@ -287,10 +317,26 @@ mod tests {
         assert_eq!(kinds(with, "text/html"), ["field content-type without a charset on the right"]);
         let (old, new) = ("application/javascript", "text/javascript; charset=utf-8");
         assert_eq!(kinds(old, new), ["field content-type without a charset on the left"]);
-        for (left, right) in [("text/plain", with), (with, "text/html; charset=latin1"), ("a/b; c=d", "a/b")]
-        {
-            assert_eq!(kinds(left, right), ["field content-type differs"], "{left} {right}");
+        for (left, right, what) in [
+            ("text/plain", with, "text/plain -> text/html"),
+            (with, "text/html; charset=latin1", "text/html -> text/html"),
+            ("a/b; c=d", "a/b", "a/b -> a/b"),
+        ] {
+            assert_eq!(kinds(left, right), [format!("field content-type {what}")], "{left} {right}");
         }
+    }
+
+    #[test]
+    fn what_one_side_says_again_is_a_kind_of_its_own() {
+        let lines = [("x-a", "1"), ("x-a", "1")];
+        assert_eq!(kinds(RESPONSE, &lines, &[("x-a", "1")]), ["field x-a more than once on the left"]);
+        assert_eq!(kinds(RESPONSE, &lines, &[("x-a", "2")]), ["field x-a differs"]);
+        let types = [("content-type", "a/b"), ("content-type", "text/plain")];
+        let right = [("content-type", "text/plain; charset=utf-8")];
+        assert_eq!(kinds(RESPONSE, &types, &right), ["field content-type more than once on the left"]);
+        let host = |host: &str| kinds(REQUEST, &[("host", "a.example")], &[("host", host)]);
+        assert_eq!(host("a.example:1"), ["field host differs in its port"]);
+        assert_eq!(host("b.example:1"), ["field host differs"]);
     }
 
     #[test]

@@ -47,8 +47,7 @@ pub(super) fn differences(
             let are_own_pages = is_own_page(request, one, max) && is_own_page(request, two, max);
             let about = About { target: &target, is_head: request.method == "HEAD", are_own_pages };
             let sides: [(&Fields, &Own); 2] = [(&one.fields, left.own), (&two.fields, right.own)];
-            // Servers differ in which fields errors have: kinds of their own, so that they can be accepted apart.
-            let prefix = if one.status >= 400 { "error: " } else { "" };
+            let prefix = prefix(&request.method, one.status);
             found.extend(fields::differences(prefix, rules::RESPONSE, about, sides));
             if !are_own_pages {
                 found.extend(bodies(one, two, max));
@@ -63,6 +62,18 @@ pub(super) fn differences(
     }
     found.extend(applications(left, right));
     found
+}
+
+/// What stands before a kind: servers differ in which fields errors and redirects have, and in what they have of a site for a
+/// request that is none. These are kinds of their own, so that they can be accepted apart.
+fn prefix(method: &str, status: u16) -> &'static str {
+    match status {
+        ..=299 if method == "OPTIONS" => "options: ",
+        301 | 302 | 303 | 307 | 308 => "redirect: ",
+        400 => "no request: ",
+        401.. => "error: ",
+        _ => "",
+    }
 }
 
 /// Whether a response other than a successful one is the server's own, and no page that it was given. Each server has other words
@@ -141,9 +152,16 @@ fn content(response: &Response, max: usize) -> Result<Vec<u8>, String> {
     let Some(boundary) = boundary else { return Ok(body) };
     // Before the first part and behind the last one, an empty line means nothing (RFC 2046 section 5.1.1).
     let body = replaced(&body, boundary.as_bytes(), b"(boundary)");
-    // A charset that one side adds is told of the whole already.
-    Ok(replaced(&body, b"; charset=utf-8", b"").trim_ascii().to_vec())
+    // The type of a part is that of the whole, which is compared by itself.
+    let lines = body.split_inclusive(|byte| *byte == b'\n');
+    let is_kept = |line: &&[u8]| {
+        let name = line.get(..TYPE.len()).unwrap_or_default();
+        !name.eq_ignore_ascii_case(TYPE)
+    };
+    Ok(lines.filter(is_kept).collect::<Vec<_>>().concat().trim_ascii().to_vec())
 }
+
+const TYPE: &[u8] = b"content-type:";
 
 /// With another text in the place of one that each side makes up.
 fn replaced(body: &[u8], text: &[u8], by: &[u8]) -> Vec<u8> {
@@ -184,7 +202,11 @@ fn applications(left: &Side<'_>, right: &Side<'_>) -> Vec<Difference> {
         }
         if one.target != two.target {
             let shown = |received: &Received| printable(&received.target, 200);
-            found.push(say("target differs", shown(one), shown(two)));
+            let bare = |received: &Received| received.target.strip_suffix(b"?").map(<[u8]>::to_vec);
+            let is_empty_query =
+                bare(one).as_ref() == Some(&two.target) || bare(two).as_ref() == Some(&one.target);
+            let what = if is_empty_query { "target differs in an empty query" } else { "target differs" };
+            found.push(say(what, shown(one), shown(two)));
         }
         let sides: [(&Fields, &Own); 2] = [(&one.fields, left.own), (&two.fields, right.own)];
         found.extend(fields::differences("application: ", rules::REQUEST, About::default(), sides));
@@ -266,6 +288,11 @@ mod tests {
         };
         assert!(kinds(parts("0001", ""), parts("xyz", "\r\n")).is_empty());
         assert_eq!(kinds(parts("0001", ""), parts("xyz", "more")), ["body differs"]);
+        let of_type = |kind: &str| {
+            let body = format!("--x\r\nContent-Type: {kind}\r\nContent-Range: bytes 0-0/2\r\n\r\na\r\n--x--");
+            response(206, &[("content-type", "multipart/byteranges; boundary=x")], body)
+        };
+        assert!(kinds(of_type("text/plain"), of_type("text/css; charset=utf-8")).is_empty());
     }
 
     #[test]
@@ -289,7 +316,11 @@ mod tests {
                 "{page}"
             );
             let found = kinds(response(404, &html, page), response(404, &text, "<h1>Not here</h1>"));
-            assert_eq!(found, ["error: field content-type differs", "body of 404 differs"], "{page}");
+            assert_eq!(
+                found,
+                ["error: field content-type text/html -> text/plain", "body of 404 differs"],
+                "{page}"
+            );
         }
         assert_eq!(kinds(response(200, &[], "404 Not Found"), response(200, &[], "")), ["body differs"]);
         let zipped = [("content-type", "text/html"), ("content-encoding", "gzip")];

@@ -23,6 +23,8 @@ pub enum How {
     Uri,
     /// A media type, in any case, without the boundary of its parts.
     MediaType,
+    /// A challenge, without the charset that passwords are in (RFC 7617 section 2.1).
+    Challenge,
     /// A number, where both have it and the request is HEAD.
     Length,
     /// A host, with the server's own port, or the upstream's address, in place of the other's.
@@ -45,6 +47,7 @@ impl How {
             How::Cookies => "names and attributes",
             How::Uri => "as an absolute address",
             How::MediaType => "in any case, without `boundary`",
+            How::Challenge => "without `charset`",
             How::Length => "of HEAD, where both have it",
             How::Host => "own ports and addresses are the same",
             How::Port => "own ports are the same",
@@ -102,6 +105,7 @@ pub const RESPONSE: &[Rule] = &[
     rule("upgrade", How::Ignored, OF_CONNECTION),
     rule("vary", How::List, "its order means nothing"),
     rule("via", How::Presence, "it names the proxy"),
+    rule("www-authenticate", How::Challenge, "browsers take UTF-8 in any case"),
     rule("x-amzn-trace-id", How::Presence, OWN_ID),
     rule("x-compare", How::Ignored, "it is this program's"),
     rule("x-correlation-id", How::Presence, OWN_ID),
@@ -111,6 +115,10 @@ pub const RESPONSE: &[Rule] = &[
 
 /// Fields that applications receive. Others are compared exactly.
 pub const REQUEST: &[Rule] = &[
+    rule("$content_length", How::Ignored, FRAMING),
+    rule("$remote_port", How::Ignored, OF_CONNECTION),
+    rule("$server_port", How::Port, "it is the server's own port"),
+    rule("$server_software", How::Ignored, "it names the product"),
     rule("connection", How::Ignored, OF_CONNECTION),
     rule("content-length", How::Ignored, FRAMING),
     rule("forwarded", How::Host, "it may name the server's own port"),

@@ -18,6 +18,8 @@ pub struct Known {
     pub ports: BTreeMap<u16, (u16, u16)>,
     /// The client has a certificate.
     pub has_identity: bool,
+    /// The value of `Authorization` by which a user says who it is, where a configuration asks for one.
+    pub authorization: Option<String>,
 }
 
 /// Requests, and what is to be said about them.

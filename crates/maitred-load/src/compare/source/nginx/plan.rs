@@ -274,6 +274,10 @@ impl Planner<'_> {
             let is_file = targets.files.contains(target) || targets.first.as_ref() == Some(target);
             let follow_ups = [FollowUp::Tag, FollowUp::Date, FollowUp::Range].into_iter().filter(|_| is_file);
             self.push_with(Rank::Plain, at.get(target), follow_ups.collect(), format!("{name}: {what}"));
+            if let Some(value) = &self.known.authorization {
+                let request = at.get(target).with("Authorization", value.as_str());
+                self.push(Rank::Plain, request, format!("{name}: {what}, as a user"));
+            }
         }
         let Some(first) = &targets.first else { return };
         for (what, target) in spellings(first) {

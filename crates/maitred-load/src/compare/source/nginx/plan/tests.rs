@@ -112,6 +112,15 @@ fn requests_say_what_they_are() {
 }
 
 #[test]
+fn each_location_is_asked_as_a_user_too() {
+    let found = gathered(None, &Known { authorization: Some("Basic YTpi".to_owned()), ..known() });
+    let find = |about: &str| &found.cases.iter().find(|case| case.about == about).unwrap().request;
+    let asked = find("location = /exact: itself, as a user");
+    assert_eq!(asked.fields, [("Authorization".to_owned(), b"Basic YTpi".to_vec())]);
+    assert!(find("location = /exact: itself").fields.is_empty());
+}
+
+#[test]
 fn a_bound_leaves_out_variants_first() {
     let all = gathered(None, &known());
     let count = all.cases.iter().take_while(|case| !case.about.starts_with("host ")).count();
