@@ -86,9 +86,9 @@ pub fn nginx_directives_of(file: &Path, root: Option<&Path>) -> Result<serde_jso
     nginx::directives_of(file, root)
 }
 
-/// Directories without an index that each directory of a copy has.
-pub fn nginx_directories_without_index() -> Vec<&'static str> {
-    nginx::stage::directories_without_index()
+/// Directories that each directory of a copy has.
+pub fn nginx_directories() -> Vec<&'static str> {
+    nginx::stage::sample_directories()
 }
 
 /// Imports configurations of NGINX Unit.

@@ -15,6 +15,7 @@ fn files() -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = vec![
         ("docs/configuration.md".into(), reference::markdown().into_bytes()),
         ("docs/maitred.schema.json".into(), schema),
+        ("docs/nginx-differences.md".into(), generated::nginx_differences().into_bytes()),
         ("docs/maitred.1".into(), generated::man().expect("the page fits into memory")),
     ];
     for shell in generated::SHELLS {

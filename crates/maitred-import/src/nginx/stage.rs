@@ -14,8 +14,10 @@ use super::tree::Directive;
 /// Where a copy runs.
 #[derive(Debug, Clone)]
 pub struct Stage {
-    /// The directory of all its files.
+    /// The directory of what it has alone.
     pub directory: PathBuf,
+    /// The directory of the files that it serves, the same for both copies: applications are told of paths.
+    pub files: PathBuf,
     /// What answers for all servers that requests are passed to.
     pub application: SocketAddr,
     /// For each configured port the one that is listened on.
@@ -66,12 +68,20 @@ const LEFT_OUT: &[&str] = &[
     "ssl_early_data",
     "thread_pool",
     "aio",
+    // Which requests these refuse depends on the time.
+    "limit_req",
+    "limit_conn",
+    "limit_rate",
+    "limit_rate_after",
     "client_body_temp_path",
     "proxy_temp_path",
     "fastcgi_temp_path",
     "uwsgi_temp_path",
     "scgi_temp_path",
 ];
+
+/// The root of a server that names none, as distributions build nginx.
+const DEFAULT_ROOT: &str = "/usr/share/nginx/html";
 
 /// Parameters of `listen` that the copy has, too.
 const OF_LISTEN: &[&str] = &["ssl", "default_server", "default"];
@@ -117,9 +127,14 @@ pub(crate) fn copy(http: &[Directive], stage: &Stage) -> String {
         .iter()
         .map(|kind| format!("    {kind}_temp_path {directory}/temporary/{kind};\n"))
         .collect();
+    // nginx's own default, which is below its prefix otherwise.
+    let root = match http.iter().any(|directive| directive.name == "root") {
+        true => String::new(),
+        false => format!("    root {};\n", stage.below(DEFAULT_ROOT)),
+    };
     format!(
         "daemon off;\nworker_processes 1;\npid {directory}/nginx.pid;\nerror_log {directory}/error.log;\n\
-         events {{ worker_connections 512; }}\nhttp {{\n    access_log off;\n{temporary}{}}}\n",
+         events {{ worker_connections 512; }}\nhttp {{\n    access_log off;\n{temporary}{root}{}}}\n",
         writer.text
     )
 }
@@ -132,6 +147,7 @@ fn names(http: &[Directive]) -> Vec<String> {
 pub(crate) fn directories(http: &[Directive], stage: &Stage) -> Vec<(PathBuf, Vec<String>)> {
     let mut found: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     let mut wanted = Vec::new();
+    found.insert(PathBuf::from(stage.below(DEFAULT_ROOT)), Vec::new());
     gather(http, stage, &mut found, &mut wanted);
     wanted.sort();
     wanted.dedup();
@@ -163,12 +179,12 @@ impl Stage {
     /// A path of the configuration, as the copy has it.
     fn below(&self, path: &str) -> String {
         let path = super::translate::absolute(path);
-        format!("{}/files{path}", self.directory.display())
+        format!("{}{path}", self.files.display())
     }
 
     /// Where passwords are: one file for all, with the user `user`, whose password is `password`.
     fn users(&self) -> String {
-        format!("{}/users", self.directory.display())
+        format!("{}/.users", self.files.display())
     }
 }
 
@@ -317,7 +333,8 @@ fn word(text: &str) -> String {
 /// What cannot be written.
 pub(crate) fn populate(directories: &[(PathBuf, Vec<String>)], stage: &Stage) -> std::io::Result<()> {
     std::fs::create_dir_all(stage.directory.join("temporary"))?;
-    std::fs::write(stage.users(), "user:{PLAIN}password\n")?;
+    std::fs::create_dir_all(&stage.files)?;
+    std::fs::write(stage.users(), USERS)?;
     for (directory, names) in directories {
         let usual = SAMPLES.iter().map(|name| (*name).to_owned());
         for name in usual.chain(names.iter().cloned()) {
@@ -327,14 +344,21 @@ pub(crate) fn populate(directories: &[(PathBuf, Vec<String>)], stage: &Stage) ->
             }
             if std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).is_ok() {
                 // A name may be that of a directory which another one made.
-                // Both copies have the same text.
-                let below = directory.strip_prefix(&stage.directory).unwrap_or(directory);
-                let _ = std::fs::write(&path, format!("{name} of {}\n", below.display()));
+                let below = directory.strip_prefix(&stage.files).unwrap_or(directory);
+                let line = format!("{name} of {}\n", below.display());
+                let lines = if name.ends_with(".txt") { 1 } else { LINES };
+                let _ = std::fs::write(&path, line.repeat(lines));
             }
         }
     }
     Ok(())
 }
+
+/// The user of a copy, with the password `password`, in a form that both servers read (Apache's MD5).
+const USERS: &str = "user:$apr1$maitred0$5DuPxgp7D735ON6utdgAD1\n";
+
+/// Lines of a file that is no text: as many as make it worth compressing.
+const LINES: usize = 64;
 
 /// Files that each directory has: what locations of public configurations ask for.
 const SAMPLES: &[&str] = &[
@@ -363,11 +387,10 @@ const SAMPLES: &[&str] = &[
     "empty/.keep",
 ];
 
-/// The directories of [`SAMPLES`] that have no index.
-pub(crate) fn directories_without_index() -> Vec<&'static str> {
+/// The directories of [`SAMPLES`]. None of them has the index of every configuration.
+pub(crate) fn sample_directories() -> Vec<&'static str> {
     let mut found: Vec<&str> = SAMPLES.iter().filter_map(|name| Some(name.split_once('/')?.0)).collect();
     found.dedup();
-    found.retain(|directory| !SAMPLES.contains(&format!("{directory}/index.html").as_str()));
     found
 }
 
@@ -379,6 +402,7 @@ mod tests {
     fn stage() -> Stage {
         Stage {
             directory: "/t".into(),
+            files: "/t/files".into(),
             application: ([127, 0, 0, 1], 9000).into(),
             ports: [(80, 8080), (443, 8443), (8000, 8001)].into(),
             certificate: ("/t/c.pem".into(), "/t/k.pem".into()),
@@ -447,7 +471,7 @@ mod tests {
             "listen 127.0.0.1:8080;",
             "root /t/files/srv/www;",
             "alias /t/files/b/;",
-            "auth_basic_user_file /t/users;",
+            "auth_basic_user_file /t/files/.users;",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

@@ -22,6 +22,9 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// What may differ, each with the reason.
 const ALLOWED: &str = include_str!("nginx.allow");
 
+/// What the user of a copy says: `user`, with its password (RFC 7617 section 2).
+const AUTHORIZATION: &str = "Basic dXNlcjpwYXNzd29yZA==";
+
 /// What a comparison has found.
 pub(super) struct Found {
     /// As `maitred-load compare` prints it.
@@ -107,6 +110,7 @@ struct Side {
 
 impl Side {
     fn new(name: &str, directory: &Directory, ports: &BTreeMap<u16, bool>) -> Result<Side, Error> {
+        let files = directory.0.join("files");
         let directory = directory.0.join(name);
         let file = |name: &str| directory.join(name);
         std::fs::create_dir_all(&directory).map_err(|why| cannot_write(&directory, &why))?;
@@ -121,7 +125,7 @@ impl Side {
         write(&file("certificate.pem"), &made.cert.pem())?;
         write(&file("key.pem"), &made.signing_key.serialize_pem())?;
         let certificate = (file("certificate.pem"), file("key.pem"));
-        Ok(Side { stage: import::Stage { directory, application, ports, certificate } })
+        Ok(Side { stage: import::Stage { directory, files, application, ports, certificate } })
     }
 
     fn directory(&self) -> &Path {
@@ -208,16 +212,56 @@ impl Drop for Server {
     }
 }
 
-/// What may differ: the list, and directories of the copy.
-fn allowances() -> String {
+/// [`ALLOWED`] as a page of the documents.
+pub(super) fn differences_page() -> String {
+    let mut page = "# What an import of nginx's configuration answers in another way\n\n\
+        `maitred import nginx FILE --compare` accepts these differences, each with its reason; all others are reported\n\
+        ([from-nginx.md](from-nginx.md)). Kinds are those of [`maitred-load compare`](compare.md): nginx is the left server, the import\n\
+        the right one, `*` stands for any text. Accepted as well are: directories without an index of the configuration, which are\n\
+        nothing, or the next item of `try` (301 or 403 at the left, 404 or 200 at the right); what is said of caches for an index, which\n\
+        holds for that name in every directory; and the pages of a configuration whose `error_page` is a script.\n\n\
+        | difference | paths | because |\n|---|---|---|\n"
+        .to_owned();
+    let mut last = "";
+    for line in ALLOWED.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let (what, reason) = line.split_once('#').unwrap_or((line, ""));
+        let (kind, path) = what.trim().split_once(" at ").unwrap_or((what.trim(), ""));
+        if reason.trim() != "the same" {
+            last = reason.trim();
+        }
+        let path = if path.is_empty() { String::new() } else { format!("`{}`", path.trim()) };
+        page.push_str(&format!("| `{}` | {path} | {last} |\n", kind.trim()));
+    }
+    page
+}
+
+/// What may differ: the list, directories of the copy, and pages for errors that are scripts.
+fn allowances(asked: &str) -> String {
     let mut text = ALLOWED.to_owned();
-    for directory in import::nginx_directories_without_index() {
-        for (kind, end) in [("301 -> 404", ""), ("301 -> 200", ""), ("403 -> 404", "/"), ("403 -> 200", "/")]
-        {
+    let is_script = |line: &str| line.trim_start().starts_with("error_page ") && line.contains(".php");
+    if asked.lines().any(is_script) {
+        for kind in [
+            "application: request missing on the right",
+            "body of 404 differs",
+            "error: field content-type *",
+        ] {
+            text.push_str(&format!("{kind} # an error page is no script\n"));
+        }
+    }
+    for directory in import::nginx_directories() {
+        for (kind, end) in [
+            ("status 301 -> 404", ""),
+            ("status 301 -> 200", ""),
+            ("status 403 -> 404", "/"),
+            ("status 403 -> 200", "/"),
+        ] {
             text.push_str(&format!(
-                "status {kind} at */{directory}{end} # a directory without an index is nothing\n"
+                "{kind} at */{directory}{end} # a directory without an index is nothing\n"
             ));
         }
+        text.push_str(&format!(
+            "field cache-control missing on the left at */{directory}/ # what is said of an index holds in every directory\n"
+        ));
     }
     text
 }
@@ -242,8 +286,12 @@ fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> R
     command.args(["--echo-left", &left.stage.application.to_string()]);
     command.args(["--echo-right", &right.stage.application.to_string()]);
     let allowed = left.file("allowed");
-    write(&allowed, &allowances())?;
+    let asked = std::fs::read_to_string(left.file("asked.conf")).unwrap_or_default();
+    write(&allowed, &allowances(&asked))?;
     command.arg("--allow").arg(allowed).arg("--from").arg(left.file("asked.conf"));
+    if asked.contains("auth_basic_user_file ") {
+        command.args(["--authorization", AUTHORIZATION]);
+    }
     for port in ports.keys() {
         let (left, right) = (here(left, *port), here(right, *port));
         command.arg("--map-port").arg(format!("{port}={left},{right}"));
@@ -251,7 +299,10 @@ fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> R
     let output = command
         .output()
         .map_err(|why| Error::failed(format!("maitred-load: {why}"), "it has to be executable"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // Most of what may differ does not in most comparisons.
+    let said = String::from_utf8_lossy(&output.stdout);
+    let kept = said.lines().filter(|line| !line.contains("of the accepted differences matched nothing"));
+    let text = kept.fold(String::new(), |text, line| text + line + "\n");
     match output.status.code() {
         Some(0) => Ok(Found { text, differs: false }),
         Some(3) => Ok(Found { text, differs: true }),

@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::{Arguments, sections};
+use super::{Arguments, beside, sections};
 
 /// Shells whose completion scripts are published in `docs/completions`.
 pub const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
@@ -28,6 +28,11 @@ fn visible() -> Command {
         .arg_required_else_help(true)
         .about(all.get_about().cloned().unwrap_or_default())
         .subcommands(subcommands)
+}
+
+/// The page about what an import of nginx's configuration answers in another way.
+pub fn nginx_differences() -> String {
+    beside::differences_page()
 }
 
 /// The manual page: one for the program and all its commands.

@@ -2,6 +2,7 @@
 
 use super::context::{Context, in_conf};
 use super::forward;
+use super::headers;
 use super::tokens::{self, Credentials};
 use crate::drafts::{Route, Target};
 use crate::model::Value;
@@ -233,7 +234,9 @@ pub(crate) fn guard(access: &Access, mut routes: Vec<Route>) -> Vec<Route> {
         };
         if closed {
             route.target = Target::Respond { status: 403, body: None };
-            (route.response, route.request) = (Vec::new(), Vec::new());
+            route.request = Vec::new();
+            route.expires = Vec::new();
+            route.response.retain(headers::is_of_errors);
         }
     }
     routes

@@ -427,7 +427,14 @@ fn matching(variable: &str, value: &str, (any_case, not): (bool, bool)) -> Resul
             false => Condition::Methods(methods.into_iter().map(str::to_owned).collect()),
         });
     }
-    let regex = values::regex(value, any_case)?;
+    // `$host` is in lower case, without a port and a dot at its end, and `Host` is what the client has written.
+    let of_host = variable == "host";
+    let value = match value.rsplit_once('$').filter(|(rest, _)| of_host && !rest.ends_with('\\')) {
+        Some((rest, end)) if end.chars().all(|c| c == ')') => format!("{rest}\\.?(:[0-9]+)?${end}"),
+        _ => value.to_owned(),
+    };
+    let value = value.as_str();
+    let regex = values::regex(value, any_case || of_host)?;
     if ["uri", "request_uri", "document_uri", "request_filename"].contains(&variable) {
         return match (not, value.contains("\\?"), values::as_patterns(value).filter(|_| !any_case)) {
             (_, true, _) => Err("path and query are apart here".into()),
@@ -467,6 +474,10 @@ mod tests {
             r#"{ header = { User-Agent = "~(?i)(bot|spider)" } }"#
         );
         assert_eq!(table(read("($http_x_token = \"\")")), r#"{ not = [{ header = { X-Token = "~." } }] }"#);
+        assert_eq!(
+            table(read("($host ~ ^www\\.a\\.org$)")),
+            r#"{ header = { Host = '~(?i)^www\.a\.org\.?(:[0-9]+)?$' } }"#
+        );
         assert_eq!(table(read("($cookie_beta)")), r#"{ cookie = { beta = "~." } }"#);
         assert_eq!(read("($request_method = POST)"), Ok(Condition::Methods(vec!["POST".into()])));
         assert_eq!(

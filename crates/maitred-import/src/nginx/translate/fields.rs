@@ -33,8 +33,6 @@ const OF_HOP: &[&str] = &[
 struct Server {
     /// Some proxy is trusted.
     trusts: bool,
-    /// Clients name no port in `Host`.
-    usual_ports: bool,
     /// All of them, or none, come over TLS.
     scheme: Option<&'static str>,
 }
@@ -59,7 +57,7 @@ impl Server {
             (false, true) => None,
         };
         let trusts = !scope.all("set_real_ip_from").is_empty();
-        Server { trusts, usual_ports: values::usual_ports(scope), scheme }
+        Server { trusts, scheme }
     }
 }
 
@@ -168,9 +166,7 @@ fn forwarded_proto(server: Server, value: &str, from_request: bool) -> (Kind, &'
 fn forwarded_host(server: Server, value: &str, from_request: bool) -> (Kind, &'static str) {
     match value {
         _ if from_request => server.passed(),
-        _ if is(value, &["http_host"]) || server.usual_ports && is(value, &["host"]) => {
-            (Kind::NotNeeded, "`X-Forwarded-Host` is the host of the request")
-        }
+        _ if is(value, &["http_host"]) => (Kind::NotNeeded, "`X-Forwarded-Host` is the host of the request"),
         _ if value.contains("host") || is(value, &["server_name"]) => {
             (Kind::Choice, "it is what the client has written in `Host`, with the port that it has named")
         }

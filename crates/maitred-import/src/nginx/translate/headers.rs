@@ -36,6 +36,11 @@ const REFUSED: &[&str] = &[
     "content-encoding",
 ];
 
+/// Whether a response that is an error has the field.
+pub(crate) fn is_of_errors(field: &Header) -> bool {
+    field.how != How::Remove && !OF_FILES.contains(&field.name.to_ascii_lowercase().as_str())
+}
+
 /// What `add_header`, `expires` and `proxy_hide_header` say.
 pub(crate) fn of_responses(cx: &Context<'_>, scope: &Scope<'_>) -> Responses {
     let mut found = Responses::default();

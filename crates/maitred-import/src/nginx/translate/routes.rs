@@ -208,7 +208,11 @@ fn internal(
             "responses of an application can name files (`named_files`), and no other server",
         );
     }
-    vec![selector.route(location.directive, Target::Respond { status: 404, body: None })]
+    let mut route = selector.route(location.directive, Target::Respond { status: 404, body: None });
+    rewriting::decorate(cx, &location.scope, &mut route);
+    route.expires = Vec::new();
+    route.response.retain(headers::is_of_errors);
+    vec![route]
 }
 
 /// Whether an `auth_request`, a `mirror` or an `error_page` names a path.

@@ -58,11 +58,10 @@ fn redirects(scope: &Scope<'_>) -> bool {
             _ => return false,
         };
         let to = to.trim_end_matches('?').replace("${", "$").replace('}', "");
-        let same = ["https://$host", "https://$http_host", "https://$server_name"];
+        let same = ["https://$host", "https://$http_host"];
         let rest = same.iter().find_map(|same| to.strip_prefix(same));
-        let hosts = !to.contains("$server_name") || scope.server_name().is_some();
         let path = ["$request_uri", "$uri", "$uri$is_args$args", "$1", "/$1"];
-        ["301", "302", "307", "308"].contains(&code) && hosts && rest.is_some_and(|rest| path.contains(&rest))
+        ["301", "302", "307", "308"].contains(&code) && rest.is_some_and(|rest| path.contains(&rest))
     };
     let whole = |directive: &Directive| {
         let inside = directive.inside();

@@ -61,7 +61,14 @@ pub(super) fn target<'a>(
         // The rewrite phase comes first: what is there is left to `try_files`.
         match instead(cx, spot, missing, (&mut found, &*selector), end) {
             Ok(Instead::Last(then, instead)) => (directive, last) = (then, instead),
-            Ok(Instead::Target(target)) => return *target,
+            Ok(Instead::Target(target)) => {
+                if let Some(given) =
+                    spot.scope.last("index").filter(|_| index.first && !index.files.is_empty())
+                {
+                    cx.say(given, Kind::Choice, BOTH);
+                }
+                return *target;
+            }
             Err(why) => {
                 // What is there is left; what is not may not have another meaning.
                 cx.not_possible(missing, format!("{why}: what is not there answers 403 instead"));
@@ -82,8 +89,17 @@ pub(super) fn target<'a>(
     end.looks_into = items.iter().any(|item| item.ends_with('/'));
     found.no_index |= !end.looks_into;
     let items = files::plain(items);
-    close(cx, spot, (directive, last), (found, items), (&*selector, &index), end)
+    let target = close(cx, spot, (directive, last), (found, items), (&*selector, &index), end);
+    if let (true, Some(given)) = (index.first && !index.files.is_empty(), spot.scope.last("index")) {
+        match &target {
+            Target::Pool { .. } => cx.translated(given),
+            _ => cx.say(given, Kind::Choice, BOTH),
+        }
+    }
+    target
 }
+
+const BOTH: &str = "of a directory that has both, the page answers and not the script";
 
 /// The names of the index: those of files are written, and a script is left to its pool.
 fn index(cx: &Context<'_>, spot: &Spot<'_, '_>, files: &mut Files) -> Index {
@@ -91,13 +107,8 @@ fn index(cx: &Context<'_>, spot: &Spot<'_, '_>, files: &mut Files) -> Index {
     let index = scripts::index(directive, scripts::runner(&spot.server.locations).is_some());
     match (index.elsewhere, index.script.is_some(), index.files.is_empty(), index.first) {
         (true, ..) => cx.say(directive, Kind::Worse, "an index is a name in the same directory"),
-        (_, true, false, true) => {
-            cx.say(
-                directive,
-                Kind::Choice,
-                "of a directory that has both, the page answers and not the script",
-            );
-        }
+        // What it is becomes clear with the target.
+        (_, true, false, true) => {}
         _ => cx.translated(directive),
     }
     if !index.files.is_empty() && index.files != ["index.html"] {
@@ -199,7 +210,10 @@ fn is_whole(
     (found, index, items): (&Files, &Index, &[String]),
     end: &End<'_>,
 ) -> bool {
-    let usual = found.index.is_empty() && (index.first || index.script.is_none());
+    // The index of a pool comes before the page, which is `index.html`.
+    let pages = ["index.html", "index.htm", "index.nginx-debian.html"];
+    let are_pages = found.index.iter().all(|name| pages.contains(&name.as_str()));
+    let usual = are_pages && (index.first || index.script.is_none() && found.index.is_empty());
     let Some(Ending::Pool(scope)) = &end.ending else { return false };
     if end.front.is_some() {
         return false;
@@ -209,6 +223,7 @@ fn is_whole(
         missing: found.missing,
         place: found.place.clone(),
         no_index: found.no_index,
+        index: found.index.clone(),
         ..Files::default()
     };
     let bare = items == ["{path}"] && *found == plain;
@@ -442,5 +457,10 @@ fn of_file<'a>(
         return Err("the file at its end is below another directory".into());
     }
     end.ending = Some(Ending::File(path.to_owned(), location.scope.clone(), Some(location.directive)));
-    Ok(path.to_owned())
+    // The prefix of a location with `alias` is no part of the file's path.
+    let below = path.strip_prefix(location.pattern.trim_end_matches('/'));
+    match below.filter(|below| below.starts_with('/')) {
+        Some(below) if own.iter().any(|one| one.name == "alias") => Ok(below.to_owned()),
+        _ => Ok(path.to_owned()),
+    }
 }

@@ -299,15 +299,19 @@ fn an_import_is_compared_with_nginx_by_one_command() {
     };
     let files = "root /srv/import/www; location / { try_files $uri =404; }";
     let app = "location /api/ { proxy_pass http://127.0.0.1:1; proxy_set_header X-Real-IP $remote_addr; }";
-    let same = compared(&format!("server {{ listen 80; server_name a.example; {files} {app} }}"));
+    let php = "location ~ \\.php$ { include fastcgi_params; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; \
+               fastcgi_pass 127.0.0.1:2; }";
+    let user =
+        "location /admin/ { auth_basic Admin; auth_basic_user_file /srv/import/users; try_files $uri =404; }";
+    let same =
+        compared(&format!("server {{ listen 80; server_name a.example; {files} {app} {php} {user} }}"));
     let said = text(&same.stderr);
     assert_eq!(same.status.code(), Some(0), "{said}");
     assert!(said.contains("requests compared") && said.contains("reached an application"), "{said}");
-    // nginx leaves an empty query out where it replaces the path.
-    let other = app.replace("127.0.0.1:1;", "127.0.0.1:1/;");
+    let other = app.replace("X-Real-IP $remote_addr", "X-Forwarded-For 192.0.2.1");
     let differs = compared(&format!("server {{ listen 80; {files} {other} }}"));
     let said = text(&differs.stderr);
-    assert!(said.contains("application: target differs"), "{said}");
+    assert!(said.contains("application: field x-forwarded-for differs"), "{said}");
     assert_eq!(differs.status.code(), Some(3), "{said}");
     let wrong = maitred(&["import", "unit", "/nowhere", "--compare"]);
     assert!(matches!(wrong.status.code(), Some(1 | 2)), "{}", text(&wrong.stderr));
