@@ -153,9 +153,9 @@ pub(super) const HOST: Key = Key::new(
     Kind::Text("`\"client\"`, `\"server\"`, or a host"),
     Default::Text("client"),
     "What `Host` says to an HTTP server. `\"client\"`: what the client has sent. `\"server\"`: host and port in `connect`, for servers \
-     that have several sites and know this one by that name. Anything else is the host itself, in which `{host}` is the client's without its \
-     port, and `{port}` the port that the client has connected to. `request_headers` of a route can \
-     set another one; `X-Forwarded-Host` is the client's in any case. See [upstreams](upstreams.md#host).",
+     that have several sites and know this one by that name. Anything else is the host itself, in which `{host}` is the client's \
+     without its port, and `{port}` the port that the client has connected to. `request_headers` of a route can set another one; \
+     `X-Forwarded-Host` is the client's in any case. See [upstreams](upstreams.md#host).",
 );
 
 /// `proxy_protocol`

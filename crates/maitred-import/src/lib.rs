@@ -35,9 +35,9 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// A page of HTML with the whole table, the imported files and the configuration.
-    pub fn page(&self) -> String {
-        page::of(&self.text, &self.report)
+    /// A page of HTML with the whole table, what a comparison has found, the imported files and the configuration.
+    pub fn page(&self, compared: Option<&str>) -> String {
+        page::of(&self.text, &self.report, compared)
     }
 }
 

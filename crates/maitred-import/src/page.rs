@@ -14,8 +14,8 @@ code,pre{font:12px/1.5 ui-monospace,monospace}pre{margin:0;white-space:pre-wrap;
 .k4{border-color:#2e9e5b}.k5{border-color:#c3c8ce}td.k0,td.k1{font-weight:600}\
 td.w{border-left-width:4px;border-left-style:solid;white-space:nowrap}:target{background:#fff6cf}";
 
-/// The page about this configuration.
-pub(crate) fn of(output: &str, report: &Report) -> String {
+/// The page about this configuration; `compared`: what a comparison of both servers has found.
+pub(crate) fn of(output: &str, report: &Report, compared: Option<&str>) -> String {
     let rows = report.rows();
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>maitred import</title><style>{STYLE}</style>\n\
@@ -30,7 +30,11 @@ pub(crate) fn of(output: &str, report: &Report) -> String {
     for (number, kind) in Kind::BY_WEIGHT.iter().enumerate() {
         rows.iter().filter(|row| row.kind == *kind).for_each(|found| row(&mut page, number, found, &files));
     }
-    page.push_str("</table>\n<h2>Both, side by side</h2>\n<div class=\"beside\"><div>\n");
+    page.push_str("</table>\n");
+    if let Some(compared) = compared {
+        let _ = writeln!(page, "<h2>What both answer</h2>\n<pre>{}</pre>", escaped_lines(compared));
+    }
+    page.push_str("<h2>Both, side by side</h2>\n<div class=\"beside\"><div>\n");
     for (number, (name, text)) in report.sources().iter().enumerate() {
         let _ = writeln!(page, "<h2><code>{}</code></h2>", escaped(name));
         let kind_of = |line: usize| {
@@ -75,6 +79,10 @@ fn lines(page: &mut String, text: &str, anchor: &str, kind_of: impl Fn(usize) ->
     page.push_str("</pre>\n");
 }
 
+fn escaped_lines(text: &str) -> String {
+    text.lines().map(escaped).collect::<Vec<_>>().join("\n")
+}
+
 /// A text that is no markup, whatever stands in the files.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -103,11 +111,12 @@ mod tests {
         report.read(&name.into(), "a '<script>';\nb;\n");
         let place = Place { file: name.into(), line: 1 };
         report.say(&place, "a '<script>'", Kind::NotPossible, "\"why\" & <i>");
-        let page = super::of("# <u>\n", &report);
-        for markup in ["<script>", "<b>", "<i>", "<u>"] {
+        let page = super::of("# <u>\n", &report, Some("1  <em>\nfield"));
+        for markup in ["<script>", "<b>", "<i>", "<u>", "<em>"] {
             assert!(!page.contains(markup), "{markup}: {page}");
         }
         assert!(page.contains("href=\"#f0-1\"") && page.contains("id=\"f0-1\""), "{page}");
+        assert!(page.contains("<pre>1  &lt;em&gt;\nfield</pre>"), "{page}");
         assert!(page.contains("class=\"l k0\" id=\"f0-1\"") && page.contains("class=\"l\" id=\"f0-2\""));
     }
 }

@@ -68,26 +68,34 @@ pub(super) fn differences(
                     canonical(how, values, fields, own, about.target)
                 };
                 let (one, two) = (seen(left, left_side), seen(right, right_side));
-                match without_charset(how, &one) == without_charset(how, &two) {
-                    _ if same(how, &one, &two) => {}
-                    true if !one.contains("charset=") => say("without a charset on the left"),
-                    true if !two.contains("charset=") => say("without a charset on the right"),
-                    _ if left.len() > right.len() && is_said_again(left, right) => {
-                        say("more than once on the left");
-                    }
-                    _ if how == How::Host && without_port(&one) == without_port(&two) => {
-                        say("differs in its port")
-                    }
-                    _ if how == How::MediaType && left.len() == 1 && right.len() == 1 => {
-                        let bare = |seen: &str| printable(without_parameters(seen).as_bytes(), 60);
-                        say(&format!("{} -> {}", bare(&one), bare(&two)));
-                    }
-                    _ => say("differs"),
+                if let Some(what) = how_they_differ(how, (&one, left), (&two, right)) {
+                    say(&what);
                 }
             }
         }
     }
     found
+}
+
+/// In which way two values are not the same, each with the lines that it was made of.
+fn how_they_differ(
+    how: How,
+    (one, left): (&str, &[&[u8]]),
+    (two, right): (&str, &[&[u8]]),
+) -> Option<String> {
+    let what = match without_charset(how, one) == without_charset(how, two) {
+        _ if same(how, one, two) => return None,
+        true if !one.contains("charset=") => "without a charset on the left",
+        true if !two.contains("charset=") => "without a charset on the right",
+        _ if left.len() > right.len() && is_said_again(left, right) => "more than once on the left",
+        _ if how == How::Host && without_port(one) == without_port(two) => "differs in its port",
+        _ if how == How::MediaType && left.len() == 1 && right.len() == 1 => {
+            let bare = |seen: &str| printable(without_parameters(seen).as_bytes(), 60);
+            return Some(format!("{} -> {}", bare(one), bare(two)));
+        }
+        _ => "differs",
+    };
+    Some(what.to_owned())
 }
 
 /// A media type without the parameter that says how a text is encoded: a server may add that to what it is given.

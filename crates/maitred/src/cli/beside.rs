@@ -1,18 +1,22 @@
 //! `maitred import nginx FILE --compare`: nginx and an import of the same copy side by side on loopback, and the differences that
 //! `maitred-load compare` finds between them.
 
+mod process;
+
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use maitred_import as import;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use maitred_sys::signals::Signals;
+use maitred_sys::spawn::Exit as Ended;
+use rustix::event::Timespec;
 
 use super::exit::Error;
+use process::Process;
 
 /// How long a server may take until it listens.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,13 +64,16 @@ pub(super) fn compare(files: &[PathBuf], root: Option<&Path>) -> Result<Found, E
     write(&right.file("nginx.conf"), &right_copy.map_err(unreadable)?)?;
     let imported = import::nginx(&[right.file("nginx.conf")], None).map_err(unreadable)?;
     write(&right.file("maitred.toml"), &imported.text)?;
-    let mut nginx = Command::new(nginx);
-    nginx.arg("-p").arg(left.directory()).arg("-e").arg(left.file("error.log"));
-    let _left = Server::start(nginx.arg("-c").arg(left.file("nginx.conf")), "nginx", &left)?;
-    let mut maitred = Command::new(own);
-    let _right =
-        Server::start(maitred.arg("run").arg("-c").arg(right.file("maitred.toml")), "maitred", &right)?;
-    ask(&load, &ports, &left, &right)
+    let signals = Signals::block().map_err(|why| Error::failed(why, "signals are needed to end well"))?;
+    let words = |all: &[&str]| all.iter().map(OsString::from).collect::<Vec<_>>();
+    let shown = |path: PathBuf| path.display().to_string();
+    let prefix = shown(left.directory().to_owned());
+    let arguments =
+        words(&["-p", &prefix, "-e", &shown(left.file("error.log")), "-c", &shown(left.file("nginx.conf"))]);
+    let _left = Server::start((&nginx, &arguments), "nginx", (&left, &signals))?;
+    let arguments = words(&["run", "-c", &shown(right.file("maitred.toml"))]);
+    let _right = Server::start((&own, &arguments), "maitred", (&right, &signals))?;
+    ask((&load, &signals), &ports, &left, &right)
 }
 
 fn unreadable(why: String) -> Error {
@@ -158,23 +165,22 @@ fn as_root(copy: &str) -> String {
     }
 }
 
-/// A server that ends with this.
-struct Server(Child);
+/// A server of the comparison.
+struct Server(Process);
 
 impl Server {
-    fn start(command: &mut Command, name: &str, side: &Side) -> Result<Server, Error> {
+    /// Starts it, and waits until it listens.
+    fn start(
+        (program, arguments): (&Path, &[OsString]),
+        name: &str,
+        (side, signals): (&Side, &Signals),
+    ) -> Result<Server, Error> {
         let log = side.file("output");
         let output = std::fs::File::create(&log).map_err(|why| cannot_write(&log, &why))?;
-        let errors = output.try_clone().map_err(|why| cannot_write(&log, &why))?;
-        let command = command.stdin(Stdio::null()).stdout(output).stderr(errors);
-        let child = command
-            .spawn()
-            .map_err(|why| Error::failed(format!("{name}: {why}"), "it has to be executable"))?;
-        let mut server = Server(child);
+        let server = Server(Process::start(program, arguments, (&output, &output))?);
         let started = Instant::now();
-        while !server.listens(side) {
-            let ended = server.0.try_wait().ok().flatten().is_some();
-            if ended || started.elapsed() > START_TIMEOUT {
+        while !listens(side) {
+            if server.0.ended().is_some() || started.elapsed() > START_TIMEOUT {
                 let said = std::fs::read_to_string(&log).unwrap_or_default();
                 let said =
                     [said, std::fs::read_to_string(side.file("error.log")).unwrap_or_default()].concat();
@@ -183,45 +189,36 @@ impl Server {
                     format!("{name} does not start on a copy of the configuration: {}", last.join("; "));
                 return Err(Error::failed(why, "compare by hand: docs/compare.md"));
             }
-            server.wait_for_end();
+            server.0.wait(signals, Some(&LOOK_EVERY))?;
         }
         Ok(server)
     }
-
-    /// Waits until the process has ended, for a moment at most.
-    fn wait_for_end(&self) {
-        let pid = Pid::from_raw(self.0.id().cast_signed());
-        let Some(Ok(ends)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return };
-        let _ = poll(&mut [PollFd::new(&ends, PollFlags::IN)], Some(&LOOK_EVERY));
-    }
-
-    fn listens(&self, side: &Side) -> bool {
-        side.stage.ports.values().all(|port| {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-            TcpStream::connect_timeout(&address, START_TIMEOUT).is_ok()
-        })
-    }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(pid) = Pid::from_raw(self.0.id().cast_signed()) {
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let _ = self.0.wait();
-    }
+fn listens(side: &Side) -> bool {
+    side.stage.ports.values().all(|port| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+        TcpStream::connect_timeout(&address, START_TIMEOUT).is_ok()
+    })
 }
+
+/// What stands in front of [`ALLOWED`] on its page.
+const DIFFERENCES: &str = "\
+# What an import of nginx's configuration answers in another way
+
+`maitred import nginx FILE --compare` accepts these differences, each with its reason; all others are reported
+([from-nginx.md](from-nginx.md)). Kinds are those of [`maitred-load compare`](compare.md): nginx is the left server, the import
+the right one, `*` stands for any text. Accepted as well are: directories without an index of the configuration, which are
+nothing, or the next item of `try` (301 or 403 at the left, 404 or 200 at the right); what is said of caches for an index, which
+holds for that name in every directory; and the pages of a configuration whose `error_page` is a script.
+
+| difference | paths | because |
+|---|---|---|
+";
 
 /// [`ALLOWED`] as a page of the documents.
 pub(super) fn differences_page() -> String {
-    let mut page = "# What an import of nginx's configuration answers in another way\n\n\
-        `maitred import nginx FILE --compare` accepts these differences, each with its reason; all others are reported\n\
-        ([from-nginx.md](from-nginx.md)). Kinds are those of [`maitred-load compare`](compare.md): nginx is the left server, the import\n\
-        the right one, `*` stands for any text. Accepted as well are: directories without an index of the configuration, which are\n\
-        nothing, or the next item of `try` (301 or 403 at the left, 404 or 200 at the right); what is said of caches for an index, which\n\
-        holds for that name in every directory; and the pages of a configuration whose `error_page` is a script.\n\n\
-        | difference | paths | because |\n|---|---|---|\n"
-        .to_owned();
+    let mut page = DIFFERENCES.to_owned();
     let mut last = "";
     for line in ALLOWED.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         let (what, reason) = line.split_once('#').unwrap_or((line, ""));
@@ -267,7 +264,39 @@ fn allowances(asked: &str) -> String {
 }
 
 /// Has `maitred-load` ask both.
-fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> Result<Found, Error> {
+fn ask(
+    (load, signals): (&Path, &Signals),
+    ports: &BTreeMap<u16, bool>,
+    left: &Side,
+    right: &Side,
+) -> Result<Found, Error> {
+    let arguments = arguments(ports, left, right)?;
+    let (said, wrong) = (left.file("compared"), left.file("failed"));
+    let create = |path: &PathBuf| std::fs::File::create(path).map_err(|why| cannot_write(path, &why));
+    let program = Process::start(load, &arguments, (&create(&said)?, &create(&wrong)?))?;
+    let exit = loop {
+        match program.ended() {
+            Some(exit) => break exit,
+            None => program.wait(signals, None)?,
+        }
+    };
+    let text =
+        |path: &PathBuf| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+    // Most of what may differ does not in most comparisons.
+    let said = text(&said);
+    let kept = said.lines().filter(|line| !line.contains("of the accepted differences matched nothing"));
+    let kept = kept.fold(String::new(), |text, line| text + line + "\n");
+    match exit {
+        Ended::Status(0) => Ok(Found { text: kept, differs: false }),
+        Ended::Status(3) => Ok(Found { text: kept, differs: true }),
+        _ => Err(Error::failed(
+            format!("the comparison failed: {}", text(&wrong).trim()),
+            "compare by hand: docs/compare.md",
+        )),
+    }
+}
+
+fn arguments(ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> Result<Vec<OsString>, Error> {
     let here = |side: &Side, port: u16| side.stage.ports.get(&port).copied().unwrap_or_default();
     let (port, tls) = ports
         .iter()
@@ -277,41 +306,27 @@ fn ask(load: &Path, ports: &BTreeMap<u16, bool>, left: &Side, right: &Side) -> R
         .ok_or_else(|| Error::failed("no server of it listens", "name a configuration with a `server`"))?;
     let url =
         |side: &Side| format!("{}://127.0.0.1:{}", if tls { "https" } else { "http" }, here(side, port));
-    let mut command = Command::new(load);
-    command.args(["compare", "--echo", "--rate", "5000", "--threads", "2"]);
-    if tls {
-        command.arg("--insecure");
-    }
-    command.args(["--left", &url(left), "--right", &url(right)]);
-    command.args(["--echo-left", &left.stage.application.to_string()]);
-    command.args(["--echo-right", &right.stage.application.to_string()]);
+    let asked = left.file("asked.conf");
+    let configuration = std::fs::read_to_string(&asked).unwrap_or_default();
     let allowed = left.file("allowed");
-    let asked = std::fs::read_to_string(left.file("asked.conf")).unwrap_or_default();
-    write(&allowed, &allowances(&asked))?;
-    command.arg("--allow").arg(allowed).arg("--from").arg(left.file("asked.conf"));
-    if asked.contains("auth_basic_user_file ") {
-        command.args(["--authorization", AUTHORIZATION]);
+    write(&allowed, &allowances(&configuration))?;
+    let mut all: Vec<OsString> =
+        ["compare", "--echo", "--rate", "5000", "--threads", "2"].iter().map(OsString::from).collect();
+    let mut pair = |name: &str, value: OsString| all.extend([OsString::from(name), value]);
+    pair("--left", url(left).into());
+    pair("--right", url(right).into());
+    pair("--echo-left", left.stage.application.to_string().into());
+    pair("--echo-right", right.stage.application.to_string().into());
+    pair("--allow", allowed.into());
+    pair("--from", asked.into());
+    if configuration.contains("auth_basic_user_file ") {
+        pair("--authorization", AUTHORIZATION.into());
     }
     for port in ports.keys() {
-        let (left, right) = (here(left, *port), here(right, *port));
-        command.arg("--map-port").arg(format!("{port}={left},{right}"));
+        pair("--map-port", format!("{port}={},{}", here(left, *port), here(right, *port)).into());
     }
-    let output = command
-        .output()
-        .map_err(|why| Error::failed(format!("maitred-load: {why}"), "it has to be executable"))?;
-    // Most of what may differ does not in most comparisons.
-    let said = String::from_utf8_lossy(&output.stdout);
-    let kept = said.lines().filter(|line| !line.contains("of the accepted differences matched nothing"));
-    let text = kept.fold(String::new(), |text, line| text + line + "\n");
-    match output.status.code() {
-        Some(0) => Ok(Found { text, differs: false }),
-        Some(3) => Ok(Found { text, differs: true }),
-        _ => {
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(Error::failed(
-                format!("the comparison failed: {}", why.trim()),
-                "compare by hand: docs/compare.md",
-            ))
-        }
+    if tls {
+        all.push("--insecure".into());
     }
+    Ok(all)
 }

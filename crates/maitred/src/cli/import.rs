@@ -19,15 +19,17 @@ pub fn run(arguments: &Import) -> ExitCode {
     };
     match imported {
         Ok(imported) => {
+            let _ = std::io::stdout().write_all(imported.text.as_bytes());
+            let _ = std::io::stderr().write_all(imported.report.table().as_bytes());
+            let compared = arguments.compare.then(|| beside_nginx(arguments)).transpose();
+            let text = compared.as_ref().ok().and_then(Option::as_ref).map(|found| found.text.as_str());
             if let Some(path) = &arguments.report
-                && let Err(why) = std::fs::write(path, imported.page())
+                && let Err(why) = std::fs::write(path, imported.page(text))
             {
                 let why = format!("cannot write {}: {why}", path.display());
                 return Error::failed(why, "name a file in a directory that is there").report();
             }
-            let _ = std::io::stdout().write_all(imported.text.as_bytes());
-            let _ = std::io::stderr().write_all(imported.report.table().as_bytes());
-            let found = match arguments.compare.then(|| beside_nginx(arguments)).transpose() {
+            let found = match compared {
                 Ok(found) => found,
                 Err(error) => return error.report(),
             };

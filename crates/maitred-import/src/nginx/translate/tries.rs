@@ -62,11 +62,7 @@ pub(super) fn target<'a>(
         match instead(cx, spot, missing, (&mut found, &*selector), end) {
             Ok(Instead::Last(then, instead)) => (directive, last) = (then, instead),
             Ok(Instead::Target(target)) => {
-                if let Some(given) =
-                    spot.scope.last("index").filter(|_| index.first && !index.files.is_empty())
-                {
-                    cx.say(given, Kind::Choice, BOTH);
-                }
+                say_both(cx, spot, &index, &target);
                 return *target;
             }
             Err(why) => {
@@ -90,16 +86,21 @@ pub(super) fn target<'a>(
     found.no_index |= !end.looks_into;
     let items = files::plain(items);
     let target = close(cx, spot, (directive, last), (found, items), (&*selector, &index), end);
-    if let (true, Some(given)) = (index.first && !index.files.is_empty(), spot.scope.last("index")) {
-        match &target {
-            Target::Pool { .. } => cx.translated(given),
-            _ => cx.say(given, Kind::Choice, BOTH),
-        }
-    }
+    say_both(cx, spot, &index, &target);
     target
 }
 
-const BOTH: &str = "of a directory that has both, the page answers and not the script";
+/// Whether the script of a directory comes before its page, where that is the order of `index`.
+fn say_both(cx: &Context<'_>, spot: &Spot<'_, '_>, index: &Index, target: &Target) {
+    let given = spot.scope.last("index").filter(|_| index.first && !index.files.is_empty());
+    match (given, target) {
+        (Some(given), Target::Pool { .. }) => cx.translated(given),
+        (Some(given), _) => {
+            cx.say(given, Kind::Choice, "of a directory that has both, the page answers and not the script");
+        }
+        (None, _) => {}
+    }
+}
 
 /// The names of the index: those of files are written, and a script is left to its pool.
 fn index(cx: &Context<'_>, spot: &Spot<'_, '_>, files: &mut Files) -> Index {

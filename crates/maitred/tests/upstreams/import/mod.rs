@@ -295,7 +295,8 @@ fn an_import_is_compared_with_nginx_by_one_command() {
     let compared = |text: &str| {
         let file = world.directory.path().join("site.conf");
         std::fs::write(&file, text).unwrap();
-        maitred(&["import", "nginx", file.to_str().unwrap(), "--compare"])
+        let page = world.directory.path().join("page.html");
+        maitred(&["import", "nginx", file.to_str().unwrap(), "--compare", "--report", page.to_str().unwrap()])
     };
     let files = "root /srv/import/www; location / { try_files $uri =404; }";
     let app = "location /api/ { proxy_pass http://127.0.0.1:1; proxy_set_header X-Real-IP $remote_addr; }";
@@ -307,6 +308,8 @@ fn an_import_is_compared_with_nginx_by_one_command() {
         compared(&format!("server {{ listen 80; server_name a.example; {files} {app} {php} {user} }}"));
     let said = text(&same.stderr);
     assert_eq!(same.status.code(), Some(0), "{said}");
+    let page = std::fs::read_to_string(world.directory.path().join("page.html")).unwrap();
+    assert!(page.contains("What both answer") && page.contains("reached an application"), "{page}");
     assert!(said.contains("requests compared") && said.contains("reached an application"), "{said}");
     let other = app.replace("X-Real-IP $remote_addr", "X-Forwarded-For 192.0.2.1");
     let differs = compared(&format!("server {{ listen 80; {files} {other} }}"));

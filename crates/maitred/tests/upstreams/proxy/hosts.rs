@@ -54,7 +54,7 @@ fn a_host_may_be_made_of_the_clients() {
     ] {
         let server = setup(&[&upstream], &format!("host = \"{}\"", rule.replace("PORT", "{port}"))).start();
         let port = server.address.port().to_string();
-        let said = server.connect().ask(&format!("GET /x HTTP/1.1\r\nHost: {asked}\r\n\r\n"));
+        let said = server.connect().ask(format!("GET /x HTTP/1.1\r\nHost: {asked}\r\n\r\n"));
         assert_eq!(said.text(), format!("{} {asked}", expected.replace("PORT", &port)), "{rule} {asked}");
         server.stop();
     }
