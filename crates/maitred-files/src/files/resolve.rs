@@ -183,8 +183,12 @@ fn around(
     if !path.is_empty() && !path.ends_with(b"/") {
         path.push(b'/');
     }
-    if let Some(index) = index_of(set, &path, wait)? {
-        return Ok(Some(if asked_with_slash { Found::File(index) } else { Found::AddSlash }));
+    match index_of(set, &path, wait)? {
+        Index::File(index) => {
+            return Ok(Some(if asked_with_slash { Found::File(*index) } else { Found::AddSlash }));
+        }
+        Index::Script => return Ok(None),
+        Index::Nothing => {}
     }
     if set.files().listing {
         return Ok(Some(if asked_with_slash { Found::Listing(directory, path) } else { Found::AddSlash }));
@@ -192,18 +196,31 @@ fn around(
     Ok(None)
 }
 
-/// The index file of a directory, whose path ends with a slash or is empty.
-fn index_of(set: &FileSet, directory: &[u8], wait: MayWait) -> Result<Option<FoundFile>, Miss> {
-    // A file that is withheld gives way to another one, but not to a listing.
-    let (sources, others): (Vec<_>, Vec<_>) =
-        set.files().index.iter().partition(|name| set.withholds(name.as_bytes()));
-    for name in others.into_iter().chain(sources) {
+/// The index of a directory.
+enum Index {
+    File(Box<FoundFile>),
+    /// A script, which the pool at the end of `try` runs.
+    Script,
+    Nothing,
+}
+
+/// The index of a directory, whose path ends with a slash or is empty.
+fn index_of(set: &FileSet, directory: &[u8], wait: MayWait) -> Result<Index, Miss> {
+    let names = &set.files().index;
+    let runs = matches!(set.try_files().last(), Some(TryItem::Pool(_)));
+    // Without a pool that would run it, a file that is withheld gives way to another one, but not to a listing.
+    let (first, last): (Vec<_>, Vec<_>) =
+        names.iter().partition(|name| runs || !set.withholds(name.as_bytes()));
+    for name in first.into_iter().chain(last) {
         let path = [directory, name.as_bytes()].concat();
         if let Node::File(plain) = open(set, &path, wait)? {
-            return with_siblings(set, path, plain, wait).map(Some);
+            if runs && set.withholds(name.as_bytes()) {
+                return Ok(Index::Script);
+            }
+            return with_siblings(set, path, plain, wait).map(|file| Index::File(Box::new(file)));
         }
     }
-    Ok(None)
+    Ok(Index::Nothing)
 }
 
 fn as_is(set: &FileSet, path: &[u8], wait: MayWait) -> Result<Option<FoundFile>, Miss> {

@@ -164,6 +164,14 @@ fn gather(
     let plain = |arg: &&String| !arg.contains(['$', '@', '=', ':']) && !arg.contains("..");
     for one in block {
         match one.name.as_str() {
+            // What has an ending is a file, as `location = /favicon.ico` has it.
+            "alias" if is_file(one.arg(0)) => {
+                let path = PathBuf::from(stage.below(one.arg(0)));
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+                let directory = path.parent().map(Path::to_owned);
+                found.entry(directory.unwrap_or_default()).or_default();
+                wanted.extend(name);
+            }
             "root" | "alias" if !one.arg(0).contains('$') => {
                 found.entry(PathBuf::from(stage.below(one.arg(0)))).or_default();
             }
@@ -173,6 +181,12 @@ fn gather(
         }
         gather(one.inside(), stage, found, wanted);
     }
+}
+
+/// Whether a path without variables has an ending.
+fn is_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    !path.contains('$') && name.contains('.') && !name.starts_with('.')
 }
 
 impl Stage {

@@ -88,6 +88,7 @@ fn how_they_differ(
         true if !one.contains("charset=") => "without a charset on the left",
         true if !two.contains("charset=") => "without a charset on the right",
         _ if left.len() > right.len() && is_said_again(left, right) => "more than once on the left",
+        _ if how == How::Uri && without_port_of(one) == without_port_of(two) => "differs in its port",
         _ if how == How::Host && without_port(one) == without_port(two) => "differs in its port",
         _ if how == How::MediaType && left.len() == 1 && right.len() == 1 => {
             let bare = |seen: &str| printable(without_parameters(seen).as_bytes(), 60);
@@ -107,6 +108,13 @@ fn without_charset(how: How, value: &str) -> String {
         }
         _ => value.to_owned(),
     }
+}
+
+/// An absolute address without its port.
+fn without_port_of(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}://{}{path}", without_port(authority))
 }
 
 fn without_port(host: &str) -> &str {

@@ -19,6 +19,8 @@ const OWN_PAGE_BYTES_MAX: usize = 4096;
 pub(super) struct Side<'a> {
     pub(super) own: &'a Own,
     pub(super) answer: Result<Response, Failure>,
+    /// Its applications are known.
+    pub(super) has_echo: bool,
     /// What its applications received.
     pub(super) received: Vec<Received>,
 }
@@ -47,9 +49,11 @@ pub(super) fn differences(
             let are_own_pages = is_own_page(request, one, max) && is_own_page(request, two, max);
             let about = About { target: &target, is_head: request.method == "HEAD", are_own_pages };
             let sides: [(&Fields, &Own); 2] = [(&one.fields, left.own), (&two.fields, right.own)];
-            let prefix = prefix(&request.method, one.status);
+            let has_no_validators = has_no_validators(left, one) && has_no_validators(right, two);
+            let prefix = prefix(&request.method, one.status, has_no_validators);
             found.extend(fields::differences(prefix, rules::RESPONSE, about, sides));
-            if !are_own_pages {
+            let are_listings = is_listing(one, max) && is_listing(two, max);
+            if !are_own_pages && !are_listings {
                 found.extend(bodies(one, two, max));
             }
         }
@@ -66,14 +70,32 @@ pub(super) fn differences(
 
 /// What stands before a kind: servers differ in which fields errors and redirects have, and in what they have of a site for a
 /// request that is none. These are kinds of their own, so that they can be accepted apart.
-fn prefix(method: &str, status: u16) -> &'static str {
+fn prefix(method: &str, status: u16, has_no_validators: bool) -> &'static str {
     match status {
         ..=299 if method == "OPTIONS" => "options: ",
+        ..=299 if has_no_validators => "without validators: ",
         301 | 302 | 303 | 307 | 308 => "redirect: ",
+        304 => "not modified: ",
         400 => "no request: ",
         401.. => "error: ",
         _ => "",
     }
+}
+
+/// Whether a response is neither a file, which has validators, nor what an application was seen to answer: mostly it is a text of
+/// the configuration.
+fn has_no_validators(side: &Side<'_>, response: &Response) -> bool {
+    side.has_echo
+        && side.received.is_empty()
+        && response.field("etag").is_none()
+        && response.field("last-modified").is_none()
+}
+
+/// Whether a response is a page about a directory. Each server has its own.
+fn is_listing(response: &Response, max: usize) -> bool {
+    let is_html = response.field("content-type").is_some_and(|kind| kind.starts_with(b"text/html"));
+    let body = content(response, max).unwrap_or_default();
+    is_html && memchr::memmem::find(&body, b"<title>Index of").is_some()
 }
 
 /// Whether a response other than a successful one is the server's own, and no page that it was given. Each server has other words
@@ -202,10 +224,7 @@ fn applications(left: &Side<'_>, right: &Side<'_>) -> Vec<Difference> {
         }
         if one.target != two.target {
             let shown = |received: &Received| printable(&received.target, 200);
-            let bare = |received: &Received| received.target.strip_suffix(b"?").map(<[u8]>::to_vec);
-            let is_empty_query =
-                bare(one).as_ref() == Some(&two.target) || bare(two).as_ref() == Some(&one.target);
-            let what = if is_empty_query { "target differs in an empty query" } else { "target differs" };
+            let what = how_targets_differ(&one.target, &two.target);
             found.push(say(what, shown(one), shown(two)));
         }
         let sides: [(&Fields, &Own); 2] = [(&one.fields, left.own), (&two.fields, right.own)];
@@ -216,6 +235,17 @@ fn applications(left: &Side<'_>, right: &Side<'_>) -> Vec<Difference> {
         }
     }
     found
+}
+
+fn how_targets_differ(one: &[u8], two: &[u8]) -> &'static str {
+    match (one, two) {
+        ([], _) => "target missing on the left",
+        ([rest @ .., b'?'], other) | (other, [rest @ .., b'?']) if rest == other => {
+            "target differs in an empty query"
+        }
+        ([b'/', rest @ ..], other) if rest == other => "target differs in its first slash",
+        _ => "target differs",
+    }
 }
 
 #[cfg(test)]
@@ -235,7 +265,7 @@ mod tests {
         right: (Result<Response, Failure>, Vec<Received>),
     ) -> Vec<String> {
         let own = Own { scheme: "http", asked: "a".into(), ..Own::default() };
-        let side = |(answer, received)| Side { own: &own, answer, received };
+        let side = |(answer, received)| Side { own: &own, answer, has_echo: false, received };
         differences(request, &side(left), &side(right), MAX).into_iter().map(|found| found.kind).collect()
     }
 

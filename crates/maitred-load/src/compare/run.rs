@@ -163,8 +163,9 @@ impl Comparison<'_> {
         let (two, two_received) = self.send(client, 1, right, number);
         let owns = [self.own(0, left), self.own(1, right)];
         let [left_own, right_own] = &owns;
-        let left_side = Side { own: left_own, answer: one, received: one_received };
-        let right_side = Side { own: right_own, answer: two, received: two_received };
+        let has_echo = self.options.echo.is_some();
+        let left_side = Side { own: left_own, answer: one, has_echo, received: one_received };
+        let right_side = Side { own: right_own, answer: two, has_echo, received: two_received };
         // The dearest part is outside the lock.
         let found = differences(left, &left_side, &right_side, self.options.body_bytes_max);
         let mut state = self.state();

@@ -252,6 +252,29 @@ fn a_script_that_was_never_looked_up_is_looked_up_by_a_helper_thread() {
     }
 }
 
+/// A directory whose first index is a script is left to the pool at the end of `try`, and the other way round it is a file.
+#[test]
+fn an_index_that_is_a_script_is_left_to_its_pool() {
+    let root = application();
+    super::put(root.path(), "both/index.php", "script");
+    super::put(root.path(), "both/index.html", "page");
+    super::put(root.path(), "page/index.html", "page");
+    let around = TryItem::Around(String::new(), String::new());
+    let served = |index: [&str; 2], last: Option<TryItem>| {
+        let files = Files {
+            index: index.map(str::to_owned).to_vec(),
+            try_files: [around.clone()].into_iter().chain(last).collect(),
+            ..files(root.path())
+        };
+        let mut bench = Bench::new(vec![FileSet::open(files).withholding_sources(true)]);
+        ["/both/", "/both", "/page/"].map(|path| bench.get(path).status)
+    };
+    let pool = || Some(TryItem::Pool(0));
+    assert_eq!(served(["index.php", "index.html"], pool()), [404, 404, 200]);
+    assert_eq!(served(["index.html", "index.php"], pool()), [200, 301, 200]);
+    assert_eq!(served(["index.php", "index.html"], None), [200, 301, 200]);
+}
+
 /// All that the file server could be made to give away of a site with scripts.
 #[test]
 fn sources_are_never_files() {

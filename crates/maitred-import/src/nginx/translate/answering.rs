@@ -296,7 +296,8 @@ pub(super) fn of_directories<'a>(
     let Some(base) = directory(selector).filter(|_| !files.no_index && files.rewrite.is_none()) else {
         return Vec::new();
     };
-    let name = files.index.first().map_or("index.html", String::as_str);
+    // An index that is a script is left to its pool.
+    let name = files.index.iter().find(|name| !name.ends_with(".php")).map_or("index.html", String::as_str);
     let mut routes: Vec<Route> = Vec::new();
     let deeper = selector.prefix.is_some();
     // Of the directory itself, and of those below it; two names that no expression is about stand for all others.

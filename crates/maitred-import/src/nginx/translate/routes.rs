@@ -293,8 +293,13 @@ fn simplified(mut routes: Vec<Route>) -> Vec<Route> {
     let Some(at) = routes.iter().position(|route| is_script(route) && same(route)) else { return routes };
     // What stands between them is taken from fewer paths then; files that are scripts are withheld anyway.
     let between = routes.get(at + 1..routes.len() - 1).unwrap_or_default();
+    let names_scripts = |route: &Route| {
+        let named = route.regex.iter().chain(&route.paths).any(|pattern| pattern.contains("php"));
+        named && matches!(route.target, Target::Respond { .. })
+    };
     let leaves = |route: &Route| {
-        route.front_controller.is_some() || matches!(route.target, Target::Respond { .. } | Target::Files(_))
+        let others = matches!(route.target, Target::Respond { .. } | Target::Files(_));
+        !names_scripts(route) && (others || route.front_controller.is_some())
     };
     if between.iter().all(leaves) {
         routes.remove(at);

@@ -61,8 +61,8 @@ pub(super) fn target<'a>(
         // The rewrite phase comes first: what is there is left to `try_files`.
         match instead(cx, spot, missing, (&mut found, &*selector), end) {
             Ok(Instead::Last(then, instead)) => (directive, last) = (then, instead),
-            Ok(Instead::Target(target)) => {
-                say_both(cx, spot, &index, &target);
+            Ok(Instead::Target(mut target)) => {
+                script_first(cx, spot, &index, &mut target);
                 return *target;
             }
             Err(why) => {
@@ -85,20 +85,28 @@ pub(super) fn target<'a>(
     end.looks_into = items.iter().any(|item| item.ends_with('/'));
     found.no_index |= !end.looks_into;
     let items = files::plain(items);
-    let target = close(cx, spot, (directive, last), (found, items), (&*selector, &index), end);
-    say_both(cx, spot, &index, &target);
+    let mut target = close(cx, spot, (directive, last), (found, items), (&*selector, &index), end);
+    script_first(cx, spot, &index, &mut target);
     target
 }
 
-/// Whether the script of a directory comes before its page, where that is the order of `index`.
-fn say_both(cx: &Context<'_>, spot: &Spot<'_, '_>, index: &Index, target: &Target) {
-    let given = spot.scope.last("index").filter(|_| index.first && !index.files.is_empty());
-    match (given, target) {
-        (Some(given), Target::Pool { .. }) => cx.translated(given),
-        (Some(given), _) => {
+/// The script of a directory comes before its page, where that is the order of `index`.
+fn script_first(cx: &Context<'_>, spot: &Spot<'_, '_>, index: &Index, target: &mut Target) {
+    let (Some(given), Some(script)) = (spot.scope.last("index"), &index.script) else { return };
+    if !index.first || index.files.is_empty() {
+        return;
+    }
+    match target {
+        Target::Pool { .. } => cx.translated(given),
+        Target::Files(files) if files.tries.last().is_some_and(|last| last.starts_with("pool:")) => {
+            files.index = std::iter::once(script).chain(&index.files).cloned().collect();
+            cx.translated(given);
+        }
+        // What an expression takes is files, as a rule.
+        _ if !matches!(spot.modifier, Modifier::Prefix | Modifier::Forced) => {}
+        _ => {
             cx.say(given, Kind::Choice, "of a directory that has both, the page answers and not the script");
         }
-        (None, _) => {}
     }
 }
 
