@@ -83,8 +83,8 @@ pub(super) const PARAMS: Key = Key::new(
     Kind::Map("NAME = value, with placeholders"),
     Default::Absent("none"),
     "With `connect = \"fastcgi://…\"`: further variables of each request. Values can have the placeholders `{client}`, \
-     `{scheme}`, `{host}`, `{port}`, `{uri}`, `{user}` and `{request_id}`; a brace is written twice. Variables that Maitred \
-     itself sends, and `HTTP_*`, which are fields of the request, cannot be named.",
+     `{scheme}`, `{host}`, `{port}`, `{uri}`, `{user}`, `{request_id}` and `{header.NAME}`; a brace is written twice. \
+     Variables that Maitred itself sends, and `HTTP_*`, which are fields of the request, cannot be named.",
 );
 
 /// `request_uri`

@@ -56,8 +56,8 @@ const SET: Key = Key::new(
     Kind::Map("name = value, with placeholders"),
     Default::Absent("none"),
     "Fields to set; those of the name that are there are replaced. Values can have the placeholders `{client}`, `{scheme}`, \
-     `{host}`, `{port}`, `{uri}`, `{user}` and `{request_id}`, which `docs/headers.md` describes; a brace is written twice: `{{` \
-     and `}}`.",
+     `{host}`, `{port}`, `{uri}`, `{user}`, `{request_id}` and `{header.NAME}`, which `docs/headers.md` describes; a brace is \
+     written twice: `{{` and `}}`.",
 );
 
 /// `response_headers`

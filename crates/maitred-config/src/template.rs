@@ -128,10 +128,20 @@ fn value_placeholder(name: &str) -> Result<Part, String> {
         "uri" => Part::Uri,
         "user" => Part::User,
         "request_id" => Part::RequestId,
-        _ => {
-            let known = "{client}, {scheme}, {host}, {port}, {uri}, {user} and {request_id}";
-            return Err(format!("the placeholders are {known}; a brace is written twice: `{{{{` and `}}}}`"));
-        }
+        _ => match name.strip_prefix("header.").filter(|field| super::values::is_token(field)) {
+            // An application that trusts a proxy's word would take a client's for it.
+            Some(field) if super::is_claim(field) => {
+                return Err(format!("`{{header.{field}}}` is what a client could write there itself"));
+            }
+            Some(field) => Part::Header(field.to_owned()),
+            None => {
+                let known =
+                    "{client}, {scheme}, {host}, {port}, {uri}, {user}, {request_id} and {header.NAME}";
+                return Err(format!(
+                    "the placeholders are {known}; a brace is written twice: `{{{{` and `}}}}`"
+                ));
+            }
+        },
     })
 }
 
@@ -239,7 +249,15 @@ mod tests {
     fn values_have_placeholders_of_their_own() {
         let parts = vec![Part::User, Part::Text("@".into()), Part::RequestId];
         assert_eq!(Template::parse_value("{user}@{request_id}").map(|template| template.0), Ok(parts));
-        for wrong in [r#"{"group":"a"}"#, "{path}", "{capture.1}", "{header.X}", "{}"] {
+        let origin = vec![Part::Header("Origin".into())];
+        assert_eq!(Template::parse_value("{header.Origin}").map(|template| template.0), Ok(origin));
+        for claim in ["{header.X-Forwarded-For}", "{header.x_real_ip}", "{header.Remote-User}"] {
+            assert!(
+                Template::parse_value(claim).is_err_and(|why| why.contains("write there itself")),
+                "{claim}"
+            );
+        }
+        for wrong in [r#"{"group":"a"}"#, "{path}", "{capture.1}", "{header.}", "{header.a b}", "{}"] {
             assert!(Template::parse_value(wrong).is_err_and(|why| why.contains("written twice")), "{wrong}");
         }
         for wrong in ["{user}", "{request_id}"] {

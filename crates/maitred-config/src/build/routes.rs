@@ -103,7 +103,7 @@ fn check_reach(
 fn warn_of_told(section: &Section<'_>, route: &Route) {
     let tells = |rules: &RequestHeaderRules| {
         let mut parts = rules.set_filled.iter().flat_map(|(_, value)| &value.0);
-        parts.any(|part| matches!(part, Part::Client | Part::User | Part::RequestId))
+        parts.any(|part| matches!(part, Part::Client | Part::User | Part::RequestId | Part::Header(_)))
     };
     let Some(span) = section.given("cache").filter(|_| matches!(route.cache, Some(Caching::On(_)))) else {
         return;
@@ -112,7 +112,7 @@ fn warn_of_told(section: &Section<'_>, route: &Route) {
         section.cx.warn(
             &span,
             "the pool gets who asks (`request_headers`), and its responses are kept for all",
-            "take `{client}`, `{user}` and `{request_id}` out of `set`, unless no response depends on them",
+            "take `{client}`, `{user}`, `{request_id}` and `{header.NAME}` out of `set`, unless no response depends on them",
         );
     }
 }

@@ -14,6 +14,7 @@ mod value;
 
 pub use head::{HeadRoom, RequestHead};
 pub(crate) use head::{Parts, Span};
+pub use httparse::Header;
 pub use list::List;
 pub(crate) use target::encode_beyond_ascii;
 pub use target::{NOT_ENCODED, encode_text};

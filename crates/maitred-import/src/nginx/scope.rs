@@ -29,6 +29,16 @@ impl<'a> Scope<'a> {
         scope
     }
 
+    /// The same where variables have the values that they have in another scope.
+    #[must_use]
+    pub(crate) fn with_values_of(&self, other: &Scope<'a>) -> Scope<'a> {
+        let mut scope = self.clone();
+        scope
+            .values
+            .extend(other.values.iter().filter(|(name, _)| !self.values.iter().any(|(own, _)| own == name)));
+        scope
+    }
+
     /// In a server of this name.
     #[must_use]
     pub(crate) fn named(mut self, name: Option<&str>) -> Scope<'a> {
@@ -99,6 +109,14 @@ impl<'a> Scope<'a> {
         self.levels.iter().flat_map(|level| level.iter()).filter(|directive| directive.name == name).collect()
     }
 
+    /// Where a directive is run: the level of its block, and its number there.
+    pub(crate) fn at(&self, directive: &Directive) -> Option<(usize, usize)> {
+        let within = |(level, block): (usize, &&'a [Directive])| {
+            Some((level, block.iter().position(|one| std::ptr::eq(one, directive))?))
+        };
+        self.levels.iter().enumerate().find_map(within)
+    }
+
     /// What a variable is set to, if that is always the same.
     pub(crate) fn constant(&self, variable: &str) -> Option<&'a str> {
         if let Some((_, value)) = self.values.iter().find(|(name, _)| *name == variable) {
@@ -110,7 +128,8 @@ impl<'a> Scope<'a> {
         sets.extend(conditional.filter(|directive| directive.name == "set"));
         let mut found = sets.iter().filter(is);
         let first = found.next()?;
-        // A variable that is set twice may be either.
-        found.next().is_none().then_some(first.arg(1))
+        // A variable that is set twice may be either, and one that is set under a condition may be empty.
+        let always = self.everywhere("set").iter().any(|set| std::ptr::eq(*set, *first));
+        (always && found.next().is_none()).then_some(first.arg(1))
     }
 }

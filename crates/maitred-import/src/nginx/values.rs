@@ -217,7 +217,13 @@ fn of_field(name: &str, scope: &Scope<'_>) -> Result<String, String> {
             crate::drafts::placeholder("user")
         }
         "remote_user" => return Err("a user is one whom the server has asked for a password".into()),
-        name => return Err(format!("no placeholder of a field stands for the variable `${name}`")),
+        name => match name.strip_prefix("http_").map(field_name) {
+            // A client's word for what a proxy knows is no placeholder.
+            Some(field) if !field.is_empty() && !maitred_config::is_claim(&field) => {
+                crate::drafts::placeholder(&format!("header.{field}"))
+            }
+            _ => return Err(format!("no placeholder of a field stands for the variable `${name}`")),
+        },
     })
 }
 
@@ -305,14 +311,16 @@ pub(crate) fn regex(text: &str, any_case: bool) -> Result<String, String> {
 /// stands where `.+` is makes no difference.
 pub(crate) fn without_look_ahead(text: &str, loose: bool) -> Option<(String, Vec<String>)> {
     let (before, rest) = text.split_once("(?!")?;
-    let prefix = literal(before.strip_prefix('^')?).filter(|prefix| prefix.starts_with('/'))?;
+    let prefix =
+        literal(before.strip_prefix('^')?).filter(|prefix| prefix.is_empty() || prefix.starts_with('/'))?;
     let end = closing(rest)?;
     let (inside, after) = (&rest[..end], &rest[end + 1..]);
     let mut left = Vec::new();
     for one in split_top(inside) {
         left.extend(beginnings(&prefix, one, loose)?);
     }
-    (left.len() <= BEGINNINGS_MAX).then(|| (format!("{before}{after}"), left))
+    let all = left.len() <= BEGINNINGS_MAX && left.iter().all(|path| path.starts_with('/'));
+    all.then(|| (format!("{before}{after}"), left))
 }
 
 /// Patterns that a look-ahead becomes, at most.
@@ -333,7 +341,7 @@ fn literal(text: &str) -> Option<String> {
 }
 
 /// Where the group ends that is open.
-fn closing(text: &str) -> Option<usize> {
+pub(crate) fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut escaped) = (0, false);
     for (at, c) in text.char_indices() {
         match c {
@@ -349,7 +357,7 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// The alternatives of an expression.
-fn split_top(text: &str) -> Vec<&str> {
+pub(crate) fn split_top(text: &str) -> Vec<&str> {
     let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
     while let Some(c) = text.get(at..).and_then(|rest| rest.chars().next()) {
         match c {
@@ -488,6 +496,8 @@ mod tests {
         let (rest, left) = found(r"^/(?!admin|ocs\/v[12]|a(b|c)?d|x$)").unwrap();
         assert_eq!(rest, "^/");
         assert_eq!(left, ["/admin*", "/ocs/v1*", "/ocs/v2*", "/ad*", "/abd*", "/acd*", "/x"]);
+        assert_eq!(found(r"^(?!/a/).*\.js$"), Some((r"^.*\.js$".into(), vec!["/a/*".into()])));
+        assert_eq!(found(r"^(?!a/).*$"), None);
         assert_eq!(found(r"^/a(?!\.b).*$"), Some((r"^/a.*$".into(), vec!["/a.b*".into()])));
         for text in [r"^/(?!a+)", r"(?!a)", r"^/.*(?!a)", r"^/(?!.+a)", r"^/(?=a)", r"^/(?!a", r"^/(?!\d)"] {
             assert_eq!(found(text), None, "{text}");

@@ -2,6 +2,8 @@
 
 use maitred_config::{Part, Template};
 
+use maitred_http::request::Header;
+
 use super::facts::{Facts, Origin};
 use super::place::{Place, Value, with_origin};
 
@@ -18,6 +20,16 @@ pub struct Told<'a> {
     pub user: &'a str,
     /// The id.
     pub request_id: &'a [u8],
+    /// The fields of the request, as they have come in.
+    pub fields: &'a [Header<'a>],
+}
+
+impl<'a> Told<'a> {
+    /// The first field of this name; empty without one.
+    fn field(&self, name: &str) -> &'a [u8] {
+        let first = self.fields.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        first.map(|field| field.value).unwrap_or_default()
+    }
 }
 
 /// A field whose value has placeholders.
@@ -41,13 +53,22 @@ impl Filled {
 
     /// Makes `out` the value. The value has no white space at its ends, no matter what the placeholders stand for, and nothing
     /// that could end the field.
-    pub fn fill(&self, told: &Told<'_>, out: &mut Vec<u8>) {
+    ///
+    /// A value that is a field of the request and nothing else is as that field has come in, which was the value of one; `false`: the
+    /// request has none, or an empty one, and the field is left out.
+    #[must_use]
+    pub fn fill(&self, told: &Told<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
+        if let [Part::Header(name)] = self.value.0.as_slice() {
+            out.extend_from_slice(told.field(name).trim_ascii());
+            return !out.is_empty();
+        }
         put(&self.value, Place::Field, told, out);
         let end = out.trim_ascii_end().len();
         out.truncate(end);
         let start = out.len() - out.trim_ascii_start().len();
         out.drain(..start);
+        true
     }
 }
 
@@ -67,8 +88,9 @@ fn put(template: &Template, place: Place, told: &Told<'_>, out: &mut Vec<u8>) {
             Part::Port | Part::Scheme | Part::Client => {
                 with_origin((told.origin)(), part, &mut |value| place.put(value, out));
             }
+            Part::Header(name) => place.put(Value::One(told.field(name)), out),
             // Such parts are about a target that was rewritten since: the configuration refuses them here.
-            Part::Path | Part::Query | Part::Capture(_) | Part::Header(_) | Part::Parameter(_) => {}
+            Part::Path | Part::Query | Part::Capture(_) | Part::Parameter(_) => {}
         }
     }
 }
@@ -80,9 +102,14 @@ mod tests {
     fn filled(text: &str, user: &str) -> String {
         let origin = || Origin { client: "::ffff:192.0.2.1".parse().ok(), https: true, port: 8443 };
         let (authority, uri, request_id) = ("a.example:8443", "/a%20b?c=d;e", &b"id-1"[..]);
-        let told = Told { authority, origin: &origin, uri, user, request_id };
+        let fields = [
+            Header { name: "Origin", value: b"https://b.example:8443" },
+            Header { name: "user-agent", value: b"A/1 (B; C), \"D\"" },
+        ];
+        let told = Told { authority, origin: &origin, uri, user, request_id, fields: &fields };
         let mut out = b"old".to_vec();
-        Filled::new("X", &Template::parse_value(text).unwrap()).fill(&told, &mut out);
+        let sent = Filled::new("X", &Template::parse_value(text).unwrap()).fill(&told, &mut out);
+        assert_eq!(sent, text != "{header.X-None}", "{text}");
         String::from_utf8(out).unwrap()
     }
 
@@ -92,6 +119,11 @@ mod tests {
             ("{scheme}://{host}:{port}{uri}", "https://a.example:8443/a%20b?c=d;e"),
             ("for={client};by={user}", "for=192.0.2.1;by=ann"),
             ("{request_id}", "id-1"),
+            ("{header.origin}", "https://b.example:8443"),
+            // What is the whole value ends nothing; what is a part of it would end that part.
+            ("{header.User-Agent}", "A/1 (B; C), \"D\""),
+            ("a={header.User-Agent}", "a=A/1%20(B%3B%20C)%2C%20%22D%22"),
+            ("{header.X-None}", ""),
             ("{{{user}}}", "{ann}"),
             ("a, \"b\" %", "a, \"b\" %"),
         ] {
@@ -130,7 +162,7 @@ mod tests {
     fn variables_are_as_they_are_without_control_characters() {
         let origin = || Origin { client: None, https: false, port: 80 };
         for (user, expected) in [("a b;c%é", "<a b;c%é>"), ("a\nb", "<>"), ("a\0b", "<>")] {
-            let told = Told { authority: "", origin: &origin, uri: "/", user, request_id: b"" };
+            let told = Told { authority: "", origin: &origin, uri: "/", user, request_id: b"", fields: &[] };
             let mut out = Vec::new();
             put_variable(&Template::parse_value("<{user}{client}>").unwrap(), &told, &mut out);
             assert_eq!(String::from_utf8(out).unwrap(), expected);

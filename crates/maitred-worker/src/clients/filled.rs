@@ -28,8 +28,9 @@ impl Clients {
         let told = self.told(index, request, (&origin, &uri, request_id));
         let mut value = Vec::new();
         for filled in &plan.filled {
-            filled.fill(&told, &mut value);
-            out.push(filled.name.as_bytes(), &value);
+            if filled.fill(&told, &mut value) {
+                out.push(filled.name.as_bytes(), &value);
+            }
         }
     }
 }

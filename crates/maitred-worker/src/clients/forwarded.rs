@@ -134,8 +134,9 @@ impl Clients {
         let told = self.told(index, request, (&origin, target, request_id));
         let mut value = Vec::new();
         for filled in &rules.filled {
-            filled.fill(&told, &mut value);
-            head.field(&filled.name, &value);
+            if filled.fill(&told, &mut value) {
+                head.field(&filled.name, &value);
+            }
         }
     }
 

@@ -25,6 +25,6 @@ impl Clients {
         (origin, uri, request_id): (&'a dyn Fn() -> Origin, &'a str, &'a [u8]),
     ) -> Told<'a> {
         let user = self.identity(index).user().map(User::name).unwrap_or_default();
-        Told { authority: request.authority, origin, uri, user, request_id }
+        Told { authority: request.authority, origin, uri, user, request_id, fields: request.fields }
     }
 }

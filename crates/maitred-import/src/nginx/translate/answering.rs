@@ -6,7 +6,7 @@ use regex::bytes::RegexBuilder;
 use super::access::{self, Access};
 use super::context::Context;
 use super::headers::{self, Responses};
-use super::selectors::{Location, Modifier, Selector};
+use super::selectors::{self, Location, Modifier, Selector};
 use super::spot::{Server, Spot};
 use crate::drafts::{Files, Header, How, Route, Target};
 use crate::nginx::scope::Scope;
@@ -47,7 +47,7 @@ pub(super) fn location<'s, 'a>(
 }
 
 /// Whether a path matches the regular expression of a location.
-fn matches(location: &Location<'_>, path: &str) -> Result<bool, String> {
+pub(super) fn matches(location: &Location<'_>, path: &str) -> Result<bool, String> {
     let any_case = location.modifier == Modifier::AnyCase;
     let compiled = |text: &str| {
         let text = values::regex(text, any_case)?;
@@ -55,17 +55,25 @@ fn matches(location: &Location<'_>, path: &str) -> Result<bool, String> {
         let built = RegexBuilder::new(&text).unicode(false).build();
         built.map_err(|_| format!("`{}` is no expression here", location.directive.shown()))
     };
-    match values::without_look_ahead(&location.pattern, false) {
-        Some((rest, left)) => {
-            let is_left = left.iter().map(|pattern| {
-                let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
-                compiled(&format!("^{}$", parts.join(".*"))).map(|left| left.is_match(path.as_bytes()))
-            });
-            let is_left = is_left.collect::<Result<Vec<bool>, String>>()?.contains(&true);
-            Ok(!is_left && compiled(&rest)?.is_match(path.as_bytes()))
-        }
-        None => Ok(compiled(&location.pattern)?.is_match(path.as_bytes())),
+    if !location.pattern.contains("(?!") {
+        return Ok(compiled(&location.pattern)?.is_match(path.as_bytes()));
     }
+    // What the expression leaves out is apart from it, as in a route.
+    let selector = selectors::regex(&location.pattern, any_case)?;
+    let is_of = |patterns: &[String]| {
+        let is = |pattern: &String| {
+            let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
+            compiled(&format!("^{}$", parts.join(".*"))).map(|one| one.is_match(path.as_bytes()))
+        };
+        patterns.iter().map(is).collect::<Result<Vec<bool>, String>>().map(|all| all.contains(&true))
+    };
+    let rest = match &selector.regex {
+        Some(rest) => {
+            RegexBuilder::new(rest).unicode(false).build().is_ok_and(|rest| rest.is_match(path.as_bytes()))
+        }
+        None => true,
+    };
+    Ok(rest && (selector.paths.is_empty() || is_of(&selector.paths)?) && !is_of(&selector.except)?)
 }
 
 /// What answers where a `try_files` ends.
@@ -323,7 +331,7 @@ pub(super) fn of_directories<'a>(
             server: spot.server,
             directive: found.directive,
             modifier: spot.modifier,
-            scope: found.scope.clone(),
+            scope: found.scope.with_values_of(&spot.scope),
             blocks: spot.blocks.clone(),
         };
         let narrow = Selector { paths, prefix: None, ..selector.clone() };

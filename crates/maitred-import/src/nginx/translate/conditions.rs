@@ -45,7 +45,11 @@ pub(crate) fn of(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> 
     })
 }
 
-fn read(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Condition, String> {
+/// What an `if` asks.
+///
+/// # Errors
+/// Why there is no counterpart.
+pub(crate) fn read(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Condition, String> {
     let text = directive.args.join(" ");
     let text = text.trim().trim_start_matches('(').trim_end_matches(')').trim();
     // A `)` of a regular expression may have been at the end.
@@ -64,7 +68,7 @@ fn read(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Co
         return Err("files are looked for by `try` only".into());
     }
     let Some(variable) = first.strip_prefix('$') else { return Err("this is no condition of nginx".into()) };
-    match sign {
+    let found = match sign {
         None if variable == "invalid_referer" => referer(cx, scope),
         None => match mapped(cx, variable, |value| !["", "0"].contains(&value)) {
             Some(found) => found,
@@ -82,7 +86,30 @@ fn read(cx: &Context<'_>, scope: &Scope<'_>, directive: &Directive) -> Result<Co
         Some("!~") => matching(variable, value, (false, true)),
         Some("!~*") => matching(variable, value, (true, true)),
         Some(_) => Err("this is no condition of nginx".into()),
+    };
+    Ok(match found? {
+        Condition::Match(table) => Condition::Match(with_port(scope, table)),
+        Condition::Several(tables) => {
+            Condition::Several(tables.into_iter().map(|table| with_port(scope, table)).collect())
+        }
+        other => other,
+    })
+}
+
+/// Where clients name a port in `Host`, a host is compared without it.
+pub(crate) fn with_port(scope: &Scope<'_>, mut table: Match) -> Match {
+    if values::usual_ports(scope) {
+        return table;
     }
+    for (name, value) in &mut table.header {
+        if name == "Host" && !value.starts_with('~') {
+            *value = format!("~(?i)^{}(:[0-9]+)?$", escaped(value).replace("\\*", "[^:]*"));
+        }
+    }
+    for tables in [&mut table.any, &mut table.not] {
+        *tables = std::mem::take(tables).into_iter().map(|table| with_port(scope, table)).collect();
+    }
+    table
 }
 
 /// What a request has to have so that a value is neither empty nor `0`.

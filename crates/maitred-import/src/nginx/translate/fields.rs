@@ -66,6 +66,12 @@ pub(crate) fn scheme(scope: &Scope<'_>) -> Option<&'static str> {
     Server::of(scope).scheme
 }
 
+/// Whether no client of the server uses TLS, and no proxy may say that one does.
+pub(crate) fn is_plain(scope: &Scope<'_>) -> bool {
+    let server = Server::of(scope);
+    !server.trusts && server.scheme == Some("http")
+}
+
 /// Whether the value is this variable and nothing else.
 fn is(value: &str, names: &[&str]) -> bool {
     let bare = value.strip_prefix("${").and_then(|value| value.strip_suffix('}')).or(value.strip_prefix('$'));

@@ -135,26 +135,47 @@ pub(crate) enum Last {
     Path(String),
 }
 
-/// The items of `try_files` but the last one, and the last one.
+/// What `try_files` looks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tries {
+    /// The items but the last one.
+    pub(crate) items: Vec<String>,
+    /// The last one.
+    pub(crate) last: Last,
+    /// What the first item is made of, if it is of something else than the path: `{path}` is that then.
+    pub(crate) path: Option<String>,
+}
+
+/// What `try_files` says.
 ///
 /// # Errors
 /// Why it is not possible.
-pub(crate) fn tries(directive: &Directive, scope: &Scope<'_>) -> Result<(Vec<String>, Last), String> {
-    let Some((last, items)) = directive.args.split_last() else { return Err("it is empty".into()) };
-    let mut found = Vec::new();
-    for item in items {
+pub(crate) fn tries(directive: &Directive, scope: &Scope<'_>) -> Result<Tries, String> {
+    let Some((last, given)) = directive.args.split_last() else { return Err("it is empty".into()) };
+    let (mut items, mut path) = (Vec::new(), None);
+    for item in given {
         let template = values::template(item, scope)?;
-        if template.replacen("{path}", "", 1).contains(['{', '?']) || !template.starts_with(['/', '{']) {
-            return Err(format!("`{item}` is no path with `$uri` in it"));
+        let of_path = |template: &str| {
+            !template.replacen("{path}", "", 1).contains(['{', '?']) && template.starts_with(['/', '{'])
+        };
+        match of_path(&template) {
+            true => items.push(template),
+            false if items.is_empty() && template.starts_with('/') && !template.contains(['?', '#']) => {
+                items.push("{path}".to_owned());
+                path = Some(template);
+            }
+            false => return Err(format!("`{item}` is no path with `$uri` in it")),
         }
-        found.push(template);
+    }
+    if path.is_some() && items.iter().skip(1).any(|item| item.contains('{')) {
+        return Err("a route has one path with variables in it".into());
     }
     let last = match (last.strip_prefix('='), last.strip_prefix('@')) {
         (Some(status), _) => Last::Status(status.parse().map_err(|_| "this is no status".to_owned())?),
         (_, Some(name)) => Last::Named(name.to_owned()),
         _ => Last::Path(last.clone()),
     };
-    Ok((found, last))
+    Ok(Tries { items, last, path })
 }
 
 /// `error_page 404 = @app` and `error_page 404 =200 /index.html`: what answers for files that are not there.

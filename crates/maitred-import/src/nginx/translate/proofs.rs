@@ -104,6 +104,9 @@ fn without(name: &str) -> Option<(&'static str, Option<&'static str>)> {
         "ssl_client_certificate" | "ssl_crl" => ("ssl_verify_client", None),
         "limit_rate_after" => ("limit_rate", None),
         "auth_basic_user_file" => ("auth_basic", None),
+        "proxy_cache_bypass" | "proxy_no_cache" => ("proxy_cache", None),
+        "fastcgi_cache_bypass" | "fastcgi_no_cache" => ("fastcgi_cache", None),
+        "uwsgi_cache_bypass" | "uwsgi_no_cache" => ("uwsgi_cache", None),
         _ => return None,
     })
 }
@@ -164,6 +167,7 @@ fn user(name: &str) -> Option<User> {
         _ if name.starts_with("scgi_") => |block| has(block, "scgi_pass"),
         _ if name.starts_with("grpc_") => |block| has(block, "grpc_pass"),
         "root" => reads_files,
+        "add_header" | "more_set_headers" | "more_clear_headers" | "expires" => answers,
         name if OF_FILES.contains(&name) => serves_files,
         name if OF_TLS.contains(&name) => speaks_tls,
         _ => return None,
@@ -195,6 +199,12 @@ fn has_location_for_all(block: &[Directive]) -> bool {
 /// Blocks of `http`, which answer nothing themselves.
 fn is_outside(block: &[Directive]) -> bool {
     has(block, "server") || has(block, "http")
+}
+
+/// A block that answers requests by itself, whatever stands within it.
+fn answers(block: &[Directive]) -> bool {
+    let rewrites = ["return", "rewrite", "if"].iter().any(|name| has(block, name));
+    !is_outside(block) && (rewrites || !has_location_for_all(block))
 }
 
 fn serves_files(block: &[Directive]) -> bool {
@@ -262,6 +272,10 @@ mod tests {
             ("index", "index a.html; location / { proxy_pass http://b; }"),
             ("ssl_protocols", "listen 80; ssl_protocols TLSv1.2; return 404;"),
             ("proxy_ssl_name", "location / { proxy_pass http://b; proxy_ssl_name b; }"),
+            (
+                "add_header",
+                "add_header A b; location / { add_header C d; root /a; location /b { root /a; } }",
+            ),
         ] {
             assert!(is_proved(name, text), "{text}");
         }
@@ -281,6 +295,10 @@ mod tests {
             ("ssl_protocols", "listen 443 ssl; ssl_protocols TLSv1.2; return 404;"),
             ("perl", "perl a; return 404;"),
             ("add_header", "add_header A b; return 404;"),
+            ("add_header", "add_header A b; location / { root /a; }"),
+            ("add_header", "add_header A b; location /x { add_header C d; }"),
+            ("add_header", "add_header A b; if ($x) { return 403; } location / { add_header C d; }"),
+            ("add_header", "add_header A b; location / { add_header C d; } location /x { root /a; }"),
         ] {
             assert!(!is_proved(name, text), "{text}");
         }
@@ -322,6 +340,14 @@ mod tests {
         assert!(!is_proved("real_ip_header", "real_ip_header X; set_real_ip_from 10.0.0.0/8; return 404;"));
         assert!(is_proved("fastcgi_index", r"location ~ \.php$ { fastcgi_index i.php; fastcgi_pass b; }"));
         assert!(!is_proved("fastcgi_index", r"location /a { fastcgi_index i.php; fastcgi_pass b; }"));
+        assert!(is_proved(
+            "proxy_cache_bypass",
+            "location /a { proxy_pass http://b; proxy_cache_bypass $x; } location /b { proxy_cache z; }"
+        ));
+        assert!(!is_proved(
+            "proxy_cache_bypass",
+            "proxy_cache z; location /a { proxy_pass http://b; proxy_cache_bypass $x; }"
+        ));
         assert!(is_proved("allow", "location /s { stub_status; allow 127.0.0.1; deny all; }"));
     }
 }

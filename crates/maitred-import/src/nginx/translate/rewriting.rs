@@ -1,7 +1,10 @@
 //! `return`, `rewrite` and `if`.
 
+use regex::bytes::RegexBuilder;
+
 use super::conditions::{self, Condition};
 use super::context::Context;
+use super::finite;
 use super::headers;
 use super::logs;
 use super::selectors::Selector;
@@ -39,10 +42,14 @@ pub(crate) fn of<'a>(
     for directive in scope.own() {
         match directive.name.as_str() {
             "return" => {
-                let route = fixed(cx, scope, directive, selector);
                 match found.within.is_empty() {
-                    true => found.routes.push(route),
-                    false => found.answer = Some(route),
+                    true => {
+                        let all = finite::by_fields(cx, scope, selector);
+                        let route =
+                            |(narrow, there): &(Selector, Scope<'a>)| fixed(cx, there, directive, narrow);
+                        found.routes.extend(all.iter().map(route));
+                    }
+                    false => found.answer = Some(fixed(cx, scope, directive, selector)),
                 }
                 found.ended = true;
             }
@@ -269,11 +276,15 @@ fn rewrite<'a>(
         }
         Ok(Rewritten { selector, target: Some(target), all, .. }) => {
             cx.translated(directive);
-            let mut route = selector.route(directive, target);
-            if !matches!(route.target, Target::Reroute(_)) {
-                decorate(cx, scope, &mut route);
+            if matches!(target, Target::Reroute(_)) {
+                found.routes.push(selector.route(directive, target));
+            } else {
+                for (narrow, there) in finite::by_fields(cx, scope, &selector) {
+                    let mut route = narrow.route(directive, target.clone());
+                    decorate(cx, &there, &mut route);
+                    found.routes.push(route);
+                }
             }
-            found.routes.push(route);
             found.ended = all;
         }
         Ok(Rewritten { selector, target: None, to, .. }) => {
@@ -301,25 +312,34 @@ fn implies(narrow: &str, wide: &str) -> bool {
 
 /// A path begins with a slash; where that is in a group of the expression, it is taken out of it.
 fn rooted(to: String, narrow: &mut Selector) -> Result<String, String> {
-    if !to.starts_with("{capture.1}") {
+    if !to.starts_with("{capture.") {
         let begins = to.starts_with('/') || to.starts_with("{path}") || to.starts_with("{uri}");
         return if begins { Ok(to) } else { Err("a path begins with `/`".into()) };
     }
     let whole = ["^(.*)$", "^(.*)", "(.*)", "^(.+)$"];
     match narrow.regex.as_deref() {
-        Some(regex) if whole.contains(&regex) => {
+        Some(regex) if whole.contains(&regex) && to.starts_with("{capture.1}") => {
             if !to[1..].contains("{capture.") {
                 narrow.regex = None;
             }
             Ok(to.replace("{capture.1}", "{path}"))
         }
-        Some(regex) => match regex.strip_prefix("^(/") {
-            Some(rest) => {
-                narrow.regex = Some(format!("^/({rest}"));
-                Ok(to.replace("{capture.1}", "/{capture.1}"))
-            }
-            None => Err("a path begins with `/`".into()),
-        },
+        Some(regex) => {
+            let first = regex
+                .split_once('(')
+                .filter(|(before, _)| to.starts_with("{capture.1}") && !before.ends_with('\\'));
+            let slashed = first.and_then(|(before, inside)| Some((before, inside.strip_prefix('/')?)));
+            // An alternative has no slash of its own, and what is repeated has several.
+            let once = |rest: &str| {
+                values::closing(rest).is_some_and(|end| {
+                    let behind = &rest[end + 1..];
+                    values::split_top(&rest[..end]).len() == 1 && !behind.starts_with(['?', '*', '+', '{'])
+                })
+            };
+            let (before, rest) = slashed.filter(|(_, rest)| once(rest)).ok_or("a path begins with `/`")?;
+            narrow.regex = Some(format!("{before}/({rest}"));
+            Ok(to.replace("{capture.1}", "/{capture.1}"))
+        }
         None => Err("a path begins with `/`".into()),
     }
 }
@@ -390,7 +410,15 @@ fn rewritten(
     let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
     let captures = to.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let mut narrow = selector.clone();
-    let all = takes_all(pattern);
+    // A location of one path has nothing to narrow.
+    let exact = match selector.paths.as_slice() {
+        [path] if !captures && !path.contains('*') && selector.regex.is_none() => {
+            let text = values::regex(pattern, false)?;
+            RegexBuilder::new(&text).unicode(false).build().is_ok_and(|regex| regex.is_match(path.as_bytes()))
+        }
+        _ => false,
+    };
+    let all = exact || takes_all(pattern);
     let ahead = values::without_look_ahead(pattern, selector.paths.iter().all(|path| path.contains(".php")));
     let pattern = match &ahead {
         Some((pattern, left)) => {

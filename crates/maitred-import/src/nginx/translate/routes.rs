@@ -1,8 +1,10 @@
 //! The routes of a server, in an order in which the first that matches is the one that nginx chooses.
 
 use super::access::{self, Access};
+use super::answering;
 use super::context::Context;
 use super::files::{self, Last};
+use super::finite;
 use super::headers;
 use super::rewriting::{self, Rewriting};
 use super::selectors::{self, Location, Modifier, Selector, is_php};
@@ -34,8 +36,20 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>, directive: &'a Directi
         cx.not_possible(branch, "what it changes would change every route of the server");
     }
     let ordered = ordered(&server.locations);
+    // The redirect to a slash comes before regular expressions.
+    for location in &ordered {
+        routes.extend(slash(cx, &server, location));
+    }
     for location in &ordered {
         cx.translated(location.directive);
+        if let Some(taken) = taken(&server, location) {
+            unreached(cx, location.directive, &taken.directive.shown());
+            continue;
+        }
+        if selectors::leaves_any_case(location) {
+            let why = "paths that it leaves out are left out as they are written, and not in other cases";
+            cx.say(location.directive, Kind::Choice, why);
+        }
         match selectors::of(location, &prefixes) {
             Ok(selector) => routes.extend(of_location(cx, &server, location, &selector, &before)),
             Err(why) => cx.not_possible(location.directive, why),
@@ -45,6 +59,30 @@ pub(crate) fn of<'a>(cx: &Context<'a>, scope: &Scope<'a>, directive: &'a Directi
         routes.extend(rest(cx, &server, directive, &before));
     }
     simplified(routes)
+}
+
+/// The location with a regular expression that takes all paths of a prefix: one that begins where paths do, and looks at no end,
+/// takes whatever begins with what it takes.
+fn taken<'s, 'a>(server: &'s Server<'a>, location: &Location<'a>) -> Option<&'s Location<'a>> {
+    let nests = location.scope.own().iter().any(|one| one.name == "location");
+    if location.modifier != Modifier::Prefix || nests {
+        return None;
+    }
+    let takes = |other: &&Location<'_>| {
+        let regex = &other.pattern;
+        let is_regex =
+            matches!(other.modifier, Modifier::Regex | Modifier::AnyCase) && other.parent.is_none();
+        let open = regex.starts_with('^')
+            && !["$", "(?", r"\z", r"\Z", r"\b", r"\B", r"\G"].iter().any(|sign| regex.contains(sign));
+        is_regex && open && answering::matches(other, &location.pattern) == Ok(true)
+    };
+    server.locations.iter().find(takes)
+}
+
+/// A location that gets no request.
+fn unreached(cx: &Context<'_>, directive: &Directive, by: &str) {
+    cx.not_needed(directive, &format!("`{by}` takes all its paths"));
+    directive.inside().iter().for_each(|inside| unreached(cx, inside, by));
 }
 
 fn is_prefix(location: &Location<'_>) -> bool {
@@ -89,7 +127,7 @@ fn front(scope: &Scope<'_>, locations: &[Location<'_>]) -> Option<String> {
         return Some(script);
     }
     let tries = own.iter().rfind(|directive| directive.name == "try_files");
-    let last = tries.and_then(|directive| files::tries(directive, scope).ok()).map(|(_, last)| last);
+    let last = tries.and_then(|directive| files::tries(directive, scope).ok()).map(|tries| tries.last);
     let page = || files::missing_page(root.map_or(scope, |location| &location.scope)).map(|(_, last)| last);
     let last = match last {
         None | Some(Last::Status(404)) => page(),
@@ -127,8 +165,7 @@ fn of_location<'a>(
     if rewriting.missing.is_none() {
         rewriting.missing = before.missing.filter(|missing| may_be_missing(cx, server, location, missing));
     }
-    let mut routes = slash(cx, server, location, selector);
-    routes.extend(std::mem::take(&mut rewriting.routes));
+    let mut routes = std::mem::take(&mut rewriting.routes);
     let access = access::of(cx, &location.scope);
     let answer = rewriting.answer.take();
     if rewriting.ended && rewriting.within.is_empty() {
@@ -228,16 +265,16 @@ fn is_asked(directives: &[Directive], path: &str) -> bool {
 }
 
 /// nginx redirects `/x` to `/x/`, if the location `/x/` leads to another server.
-fn slash(cx: &Context<'_>, server: &Server<'_>, location: &Location<'_>, selector: &Selector) -> Vec<Route> {
-    let Some(without) = selector
-        .prefix
-        .as_deref()
-        .and_then(|prefix| prefix.strip_suffix('/'))
-        .filter(|path| !path.is_empty())
+fn slash<'a>(cx: &Context<'a>, server: &Server<'a>, location: &Location<'a>) -> Vec<Route> {
+    let odd = location.pattern.contains(['*', '?', '#', '{', '}']);
+    let prefix = Some(&location.pattern).filter(|_| is_prefix(location) && !odd);
+    let Some(without) = prefix.and_then(|prefix| prefix.strip_suffix('/')).filter(|path| !path.is_empty())
     else {
         return Vec::new();
     };
-    let proxied = location.scope.own().iter().any(|directive| directive.name.ends_with("_pass"));
+    let own = location.scope.own();
+    let proxied =
+        own.iter().any(|one| one.name.ends_with("_pass")) && !own.iter().any(|one| one.name == "internal");
     let other = server.locations.iter().any(|other| {
         other.pattern == without
             && matches!(other.modifier, Modifier::Exact | Modifier::Prefix | Modifier::Forced)
@@ -246,11 +283,14 @@ fn slash(cx: &Context<'_>, server: &Server<'_>, location: &Location<'_>, selecto
         return Vec::new();
     }
     let exact = Selector { paths: vec![without.to_owned()], ..Selector::default() };
-    let mut route =
-        exact.route(location.directive, Target::Redirect { to: format!("{without}/"), status: 301 });
-    route.origin.1 = format!("{}, without the slash", location.directive.shown());
-    route.response = headers::of_responses(cx, &location.scope).rules;
-    vec![route]
+    let one = |(exact, scope): &(Selector, Scope<'a>)| {
+        let target = Target::Redirect { to: format!("{without}/"), status: 301 };
+        let mut route = exact.route(location.directive, target);
+        route.origin.1 = format!("{}, without the slash", location.directive.shown());
+        route.response = headers::of_responses(cx, scope).rules;
+        route
+    };
+    finite::by_fields(cx, &location.scope, &exact).iter().map(one).collect()
 }
 
 /// What no location takes.

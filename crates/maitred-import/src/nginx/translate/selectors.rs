@@ -171,16 +171,23 @@ pub(crate) fn under(prefix: &str) -> String {
     format!("{prefix}*")
 }
 
+/// Whether a location leaves out paths in any case, where a route leaves them out as they are written.
+pub(crate) fn leaves_any_case(location: &Location<'_>) -> bool {
+    let left = values::without_look_ahead(&location.pattern, false).map(|(_, left)| left);
+    let letters = |path: &String| path.bytes().any(|byte| byte.is_ascii_alphabetic());
+    location.modifier == Modifier::AnyCase && left.is_some_and(|left| left.iter().any(letters))
+}
+
 /// A regular expression as patterns, if it is no more than that.
-fn regex(pattern: &str, any_case: bool) -> Result<Selector, String> {
+pub(super) fn regex(pattern: &str, any_case: bool) -> Result<Selector, String> {
     if let Some(selector) = with_exceptions(pattern) {
         return Ok(selector);
     }
     if let Some(paths) = php(pattern) {
         return Ok(Selector { paths, ..Selector::default() });
     }
-    if let Some((rest, left)) = values::without_look_ahead(pattern, false).filter(|_| !any_case) {
-        let mut selector = regex(&rest, false)?;
+    if let Some((rest, left)) = values::without_look_ahead(pattern, false) {
+        let mut selector = regex(&rest, any_case)?;
         selector.except.extend(left);
         return Ok(selector);
     }

@@ -252,6 +252,7 @@ fn by_pattern<'a>(
             continue;
         }
         cx.translated(server.directive);
+        same_certificates(cx, server, part.server);
         let mut condition = named.clone();
         if here.len() < part.at.len() {
             let address = |at: &usize| listeners.get(*at).map(|listener| listener.address.clone());
@@ -263,6 +264,19 @@ fn by_pattern<'a>(
             routes.push(Route::new(&server.directive.place, "what this server does not answer", nothing));
         }
         site.routes.splice(0..0, conditional(cx, server, routes, &condition));
+    }
+}
+
+/// A server whose requests another one's site takes: clients get that one's certificates, which may be the same.
+fn same_certificates(cx: &Context<'_>, server: &Server<'_>, other: &Server<'_>) {
+    const NAMES: [&str; 2] = ["ssl_certificate", "ssl_certificate_key"];
+    let files = |server: &Server<'_>| {
+        NAMES.map(|name| -> Vec<String> {
+            server.scope.all(name).iter().map(|given| given.arg(0).to_owned()).collect()
+        })
+    };
+    if files(server) == files(other) {
+        NAMES.iter().flat_map(|name| server.scope.all(name)).for_each(|given| cx.translated(given));
     }
 }
 

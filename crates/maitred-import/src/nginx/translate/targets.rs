@@ -76,10 +76,13 @@ fn one<'a>(
     rewriting: &Rewriting<'a>,
 ) -> Route {
     let handler = spot.own(HANDLERS);
-    let tries = spot.own(&["try_files"]).filter(|directive| !is_check_of_script(directive, handler));
-    if let (Some(directive), None) = (spot.own(&["try_files"]), tries) {
+    let given = spot.own(&["try_files"]);
+    let tries = given.filter(|directive| !is_check_of_script(directive, handler));
+    if let (Some(directive), None) = (given, tries) {
         cx.not_needed(directive, "a script that is not there is never run");
     }
+    let both = handler.zip(tries).is_some_and(|both| tries::passes_all(cx, spot, both));
+    let tries = tries.filter(|_| !both);
     let mut end = tries::End::default();
     let target = match (handler, tries) {
         (Some(handler), None) => handled(cx, spot, handler, &mut selector, &mut end.request),

@@ -12,6 +12,7 @@ use super::variables;
 use crate::drafts::{Files, Header, Target};
 use crate::nginx::scope::Scope;
 use crate::nginx::tree::Directive;
+use crate::nginx::values;
 use crate::report::Kind;
 
 /// What is found out beside the target.
@@ -48,9 +49,20 @@ pub(super) fn target<'a>(
     let (mut items, mut directive, mut last) =
         match tries.map(|tries| (tries, files::tries(tries, &spot.scope))) {
             None => (vec!["{path}".to_owned(), "{path}/".to_owned()], spot.directive, Last::Status(404)),
-            Some((tries, Ok((items, last)))) => {
+            Some((tries, Ok(given)))
+                if given.path.is_some() && (found.strip.is_some() || found.rewrite.is_some()) =>
+            {
+                let why = "an `alias` has no path with other variables: what it is about answers 403 instead";
+                cx.not_possible(tries, why);
+                return Target::Respond { status: 403, body: None };
+            }
+            Some((tries, Ok(given))) => {
                 cx.translated(tries);
-                (items, tries, last)
+                if let Some(path) = given.path {
+                    rewritten(spot, &path, selector);
+                    found.rewrite = Some(path);
+                }
+                (given.items, tries, given.last)
             }
             Some((tries, Err(why))) => {
                 cx.not_possible(tries, format!("{why}: what it is about answers 403 instead"));
@@ -107,6 +119,16 @@ fn script_first(cx: &Context<'_>, spot: &Spot<'_, '_>, index: &Index, target: &m
         _ => {
             cx.say(given, Kind::Choice, "of a directory that has both, the page answers and not the script");
         }
+    }
+}
+
+/// A path with groups of an expression needs that expression in its route.
+fn rewritten(spot: &Spot<'_, '_>, path: &str, selector: &mut Selector) {
+    let any_case = spot.modifier == Modifier::AnyCase;
+    let regex = || values::regex(spot.directive.args.last()?, any_case).ok();
+    if path.contains("{capture.") && selector.regex.is_none() {
+        selector.regex = regex();
+        selector.paths.retain(|_| selector.regex.is_none() || selector.prefix.is_some());
     }
 }
 
@@ -199,7 +221,17 @@ fn close<'a>(
                 let name = item.trim_start_matches("pool:").to_owned();
                 return Target::Pool { name, strip: None, rewrite: None };
             }
+            let looks_again = item.starts_with("{path}");
             items.push(item);
+            if looks_again {
+                items.push("=500".to_owned());
+            }
+            if let Err(why) = below_both(cx, &mut found, &mut items) {
+                cx.not_possible(directive, format!("{why}: what is not there answers 403 instead"));
+                items.pop();
+                items.push("=403".to_owned());
+                end.ending = None;
+            }
             found.tries = items;
         }
         Err(why) => {
@@ -293,11 +325,11 @@ fn named<'a>(
             server: spot.server,
             directive: location.directive,
             modifier: Modifier::Named,
-            scope: location.scope.clone(),
+            scope: location.scope.with_values_of(&spot.scope),
             blocks: vec![own],
         };
         let target = targets::handled(cx, &there, handler, &mut selector.clone(), &mut end.request);
-        end.ending = Some(Ending::Pool(location.scope.clone()));
+        end.ending = Some(Ending::Pool(location.scope.with_values_of(&spot.scope)));
         return match target {
             Target::Pool { name, strip: None, rewrite: None } => Ok(Some(format!("pool:{name}"))),
             _ => Err(format!("`@{name}` is no pool that gets requests as they are")),
@@ -341,7 +373,10 @@ fn path_item<'a>(
     let path = full.split(['?', '$']).next().unwrap_or_default();
     let query = &full[path.len()..];
     if !path.starts_with('/') {
-        return Err("the last path begins with a variable".into());
+        return match full.starts_with('$') {
+            true => again(cx, spot, (directive, full)).map(Some),
+            false => without_slash(cx, spot, (directive, path)).map(Some),
+        };
     }
     let found = answering::location(spot.server, path)?;
     let Some(location) = found else { return of_server(spot, path, end).map(Some) };
@@ -356,12 +391,12 @@ fn path_item<'a>(
                 server: spot.server,
                 directive: location.directive,
                 modifier: location.modifier,
-                scope: location.scope.clone(),
+                scope: location.scope.with_values_of(&spot.scope),
                 blocks: vec![own],
             };
             let mut exact = Selector { paths: vec![path.to_owned()], ..Selector::default() };
             let target = targets::handled(cx, &there, handler, &mut exact, &mut end.request);
-            end.ending = Some(Ending::Pool(location.scope.clone()));
+            end.ending = Some(Ending::Pool(location.scope.with_values_of(&spot.scope)));
             match target {
                 Target::Pool { name, strip: None, rewrite: None } => {
                     let why = "the pool gets the path that was asked for, and not that of the last argument";
@@ -375,6 +410,94 @@ fn path_item<'a>(
     }
 }
 
+/// `try_files $uri $uri/index.html`: nginx looks up the location of the last path, which is this one again. What is not there is
+/// looked for again and again, until nginx gives up with 500.
+fn again(
+    cx: &Context<'_>,
+    spot: &Spot<'_, '_>,
+    (directive, full): (&Directive, &str),
+) -> Result<String, String> {
+    let begins_so = || "the last path begins with a variable".to_owned();
+    let end = ["$uri", "${uri}"].iter().find_map(|uri| full.strip_prefix(uri)).ok_or_else(begins_so)?;
+    if end.is_empty()
+        || end.contains(['$', '?', '{', '}'])
+        || !matches!(spot.modifier, Modifier::Prefix | Modifier::Forced)
+    {
+        return Err(begins_so());
+    }
+    let prefix = spot.directive.args.last().map_or("/", String::as_str);
+    let base = prefix.trim_end_matches('/');
+    // Two names that no expression is about stand for all others.
+    for path in [format!("{base}/some{end}"), format!("{base}/some/other{end}")] {
+        let found = answering::location(spot.server, &path)?;
+        if !found.is_some_and(|found| std::ptr::eq(found.directive, spot.directive)) {
+            return Err("another location answers for the path at its end".into());
+        }
+    }
+    let why = "what is not there is 500: nginx looks for it again and again, and gives up";
+    cx.say(directive, Kind::Translated, why);
+    Ok(format!("{{path}}{end}"))
+}
+
+/// A last path without a slash: no prefix takes it, and the file that it names is beside the directory and not in it.
+fn without_slash(
+    cx: &Context<'_>,
+    spot: &Spot<'_, '_>,
+    (directive, path): (&Directive, &str),
+) -> Result<String, String> {
+    let found = answering::location(spot.server, path)?;
+    let runs = |location: &Location<'_>| location.scope.own().iter().any(|one| one.name == "fastcgi_pass");
+    let serves = |location: &Location<'_>| {
+        !location.scope.own().iter().any(|one| {
+            one.name.ends_with("_pass")
+                || ["return", "rewrite", "if", "alias", "try_files", "error_page"]
+                    .contains(&one.name.as_str())
+        })
+    };
+    let scope = found.map_or(&spot.server.scope, |found| &found.scope);
+    let fails =
+        found.is_none_or(|found| runs(found) || serves(found)) && files::missing_page(scope).is_none();
+    let root = files::root(cx, scope).map(|files| files.root).filter(|_| fails);
+    let beside = root.map(|root| format!("{root}{path}")).filter(|beside| !cx.machine.has_file(beside));
+    let beside = beside.ok_or("the last path has no slash at its start")?;
+    cx.say(
+        directive,
+        Kind::Choice,
+        format!("without a slash at its start, the last path is the file {beside} of nginx: it is 404"),
+    );
+    Ok("=404".to_owned())
+}
+
+/// A location that passes on what is there, and what is not, in the same way: `try_files $uri @app` beside a `proxy_pass`.
+pub(super) fn passes_all<'a>(
+    cx: &Context<'a>,
+    spot: &Spot<'_, 'a>,
+    (handler, tries): (&'a Directive, &'a Directive),
+) -> bool {
+    let Some(name) = tries.args.last().and_then(|last| last.strip_prefix('@')) else { return false };
+    let is = |location: &&Location<'_>| location.modifier == Modifier::Named && location.pattern == name;
+    let Some(named) = spot.server.locations.iter().find(is) else { return false };
+    let said = |block: &'a [Directive]| {
+        let mut all: Vec<(&str, &[String])> = block
+            .iter()
+            .filter(|one| one.name != "try_files")
+            .map(|one| (one.name.as_str(), one.args.as_slice()))
+            .collect();
+        all.sort_unstable();
+        all
+    };
+    let own = spot.scope.own();
+    let whole = |block: &[Directive]| block.iter().all(|one| one.block.is_none());
+    let as_it_is = handler.name == "proxy_pass" && !handler.arg(0).contains('$');
+    if !as_it_is || !whole(own) || said(own) != said(named.scope.own()) {
+        return false;
+    }
+    cx.not_needed(tries, "what is there and what is not are passed on in the same way");
+    cx.not_needed(named.directive, "the location that leads here passes on all of it");
+    named.scope.own().iter().for_each(|one| cx.not_needed(one, "the location that leads here says the same"));
+    true
+}
+
 /// The pool of a location for scripts, and its scope. `all`: whatever is no file goes to the front controller.
 fn pool<'a>(
     cx: &Context<'a>,
@@ -386,11 +509,11 @@ fn pool<'a>(
         server: spot.server,
         directive: location.directive,
         modifier: location.modifier,
-        scope: location.scope.clone(),
+        scope: location.scope.with_values_of(&spot.scope),
         blocks: vec![location.scope.own()],
     };
     match targets::fastcgi(cx, &there, handler, all) {
-        Ok(Target::Pool { name, .. }) => Some((name, location.scope.clone())),
+        Ok(Target::Pool { name, .. }) => Some((name, location.scope.with_values_of(&spot.scope))),
         _ => None,
     }
 }
@@ -435,6 +558,48 @@ fn same_root(one: &Scope<'_>, other: &Scope<'_>) -> bool {
     root(one) == root(other)
 }
 
+/// The file that a location with `alias` has for a path, from the root of the machine.
+fn in_alias(cx: &Context<'_>, location: &Location<'_>, path: &str) -> Option<String> {
+    let own = location.scope.own();
+    let changes = |one: &Directive| ["rewrite", "return", "try_files"].contains(&one.name.as_str());
+    let alias = own.iter().rfind(|one| one.name == "alias").filter(|_| !own.iter().any(changes))?;
+    let directory = values::fixed(alias.arg(0), &location.scope)?;
+    let prefixed = matches!(location.modifier, Modifier::Prefix | Modifier::Forced);
+    let rest = path.strip_prefix(location.pattern.as_str()).filter(|_| prefixed)?;
+    let slashes = location.pattern.ends_with('/') == directory.ends_with('/');
+    (slashes && directory.starts_with('/')).then(|| {
+        cx.translated(alias);
+        format!("{ABOVE}{directory}{rest}")
+    })
+}
+
+/// What the file of another directory begins with, until the root is above both.
+const ABOVE: char = '\u{1}';
+
+/// Items that are files of two directories, below the one that is above both.
+fn below_both(cx: &Context<'_>, found: &mut Files, items: &mut [String]) -> Result<(), String> {
+    let Some(other) = items.last().and_then(|last| last.strip_prefix(ABOVE)).map(str::to_owned) else {
+        return Ok(());
+    };
+    let (own, whole): (Vec<&str>, Vec<&str>) = (found.root.split('/').collect(), other.split('/').collect());
+    let shared = own.iter().zip(&whole).take_while(|(one, other)| one == other).count();
+    let above = own.get(..shared).unwrap_or_default().join("/");
+    let plain =
+        found.strip.is_none() && found.rewrite.is_none() && !items.iter().any(|item| item.ends_with('/'));
+    let below = |path: &str| path.strip_prefix(&above).unwrap_or_default().to_owned();
+    let hidden = [&other, &found.root].iter().any(|path| below(path).contains("/."));
+    if above.is_empty() || !plain || hidden {
+        return Err("the file at its end is below another directory".into());
+    }
+    let rest = below(&found.root);
+    let (last, before) = items.split_last_mut().ok_or("it is empty")?;
+    before.iter_mut().for_each(|item| item.insert_str(0, &rest));
+    *last = below(&other);
+    found.missing = !cx.machine.has_directory(&above);
+    (found.root, found.no_index) = (above, true);
+    Ok(())
+}
+
 /// A file that a location answers with.
 fn of_file<'a>(
     cx: &Context<'a>,
@@ -459,13 +624,21 @@ fn of_file<'a>(
     // What an `if (!-e …)` does is not done with a file that is there.
     let asks = |one: &Directive| one.name == "if" && !one.args.join(" ").contains("!-");
     let changes = own.iter().any(|one| ["rewrite", "alias"].contains(&one.name.as_str()) || asks(one));
+    if let Some(file) = in_alias(cx, location, path).filter(|_| !here && !own.iter().any(asks)) {
+        end.ending = Some(Ending::File(path.to_owned(), location.scope.clone(), Some(location.directive)));
+        return Ok(file);
+    }
     if !here && changes {
         return Err("another location changes the path at its end".into());
     }
     if !same_root(&spot.scope, &location.scope) {
         return Err("the file at its end is below another directory".into());
     }
-    end.ending = Some(Ending::File(path.to_owned(), location.scope.clone(), Some(location.directive)));
+    end.ending = Some(Ending::File(
+        path.to_owned(),
+        location.scope.with_values_of(&spot.scope),
+        Some(location.directive),
+    ));
     // The prefix of a location with `alias` is no part of the file's path.
     let below = path.strip_prefix(location.pattern.trim_end_matches('/'));
     match below.filter(|below| below.starts_with('/')) {

@@ -136,9 +136,13 @@ fn variable(
 ) {
     let same = SAME.iter().any(|(known, values)| *known == name && values.contains(&value));
     let secure = name == "HTTPS" && value == "on" && is_over_tls(scope);
+    let plain = name == "HTTPS" && value == "off" && fields::is_plain(scope);
     let other = OTHER.iter().find(|(known, ..)| *known == name);
     match other {
         _ if same || secure => cx.not_needed(directive, "applications get this variable"),
+        _ if plain => {
+            cx.say(directive, Kind::Choice, "without TLS the variable is not there, which says the same")
+        }
         Some((_, kind, why)) => cx.say(directive, *kind, *why),
         None if SAME.iter().any(|(known, _)| *known == name) => {
             cx.say(directive, Kind::Worse, "applications get this variable with its usual value");
