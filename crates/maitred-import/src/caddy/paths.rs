@@ -87,6 +87,18 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
+/// Patterns, in which each `*` stands for anything, as an expression that looks at no case.
+pub(crate) fn any_case(patterns: &[String]) -> String {
+    let expression = |pattern: &String| {
+        let middle = escaped(pattern.trim_matches('*')).replace(r"\*", ".*");
+        let begin = if pattern.starts_with('*') { "" } else { "^" };
+        let end = if pattern.ends_with('*') { "" } else { "$" };
+        format!("{begin}{middle}{end}")
+    };
+    let all: Vec<String> = patterns.iter().map(expression).collect();
+    format!("(?i){}", all.join("|"))
+}
+
 /// What Caddy's patterns are: a `*` at an end stands for anything, another one for anything but slashes.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Patterns {
@@ -150,6 +162,11 @@ mod tests {
         assert_eq!(of(&["/api/*"], &["/other/*"]), Some(Vec::new()));
         assert_eq!(of(&["/a", "/b"], &["*b"]), Some(texts(&["/b"])));
         assert_eq!(of(&["/api/*"], &["*.php"]), None);
+    }
+
+    #[test]
+    fn expressions_without_case() {
+        assert_eq!(any_case(&texts(&["/a.b/*", "*.php", "/x/*/y"])), r"(?i)^/a\.b/|\.php$|^/x/.*/y$");
     }
 
     #[test]

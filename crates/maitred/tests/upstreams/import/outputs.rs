@@ -268,7 +268,7 @@ fn what_a_matcher_protects_is_a_route_of_its_own() {
     let users = format!("basic_auth = {{ realm = \"restricted\", users = {{ bob = \"{hash}\" }} }}");
     let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part}\n\n{output}"));
     assert!(
-        at("path = \"/admin/*\"\npool = \"app-7000\"") < at("path = \"/*\"\npool = \"app-7000\""),
+        at("path_regex = \"(?i)^/admin/\"\npool = \"app-7000\"") < at("path = \"/*\"\npool = \"app-7000\""),
         "{output}"
     );
     assert_eq!(output.matches(&users).count(), 1, "{output}");
