@@ -110,10 +110,13 @@ pub(crate) fn without_case(mut routes: Vec<Route>) -> Vec<Route> {
     routes
 }
 
-/// Routes that follow one another, and differ in their paths alone, are one.
+/// Routes that follow one another, and differ in their paths alone, are one; those for requests that an earlier one has are none.
 pub(crate) fn joined(routes: Vec<Route>) -> Vec<Route> {
     let mut all: Vec<Route> = Vec::new();
     for mut route in routes {
+        if all.iter().any(|before| Selector::of(before) == Selector::of(&route)) {
+            continue;
+        }
         while let Some(before) = all.pop_if(|before| differ_in_paths(before, &route)) {
             let own = std::mem::take(&mut route.paths);
             if !own.is_empty() && !before.paths.is_empty() {

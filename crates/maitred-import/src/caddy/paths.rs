@@ -65,6 +65,22 @@ pub(crate) fn behind(prefix: &str, pattern: &str) -> String {
     }
 }
 
+/// The patterns of the paths that fit some of these behind a beginning; `None` if that cannot be said.
+pub(crate) fn after(begin: &str, patterns: &[String]) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let literal = pattern.strip_suffix('*').unwrap_or(pattern);
+        let (ours, theirs) = (begin.to_ascii_lowercase(), literal.to_ascii_lowercase());
+        match (pattern.ends_with('*'), theirs.strip_prefix(&ours)) {
+            _ if literal.contains('*') => return None,
+            (true, _) if ours.starts_with(&theirs) => found.push("/*".to_owned()),
+            (_, Some(rest)) if rest.starts_with('/') => found.push(pattern[begin.len()..].to_owned()),
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
 /// The same of an expression; `None` if it may begin anywhere.
 pub(crate) fn regex_behind(prefix: &str, regex: &str) -> Option<String> {
     let (flags, rest) = match regex.strip_prefix("(?i)") {
@@ -162,6 +178,14 @@ mod tests {
         assert_eq!(of(&["/api/*"], &["/other/*"]), Some(Vec::new()));
         assert_eq!(of(&["/a", "/b"], &["*b"]), Some(texts(&["/b"])));
         assert_eq!(of(&["/api/*"], &["*.php"]), None);
+    }
+
+    #[test]
+    fn patterns_behind_a_beginning() {
+        let of = |patterns: &[&str]| after("/a", &texts(patterns));
+        assert_eq!(of(&["/a*"]), Some(texts(&["/*"])));
+        assert_eq!(of(&["/a/x/*", "/A/y", "/a", "/b/*"]), Some(texts(&["/x/*", "/y"])));
+        assert_eq!((of(&["/b"]), of(&["*.php"])), (Some(Vec::new()), None));
     }
 
     #[test]

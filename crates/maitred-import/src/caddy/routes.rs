@@ -307,8 +307,15 @@ impl<'e> Engine<'e> {
             self.run(&items, inner, all, out, &directive.place);
             return Ok(());
         }
-        // The path itself is `/` inside.
         let name = prefix.unwrap_or(path);
+        if inner.space == Space::Behind(name.to_owned()) {
+            // The beginning that a rewrite has put there is taken away again.
+            cx.translated(directive);
+            (inner.space, inner.rewrite) = (Space::Sent, None);
+            self.run(&items, inner, all, out, &directive.place);
+            return Ok(());
+        }
+        // The path itself is `/` inside.
         if name.contains('*') {
             return Err("its prefix is a path".into());
         }
@@ -471,6 +478,13 @@ impl<'e> Engine<'e> {
         if state.tries.is_some() {
             return Err("the path was rewritten before".into());
         }
+        let begin =
+            template.strip_suffix("{uri}").filter(|begin| state.space == Space::Sent && is_fixed(begin));
+        if let Some(begin) = begin.map(|begin| begin.trim_end_matches('/').to_owned()) {
+            (state.strip, state.rewrite) = (None, Some(format!("{begin}{{uri}}")));
+            state.space = Space::Behind(begin);
+            return Ok(());
+        }
         state.space = match template.contains('{')
             && template.split('?').next().is_some_and(|path| path.contains('{'))
         {
@@ -620,6 +634,11 @@ impl<'e> Engine<'e> {
         }
         found
     }
+}
+
+/// Whether this is a path that all requests have at their beginning.
+fn is_fixed(begin: &str) -> bool {
+    begin.starts_with('/') && begin.len() > 1 && !begin.contains(['{', '?', '*'])
 }
 
 /// Whether `vars` sets nothing that Caddy itself reads.

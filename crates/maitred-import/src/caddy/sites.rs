@@ -46,7 +46,11 @@ pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
     let limits = limits(&options, &found);
     blocks.extend((!limits.entries.is_empty()).then_some(limits));
     for placed in found {
+        let is_nobodys = placed.port.is_empty();
         let mut tables = write::site(placed.site);
+        if is_nobodys {
+            tables.iter_mut().for_each(|table| table.origin = None);
+        }
         if let Some(first) = tables.first_mut() {
             if !placed.listeners.is_empty() {
                 let at = first.entries.iter().take_while(|entry| entry.key == "hosts").count();

@@ -10,6 +10,8 @@ pub(crate) enum Space {
     Sent,
     /// Without this beginning, which ends with `/`.
     Without(String),
+    /// That of the request behind this beginning, which has no `/` at its end.
+    Behind(String),
     /// This one.
     Fixed(String),
     /// One that only the request tells.

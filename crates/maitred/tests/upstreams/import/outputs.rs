@@ -285,6 +285,23 @@ fn what_cannot_be_protected_is_closed() {
 }
 
 #[test]
+fn variables_that_are_not_set_are_taken_by_the_server() {
+    let world = World::new();
+    let source = "shop.{$IMPORT_TEST_DOMAIN} {\n reverse_proxy app:{$IMPORT_TEST_UPSTREAM} {\n  header_up X-Key {env.IMPORT_TEST_KEY}\n }\n}\n\
+                  :{$IMPORT_TEST_PORT} {\n redir https://{$IMPORT_TEST_DOMAIN}{uri}\n}\n";
+    let output = imported(&world, "caddy", source);
+    for line in [
+        "hosts = [\"shop.${IMPORT_TEST_DOMAIN:-import-test-domain.invalid}\"]",
+        "connect = \"http://app:${IMPORT_TEST_UPSTREAM:-9}\"\n",
+        "set = { X-Key = \"${IMPORT_TEST_KEY:-}\" }",
+        "address = \"[::]:${IMPORT_TEST_PORT:-18325}\"\n",
+        "redirect = \"https://${IMPORT_TEST_DOMAIN:-import-test-domain.invalid}{uri}\"",
+    ] {
+        assert!(output.contains(line), "{line}\n\n{output}");
+    }
+}
+
+#[test]
 fn a_caddyfile_keeps_the_order_of_caddy() {
     let world = World::new();
     let source = ":80 {\n respond \"rest\"\n redir /old /new 301\n handle_path /api/* {\n  reverse_proxy 127.0.0.1:8000\n }\n \
