@@ -16,6 +16,7 @@ mod page;
 pub(crate) mod report;
 mod shared;
 mod unit;
+mod variables;
 mod write;
 
 use std::collections::BTreeMap;

@@ -3,48 +3,7 @@
 use std::fmt::Write as _;
 
 use super::report::Place;
-
-/// What stands for `${`, `:-` and `}` of a variable of the environment in a value, whose own `${` is no such.
-const VARIABLE: [char; 3] = ['\u{4}', '\u{5}', '\u{6}'];
-
-/// A variable that the server takes from its own environment, in a value; without it, `otherwise`.
-pub(crate) fn variable(name: &str, otherwise: &str) -> String {
-    let [open, joint, close] = VARIABLE;
-    format!("{open}{name}{joint}{otherwise}{close}")
-}
-
-/// Whether a variable stands in a text.
-pub(crate) fn has_variable(text: &str) -> bool {
-    text.contains(VARIABLE[0])
-}
-
-/// Whether a variable ends a text.
-pub(crate) fn ends_in_variable(text: &str) -> bool {
-    text.ends_with(VARIABLE[2])
-}
-
-/// The text with what is taken in the place of variables that are not set, by what stands before them and behind them.
-pub(crate) fn with_otherwise(text: &str, otherwise: impl Fn(&str, (&str, &str)) -> String) -> String {
-    let [open, joint, close] = VARIABLE;
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some((before, behind)) = rest.split_once(open) {
-        out.push_str(before);
-        let (inside, after) = behind.split_once(close).unwrap_or((behind, ""));
-        let name = inside.split(joint).next().unwrap_or_default();
-        out.push_str(&variable(name, &otherwise(name, (before, after))));
-        rest = after;
-    }
-    out + rest
-}
-
-/// The text with its variables as they are written.
-pub(crate) fn with_variables(text: &str) -> String {
-    let [open, joint, close] = VARIABLE;
-    match text.contains(VARIABLE) {
-        true => text.replace(open, "${").replace(joint, ":-").replace(close, "}"),
-        false => text.to_owned(),
-    }
-}
+use super::variables;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,7 +170,7 @@ impl<'a> Writer<'a> {
     }
 
     fn comment(&mut self, text: &str) {
-        self.line(format!("# {}", one_line(&with_variables(text))).trim_end(), None);
+        self.line(format!("# {}", one_line(&variables::written(text))).trim_end(), None);
     }
 
     fn place(&self, place: &Place) -> String {
@@ -295,7 +254,7 @@ fn string(text: &str) -> String {
 pub(crate) fn show(value: &Value) -> String {
     match value {
         // Placeholders for variables of the environment are Maitred's own.
-        Value::Text(text) => string(&with_variables(&text.replace("${", "$${"))),
+        Value::Text(text) => string(&variables::written(&text.replace("${", "$${"))),
         Value::Whole(number) => number.to_string(),
         Value::Flag(flag) => flag.to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),

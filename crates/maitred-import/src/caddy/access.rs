@@ -4,9 +4,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::tree::Directive;
 use super::{proxy, values};
-use crate::model::{self, Block, Value};
+use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 
 /// A key of a route that says which clients may.
@@ -20,7 +21,7 @@ pub(crate) fn basic_auth(cx: &Shared, directive: &Directive, words: &[String]) -
     let realm = words.get(1).map_or("restricted", String::as_str);
     let mut users: Vec<(String, Value)> = Vec::new();
     for line in directive.inside() {
-        let name = values::fixed(line.name()).filter(|name| !model::has_variable(name));
+        let name = values::fixed(line.name()).filter(|name| !variables::is_in(name));
         let (Some(name), Some(hash)) = (name, values::fixed(line.word(1))) else {
             return Err("names and hashes are fixed here, without placeholders".into());
         };

@@ -61,7 +61,7 @@ impl Engine<'_> {
             "rate_limit" => return access::rate_limit(cx, directive).map(|_| true),
             "metrics" => return Err("the address `admin` has metrics".into()),
             "request_header" => return proxy::rule(item.words).map(|_| true),
-            "php_server" | "php" => return Err(super::routes::PHP.into()),
+            "php_server" | "php" => return Err(super::options::PHP.into()),
             _ => return Err("there is no counterpart of this directive".into()),
         }
         Ok(true)

@@ -4,9 +4,10 @@ use super::options::Options;
 use super::tree::Directive;
 use super::values;
 use crate::drafts::{Route, Site, Target};
-use crate::model::{self, Block, Value};
+use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 
 /// An address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(crate) struct Address {
 impl Address {
     /// Whether a variable that is not set here tells a part of it.
     pub(crate) fn is_unset(&self) -> bool {
-        model::has_variable(&self.written) || self.host.as_deref().is_some_and(model::has_variable)
+        variables::is_in(&self.written) || self.host.as_deref().is_some_and(variables::is_in)
     }
 }
 
@@ -79,12 +80,12 @@ pub(crate) fn address(text: &str, options: &Options) -> Result<Address, String> 
         _ => (rest, None),
     };
     // A name has no case, but a variable has.
-    let host = if model::has_variable(&host) { values::host(&host) } else { host.to_ascii_lowercase() };
+    let host = if variables::is_in(&host) { values::host(&host) } else { host.to_ascii_lowercase() };
     if host.trim_start_matches("*.").contains('*') && host != "*" {
         return Err("`*` stands for the first part of a name".into());
     }
     let (http, https) = (options.ports.0.unwrap_or(80), options.ports.1.unwrap_or(443));
-    let unset = port.as_deref().filter(|port| model::has_variable(port));
+    let unset = port.as_deref().filter(|port| variables::is_in(port));
     let is_http = scheme.as_deref() == Some("http");
     let number = match (&port, unset) {
         (Some(port), Some(_)) => otherwise(port),
@@ -93,7 +94,7 @@ pub(crate) fn address(text: &str, options: &Options) -> Result<Address, String> 
         (None, _) => https,
     };
     let written = match unset {
-        Some(port) => model::with_otherwise(port, |_, _| number.to_string()),
+        Some(port) => variables::with_otherwise(port, |_, _| number.to_string()),
         None => number.to_string(),
     };
     let port = number;

@@ -1,11 +1,12 @@
 //! The options for all sites.
 
+use super::matchers;
 use super::tree::Directive;
 use super::values;
-use super::{matchers, routes};
-use crate::model::{self, Value};
+use crate::model::Value;
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 
 /// Options for all sites.
@@ -59,6 +60,9 @@ pub(crate) const RECORDS: &[&str] = &[
 /// What is said of certificates of Caddy's own authority.
 pub(crate) const OWN: &str = "no authority is made for such names: `certificates` takes files that one of yours has signed, as \
                               Caddy's own can, or [acme] has its `directory`; until then there is no TLS for them";
+/// What is said of PHP that runs in Caddy.
+pub(crate) const PHP: &str =
+    "FrankenPHP has PHP inside: run PHP-FPM, and name it by `php_fastcgi` (docs/php.md)";
 /// The authority that there is unless another one is named.
 const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
@@ -140,14 +144,15 @@ impl Options {
             None => cx.not_possible(line, "it is fixed here, without placeholders"),
         };
         match line.name() {
-            "email" if word.as_deref().is_some_and(model::has_variable) => {
+            "email" if word.as_deref().is_some_and(variables::is_in) => {
                 cx.say(line, Kind::Choice, MAIL);
                 return true;
             }
             "email" => push("contact", word),
-            "acme_ca" => {
-                push("directory", word.map(|url| model::with_otherwise(&url, |_, _| LETS_ENCRYPT.to_owned())))
-            }
+            "acme_ca" => push(
+                "directory",
+                word.map(|url| variables::with_otherwise(&url, |_, _| LETS_ENCRYPT.to_owned())),
+            ),
             "acme_ca_root" => push("ca_file", word),
             "local_certs" => {
                 self.local = true;
@@ -259,7 +264,7 @@ impl Options {
             }
             ("acme_dns", _) => cx.say(line, Kind::Worse, DNS),
             ("frankenphp", _) => {
-                cx.not_possible(line, routes::PHP);
+                cx.not_possible(line, PHP);
                 line.inside().iter().for_each(|inside| cx.not_needed(inside, "it is about the PHP inside"));
             }
             ("supervisor", _) => {

@@ -3,9 +3,10 @@
 use super::tree::Directive;
 use super::values::{self, Known};
 use crate::drafts::{Header, How};
-use crate::model::{self, Block, Value};
+use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 use maitred_config::Health;
 
@@ -692,7 +693,7 @@ fn server(upstream: &str, scheme: &str) -> Result<String, String> {
         return Ok(format!("{scheme}+srv://{name}"));
     }
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
-    let text = model::with_otherwise(&text, |_, (before, _)| match before.ends_with(':') {
+    let text = variables::with_otherwise(&text, |_, (before, _)| match before.ends_with(':') {
         true => NOWHERE.1.to_owned(),
         false => NOWHERE.0.to_owned(),
     });
@@ -715,7 +716,7 @@ fn server(upstream: &str, scheme: &str) -> Result<String, String> {
         None => text,
     };
     let address = address.trim_end_matches('/');
-    let ports = address.rsplit_once(':').map(|(_, ports)| ports).filter(|_| !model::has_variable(address));
+    let ports = address.rsplit_once(':').map(|(_, ports)| ports).filter(|_| !variables::is_in(address));
     if ports.is_some_and(|ports| ports.contains('-')) {
         return Err("ports are named one by one here".into());
     }
@@ -732,7 +733,7 @@ fn server(upstream: &str, scheme: &str) -> Result<String, String> {
 /// Whether an address has a port, or a variable at its end that may have one.
 fn has_port(address: &str) -> bool {
     let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
-    model::ends_in_variable(address) || address.rsplit_once(':').is_some_and(|(_, port)| is_port(port))
+    variables::is_at_end(address) || address.rsplit_once(':').is_some_and(|(_, port)| is_port(port))
 }
 
 /// A name for the pool of these servers.

@@ -26,10 +26,6 @@ const SILENT: &[(&str, Kind, &str)] = &[
     ("map", Kind::NotPossible, "no value is looked up in a table: what asks for it is closed"),
 ];
 
-/// What is said of PHP that runs in Caddy.
-pub(crate) const PHP: &str =
-    "FrankenPHP has PHP inside: run PHP-FPM, and name it by `php_fastcgi` (docs/php.md)";
-
 /// Whether a word is the name of a directive, and not an address.
 pub(crate) fn is_directive(name: &str) -> bool {
     let others = ["import", "log", "tls", "bind", "handle_errors", "rate_limit"];
@@ -292,30 +288,40 @@ impl<'e> Engine<'e> {
         let (cx, directive) = (self.cx, item.directive);
         let items = self.items(directive.inside(), &item.named, true);
         let items: Vec<Item<'d>> = items.into_iter().chain(rest.iter().cloned()).collect();
-        let Some(path) = item.asked.selector.paths.first() else {
-            if !own.is_all() {
-                return Err("it has one prefix".into());
-            }
-            cx.translated(directive);
-            self.run(&items, inner, all, out, &directive.place);
-            return Ok(());
+        let path = match item.asked.selector.paths.first() {
+            Some(path) => path.as_str(),
+            None if own.is_all() => "/*",
+            None => return Err("it has one prefix".into()),
         };
-        let prefix = path.strip_suffix('*');
-        if let Some(prefix) = prefix.filter(|prefix| prefix.ends_with('/')) {
-            cx.translated(directive);
-            strip(&mut inner, prefix);
-            self.run(&items, inner, all, out, &directive.place);
-            return Ok(());
-        }
-        let name = prefix.unwrap_or(path);
-        if inner.space == Space::Behind(name.to_owned()) {
+        let name = path.strip_suffix('*').unwrap_or(path);
+        match &inner.space {
+            Space::Sent | Space::Without(_) if name.ends_with('/') => strip(&mut inner, name),
+            Space::Sent | Space::Without(_) => {
+                return self.shortened((directive, path), &items, inner, all, out);
+            }
             // The beginning that a rewrite has put there is taken away again.
-            cx.translated(directive);
-            (inner.space, inner.rewrite) = (Space::Sent, None);
-            self.run(&items, inner, all, out, &directive.place);
-            return Ok(());
+            Space::Behind(begin) if begin == name.trim_end_matches('/') => {
+                (inner.space, inner.rewrite) = (Space::Sent, None);
+            }
+            _ if name == "/" => {}
+            _ => return Err("the path was rewritten before".into()),
         }
-        // The path itself is `/` inside.
+        cx.translated(directive);
+        self.run(&items, inner, all, out, &directive.place);
+        Ok(())
+    }
+
+    /// `handle_path` of a path without a slash at its end, which is `/` inside, and of what is below it.
+    fn shortened<'d>(
+        &self,
+        (directive, path): (&'d Directive, &str),
+        items: &[Item<'d>],
+        mut inner: State,
+        all: &Selector,
+        out: &mut Vec<Route>,
+    ) -> Result<(), String> {
+        let prefix = path.strip_suffix('*');
+        let name = prefix.unwrap_or(path);
         if name.contains('*') {
             return Err("its prefix is a path".into());
         }
@@ -334,18 +340,15 @@ impl<'e> Engine<'e> {
         let mut at_root = inner.clone();
         (at_root.strip, at_root.rewrite) = (None, Some("/".to_owned()));
         at_root.space = Space::Fixed("/".to_owned());
-        self.run(&items, at_root, &exact, out, &directive.place);
+        self.run(items, at_root, &exact, out, &directive.place);
         let Some(below) = below else {
-            cx.translated(directive);
+            self.cx.translated(directive);
             return Ok(());
         };
-        cx.say(
-            directive,
-            Kind::Better,
-            "longer names that begin so are not for it, which it answers with an error",
-        );
+        let why = "longer names that begin so are not for it, which it answers with an error";
+        self.cx.say(directive, Kind::Better, why);
         strip(&mut inner, &format!("{name}/"));
-        self.run(&items, inner, &below, out, &directive.place);
+        self.run(items, inner, &below, out, &directive.place);
         Ok(())
     }
 

@@ -46,9 +46,9 @@ pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
     let limits = limits(&options, &found);
     blocks.extend((!limits.entries.is_empty()).then_some(limits));
     for placed in found {
-        let is_nobodys = placed.port.is_empty();
+        let is_empty = placed.port.is_empty();
         let mut tables = write::site(placed.site);
-        if is_nobodys {
+        if is_empty {
             tables.iter_mut().for_each(|table| table.origin = None);
         }
         if let Some(first) = tables.first_mut() {

@@ -1,6 +1,6 @@
 //! Placeholders, times and sizes of a Caddyfile.
 
-use crate::model;
+use crate::variables;
 
 /// The path that directives see, where others before them have changed it.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -153,22 +153,22 @@ fn variable(name: &str) -> Option<String> {
     let set = if at_start { None } else { std::env::var(name).ok() };
     match set {
         Some(value) => (!value.contains(['{', '}'])).then_some(value),
-        None => is_name.then(|| model::variable(name, "")),
+        None => is_name.then(|| variables::one(name, "")),
     }
 }
 
-/// A name of a host, in which variables that are not set stand for a name that nobody has.
+/// A name of a host, in which variables that are not set stand for a name that no host has.
 pub(crate) fn host(text: &str) -> String {
-    model::with_otherwise(text, |name, (_, behind)| match behind.is_empty() {
-        true => nobody(name),
+    variables::with_otherwise(text, |name, (_, behind)| match behind.is_empty() {
+        true => unused(name),
         false => label(name),
     })
 }
 
 /// A URI, in which a variable that is not set stands for such a name where its host is.
 fn uri(text: &str) -> String {
-    model::with_otherwise(text, |name, (before, _)| match before.ends_with("://") {
-        true => nobody(name),
+    variables::with_otherwise(text, |name, (before, _)| match before.ends_with("://") {
+        true => unused(name),
         false => String::new(),
     })
 }
@@ -178,7 +178,7 @@ fn label(variable: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-fn nobody(variable: &str) -> String {
+fn unused(variable: &str) -> String {
     format!("{}.invalid", label(variable))
 }
 
@@ -238,12 +238,12 @@ mod tests {
         for wrong in ["{uri}", "{re.1}", "{labels.2}", "{$1}", "a}"] {
             assert!(template(wrong, behind).is_err(), "{wrong}");
         }
-        let to = template("https://{$A_B}{uri}", all).map(|found| model::with_variables(&found));
+        let to = template("https://{$A_B}{uri}", all).map(|found| variables::written(&found));
         assert_eq!(to.as_deref(), Ok("https://${A_B:-a-b.invalid}{uri}"));
-        assert_eq!(model::with_variables(&host(&fixed("x.{$D}").unwrap())), "x.${D:-d.invalid}");
-        assert_eq!(model::with_variables(&host(&fixed("{$D}.x").unwrap())), "${D:-d}.x");
+        assert_eq!(variables::written(&host(&fixed("x.{$D}").unwrap())), "x.${D:-d.invalid}");
+        assert_eq!(variables::written(&host(&fixed("{$D}.x").unwrap())), "${D:-d}.x");
         assert_eq!(
-            fixed("{env.THAT_IS_NOT_SET}").map(|found| model::with_variables(&found)).as_deref(),
+            fixed("{env.THAT_IS_NOT_SET}").map(|found| variables::written(&found)).as_deref(),
             Some("${THAT_IS_NOT_SET:-}")
         );
         assert!(template("{re.other.1}", all).is_err());
